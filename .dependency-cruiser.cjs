@@ -1,0 +1,87 @@
+/** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; boundaries.test.ts proves that they bite. */
+const APPS_BUT_CLI = '^apps/(?!cli/)([^/]+)/';
+const SOURCE = '\\.ts$';
+const TEST = '(\\.test\\.ts$|/test/)';
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+module.exports = {
+  forbidden: [
+    {
+      name: 'app-not-to-app',
+      comment: 'Apps speak through proto/ only. The command line alone starts them, by their public entry.',
+      severity: 'error',
+      from: { path: APPS_BUT_CLI },
+      to: { path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))', pathNot: '^apps/$1/' },
+    },
+    {
+      name: 'cli-by-public-entry',
+      comment: 'The command line imports an app by its public entry, not by a file inside it.',
+      severity: 'error',
+      from: { path: '^apps/cli/' },
+      to: { path: '^apps/(?!cli/)[^/]+/(src|dist)/', pathNot: '^apps/[^/]+/(src|dist)/index\\.(d\\.)?[jt]s$' },
+    },
+    {
+      name: 'package-not-to-app',
+      severity: 'error',
+      from: { path: '^packages/' },
+      to: { path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))' },
+    },
+    {
+      name: 'domain-and-errors-import-nothing-of-ours',
+      severity: 'error',
+      from: { path: '^packages/(domain|errors)/' },
+      to: { path: '^(packages|apps|@weighbridge)/', pathNot: '^packages/$1/' },
+    },
+    {
+      name: 'domain-does-no-io',
+      severity: 'error',
+      from: { path: '^packages/(domain|errors)/src/', pathNot: TEST },
+      to: { dependencyTypes: ['core'], path: '^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)' },
+    },
+    {
+      name: 'repository-not-to-service-or-routes',
+      comment: 'routes → service → repository, never back.',
+      severity: 'error',
+      from: { path: '\\.repository\\.ts$' },
+      to: { path: '\\.(service|routes)\\.ts$' },
+    },
+    {
+      name: 'service-not-to-routes',
+      severity: 'error',
+      from: { path: '\\.service\\.ts$' },
+      to: { path: '\\.routes\\.ts$' },
+    },
+    {
+      name: 'routes-not-to-repository',
+      severity: 'error',
+      from: { path: '\\.routes\\.ts$' },
+      to: { path: '\\.repository\\.ts$' },
+    },
+    {
+      name: 'feature-only-through-its-service',
+      comment: 'Another feature is reached through its service (or its pure rules and types), not its repository or routes.',
+      severity: 'error',
+      from: { path: '^apps/([^/]+)/src/features/([^/]+)/', pathNot: TEST },
+      to: { path: '^apps/$1/src/features/[^/]+/.+\\.(repository|routes)\\.ts$', pathNot: '^apps/$1/src/features/$2/' },
+    },
+    {
+      name: 'no-circular',
+      severity: 'error',
+      from: { path: SOURCE },
+      to: { circular: true },
+    },
+    {
+      name: 'no-test-in-product',
+      severity: 'error',
+      from: { path: '^(apps|packages)/[^/]+/src/', pathNot: `${TEST}|^packages/testing/` },
+      to: { path: '(\\.test\\.ts$|^packages/testing/|^@weighbridge/testing)' },
+    },
+  ],
+  options: {
+    includeOnly: '^(apps|packages)/|^@weighbridge/|^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)',
+    exclude: '(/dist/|packages/contracts/src/gen/)',
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['weighbridge-source', 'import', 'types'] },
+  },
+};

@@ -1,0 +1,18 @@
+import { access, constants, mkdir, stat } from 'node:fs/promises';
+
+/** Makes the folder for all data where it is missing; rejects, in a line, where it can't be used. */
+export async function openDataDir(dataDir: string): Promise<void> {
+  try {
+    // Postgres refuses to run as root, so root's folder must let another user pass through; the secrets in it are 0600.
+    await mkdir(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 });
+    if (!(await stat(dataDir)).isDirectory()) throw new Error('it is not a folder');
+    await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why =
+      code === 'EEXIST' || code === 'ENOTDIR' ? 'it, or what it stands in, is not a folder' : message;
+    throw new Error(
+      `The data folder ${dataDir} can't be used: ${why}. Choose another one by WEIGHBRIDGE_DATA_DIR.`,
+    );
+  }
+}

@@ -1,0 +1,130 @@
+import { randomBytes } from 'node:crypto';
+import { access } from 'node:fs/promises';
+import type { RequestListener } from 'node:http';
+import { join } from 'node:path';
+import { createInProcessUsageStream, openJetStreamUsageStream, type UsageStream } from '@weighbridge/bus';
+import { loadConfig as loadControlPlaneConfig, startControlPlane } from '@weighbridge/control-plane';
+import { loadConfig as loadDataPlaneConfig, startDataPlane } from '@weighbridge/data-plane';
+import { checkConnection, createDb, type Database } from '@weighbridge/database';
+import { startLocalPostgres } from '@weighbridge/local-postgres';
+import { startMetering } from '@weighbridge/metering';
+import { startMockVendor } from '@weighbridge/mock-vendor';
+import { listenHttp, type ServiceContext } from '@weighbridge/runtime';
+import { banner } from './banner.ts';
+import { loadUpConfig, type UpConfig } from './config.ts';
+import { openDataDir } from './dataDir.ts';
+import { lockInstance } from './instanceLock.ts';
+
+export interface UpOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly version: string;
+  /** Shows progress and what to do next. */
+  readonly print: (text: string) => void;
+}
+
+const DRAIN_MS = 10_000;
+
+/** Embedded mode: the three apps, their database and the stream between them in one process, behind one port. */
+export async function up({ env, version, print }: UpOptions, context: ServiceContext): Promise<void> {
+  const { logger, onShutdown } = context;
+  const config = loadUpConfig(env);
+  logger.level = config.logLevel;
+  const now = () => new Date();
+
+  // The port first: when it is taken, nothing else need be started to say so.
+  let handler: RequestListener = (_request, response) =>
+    response.writeHead(503, { 'retry-after': '1' }).end();
+  const server = await listenHttp({
+    handler: (request, response) => handler(request, response),
+    host: config.host,
+    port: config.port,
+    portSetting: 'PORT',
+  });
+  const url = server.url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+
+  await openDataDir(config.dataDir);
+  const lock = await lockInstance(config.dataDir, url);
+  onShutdown('lock', () => lock.release());
+
+  const db = await openDatabase(config, context, print);
+  const stream = await openUsageStream(config, context);
+  const mock = await startMockVendor({ keep: 0 });
+  onShutdown('mock vendor', () => mock.close());
+
+  print('Starting the control plane, metering and the data plane …');
+  const token = randomBytes(32).toString('base64url');
+  const operatorKeyFile = join(config.dataDir, 'operator-key');
+  const controlPlaneConfig = loadControlPlaneConfig({
+    ...env,
+    DATABASE_URL: config.databaseUrl ?? 'postgresql://embedded',
+    GRPC_HOST: '127.0.0.1',
+    GRPC_PORT: '0',
+    CONTROL_PLANE_TOKEN: token,
+    OPERATOR_KEY_FILE: operatorKeyFile,
+    MOCK_VENDOR_URL: mock.url,
+  });
+  const controlPlane = await startControlPlane(controlPlaneConfig, { db, now }, context);
+  await startMetering({ db, stream, now }, context);
+  const dataPlane = await startDataPlane(
+    { ...loadDataPlaneConfig(env), controlPlane: { address: controlPlane.grpcAddress, token } },
+    { stream, now, version },
+    context,
+  );
+
+  handler = (request, response) => {
+    const isInference = request.url === '/v1' || request.url?.startsWith('/v1/');
+    (isInference ? dataPlane.handler : controlPlane.handler)(request, response);
+  };
+  onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
+  const hasKeyFile = await access(operatorKeyFile).then(
+    () => true,
+    () => false,
+  );
+  print(
+    banner({
+      url,
+      dataDir: config.dataDir,
+      operatorKeyFile: hasKeyFile ? operatorKeyFile : undefined,
+      providers: controlPlaneConfig.connectors
+        .map(({ provider }) => provider)
+        .filter((provider) => provider !== 'mock'),
+    }),
+  );
+}
+
+async function openDatabase(
+  config: UpConfig,
+  { logger, onShutdown, fail }: ServiceContext,
+  print: UpOptions['print'],
+): Promise<Database> {
+  let { databaseUrl } = config;
+  if (databaseUrl === undefined) {
+    print('Starting Postgres …');
+    const postgres = await startLocalPostgres({
+      dataDir: join(config.dataDir, 'postgres'),
+      onExit: (detail) => fail(new Error(`Postgres stopped by itself: ${detail}`)),
+    });
+    onShutdown('postgres', () => postgres.stop(), 20_000);
+    databaseUrl = postgres.url;
+  }
+  const db = createDb(databaseUrl, {
+    applicationName: 'weighbridge',
+    maxConnections: 20,
+    onIdleError: (error) => logger.warn({ err: error }, 'a connection to Postgres was lost'),
+  });
+  onShutdown('database', () => db.destroy());
+  await checkConnection(db);
+  return db;
+}
+
+async function openUsageStream(
+  { natsUrl }: UpConfig,
+  { logger, onShutdown }: ServiceContext,
+): Promise<UsageStream> {
+  const onError = (error: unknown, what: string) => logger.warn({ err: error }, what);
+  const stream = natsUrl
+    ? await openJetStreamUsageStream({ url: natsUrl, name: 'weighbridge', onError })
+    : createInProcessUsageStream({ onError });
+  onShutdown('usage stream', () => stream.close());
+  return stream;
+}

@@ -1,0 +1,41 @@
+import type { RequestListener } from 'node:http';
+import { type Database, migrate } from '@weighbridge/database';
+import { type ServiceContext, toHandler } from '@weighbridge/runtime';
+import type { ControlPlaneConfig } from './config.ts';
+import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
+import { applyEnvironmentConnectors } from './features/connectors/connectors.service.ts';
+import { loadPeppers } from './features/keys/peppers.ts';
+import { listenGrpc } from './features/proxies/grpcServer.ts';
+import { buildApp } from './http/app.ts';
+
+export interface ControlPlane {
+  /** Serves `/api/v1`. */
+  readonly handler: RequestListener;
+  /** Where proxies find the gRPC services. */
+  readonly grpcAddress: string;
+}
+
+export interface ControlPlaneDeps {
+  readonly db: Database;
+  readonly now: () => Date;
+}
+
+/** Starts the control plane on a reachable database: migrates it, fills what is empty, and serves. */
+export async function startControlPlane(
+  config: ControlPlaneConfig,
+  { db, now }: ControlPlaneDeps,
+  { logger, onShutdown }: ServiceContext,
+): Promise<ControlPlane> {
+  const applied = await migrate(db);
+  if (applied.length > 0) logger.info({ applied }, 'migrated the database');
+  const peppers = await loadPeppers(db, config.pepper, now());
+  const deps = { db, now, peppers, logger, credential: config.credential };
+  await bootstrap(deps, config.bootstrap);
+  await applyEnvironmentConnectors(db, config.connectors, now());
+
+  const grpc = await listenGrpc(deps, config.grpc);
+  onShutdown('control plane gRPC', () => grpc.close());
+  const app = buildApp({ ...deps, notReady: () => undefined });
+  onShutdown('control plane API', () => app.close());
+  return { handler: await toHandler(app), grpcAddress: grpc.address };
+}

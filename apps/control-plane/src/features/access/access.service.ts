@@ -1,0 +1,45 @@
+import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
+import { AppError, raise } from '@weighbridge/errors';
+import { findKeyByTokenSha256, type KeyDeps } from '../keys/keys.service.ts';
+import type { Caller } from './caller.ts';
+import type { Scope } from './scopes.ts';
+
+/** Who holds the key of an `Authorization` header. Refuses with 401 in the order in which a user would look for the fault. */
+export async function authenticate(deps: KeyDeps, authorization: string | undefined): Promise<Caller> {
+  const token = bearerToken(authorization) ?? raise(missingKey());
+  // Its checksum tells a mistyped token without a look-up.
+  if (!isWellFormedToken(token)) throw unknownKey();
+  const key = (await findKeyByTokenSha256(deps, tokenSha256(token))) ?? raise(unknownKey());
+  if (key.disabled) throw new AppError('authentication', 'key_disabled', 'This key is disabled.');
+  if (key.expires_at && key.expires_at <= deps.now()) {
+    throw new AppError(
+      'authentication',
+      'key_expired',
+      `This key expired at ${key.expires_at.toISOString()}.`,
+    );
+  }
+  return { keyId: key.id, principalId: key.principal_id, scopes: key.scopes, expiresAt: key.expires_at };
+}
+
+export function requireScope(caller: Caller, scope: Scope): void {
+  if (caller.scopes.includes(scope)) return;
+  throw new AppError('permission', 'insufficient_scope', `This key lacks the scope ${scope}.`, {
+    details: { required_scope: scope },
+  });
+}
+
+function missingKey(): AppError {
+  return new AppError(
+    'authentication',
+    'missing_api_key',
+    'Send your key in the header "Authorization: Bearer sk-svc-…".',
+  );
+}
+
+function unknownKey(): AppError {
+  return new AppError(
+    'authentication',
+    'invalid_api_key',
+    'No key has this token. Check it for missing characters.',
+  );
+}

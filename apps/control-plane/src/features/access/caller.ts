@@ -1,0 +1,11 @@
+/** Who calls the operator API, by the key that it showed. */
+export interface Caller {
+  readonly keyId: string;
+  readonly principalId: string;
+  readonly scopes: readonly string[];
+  readonly expiresAt: Date | null;
+}
+
+export function isOperator(caller: Caller): boolean {
+  return caller.scopes.includes('operator');
+}

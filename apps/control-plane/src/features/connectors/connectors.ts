@@ -1,0 +1,51 @@
+import { PROVIDERS } from './providers.ts';
+
+/** A connector that the environment of the control plane asks for. */
+export interface EnvironmentConnector {
+  readonly name: string;
+  readonly provider: string;
+  readonly dialect: 'openai' | 'anthropic';
+  readonly baseUrl: string;
+  /** Where the credential is, `env:NAME`; null where the upstream wants none. */
+  readonly credentialRef: string | null;
+}
+
+/** The vendors' keys in an environment, as connectors; with `mockUrl`, the mock vendor too, which needs no key. */
+export function environmentConnectors(
+  env: Readonly<Record<string, string | undefined>>,
+  mockUrl: string | undefined,
+): EnvironmentConnector[] {
+  const vendors = PROVIDERS.filter((provider) => env[provider.keyVariable]).map((provider) => ({
+    name: `env-${provider.name}`,
+    provider: provider.name,
+    dialect: provider.dialect,
+    baseUrl: baseUrl(env, provider),
+    credentialRef: `env:${provider.keyVariable}`,
+  }));
+  const mock = { name: 'env-mock', provider: 'mock', dialect: 'openai' as const, credentialRef: null };
+  return mockUrl ? [{ ...mock, baseUrl: withoutTrailingSlash(mockUrl) }, ...vendors] : vendors;
+}
+
+/** The credential that a reference names, out of the same environment. */
+export function credentialsIn(env: Readonly<Record<string, string | undefined>>) {
+  return (ref: string): string | undefined =>
+    ref.startsWith('env:') ? env[ref.slice('env:'.length)] || undefined : undefined;
+}
+
+function baseUrl(
+  env: Readonly<Record<string, string | undefined>>,
+  provider: (typeof PROVIDERS)[number],
+): string {
+  const variable = provider.baseUrlVariable;
+  const text = variable && env[variable.name];
+  if (!text) return provider.baseUrl;
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
+    throw new Error(`${variable.name} is not valid: write an http or https address`);
+  }
+  const url = withoutTrailingSlash(text);
+  return variable.versionless && !url.endsWith('/v1') ? `${url}/v1` : url;
+}
+
+function withoutTrailingSlash(url: string): string {
+  return url.replace(/\/+$/, '');
+}

@@ -1,0 +1,72 @@
+import { Server, ServerCredentials } from '@grpc/grpc-js';
+import { ControlService, grpcService } from '@weighbridge/contracts';
+import type { Logger } from '@weighbridge/runtime';
+import { currentRevision } from '../changes/changes.service.ts';
+import type { ModelDeps } from '../models/models.service.ts';
+import { readSnapshot, resolveKey } from './proxies.service.ts';
+import { startWatchers } from './watch.ts';
+
+export interface GrpcServerOptions {
+  readonly host: string;
+  readonly port: number;
+  /** What a proxy has to show; undefined where the deployment set none. */
+  readonly token: string | undefined;
+}
+
+export interface GrpcServer {
+  readonly address: string;
+  close(): Promise<void>;
+}
+
+const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+const KEEPALIVE_MS = 10_000;
+const CLOSE_GRACE_MS = 2_000;
+
+/** Serves the proxies. */
+export async function listenGrpc(
+  deps: ModelDeps & { logger: Logger },
+  options: GrpcServerOptions,
+): Promise<GrpcServer> {
+  const watchers = startWatchers({
+    logger: deps.logger,
+    readRevision: () => currentRevision(deps.db),
+    readSnapshot: () => readSnapshot(deps),
+  });
+  const service = grpcService(
+    ControlService,
+    {
+      watch: (stream) => watchers.add(stream),
+      resolve: async ({ tokenSha256 }) => await resolveKey(deps, tokenSha256),
+    },
+    {
+      token: options.token,
+      onError: (error) => deps.logger.error({ err: error }, 'a call of a proxy failed'),
+    },
+  );
+  const server = new Server({
+    'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+    'grpc.keepalive_time_ms': KEEPALIVE_MS,
+  });
+  server.addService(service.definition, service.implementation);
+  const port = await bind(server, options);
+  return {
+    address: `${options.host}:${port}`,
+    async close() {
+      watchers.close();
+      const cut = setTimeout(() => server.forceShutdown(), CLOSE_GRACE_MS);
+      await new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
+      clearTimeout(cut);
+    },
+  };
+}
+
+function bind(server: Server, { host, port }: GrpcServerOptions): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.bindAsync(`${host}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
+      if (!error) return resolve(bound);
+      reject(
+        new Error(`Can't serve gRPC on ${host}:${port}: choose another port by GRPC_PORT`, { cause: error }),
+      );
+    });
+  });
+}

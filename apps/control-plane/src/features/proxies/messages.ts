@@ -1,0 +1,80 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import {
+  type ConnectorSchema,
+  Dialect,
+  Enforcement,
+  type KeySchema,
+  type ModelSchema,
+} from '@weighbridge/contracts';
+import type { LockedAttribution, TokenPrices } from '@weighbridge/domain';
+import type { UsableConnector } from '../connectors/connectors.service.ts';
+import type { KeyRow } from '../keys/keys.service.ts';
+import { type PricedModelRow, pricesOf } from '../models/models.service.ts';
+import type { Counter } from '../policies/policies.service.ts';
+
+/** How the rows of the control plane look on the wire to the proxies. */
+
+export function connectorMessage(row: UsableConnector): MessageInitShape<typeof ConnectorSchema> {
+  return {
+    id: row.id,
+    provider: row.provider,
+    dialect: row.dialect === 'anthropic' ? Dialect.ANTHROPIC : Dialect.OPENAI,
+    baseUrl: row.base_url,
+    credential: row.credential,
+    priority: row.priority,
+  };
+}
+
+export function modelMessage(row: PricedModelRow): MessageInitShape<typeof ModelSchema> {
+  const { tiers, ...rates } = pricesOf(row);
+  return {
+    id: row.id,
+    provider: row.provider,
+    upstreamName: row.upstream_name,
+    price: {
+      version: row.version,
+      rates: ratesMessage(rates),
+      tiers: tiers.map((tier) => ({ aboveInputTokens: tier.aboveInputTokens, rates: ratesMessage(tier) })),
+    },
+  };
+}
+
+export function keyMessage(
+  row: KeyRow,
+  counters: readonly Counter[],
+  spentOf: (counter: Counter) => bigint,
+): MessageInitShape<typeof KeySchema> {
+  const attribution = row.attribution as LockedAttribution;
+  return {
+    id: row.id,
+    principalId: row.principal_id,
+    disabled: row.disabled,
+    ...(row.expires_at && { expiresAtMs: BigInt(row.expires_at.getTime()) }),
+    attribution: { ...attribution, labels: { ...attribution.labels } },
+    policies: counters.map((counter) => ({
+      bucket: {
+        policyId: counter.bucket.policyId,
+        counterVersion: counter.bucket.counterVersion,
+        subject: counter.bucket.subject,
+        windowStartMs: BigInt(counter.bucket.windowStart.getTime()),
+      },
+      enforcement: ENFORCEMENT[counter.policy.enforcement],
+      ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
+      spentNanoUsd: spentOf(counter),
+      ...(counter.window.end && { windowEndMs: BigInt(counter.window.end.getTime()) }),
+      allowedModels: counter.policy.allowed_models,
+    })),
+  };
+}
+
+const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };
+
+function ratesMessage(rates: TokenPrices) {
+  return {
+    input: rates.input,
+    output: rates.output,
+    cacheRead: rates.cacheRead,
+    cacheWrite: rates.cacheWrite,
+    cacheWrite1h: rates.cacheWrite1h,
+  };
+}

@@ -1,0 +1,53 @@
+import { Type } from 'typebox';
+import type { App } from '../../http/app.ts';
+import { DateTime, MicroUsd, Nullable, OneOf } from '../../http/schemas.ts';
+import type { KeyDeps } from '../keys/keys.service.ts';
+import { usageOfCaller, usageOfKey } from './usage.service.ts';
+
+const UsageReport = Type.Object({
+  policy_id: Type.String(),
+  source: OneOf(['key', 'principal', 'default']),
+  active: Type.Boolean(),
+  counter_scope: OneOf(['key', 'principal', 'policy']),
+  pooled: Type.Boolean(),
+  limit_micro_usd: Nullable(MicroUsd),
+  window_start: DateTime,
+  reset: Nullable(DateTime),
+  window_unbounded: Type.Boolean(),
+  bucket_spent_micro_usd: MicroUsd,
+  bucket_as_of: DateTime,
+  principal_spent_micro_usd: MicroUsd,
+  principal_spent_from: DateTime,
+  principal_spent_complete: Type.Boolean(),
+  remaining_micro_usd: Nullable(MicroUsd),
+  queried_at: DateTime,
+});
+
+export function usageRoutes(app: App, deps: KeyDeps): void {
+  app.get(
+    '/usage',
+    {
+      config: { scope: 'usage:read' },
+      schema: {
+        operationId: 'getUsage',
+        summary: 'Spend of the calling principal against its governing policy',
+        response: { 200: UsageReport },
+      },
+    },
+    async (request) => await usageOfCaller(deps, request.caller),
+  );
+
+  app.get(
+    '/keys/:key_id/usage',
+    {
+      config: { scope: 'usage:read' },
+      schema: {
+        operationId: 'getKeyUsage',
+        summary: 'Spend of a runtime key against its governing policy',
+        params: Type.Object({ key_id: Type.String() }),
+        response: { 200: UsageReport },
+      },
+    },
+    async (request) => await usageOfKey(deps, request.caller, request.params.key_id),
+  );
+}

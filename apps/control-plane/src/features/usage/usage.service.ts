@@ -1,0 +1,63 @@
+import { microFromNano } from '@weighbridge/domain';
+import { readSpend } from '@weighbridge/ledger';
+import type { Caller } from '../access/caller.ts';
+import { type KeyDeps, type KeyRow, visibleKey } from '../keys/keys.service.ts';
+import { countersOf } from '../policies/policies.service.ts';
+
+/** Spend of a key against the policy that governs it. Amounts are micro-USD, rounded half up. */
+export interface UsageReport {
+  readonly policy_id: string;
+  readonly source: 'key' | 'principal' | 'default';
+  readonly active: boolean;
+  readonly counter_scope: 'key' | 'principal' | 'policy';
+  readonly pooled: boolean;
+  readonly limit_micro_usd: number | null;
+  readonly window_start: string;
+  readonly reset: string | null;
+  readonly window_unbounded: boolean;
+  readonly bucket_spent_micro_usd: number;
+  readonly bucket_as_of: string;
+  readonly principal_spent_micro_usd: number;
+  readonly principal_spent_from: string;
+  readonly principal_spent_complete: boolean;
+  readonly remaining_micro_usd: number | null;
+  readonly queried_at: string;
+}
+
+export async function usageOfKey(deps: KeyDeps, caller: Caller, keyId: string): Promise<UsageReport> {
+  return await report(deps, await visibleKey(deps, caller, keyId));
+}
+
+/** The same report for the key that calls. */
+export async function usageOfCaller(deps: KeyDeps, caller: Caller): Promise<UsageReport> {
+  return await report(deps, await visibleKey(deps, caller, caller.keyId));
+}
+
+async function report(deps: KeyDeps, key: KeyRow): Promise<UsageReport> {
+  const { governing: policy, counters } = await countersOf(deps.db, key, deps.now());
+  const [counter] = counters;
+  const spend = await readSpend(deps.db, counter.bucket, key.principal_id);
+  const spent = microFromNano(spend.spent);
+  const limit = policy.limit_nano_usd === null ? null : microFromNano(policy.limit_nano_usd);
+  const unbounded = counter.window.end === null;
+  const windowStart = (unbounded ? policy.counter_since : counter.window.start).toISOString();
+  return {
+    policy_id: policy.id,
+    source: policy.source,
+    active: policy.enforcement === 'enforce',
+    counter_scope: policy.counter_scope,
+    pooled: policy.counter_scope === 'policy',
+    limit_micro_usd: limit,
+    window_start: windowStart,
+    reset: counter.window.end?.toISOString() ?? null,
+    window_unbounded: unbounded,
+    bucket_spent_micro_usd: spent,
+    bucket_as_of: spend.asOf.toISOString(),
+    principal_spent_micro_usd: microFromNano(spend.principalSpent),
+    principal_spent_from: windowStart,
+    // What proxies have not handed over yet is not known to be complete.
+    principal_spent_complete: false,
+    remaining_micro_usd: limit === null ? null : Math.max(0, limit - spent),
+    queried_at: spend.queriedAt.toISOString(),
+  };
+}

@@ -1,0 +1,89 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { acceptJsonBodies, createHttpApp, type Logger, refuseOtherMethods } from '@weighbridge/runtime';
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify';
+import { authenticate, requireScope } from '../features/access/access.service.ts';
+import type { Caller } from '../features/access/caller.ts';
+import { SCOPES, type Scope } from '../features/access/scopes.ts';
+import { keyRoutes } from '../features/keys/keys.routes.ts';
+import type { KeyDeps } from '../features/keys/keys.service.ts';
+import { modelRoutes } from '../features/models/models.routes.ts';
+import type { ModelDeps } from '../features/models/models.service.ts';
+import { usageRoutes } from '../features/usage/usage.routes.ts';
+import { Strict } from './schemas.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the calling key must hold. A management route without one does not boot. */
+    scope?: Scope;
+  }
+  interface FastifyRequest {
+    caller: Caller;
+  }
+  interface FastifySchema {
+    operationId?: string;
+    summary?: string;
+    /** A route that is no operation of the API. */
+    hide?: boolean;
+  }
+}
+
+/** The application with typed schemas. */
+export type App = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;
+
+export type AppDeps = KeyDeps & ModelDeps;
+
+const BODY_LIMIT_BYTES = 64 * 1024;
+
+/** The operator API. This list is its map: each route declares its scope, its schema and its operation id. */
+export function buildApp(
+  deps: AppDeps & { logger: Logger; notReady: () => string | undefined },
+): FastifyInstance {
+  const app = createHttpApp({
+    logger: deps.logger,
+    bodyLimitBytes: BODY_LIMIT_BYTES,
+    notReady: deps.notReady,
+  });
+  acceptJsonBodies(app);
+  app.register(
+    async (api) => {
+      requireScopes(api, deps);
+      const others = refuseOtherMethods(api);
+      keyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      others.register();
+    },
+    { prefix: '/api/v1' },
+  );
+  return app;
+}
+
+/** Who calls, and whether it may, is settled before anything else of a request is looked at. */
+function requireScopes(api: FastifyInstance, deps: AppDeps): void {
+  api.decorateRequest('caller', null as unknown as Caller);
+  api.addHook('onRoute', (route) => {
+    if (route.schema?.hide) return;
+    if (!SCOPES.some((scope) => scope === route.config?.scope)) {
+      throw new Error(`${route.method} ${route.url} declares no scope`);
+    }
+    // Without a schema of its own, a route takes no query parameters, rather than any.
+    route.schema = { ...route.schema, querystring: route.schema?.querystring ?? Strict({}) };
+  });
+  api.addHook('onRequest', async (request) => {
+    const { scope } = request.routeOptions.config;
+    request.caller = await authenticate(deps, request.headers.authorization);
+    if (scope) requireScope(request.caller, scope);
+  });
+}

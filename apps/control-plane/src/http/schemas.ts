@@ -1,0 +1,27 @@
+import { type Static, type TSchema, Type } from 'typebox';
+
+/** A value of the schema, or null. Written as a type list, since Ajv explains that better than a union. */
+export function Nullable<S extends TSchema & { type: string }>(schema: S) {
+  const choices = (schema as { enum?: unknown[] }).enum;
+  return Type.Unsafe<Static<S> | null>({
+    ...schema,
+    type: [schema.type, 'null'],
+    ...(choices && { enum: [...choices, null] }),
+  });
+}
+
+/** One of several strings. */
+export function OneOf<const T extends readonly string[]>(values: T, options: object = {}) {
+  return Type.Unsafe<T[number]>({ type: 'string', enum: [...values], ...options }) as ReturnType<
+    typeof Type.Unsafe<T[number]>
+  > & { type: 'string' };
+}
+
+/** An object that takes no other fields than these. */
+export function Strict<P extends Parameters<typeof Type.Object>[0]>(properties: P) {
+  return Type.Object(properties, { additionalProperties: false });
+}
+
+export const DateTime = Type.String({ format: 'date-time' });
+/** An amount of micro-USD. */
+export const MicroUsd = Type.Integer();

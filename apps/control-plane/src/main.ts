@@ -1,0 +1,22 @@
+import { checkConnection, createDb } from '@weighbridge/database';
+import { listenHttp, runService } from '@weighbridge/runtime';
+import { loadConfig } from './config.ts';
+import { startControlPlane } from './controlPlane.ts';
+
+const DRAIN_MS = 10_000;
+
+const exitCode = await runService('control-plane', async (context) => {
+  const config = loadConfig(process.env);
+  context.logger.level = config.logLevel;
+  const db = createDb(config.databaseUrl, {
+    applicationName: 'weighbridge-control-plane',
+    onIdleError: (error) => context.logger.warn({ err: error }, 'a connection to Postgres was lost'),
+  });
+  context.onShutdown('database', () => db.destroy());
+  await checkConnection(db);
+  const { handler } = await startControlPlane(config, { db, now: () => new Date() }, context);
+  const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT' });
+  context.onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
+  context.logger.info({ url: server.url, grpc: config.grpc.port }, 'the control plane is ready');
+});
+process.exit(exitCode);

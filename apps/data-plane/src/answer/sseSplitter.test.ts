@@ -1,0 +1,35 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { eventData, SseSplitter } from './sseSplitter.ts';
+
+describe('SseSplitter', () => {
+  it('gives the same events however the bytes are cut, and loses none of them', () => {
+    const line = fc.constantFrom('data: {"a":"é😀"}', 'data:x', ': ping', 'event: error', 'id: 1');
+    const event = fc.tuple(fc.array(line, { minLength: 1, maxLength: 3 }), fc.constantFrom('\n', '\r\n'));
+    fc.assert(
+      fc.property(
+        fc.array(event, { maxLength: 8 }),
+        fc.constantFrom('', 'data: half'),
+        fc.infiniteStream(fc.integer({ min: 1, max: 9 })),
+        (list, tail, sizes) => {
+          const events = list.map(([lines, newline]) => lines.map((one) => one + newline).join('') + newline);
+          const bytes = Buffer.from(events.join('') + tail);
+          const splitter = new SseSplitter();
+          const seen: string[] = [];
+          for (let at = 0; at < bytes.length; ) {
+            const size = sizes.next().value;
+            seen.push(...splitter.push(bytes.subarray(at, at + size)).map(String));
+            at += size;
+          }
+          expect(seen).toEqual(events);
+          expect(splitter.rest().toString()).toBe(tail);
+        },
+      ),
+    );
+  });
+
+  it('joins the data lines of an event, with or without a space behind the colon', () => {
+    expect(eventData(Buffer.from('event: x\r\ndata: a\r\ndata:b\r\n\r\n'))).toBe('a\nb');
+    expect(eventData(Buffer.from(': ping\n\n'))).toBeUndefined();
+  });
+});

@@ -1,0 +1,135 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { JsonScanError, scanObject } from './scanJson.ts';
+
+const WANTED = new Set(['model', 'stream', 'max_tokens']);
+const bytes = (text: string) => Buffer.from(text);
+
+/** The wanted fields as the scanner finds them, each value read by JSON.parse from its own span. */
+function scanned(text: string): Record<string, unknown> {
+  const source = bytes(text);
+  const values: Record<string, unknown> = {};
+  for (const [name, span] of scanObject(source, WANTED)) {
+    values[name] = JSON.parse(source.subarray(span.start, span.end).toString());
+  }
+  return values;
+}
+
+describe('scanObject', () => {
+  it('finds fields in any order, among others, with any spacing', () => {
+    expect(scanned(' {"a":[1,{"model":"inner"}], "stream" : true ,\n"model":"x/y" } ')).toEqual({
+      stream: true,
+      model: 'x/y',
+    });
+  });
+
+  it('reads escaped names and values as a JSON parser would', () => {
+    expect(scanned('{"mod\\u0065l":"a\\"\\\\\\u00e9","x\\"model":1}')).toEqual({ model: 'a"\\é' });
+  });
+
+  it('refuses a wanted field that is there twice, however it is spelt, and no other', () => {
+    expect(() => scanned('{"model":1,"mod\\u0065l":2}')).toThrow('"model" is there twice');
+    expect(scanned('{"other":1,"other":2,"model":3}')).toEqual({ model: 3 });
+  });
+
+  it('goes as deep as the bytes go', () => {
+    const depth = 200_000;
+    expect(scanned(`{"a":${'[{"b":'.repeat(depth)}1${'}]'.repeat(depth)},"model":"m"}`)).toEqual({
+      model: 'm',
+    });
+  });
+
+  it.each([
+    '',
+    '[]',
+    '"x"',
+    '{',
+    '{"a"}',
+    '{"a":}',
+    '{"a":1,}',
+    '{,}',
+    '{"a":1}}',
+    '{"a":01}',
+    '{"a":1.}',
+    '{"a":.5}',
+    '{"a":+1}',
+    '{"a":tru}',
+    "{'a':1}",
+    '{"a":"\n"}',
+    '{"a":"\\x"}',
+    '{"a":"\\u12g4"}',
+    '{"a":1 "b":2}',
+    '\ufeff{}',
+    '{"a":nul',
+    '{"a":"',
+    '{"a":[1,]}',
+    '{"a":-}',
+    '{"a":1e}',
+  ])('refuses %j, as JSON.parse does (or because it is no object)', (text) => {
+    expect(() => scanned(text)).toThrow(JsonScanError);
+  });
+
+  it('agrees with JSON.parse on every value, whole', () => {
+    const others = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue());
+    const own = fc.record(
+      { model: fc.jsonValue(), stream: fc.jsonValue(), max_tokens: fc.jsonValue() },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(others, own, fc.constantFrom(undefined, 1, '\t'), (rest, wanted, indent) => {
+        const text = JSON.stringify({ ...rest, ...wanted }, null, indent);
+        const parsed: Record<string, unknown> = JSON.parse(text);
+        expect(scanned(text)).toEqual(
+          Object.fromEntries(Object.entries(parsed).filter(([name]) => WANTED.has(name))),
+        );
+      }),
+    );
+  });
+
+  it('agrees with JSON.parse on what is valid, also when the text is damaged', () => {
+    const pieces = fc.constantFrom(
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"',
+      '\\',
+      '"a"',
+      '"model"',
+      '1',
+      '-',
+      '.',
+      'e',
+      'true',
+      'null',
+      ' ',
+      '\\u00',
+      'é',
+      '\u0001',
+    );
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.nat(), pieces, fc.boolean(), (value, where, piece, replace) => {
+        const text = JSON.stringify({ a: value, b: [value, 'x\\"é'] });
+        const at = where % (text.length + 1);
+        const damaged = text.slice(0, at) + piece + text.slice(at + (replace ? 1 : 0));
+        let valid = true;
+        try {
+          const parsed: unknown = JSON.parse(damaged);
+          valid = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed);
+        } catch {
+          valid = false;
+        }
+        let accepted = true;
+        try {
+          scanObject(bytes(damaged), new Set());
+        } catch {
+          accepted = false;
+        }
+        expect([damaged, accepted]).toEqual([damaged, valid]);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+});

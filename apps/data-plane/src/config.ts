@@ -1,0 +1,87 @@
+import { LOG_LEVELS, readSettings } from '@weighbridge/runtime';
+import Type from 'typebox';
+import type { UpstreamOptions } from './upstream/upstreams.ts';
+
+const Milliseconds = (fallback: number, what: string) =>
+  Type.Integer({
+    minimum: 1,
+    maximum: 3_600_000,
+    default: fallback,
+    description: `${what}, in milliseconds, at most an hour`,
+  });
+
+const Settings = Type.Object({
+  CONTROL_PLANE_ADDRESS: Type.String({
+    default: '127.0.0.1:8082',
+    description: "host and port of the control plane's gRPC",
+  }),
+  CONTROL_PLANE_TOKEN: Type.Optional(
+    Type.String({ minLength: 16, description: 'the secret that the control plane was given' }),
+  ),
+  BODY_LIMIT_BYTES: Type.Integer({
+    minimum: 1_024,
+    maximum: 1_073_741_824,
+    default: 33_554_432,
+    description: 'the largest body that is taken, from 1024 to 1073741824',
+  }),
+  UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds(5_000, 'how long connecting to a vendor may take'),
+  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds(600_000, "how long a vendor's first byte may take"),
+  UPSTREAM_CHUNK_TIMEOUT_MS: Milliseconds(300_000, "how long a vendor's next bytes may take"),
+});
+
+const ProcessSettings = Type.Object({
+  NATS_URL: Type.String({
+    pattern: '^(nats|tls)://',
+    description: 'the address of NATS with JetStream, such as nats://host:4222, several with commas',
+  }),
+  HOST: Type.String({ default: '127.0.0.1', description: 'the address to listen on' }),
+  PORT: Type.Integer({
+    minimum: 0,
+    maximum: 65_535,
+    default: 8080,
+    description: 'the port for inference, a number from 0 to 65535',
+  }),
+  LOG_LEVEL: Type.Union(
+    LOG_LEVELS.map((level) => Type.Literal(level)),
+    { default: 'info', description: `one of ${LOG_LEVELS.join(', ')}` },
+  ),
+});
+
+/** What the data plane does, in whichever process it runs. */
+export interface DataPlaneConfig {
+  readonly controlPlane: { readonly address: string; readonly token: string | undefined };
+  readonly bodyLimitBytes: number;
+  readonly upstream: UpstreamOptions;
+}
+
+/** What it needs besides as a process of its own. */
+export interface ProcessConfig {
+  readonly natsUrl: string;
+  readonly http: { readonly host: string; readonly port: number };
+  readonly logLevel: (typeof LOG_LEVELS)[number];
+}
+
+/** The data plane's settings, each with its default in docs/configuration.md. */
+export function loadConfig(env: Environment): DataPlaneConfig {
+  const settings = readSettings(Settings, env);
+  return {
+    controlPlane: { address: settings.CONTROL_PLANE_ADDRESS, token: settings.CONTROL_PLANE_TOKEN },
+    bodyLimitBytes: settings.BODY_LIMIT_BYTES,
+    upstream: {
+      connectTimeoutMs: settings.UPSTREAM_CONNECT_TIMEOUT_MS,
+      firstByteTimeoutMs: settings.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,
+      chunkTimeoutMs: settings.UPSTREAM_CHUNK_TIMEOUT_MS,
+    },
+  };
+}
+
+export function loadProcessConfig(env: Environment): ProcessConfig {
+  const settings = readSettings(ProcessSettings, env);
+  return {
+    natsUrl: settings.NATS_URL,
+    http: { host: settings.HOST, port: settings.PORT },
+    logLevel: settings.LOG_LEVEL,
+  };
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;

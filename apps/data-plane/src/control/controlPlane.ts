@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { create } from '@bufbuild/protobuf';
+import { Client, credentials } from '@grpc/grpc-js';
+import {
+  ControlService,
+  callUnary,
+  openBidi,
+  type ResolveResponse,
+  tokenMetadata,
+  WatchRequestSchema,
+  type WatchResponse,
+} from '@weighbridge/contracts';
+import type { Logger } from '@weighbridge/runtime';
+import { type RoutingTable, routingTable } from './routingTable.ts';
+
+export interface ControlPlaneOptions {
+  readonly address: string;
+  readonly token: string | undefined;
+  readonly proxyId: string;
+  readonly version: string;
+  readonly logger: Logger;
+}
+
+/** This proxy's line to the control plane. */
+export interface ControlPlane {
+  /** What it last said of models and connectors; undefined until it first said anything. */
+  readonly table: () => RoutingTable | undefined;
+  /** Looks a key up. Rejects when the control plane can't be reached in time. */
+  readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
+  /** Resolves once there is a table; rejects after `timeoutMs`. */
+  readonly firstTable: (timeoutMs: number) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+const RESOLVE_TIMEOUT_MS = 2_000;
+const RECONNECT_MIN_MS = 100;
+const RECONNECT_MAX_MS = 2_000;
+/** Heartbeats come every second: after some missed ones the stream is taken for dead, whatever the socket says. */
+const SILENCE_MS = 5_000;
+const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+
+export function connectControlPlane(options: ControlPlaneOptions): ControlPlane {
+  const client = new Client(options.address, credentials.createInsecure(), {
+    'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+    'grpc.keepalive_time_ms': 10_000,
+    'grpc.max_reconnect_backoff_ms': RECONNECT_MAX_MS,
+  });
+  const metadata = tokenMetadata(options.token);
+  const closing = new AbortController();
+  let table: RoutingTable | undefined;
+  let announceFirst: () => void = () => {};
+  const first = new Promise<void>((resolve) => {
+    announceFirst = resolve;
+  });
+
+  /** One stream, from hello to its end. */
+  function watchOnce(): Promise<unknown> {
+    return new Promise((resolve) => {
+      const stream = openBidi(client, ControlService.method.watch, metadata);
+      const end = (reason: unknown): void => {
+        clearTimeout(silence);
+        closing.signal.removeEventListener('abort', cancel);
+        stream.cancel();
+        resolve(reason);
+      };
+      const cancel = () => end('closing');
+      const silence = setTimeout(() => end('no heartbeat'), SILENCE_MS);
+      closing.signal.addEventListener('abort', cancel, { once: true });
+      stream.on('data', ({ message }: WatchResponse) => {
+        silence.refresh();
+        if (message.case !== 'snapshot') return;
+        table = routingTable(message.value);
+        announceFirst();
+        options.logger.debug({ revision: String(table.revision) }, 'applied a snapshot');
+      });
+      stream.on('error', end);
+      stream.on('end', () => end('the control plane ended the stream'));
+      const hello = { proxyId: options.proxyId, version: options.version };
+      stream.write(create(WatchRequestSchema, { message: { case: 'hello', value: hello } }));
+    });
+  }
+
+  async function watch(): Promise<void> {
+    let pause = RECONNECT_MIN_MS;
+    while (!closing.signal.aborted) {
+      const began = Date.now();
+      const reason = await watchOnce();
+      if (closing.signal.aborted) return;
+      if (Date.now() - began > RECONNECT_MAX_MS) pause = RECONNECT_MIN_MS;
+      options.logger.warn(
+        { reason: String(reason) },
+        'the stream from the control plane broke; reconnecting',
+      );
+      // Spread out, so that a control plane that comes back is not met by all proxies at once.
+      await sleep(pause * (0.5 + Math.random()), undefined, { signal: closing.signal }).catch(() => {});
+      pause = Math.min(pause * 2, RECONNECT_MAX_MS);
+    }
+  }
+
+  const watching = watch();
+  return {
+    table: () => table,
+    resolve: (tokenSha256) =>
+      callUnary(
+        client,
+        ControlService.method.resolve,
+        { tokenSha256 },
+        { timeoutMs: RESOLVE_TIMEOUT_MS, metadata },
+      ),
+    firstTable: async (timeoutMs) => {
+      const timeout = sleep(timeoutMs, undefined, { signal: closing.signal }).then(() => {
+        throw new Error(
+          `The control plane at ${options.address} did not answer within ${timeoutMs} ms. Is it running?`,
+        );
+      });
+      timeout.catch(() => {});
+      await Promise.race([first, timeout]);
+    },
+    close: async () => {
+      closing.abort();
+      await watching;
+      client.close();
+    },
+  };
+}

@@ -1,0 +1,57 @@
+import type { RequestListener } from 'node:http';
+import type { UsageStream } from '@weighbridge/bus';
+import { newUuid } from '@weighbridge/domain';
+import { type ServiceContext, toHandler } from '@weighbridge/runtime';
+import type { DataPlaneConfig } from './config.ts';
+import { connectControlPlane } from './control/controlPlane.ts';
+import { createKeyCache } from './control/keyCache.ts';
+import { buildApp } from './http/app.ts';
+import { createUpstreams } from './upstream/upstreams.ts';
+import { createUsagePublisher } from './usage/usagePublisher.ts';
+
+export interface DataPlane {
+  /** Serves `/v1`. */
+  readonly handler: RequestListener;
+}
+
+export interface DataPlaneDeps {
+  readonly stream: UsageStream;
+  readonly now: () => Date;
+  /** This release's version. */
+  readonly version: string;
+}
+
+const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
+const FLUSH_TIMEOUT_MS = 5_000;
+
+/** Starts a proxy; resolves once it knows what it may route to. */
+export async function startDataPlane(
+  config: DataPlaneConfig,
+  { stream, now, version }: DataPlaneDeps,
+  { logger, onShutdown }: ServiceContext,
+): Promise<DataPlane> {
+  const proxyId = newUuid();
+  const controlPlane = connectControlPlane({ ...config.controlPlane, proxyId, version, logger });
+  onShutdown('line to the control plane', () => controlPlane.close());
+  await controlPlane.firstTable(FIRST_SNAPSHOT_TIMEOUT_MS);
+
+  const usage = createUsagePublisher({ stream, producerId: proxyId, newBatchId: newUuid, logger });
+  onShutdown('usage', () => usage.close(FLUSH_TIMEOUT_MS), FLUSH_TIMEOUT_MS + 1_000);
+  const upstreams = createUpstreams(config.upstream);
+  onShutdown('upstream connections', () => upstreams.close());
+
+  const app = buildApp({
+    keys: createKeyCache(controlPlane),
+    table: controlPlane.table,
+    usage,
+    upstreams,
+    publish: usage.publish,
+    newEventId: newUuid,
+    now,
+    logger,
+    bodyLimitBytes: config.bodyLimitBytes,
+    notReady: () => (controlPlane.table() ? undefined : 'no snapshot from the control plane yet'),
+  });
+  onShutdown('data plane API', () => app.close());
+  return { handler: await toHandler(app) };
+}

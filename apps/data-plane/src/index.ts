@@ -1,0 +1,2 @@
+export { type DataPlaneConfig, loadConfig } from './config.ts';
+export { type DataPlane, type DataPlaneDeps, startDataPlane } from './dataPlane.ts';

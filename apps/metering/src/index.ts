@@ -1,0 +1,1 @@
+export { type MeteringDeps, startMetering } from './metering.ts';

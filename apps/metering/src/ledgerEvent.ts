@@ -1,0 +1,100 @@
+import { Outcome, type UsageEvent } from '@weighbridge/contracts';
+import type { LedgerEvent } from '@weighbridge/ledger';
+
+/**
+ * An event as the ledger keeps it. Throws, saying why, on what the ledger could not take: it is checked here, before
+ * any SQL, so that one bad event never holds up the others.
+ */
+export function ledgerEvent(event: UsageEvent): LedgerEvent {
+  if (!UUID.test(event.eventId)) throw new Error('event_id is not a UUID');
+  if (!event.usage) throw new Error('usage is missing');
+  if (event.buckets.length === 0) throw new Error('no bucket is named');
+  if (event.costNanoUsd < 0n) throw new Error('the cost is negative');
+  const { input, cacheRead, cacheWrite, cacheWrite1h, output } = event.usage;
+  const counts = [
+    input,
+    cacheRead,
+    cacheWrite,
+    cacheWrite1h,
+    output,
+    event.durationUs,
+    event.firstByteUs ?? 0,
+  ];
+  if (counts.some((count) => count > MAX_INT4)) throw new Error('a count is beyond what a column holds');
+  const buckets = event.buckets.map((bucket) => ({
+    policyId: bucket.policyId,
+    counterVersion: bucket.counterVersion,
+    subject: bucket.subject,
+    windowStart: time(bucket.windowStartMs),
+  }));
+  return {
+    buckets,
+    row: {
+      event_id: event.eventId,
+      request_id: event.requestId,
+      key_id: event.keyId,
+      principal_id: event.principalId,
+      model_requested: event.modelRequested,
+      model: event.model,
+      connector_id: event.connectorId,
+      input_tokens: input,
+      cache_read_tokens: cacheRead,
+      cache_write_tokens: cacheWrite,
+      cache_write_1h_tokens: cacheWrite1h,
+      output_tokens: output,
+      cost_nano_usd: event.costNanoUsd,
+      price_version: event.priceVersion,
+      estimated: event.estimated,
+      outcome: OUTCOMES[event.outcome] ?? 'unknown',
+      http_status: event.httpStatus,
+      streamed: event.streamed,
+      admitted_at: time(event.admittedAtMs),
+      settled_at: time(event.settledAtMs),
+      first_byte_us: event.firstByteUs ?? null,
+      duration_us: event.durationUs,
+      attribution: JSON.stringify(attribution(event)),
+      response_id: event.responseId,
+    },
+  };
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const MAX_INT4 = 2_147_483_647;
+/** The last instant that a JavaScript date can hold. */
+const MAX_TIME_MS = 8_640_000_000_000_000n;
+
+/** A proxy of a later release may know more outcomes than this one. */
+const OUTCOMES: Partial<Record<Outcome, string>> = {
+  [Outcome.UNSPECIFIED]: 'unknown',
+  [Outcome.SUCCESS]: 'success',
+  [Outcome.UPSTREAM_ERROR]: 'upstream_error',
+  [Outcome.UPSTREAM_UNREACHABLE]: 'upstream_unreachable',
+  [Outcome.INTERRUPTED]: 'interrupted',
+  [Outcome.CLIENT_GONE]: 'client_gone',
+};
+
+function time(ms: bigint): Date {
+  if (ms < 0n || ms > MAX_TIME_MS) throw new Error('a time is out of range');
+  return new Date(Number(ms));
+}
+
+/** As it is shown and grouped by; a hash stands beside a value that may have been cut. */
+function attribution({ attribution: from }: UsageEvent): Record<string, unknown> {
+  if (!from) return {};
+  const { user, team, project, env, namespace, workload, pod, sessionId, workloadType, labels } = from;
+  const hex = (bytes: Uint8Array | undefined) => bytes && Buffer.from(bytes).toString('hex');
+  return {
+    user,
+    team,
+    project,
+    env,
+    namespace,
+    workload,
+    pod,
+    session_id: sessionId,
+    session_sha256: hex(from.sessionSha256),
+    workload_type: workloadType,
+    workload_type_sha256: hex(from.workloadTypeSha256),
+    ...(Object.keys(labels).length > 0 && { labels }),
+  };
+}

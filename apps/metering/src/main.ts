@@ -1,0 +1,47 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openJetStreamUsageStream } from '@weighbridge/bus';
+import { checkConnection, createDb, type Database, schemaMismatch } from '@weighbridge/database';
+import { createHttpApp, listenHttp, runService, toHandler } from '@weighbridge/runtime';
+import { loadConfig } from './config.ts';
+import { startMetering } from './metering.ts';
+
+const SCHEMA_WAIT_MS = 30_000;
+const SCHEMA_POLL_MS = 500;
+const HEALTH_BODY_LIMIT_BYTES = 1_024;
+
+const exitCode = await runService('metering', async (context) => {
+  const { logger, onShutdown } = context;
+  const config = loadConfig(process.env);
+  logger.level = config.logLevel;
+  const db = createDb(config.databaseUrl, {
+    applicationName: 'weighbridge-metering',
+    onIdleError: (error) => logger.warn({ err: error }, 'a connection to Postgres was lost'),
+  });
+  onShutdown('database', () => db.destroy());
+  await checkConnection(db);
+  await schemaOfThisRelease(db);
+  const stream = await openJetStreamUsageStream({
+    url: config.natsUrl,
+    name: 'weighbridge-metering',
+    onError: (error, what) => logger.warn({ err: error }, what),
+  });
+  onShutdown('usage stream', () => stream.close());
+  await startMetering({ db, stream, now: () => new Date() }, context);
+
+  const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady: () => undefined });
+  const server = await listenHttp({ handler: await toHandler(app), ...config.http, portSetting: 'PORT' });
+  onShutdown('http', () => server.close(1_000));
+  logger.info({ url: server.url }, 'metering is ready');
+});
+process.exit(exitCode);
+
+/** The control plane migrates the database; started together with it, metering waits for that. */
+async function schemaOfThisRelease(db: Database): Promise<void> {
+  const deadline = Date.now() + SCHEMA_WAIT_MS;
+  for (;;) {
+    const mismatch = await schemaMismatch(db);
+    if (!mismatch) return;
+    if (Date.now() > deadline) throw new Error(`Can't work on this database: ${mismatch}`);
+    await sleep(SCHEMA_POLL_MS);
+  }
+}

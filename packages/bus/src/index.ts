@@ -1,0 +1,3 @@
+export { createInProcessUsageStream, type InProcessOptions } from './inProcess.ts';
+export { type JetStreamOptions, openJetStreamUsageStream } from './jetStream.ts';
+export type { Consumption, UsageMessage, UsageStream, UsageStreamEvents } from './usageStream.ts';

@@ -1,0 +1,158 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  AckPolicy,
+  DiscardPolicy,
+  type JetStreamManager,
+  type JsMsg,
+  jetstream,
+  jetstreamManager,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+} from '@nats-io/jetstream';
+import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import {
+  type Consumption,
+  MAX_BATCH_MESSAGES,
+  REDELIVERY_PAUSE_MS,
+  type UsageStream,
+  type UsageStreamEvents,
+} from './usageStream.ts';
+
+const STREAM = 'USAGE';
+const SUBJECTS = 'usage.v1.*';
+const subjectOf = (shard: number): string => `usage.v1.s${shard}`;
+const CONNECT_TIMEOUT_MS = 5_000;
+const PUBLISH_TIMEOUT_MS = 5_000;
+const ACK_WAIT_MS = 60_000;
+const DUPLICATE_WINDOW_MS = 120_000;
+
+export interface JetStreamOptions extends UsageStreamEvents {
+  /** One address or several with commas: `nats://host:4222`. */
+  readonly url: string;
+  /** Shown by the server in its list of connections. */
+  readonly name: string;
+  readonly replicas?: number;
+  readonly maxBytes?: number;
+}
+
+/** The usage stream of distributed mode. Creates the stream where it is missing. Rejects when NATS can't be reached. */
+export async function openJetStreamUsageStream(options: JetStreamOptions): Promise<UsageStream> {
+  const connection = await connect({
+    servers: options.url.split(','),
+    name: options.name,
+    timeout: CONNECT_TIMEOUT_MS,
+    maxReconnectAttempts: -1,
+  });
+  try {
+    const manager = await jetstreamManager(connection);
+    await manager.streams.add(streamConfig(options));
+    return usageStream(connection, manager, options);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+function usageStream(
+  connection: NatsConnection,
+  manager: JetStreamManager,
+  options: JetStreamOptions,
+): UsageStream {
+  const stream = jetstream(connection);
+  const consumptions = new Set<Consumption>();
+  void reportStatus(connection, options);
+
+  return {
+    async publish(shard, messageId, payload) {
+      await stream.publish(subjectOf(shard), payload, { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS });
+    },
+
+    async consume(shard, handle) {
+      const durable = `metering-s${shard}`;
+      await manager.consumers.add(STREAM, {
+        durable_name: durable,
+        filter_subject: subjectOf(shard),
+        ack_policy: AckPolicy.Explicit,
+        ack_wait: nanos(ACK_WAIT_MS),
+        max_deliver: -1,
+      });
+      const consumer = await stream.consumers.get(STREAM, durable);
+      const stopping = new AbortController();
+      const { signal } = stopping;
+
+      const finish = async (batch: readonly JsMsg[]): Promise<void> => {
+        try {
+          await handle(batch.map((message) => ({ payload: message.data })));
+          for (const message of batch) message.ack();
+        } catch (error) {
+          for (const message of batch) message.nak(REDELIVERY_PAUSE_MS);
+          options.onError(error, 'a batch of usage was not handled and will be tried again');
+        }
+      };
+
+      const readUntilStopped = async (): Promise<void> => {
+        const messages = await consumer.consume({ max_messages: MAX_BATCH_MESSAGES });
+        const stopReading = () => messages.stop();
+        signal.addEventListener('abort', stopReading, { once: true });
+        if (signal.aborted) stopReading();
+        let batch: JsMsg[] = [];
+        for await (const message of messages) {
+          batch.push(message);
+          // What has arrived is handled at once: a batch that waited to fill up would be usage seen late.
+          if (batch.length < MAX_BATCH_MESSAGES && messages.getPending() > 0) continue;
+          await finish(batch);
+          batch = [];
+        }
+        signal.removeEventListener('abort', stopReading);
+      };
+
+      const run = async (): Promise<void> => {
+        while (!signal.aborted) {
+          await readUntilStopped().catch((error) =>
+            options.onError(error, `shard ${shard} of the usage stream will be read again`),
+          );
+          await sleep(REDELIVERY_PAUSE_MS, undefined, { signal }).catch(() => {});
+        }
+      };
+
+      const running = run();
+      const consumption: Consumption = {
+        async stop() {
+          stopping.abort();
+          await running;
+          consumptions.delete(consumption);
+        },
+      };
+      consumptions.add(consumption);
+      return consumption;
+    },
+
+    async close() {
+      await Promise.all([...consumptions].map((consumption) => consumption.stop()));
+      // Flushes acknowledgements that are still on their way out.
+      await connection.drain();
+    },
+  };
+}
+
+function streamConfig(options: JetStreamOptions): Partial<StreamConfig> & { name: string } {
+  return {
+    name: STREAM,
+    subjects: [SUBJECTS],
+    retention: RetentionPolicy.Workqueue,
+    storage: StorageType.File,
+    // A full stream refuses: the publisher keeps what it could not hand over.
+    discard: DiscardPolicy.New,
+    max_bytes: options.maxBytes ?? 1024 * 1024 * 1024,
+    num_replicas: options.replicas ?? 1,
+    duplicate_window: nanos(DUPLICATE_WINDOW_MS),
+  };
+}
+
+async function reportStatus(connection: NatsConnection, options: JetStreamOptions): Promise<void> {
+  for await (const status of connection.status()) {
+    if (status.type === 'disconnect')
+      options.onError(undefined, 'the connection to NATS was lost; reconnecting');
+  }
+}

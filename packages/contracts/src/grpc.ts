@@ -1,0 +1,152 @@
+import { timingSafeEqual } from 'node:crypto';
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  type DescMethodBiDiStreaming,
+  type DescMethodUnary,
+  type DescService,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import {
+  type Client,
+  type ClientDuplexStream,
+  Metadata,
+  type MethodDefinition,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  type sendUnaryData,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import { AppError, toGrpcError } from '@weighbridge/errors';
+
+/** What answers the methods of a service. An AppError thrown by a unary handler reaches the caller as its gRPC status. */
+export type Handlers<S extends DescService> = {
+  [K in keyof S['method']]: S['method'][K] extends DescMethodUnary<infer I, infer O>
+    ? (request: MessageShape<I>) => Promise<MessageInitShape<O>>
+    : S['method'][K] extends DescMethodBiDiStreaming<infer I, infer O>
+      ? (stream: ServerDuplexStream<MessageShape<I>, MessageShape<O>>) => void
+      : never;
+};
+
+export interface Service {
+  readonly definition: ServiceDefinition;
+  readonly implementation: UntypedServiceImplementation;
+}
+
+/**
+ * Turns handlers of a generated service into what grpc-js serves. With `token`, a call without it is refused: the
+ * stream carries vendors' credentials, and a loopback port is open to every user of the machine.
+ */
+export function grpcService<S extends DescService>(
+  service: S,
+  handlers: Handlers<S>,
+  options: { readonly token?: string | undefined; readonly onError: (error: unknown) => void },
+): Service {
+  const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
+  const implementation: UntypedServiceImplementation = {};
+  for (const method of service.methods) {
+    const handler = handlers[method.localName as keyof S['method']] as (argument: unknown) => unknown;
+    definition[method.localName] = methodDefinition(service, method);
+    implementation[method.localName] =
+      method.methodKind === 'unary'
+        ? unaryHandler(method, handler, options)
+        : (call: ServerDuplexStream<unknown, unknown>) => {
+            try {
+              checkToken(call.metadata, options.token);
+              handler(call);
+            } catch (error) {
+              options.onError(error);
+              call.emit('error', toGrpcError(error));
+            }
+          };
+  }
+  return { definition, implementation };
+}
+
+/** Calls a unary method; rejects with grpc-js's ServiceError, also when `timeoutMs` is over. */
+export function callUnary<I extends DescMessage, O extends DescMessage>(
+  client: Client,
+  method: DescMethodUnary<I, O>,
+  request: MessageInitShape<I>,
+  options: { readonly timeoutMs: number; readonly metadata: Metadata },
+): Promise<MessageShape<O>> {
+  const { path, requestSerialize, responseDeserialize } = methodDefinition(method.parent, method);
+  return new Promise((resolve, reject) => {
+    client.makeUnaryRequest(
+      path,
+      requestSerialize,
+      responseDeserialize,
+      create(method.input, request),
+      options.metadata,
+      { deadline: Date.now() + options.timeoutMs },
+      (error, response) => (error ? reject(error) : resolve(response as MessageShape<O>)),
+    );
+  });
+}
+
+export function openBidi<I extends DescMessage, O extends DescMessage>(
+  client: Client,
+  method: DescMethodBiDiStreaming<I, O>,
+  metadata: Metadata,
+): ClientDuplexStream<MessageShape<I>, MessageShape<O>> {
+  const { path, requestSerialize, responseDeserialize } = methodDefinition(method.parent, method);
+  return client.makeBidiStreamRequest(
+    path,
+    requestSerialize,
+    responseDeserialize,
+    metadata,
+  ) as ClientDuplexStream<MessageShape<I>, MessageShape<O>>;
+}
+
+/** Metadata that shows the apps' shared token, where one is set. */
+export function tokenMetadata(token: string | undefined): Metadata {
+  const metadata = new Metadata();
+  if (token) metadata.set('authorization', `Bearer ${token}`);
+  return metadata;
+}
+
+function unaryHandler(
+  method: DescMethod,
+  handler: (request: unknown) => unknown,
+  options: { readonly token?: string | undefined; readonly onError: (error: unknown) => void },
+) {
+  return async (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): Promise<void> => {
+    try {
+      checkToken(call.metadata, options.token);
+      const response = await handler(call.request);
+      callback(null, create(method.output, response as MessageInitShape<DescMessage>));
+    } catch (error) {
+      options.onError(error);
+      callback(toGrpcError(error));
+    }
+  };
+}
+
+function checkToken(metadata: Metadata, token: string | undefined): void {
+  if (token === undefined) return;
+  const given = Buffer.from(String(metadata.get('authorization')[0] ?? ''));
+  const wanted = Buffer.from(`Bearer ${token}`);
+  if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) {
+    throw new AppError('authentication', 'invalid_token', 'The token of this call is missing or wrong.');
+  }
+}
+
+function methodDefinition(service: DescService, method: DescMethod): MethodDefinition<unknown, unknown> {
+  const serialize = (schema: DescMessage) => (message: unknown) =>
+    Buffer.from(toBinary(schema, message as MessageShape<DescMessage>));
+  const deserialize = (schema: DescMessage) => (bytes: Buffer) => fromBinary(schema, bytes);
+  return {
+    path: `/${service.typeName}/${method.name}`,
+    requestStream: method.methodKind === 'client_streaming' || method.methodKind === 'bidi_streaming',
+    responseStream: method.methodKind === 'server_streaming' || method.methodKind === 'bidi_streaming',
+    requestSerialize: serialize(method.input),
+    requestDeserialize: deserialize(method.input),
+    responseSerialize: serialize(method.output),
+    responseDeserialize: deserialize(method.output),
+  };
+}

@@ -1,0 +1,3 @@
+export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx } from './createDb.ts';
+export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';
+export type * from './tables.ts';

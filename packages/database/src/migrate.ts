@@ -1,0 +1,75 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely';
+import { createDb, type Database } from './createDb.ts';
+
+const MIGRATIONS = new URL('../migrations/', import.meta.url);
+
+/** Brings the schema to this release's; safe when several processes start at once. Returns the names of what it applied. */
+export async function migrate(db: Database): Promise<string[]> {
+  const migrator = new Migrator({ db, provider: sqlFiles });
+  const { error, results = [] } = await migrator.migrateToLatest();
+  if (error) {
+    const failed = results.find((result) => result.status === 'Error');
+    throw new Error(
+      `The migration ${failed?.migrationName ?? 'of the database'} failed and was rolled back.`,
+      {
+        cause: error,
+      },
+    );
+  }
+  return results.map((result) => result.migrationName);
+}
+
+/** As `migrate`, for callers that have only an address. */
+export async function migrateToLatest(databaseUrl: string): Promise<string[]> {
+  const db = createDb(databaseUrl, {
+    applicationName: 'weighbridge-migrate',
+    maxConnections: 1,
+    onIdleError: () => {},
+  });
+  try {
+    return await migrate(db);
+  } finally {
+    await db.destroy();
+  }
+}
+
+/** What is wrong with the schema for this release, in words for an operator; undefined where it fits. */
+export async function schemaMismatch(db: Database): Promise<string | undefined> {
+  const known = await migrationNames();
+  const applied = await appliedMigrations(db);
+  const missing = known.filter((name) => !applied.includes(name));
+  const unknown = applied.filter((name) => !known.includes(name));
+  if (unknown.length > 0)
+    return `the database is newer than this release: it has the migration ${unknown.at(-1)}`;
+  if (missing.length > 0)
+    return `the database lacks the migration ${missing[0]}: start the control plane first`;
+  return undefined;
+}
+
+const sqlFiles: MigrationProvider = {
+  async getMigrations() {
+    const migrations: Record<string, Migration> = {};
+    for (const name of await migrationNames()) {
+      const text = await readFile(new URL(`${name}.sql`, MIGRATIONS), 'utf8');
+      migrations[name] = { up: async (db: Kysely<unknown>) => void (await sql.raw(text).execute(db)) };
+    }
+    return migrations;
+  },
+};
+
+async function migrationNames(): Promise<string[]> {
+  const files = await readdir(MIGRATIONS);
+  return files
+    .filter((file) => file.endsWith('.sql'))
+    .map((file) => file.slice(0, -'.sql'.length))
+    .sort();
+}
+
+async function appliedMigrations(db: Database): Promise<string[]> {
+  const { rows: found } = await sql<{ found: boolean }>`
+    SELECT to_regclass('kysely_migration') IS NOT NULL AS found`.execute(db);
+  if (!found[0]?.found) return [];
+  const { rows } = await sql<{ name: string }>`SELECT name FROM kysely_migration ORDER BY name`.execute(db);
+  return rows.map((row) => row.name);
+}

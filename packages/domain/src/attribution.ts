@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto';
+
+/** Whom a request's cost belongs to, as its caller and its key say. */
+export interface Attribution {
+  readonly user?: string;
+  readonly team?: string;
+  readonly project?: string;
+  readonly env?: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly namespace?: string;
+  readonly workload?: string;
+  readonly pod?: string;
+  readonly session?: HashedText;
+  readonly workloadType?: HashedText;
+}
+
+/** A value that is compared whole, by its hash, and shown cut. */
+export interface HashedText {
+  readonly text: string;
+  readonly sha256: Uint8Array;
+}
+
+/** Values that an operator fixed on a key: the caller can't override them. */
+export type LockedAttribution = Partial<Pick<Attribution, 'user' | 'team' | 'project' | 'env' | 'labels'>>;
+
+/** Header names as Node gives them (lower case); a repeated header arrives as an array or joined by commas. */
+export type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+const MAX_VALUE = 256;
+const MAX_LABEL_KEY = 64;
+const MAX_LABELS = 32;
+
+/** Reads the ten `X-Svc-*` headers. Nothing in them can fail a request: what is malformed is cut or skipped. */
+export function parseAttribution(headers: Headers, locked: LockedAttribution = {}): Attribution {
+  const plain = {
+    user: locked.user ?? cut(value(headers, 'x-svc-user')),
+    team: locked.team ?? cut(value(headers, 'x-svc-team')),
+    project: locked.project ?? cut(value(headers, 'x-svc-project')),
+    env: locked.env ?? cut(value(headers, 'x-svc-env')),
+    namespace: cut(value(headers, 'x-svc-namespace')),
+    workload: cut(value(headers, 'x-svc-workload')),
+    pod: cut(value(headers, 'x-svc-pod')),
+    session: hashed(value(headers, 'x-svc-session-id')),
+    workloadType: hashed(value(headers, 'x-svc-workload-type')),
+  };
+  return { ...present(plain), labels: parseLabels(value(headers, 'x-svc-labels'), locked.labels) };
+}
+
+function parseLabels(
+  text: string | undefined,
+  locked: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const labels = new Map(Object.entries(locked));
+  for (const pair of text?.split(',') ?? []) {
+    const at = pair.indexOf('=');
+    const key = pair.slice(0, Math.max(at, 0)).trim();
+    if (key === '' || key.length > MAX_LABEL_KEY || Object.hasOwn(locked, key)) continue;
+    if (!labels.has(key) && labels.size >= MAX_LABELS) continue;
+    labels.set(key, cut(pair.slice(at + 1).trim()) ?? '');
+  }
+  return Object.fromEntries(labels);
+}
+
+function hashed(text: string | undefined): HashedText | undefined {
+  if (!text) return undefined;
+  return { text: cut(text) ?? '', sha256: createHash('sha256').update(text).digest() };
+}
+
+function value(headers: Headers, name: string): string | undefined {
+  const raw = headers[name];
+  return raw === undefined ? undefined : utf8(Array.isArray(raw) ? raw.join(',') : raw).trim();
+}
+
+/** Node reads header bytes as Latin-1; what was sent as UTF-8 is UTF-8. */
+function utf8(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range is that of ASCII.
+  if (/^[\x00-\x7f]*$/.test(text)) return text;
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(text, 'latin1'));
+  } catch {
+    return text;
+  }
+}
+
+/** Cut by code points, so that no half of a surrogate pair is left; an empty value is no value. */
+function cut(text: string | undefined): string | undefined {
+  if (!text) return undefined;
+  return text.length <= MAX_VALUE ? text : Array.from(text).slice(0, MAX_VALUE).join('');
+}
+
+type Present<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+function present<T extends object>(values: T): Present<T> {
+  return Object.fromEntries(Object.entries(values).filter(([, item]) => item !== undefined)) as Present<T>;
+}

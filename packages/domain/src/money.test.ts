@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { divideHalfUp, microFromNano, moneyFromNano, nanoFromDecimalUsd, nanoFromMicro } from './money.ts';
+
+describe('money', () => {
+  it('reads a decimal price exactly, to the nano', () => {
+    expect(nanoFromDecimalUsd('2.5')).toBe(2_500_000_000n);
+    expect(nanoFromDecimalUsd('0.000000001')).toBe(1n);
+    expect(nanoFromDecimalUsd('75')).toBe(75_000_000_000n);
+  });
+
+  it.each(['', '-1', '1e3', '1.0000000001', '.5', 'NaN', ' 1'])('refuses %j as a price', (text) => {
+    expect(() => nanoFromDecimalUsd(text)).toThrow(/not a price/);
+  });
+
+  it('rounds to micro-USD half up, once', () => {
+    expect(microFromNano(499n)).toBe(0);
+    expect(microFromNano(500n)).toBe(1);
+    expect(microFromNano(1_499n)).toBe(1);
+    expect(microFromNano(-500n)).toBe(0);
+    expect(microFromNano(-501n)).toBe(-1);
+  });
+
+  it('keeps every whole micro-USD through both conversions', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 1e15 }),
+        (micro) => microFromNano(nanoFromMicro(micro)) === micro,
+      ),
+    );
+  });
+
+  it('divides half up for any sign: never more than half away', () => {
+    fc.assert(
+      fc.property(
+        fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }),
+        fc.bigInt({ min: 1n, max: 10n ** 9n }),
+        (a, b) => {
+          const rest = 2n * (a - divideHalfUp(a, b) * b);
+          return rest < b && rest >= -b;
+        },
+      ),
+    );
+  });
+
+  it('shows a price as units and nanos', () => {
+    expect(moneyFromNano(2_500_000_000n)).toEqual({ currency_code: 'USD', units: 2, nanos: 500_000_000 });
+  });
+});

@@ -1,0 +1,33 @@
+import { AppError, type ErrorKind } from './appError.ts';
+
+/** Status codes of gRPC (https://grpc.io/docs/guides/status-codes/). */
+const GRPC: Record<ErrorKind, number> = {
+  invalid_request: 3,
+  authentication: 16,
+  permission: 7,
+  not_found: 5,
+  method_not_allowed: 12,
+  conflict: 9,
+  too_large: 8,
+  uri_too_long: 3,
+  unsupported_media_type: 3,
+  headers_too_large: 3,
+  validation: 3,
+  quota: 8,
+  rate_limit: 8,
+  upstream: 14,
+  unavailable: 14,
+  upstream_timeout: 4,
+  internal: 13,
+};
+
+export interface GrpcError {
+  readonly code: number;
+  readonly message: string;
+}
+
+/** As with HTTP, what is not an AppError is opaque to the caller. */
+export function toGrpcError(error: unknown): GrpcError {
+  if (!(error instanceof AppError)) return { code: GRPC.internal, message: 'internal error' };
+  return { code: GRPC[error.kind], message: `${error.code}: ${error.message}` };
+}

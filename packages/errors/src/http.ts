@@ -1,0 +1,74 @@
+import { AppError, type ErrorKind } from './appError.ts';
+
+interface HttpMapping {
+  readonly status: number;
+  /** `error.type` of the OpenAI-shaped envelope. */
+  readonly type: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** One row per kind, so that a new kind does not compile until it has a status. */
+const HTTP: Record<ErrorKind, HttpMapping> = {
+  invalid_request: { status: 400, type: 'invalid_request_error' },
+  authentication: { status: 401, type: 'authentication_error', headers: { 'www-authenticate': 'Bearer' } },
+  permission: { status: 403, type: 'permission_error' },
+  not_found: { status: 404, type: 'not_found_error' },
+  method_not_allowed: { status: 405, type: 'invalid_request_error' },
+  conflict: { status: 409, type: 'conflict_error' },
+  too_large: { status: 413, type: 'request_too_large' },
+  uri_too_long: { status: 414, type: 'invalid_request_error' },
+  unsupported_media_type: { status: 415, type: 'invalid_request_error' },
+  headers_too_large: { status: 431, type: 'invalid_request_error' },
+  validation: { status: 422, type: 'validation_error' },
+  quota: { status: 429, type: 'insufficient_quota' },
+  rate_limit: { status: 429, type: 'rate_limit_exceeded', headers: { 'x-should-retry': 'true' } },
+  upstream: { status: 502, type: 'upstream_error' },
+  unavailable: { status: 503, type: 'service_unavailable', headers: { 'retry-after': '1' } },
+  upstream_timeout: { status: 504, type: 'upstream_timeout' },
+  internal: { status: 500, type: 'internal_error' },
+};
+
+/** The one error envelope of both surfaces: OpenAI's shape, plus the request's id. */
+export interface ErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly code: string;
+    readonly param: string | null;
+    readonly request_id: string;
+    readonly [detail: string]: unknown;
+  };
+}
+
+export interface HttpError {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: ErrorBody;
+}
+
+/** Anything that is not an AppError becomes an opaque 500: what happened is the log's, not the caller's. */
+export function toHttpError(error: unknown, requestId: string): HttpError {
+  const known =
+    error instanceof AppError
+      ? error
+      : new AppError(
+          'internal',
+          'internal_error',
+          'Something went wrong here. Try again; if it stays, report the request_id.',
+        );
+  const mapping = HTTP[known.kind];
+  return {
+    status: mapping.status,
+    headers: { ...mapping.headers, ...known.headers },
+    body: {
+      error: {
+        message: known.message,
+        type: mapping.type,
+        code: known.code,
+        param: known.param ?? null,
+        request_id: requestId,
+        ...known.details,
+      },
+    },
+  };
+}

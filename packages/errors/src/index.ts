@@ -1,0 +1,3 @@
+export { AppError, type AppErrorOptions, type ErrorKind, raise } from './appError.ts';
+export { type GrpcError, toGrpcError } from './grpc.ts';
+export { type ErrorBody, type HttpError, toHttpError } from './http.ts';

@@ -1,0 +1,160 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync, renameSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Account, notRunnable, SERVER_ENV } from './account.ts';
+import type { Binaries } from './binaries.ts';
+import { LocalPostgresError, tailOfFile } from './errors.ts';
+import type { Folder } from './folder.ts';
+
+const POLL_MS = 10;
+const IMMEDIATE_STOP_TIMEOUT_MS = 10_000;
+const KILL_TIMEOUT_MS = 5_000;
+
+export interface ServerOptions {
+  readonly account: Account;
+  readonly binaries: Binaries;
+  readonly folder: Folder;
+  readonly settings: Readonly<Record<string, string>>;
+  readonly startTimeoutMs: number;
+}
+
+/** A server process. States: starting → ready → stopping → ended; or ended from any, by itself. */
+export interface Server {
+  readonly port: number;
+  /** Resolves when the process has ended, with how: `exit code 1`, `signal SIGKILL`. */
+  readonly ended: Promise<string>;
+  /** Fast shutdown, then immediate, then SIGKILL; each waits for the one before. */
+  stop(timeoutMs: number): Promise<void>;
+}
+
+/** Starts the server and waits until it accepts connections. */
+export async function startServer(options: ServerOptions): Promise<Server> {
+  const { folder, startTimeoutMs } = options;
+  const deadline = Date.now() + startTimeoutMs;
+  if (existsSync(folder.log)) renameSync(folder.log, folder.previousLog);
+  for (;;) {
+    const { pid, server } = spawnServer(options, await freePort());
+    const outcome = await readyOrEnded(pid, server, folder, deadline);
+    if (outcome === 'ready') return server;
+    if (outcome === 'timeout') {
+      await server.stop(0);
+      throw new LocalPostgresError(
+        `Postgres was not ready within ${startTimeoutMs / 1000} s in ${folder.cluster}; its log ${folder.log} ends:${await tailOfFile(folder.log)}`,
+      );
+    }
+    const log = await tailOfFile(folder.log);
+    // Another process took the port meanwhile, or a killed server's last children are still on their way out.
+    const passing = /could not bind|could not create any TCP|pre-existing shared memory block/.test(log);
+    if (!passing || Date.now() > deadline) {
+      throw new LocalPostgresError(
+        `Postgres could not start in ${folder.cluster} (${outcome}); its log ${folder.log} ends:${log}`,
+      );
+    }
+    await sleep(100);
+  }
+}
+
+function spawnServer({ account, binaries, folder, settings }: ServerOptions, port: number) {
+  const all = {
+    listen_addresses: '127.0.0.1',
+    port: String(port),
+    unix_socket_directories: '',
+    max_connections: '100',
+    shared_buffers: '128MB',
+    log_checkpoints: 'off',
+    ...settings,
+  };
+  // Appended to, so that the log of a retry keeps the reason for it.
+  const log = openSync(folder.log, 'a', 0o600);
+  let child: ChildProcess;
+  try {
+    child = spawn(
+      binaries.postgres,
+      ['-D', folder.cluster, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+      {
+        // Its own session: a terminal's Ctrl-C goes to the owner alone, who stops it in order.
+        detached: true,
+        cwd: '/',
+        env: SERVER_ENV,
+        stdio: ['ignore', log, log],
+        ...(account.switched && { uid: account.uid, gid: account.gid }),
+      },
+    );
+  } finally {
+    closeSync(log);
+  }
+  // An owner that ends without stopping it (an uncaught error) still takes it along. Prepended, so that an exit handler
+  // of the owner's that cleans up finds it told.
+  const stopWithOwner = () => child.kill('SIGINT');
+  process.prependListener('exit', stopWithOwner);
+  const ended = new Promise<string>((resolve, reject) => {
+    child.once('error', (error) => reject(notRunnable(binaries.postgres, error)));
+    child.once('exit', (code, signal) => resolve(signal ? `signal ${signal}` : `exit code ${code}`));
+  }).finally(() => process.off('exit', stopWithOwner));
+  const stop = (timeoutMs: number) => stopServer(child, ended, timeoutMs);
+  return { pid: child.pid, server: { port, ended, stop } };
+}
+
+/** Ready as Postgres says itself, on the eighth line of its pid file: no connection is needed to learn it. */
+async function readyOrEnded(
+  pid: number | undefined,
+  server: Server,
+  folder: Folder,
+  deadline: number,
+): Promise<string> {
+  let end: string | undefined;
+  const watch = server.ended.then((how) => {
+    end = how;
+  });
+  while (Date.now() < deadline) {
+    await Promise.race([watch, sleep(POLL_MS)]);
+    if (end !== undefined) return end;
+    const lines = (await readFile(join(folder.cluster, 'postmaster.pid'), 'utf8').catch(() => '')).split(
+      '\n',
+    );
+    if (lines[0] === String(pid) && lines[7]?.trim() === 'ready') return 'ready';
+  }
+  return 'timeout';
+}
+
+async function stopServer(child: ChildProcess, ended: Promise<string>, timeoutMs: number): Promise<void> {
+  const steps = [
+    { signal: 'SIGINT', timeoutMs },
+    { signal: 'SIGQUIT', timeoutMs: IMMEDIATE_STOP_TIMEOUT_MS },
+    { signal: 'SIGKILL', timeoutMs: KILL_TIMEOUT_MS },
+  ] as const;
+  for (const step of steps) {
+    child.kill(step.signal);
+    if (await within(step.timeoutMs, ended)) return;
+  }
+  throw new LocalPostgresError(`Postgres ${child.pid} does not end, not even by SIGKILL`);
+}
+
+/** Whether the promise settles in time. Leaves no timer behind. */
+async function within(timeoutMs: number, promise: Promise<unknown>): Promise<boolean> {
+  const timer = new AbortController();
+  try {
+    return await Promise.race([
+      promise.then(() => true),
+      sleep(timeoutMs, false, { signal: timer.signal }).catch(() => false),
+    ]);
+  } finally {
+    timer.abort();
+  }
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  return new Promise((resolve, reject) => {
+    probe.once('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() =>
+        typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no port')),
+      );
+    });
+  });
+}

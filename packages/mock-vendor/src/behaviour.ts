@@ -1,0 +1,124 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { MAX_OUTPUT_TOKENS } from './tokens.ts';
+import { badRequest } from './vendorError.ts';
+
+const MAX_DELAY_MS = 60_000;
+const MAX_USAGE_TOKENS = 10_000_000;
+const MAX_SPLIT_BYTES = 1024 * 1024;
+
+/** Where and how an answer breaks off. */
+type Interruption = 'none' | 'reset before' | 'reset headers' | 'reset mid' | 'stall mid' | 'SSE error mid';
+
+/** How the vendor behaves on one request. The README's table says what each header does. */
+export interface Behaviour {
+  readonly status: number | undefined;
+  readonly delayMs: number;
+  readonly chunkDelayMs: number;
+  readonly chunks: number | undefined;
+  readonly inputTokens: number | undefined;
+  readonly outputTokens: number | undefined;
+  readonly cachedTokens: number;
+  readonly reasoningTokens: number;
+  readonly usage: 'counted' | 'zero' | 'none';
+  readonly interruption: Interruption;
+  readonly splitBytes: number | undefined;
+  readonly gzip: boolean;
+  readonly contentType: string | undefined;
+}
+
+/** Reads the `x-mock-…` headers. A bad or unknown one is a 400 that says how to write it. */
+export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
+  const given = new Map<string, string>();
+  for (const [name, value] of Object.entries(headers)) {
+    if (name.startsWith('x-mock-')) given.set(name, String(value));
+  }
+
+  const chunks = integer(given, 'x-mock-chunks', 1, MAX_OUTPUT_TOKENS);
+  const outputTokens = integer(given, 'x-mock-output-tokens', 0, MAX_OUTPUT_TOKENS);
+  if (chunks !== undefined && outputTokens !== undefined && chunks > outputTokens) {
+    throw badRequest('x-mock-chunks must be at most x-mock-output-tokens: a chunk holds a token at least.');
+  }
+  const behaviour: Behaviour = {
+    status: integer(given, 'x-mock-status', 400, 599),
+    delayMs: integer(given, 'x-mock-delay-ms', 0, MAX_DELAY_MS) ?? 0,
+    chunkDelayMs: integer(given, 'x-mock-chunk-delay-ms', 0, MAX_DELAY_MS) ?? 0,
+    chunks,
+    inputTokens: integer(given, 'x-mock-input-tokens', 0, MAX_USAGE_TOKENS),
+    outputTokens,
+    cachedTokens: integer(given, 'x-mock-cached-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
+    reasoningTokens: integer(given, 'x-mock-reasoning-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
+    usage: usage(given),
+    interruption: interruption(given),
+    splitBytes: integer(given, 'x-mock-split', 1, MAX_SPLIT_BYTES),
+    gzip: flag(given, 'x-mock-gzip'),
+    contentType: contentType(given),
+  };
+
+  // Every reader above took its header out: a misspelt one is still there.
+  for (const name of given.keys()) {
+    throw badRequest(`${name} is not a header of this vendor. Its README lists those that are.`);
+  }
+  return behaviour;
+}
+
+/** No header given. */
+export const NORMAL: Behaviour = parseBehaviour({});
+
+function usage(given: Map<string, string>): Behaviour['usage'] {
+  const none = flag(given, 'x-mock-no-usage');
+  const zero = flag(given, 'x-mock-zero-usage');
+  if (none && zero) throw badRequest('Give one of x-mock-no-usage and x-mock-zero-usage, not both.');
+  if (none) return 'none';
+  return zero ? 'zero' : 'counted';
+}
+
+function interruption(given: Map<string, string>): Interruption {
+  const reset = oneOf(given, 'x-mock-reset', ['before', 'headers', 'mid']);
+  const stall = oneOf(given, 'x-mock-stall', ['mid']);
+  const asked: Interruption[] = [];
+  if (reset) asked.push(`reset ${reset}`);
+  if (stall) asked.push(`stall ${stall}`);
+  if (flag(given, 'x-mock-sse-error')) asked.push('SSE error mid');
+  if (asked.length > 1) {
+    throw badRequest(
+      'Give one of x-mock-reset, x-mock-stall and x-mock-sse-error: an answer breaks off once.',
+    );
+  }
+  return asked[0] ?? 'none';
+}
+
+function contentType(given: Map<string, string>): string | undefined {
+  const value = take(given, 'x-mock-content-type');
+  if (value === undefined || /^[\x20-\x7e]{1,200}$/.test(value)) return value;
+  throw badRequest('x-mock-content-type must be 1 to 200 printable ASCII characters, such as text/html.');
+}
+
+function integer(given: Map<string, string>, name: string, min: number, max: number): number | undefined {
+  const value = take(given, name);
+  if (value === undefined) return undefined;
+  const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
+  if (number >= min && number <= max) return number;
+  throw badRequest(`${name} must be an integer from ${min} to ${max}, such as ${name}: ${min || 10}.`);
+}
+
+function flag(given: Map<string, string>, name: string): boolean {
+  return oneOf(given, name, ['true', 'false']) === 'true';
+}
+
+function oneOf<const Value extends string>(
+  given: Map<string, string>,
+  name: string,
+  values: readonly Value[],
+): Value | undefined {
+  const value = take(given, name);
+  if (value === undefined) return undefined;
+  const known = values.find((candidate) => candidate === value);
+  if (known !== undefined) return known;
+  throw badRequest(`${name} must be ${values.join(' or ')}.`);
+}
+
+function take(given: Map<string, string>, name: string): string | undefined {
+  const value = given.get(name);
+  given.delete(name);
+  return value;
+}

@@ -1,0 +1,35 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { dropOldest } from './bounded.ts';
+
+/** A request as it arrived. */
+export interface RecordedRequest {
+  readonly method: string;
+  /** Path and query, undecoded. */
+  readonly path: string;
+  /** Names and values in turn, in the order and the case of the wire. */
+  readonly rawHeaders: readonly string[];
+  /** Names in lower case. */
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+export interface Recorder {
+  readonly requests: readonly RecordedRequest[];
+  record(request: RecordedRequest): void;
+  clear(): void;
+}
+
+/** Remembers the newest `keep` requests. */
+export function createRecorder(keep: number): Recorder {
+  const requests: RecordedRequest[] = [];
+  return {
+    requests,
+    record(request) {
+      requests.push(request);
+      dropOldest(requests, keep);
+    },
+    clear() {
+      requests.length = 0;
+    },
+  };
+}

@@ -1,0 +1,76 @@
+/** An error that the vendor answers with. Which JSON it becomes is the dialect's business. */
+export class VendorError extends Error {
+  readonly status: number;
+  readonly type: string;
+  readonly param: string | null;
+  readonly code: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    status: number,
+    message: string,
+    fields: { type?: string; param?: string; code?: string; headers?: Record<string, string> } = {},
+  ) {
+    super(message);
+    this.status = status;
+    this.type = fields.type ?? 'invalid_request_error';
+    this.param = fields.param ?? null;
+    this.code = fields.code ?? null;
+    this.headers = fields.headers ?? {};
+  }
+}
+
+/** OpenAI's error envelope. */
+export function openaiErrorBody({ message, type, param, code }: VendorError) {
+  return { error: { message, type, param, code } };
+}
+
+/** A 400 about one parameter, or about the request as a whole. */
+export function badRequest(message: string, param?: string, code?: string): VendorError {
+  return new VendorError(400, message, { ...(param && { param }), ...(code && { code }) });
+}
+
+/** OpenAI's 400 for what is not there. */
+export function missingParameter(param: string): VendorError {
+  return badRequest(`Missing required parameter: '${param}'.`, param, 'missing_required_parameter');
+}
+
+/** OpenAI's 400 for what has the wrong type. */
+export function invalidType(param: string, expected: string): VendorError {
+  return badRequest(`Invalid type for '${param}': expected ${expected}.`, param, 'invalid_type');
+}
+
+const SERVER_ERROR = 'The server had an error while processing your request. Sorry about that!';
+
+/** The vendor's own failure, as it reads in a 500 and in the middle of a stream. */
+export function serverError(status = 500, message = SERVER_ERROR): VendorError {
+  return new VendorError(status, message, { type: 'server_error' });
+}
+
+/** What OpenAI says with a status, for `x-mock-status`. */
+export function errorOfStatus(status: number): VendorError {
+  switch (status) {
+    case 401:
+      return new VendorError(401, 'Incorrect API key provided.', { code: 'invalid_api_key' });
+    case 402:
+      return new VendorError(402, 'Your account has no credit left.', { code: 'billing_hard_limit_reached' });
+    case 403:
+      return new VendorError(403, 'You are not allowed to use this model.', { code: 'permission_denied' });
+    case 404:
+      return new VendorError(404, 'The model does not exist or you do not have access to it.', {
+        code: 'model_not_found',
+      });
+    case 429:
+      return new VendorError(429, 'Rate limit reached for requests. Please try again in 1s.', {
+        type: 'requests',
+        code: 'rate_limit_exceeded',
+        headers: { 'retry-after': '1' },
+      });
+    case 503:
+      return serverError(503, 'The engine is currently overloaded, please try again later.');
+    default:
+      return status < 500
+        ? new VendorError(status, `The request was refused with status ${status}, as asked.`)
+        : serverError(status);
+  }
+}

@@ -1,0 +1,188 @@
+import type { RequestListener } from 'node:http';
+import { newId } from '@weighbridge/domain';
+import { AppError, toHttpError } from '@weighbridge/errors';
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifySchema,
+  LogController,
+} from 'fastify';
+import type { Logger } from './logger.ts';
+
+export interface HttpAppOptions {
+  readonly logger: Logger;
+  readonly bodyLimitBytes: number;
+  /** Why requests can't be served now, in words for an operator; undefined when they can. Shown by `/readyz`. */
+  readonly notReady: () => string | undefined;
+}
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+/** Ids and model names in a path: above any real one, below the limit of a request line. */
+const MAX_PARAM_LENGTH = 2_048;
+
+/**
+ * A Fastify application with what both surfaces share: the error envelope for everything that can go wrong, request
+ * ids, strict validation (nothing is coerced, nothing unknown is dropped), `/healthz` and `/readyz`.
+ */
+export function createHttpApp(options: HttpAppOptions): FastifyInstance {
+  const app: FastifyInstance = Fastify({
+    loggerInstance: options.logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: options.bodyLimitBytes,
+    genReqId: () => newId('req'),
+    requestIdHeader: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
+    ajv: {
+      customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: false, allErrors: false },
+    },
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply),
+  }) as unknown as FastifyInstance;
+
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+  });
+  app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+  app.setNotFoundHandler((request) => {
+    throw new AppError(
+      'not_found',
+      'route_not_found',
+      `There is no ${request.method} ${request.url.split('?')[0]} here.`,
+    );
+  });
+
+  app.get('/healthz', async () => ({ status: 'ok' }));
+  app.get('/readyz', async (_request, reply) => {
+    const reason = options.notReady();
+    return reply
+      .code(reason ? 503 : 200)
+      .send(reason ? { status: 'not ready', reason } : { status: 'ready' });
+  });
+  return app;
+}
+
+/**
+ * Answers the methods that no route of a path takes with 405 and `Allow`. Call it before the routes are registered: it
+ * looks at each as it comes, and registers the rest once all are known.
+ */
+export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
+  const methodsByUrl = new Map<string, Set<string>>();
+  app.addHook('onRoute', ({ routePath, method }) => {
+    const methods = methodsByUrl.get(routePath) ?? new Set();
+    for (const one of [method].flat()) methods.add(one);
+    methodsByUrl.set(routePath, methods);
+  });
+  return {
+    register() {
+      for (const [url, methods] of [...methodsByUrl]) {
+        if (url.includes('*')) continue;
+        const allow = METHODS.filter((method) => methods.has(method)).join(', ');
+        const others = METHODS.filter((method) => !methods.has(method));
+        app.route({
+          method: others,
+          url,
+          schema: { hide: true } as FastifySchema,
+          // Before the body is read: it may be large, or of a type that nobody here takes.
+          onRequest: async (request) => {
+            throw new AppError(
+              'method_not_allowed',
+              'method_not_allowed',
+              `${request.method} is not allowed here; use ${allow}.`,
+              {
+                headers: { allow },
+              },
+            );
+          },
+          handler: async () => {},
+        });
+      }
+    },
+  };
+}
+
+/** Reads JSON bodies: `application/json`, `*+json`, or no type at all. */
+export function acceptJsonBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'string' }, async (request: FastifyRequest, body: string) => {
+    requireJsonType(request);
+    try {
+      return JSON.parse(body);
+    } catch (error) {
+      throw malformedJson((error as Error).message);
+    }
+  });
+}
+
+/** Refuses a body of another type than JSON, in words that a user of `curl -d` understands. */
+export function requireJsonType(request: FastifyRequest): void {
+  const type = request.headers['content-type'];
+  if (type === undefined || /^\s*application\/(json|[\w.!#$&^-]+\+json)\s*(;|$)/i.test(type)) return;
+  throw new AppError(
+    'unsupported_media_type',
+    'unsupported_media_type',
+    `The body must be JSON: send the header "Content-Type: application/json" (it was "${type.slice(0, 100)}").`,
+    { param: 'content-type' },
+  );
+}
+
+export function malformedJson(detail: string): AppError {
+  return new AppError('invalid_request', 'malformed_json', `The body is not valid JSON: ${detail}`);
+}
+
+/** The application as a plain request listener; ready when the promise resolves. */
+export async function toHandler(app: FastifyInstance): Promise<RequestListener> {
+  await app.ready();
+  return (request, response) => app.routing(request, response);
+}
+
+function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const known = error instanceof AppError ? error : fromFastify(error as FastifyError);
+  const { status, headers, body } = toHttpError(known ?? error, request.id);
+  if (status >= 500) request.log.error({ err: error, requestId: request.id }, 'a request failed');
+  return reply
+    .code(status)
+    .headers({ 'x-request-id': request.id, ...headers })
+    .send(body);
+}
+
+/** Fastify's own refusals (https://fastify.dev/docs/latest/Reference/Errors/) in our words. */
+function fromFastify(error: FastifyError): AppError | undefined {
+  if (error.validation) {
+    const [first] = error.validation;
+    const extra = first?.params.additionalProperty;
+    const path = [...(first?.instancePath.split('/').slice(1) ?? []), ...(extra ? [String(extra)] : [])].join(
+      '.',
+    );
+    const param = path || String(first?.params.missingProperty ?? '');
+    const message = extra ? 'is not a field of this request' : (first?.message ?? 'is not valid');
+    return new AppError(
+      'invalid_request',
+      'invalid_request',
+      `${param || error.validationContext}: ${message}.`,
+      {
+        ...(param && { param }),
+      },
+    );
+  }
+  switch (error.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new AppError('too_large', 'body_too_large', 'The body is larger than this service takes.');
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new AppError(
+        'invalid_request',
+        'malformed_request',
+        'The body is not as long as its Content-Length says.',
+      );
+    case 'FST_ERR_BAD_URL':
+      return new AppError('invalid_request', 'malformed_url', 'The path is not a valid URL.');
+    case 'FST_ERR_MAX_PARAM_LENGTH':
+      return new AppError(
+        'uri_too_long',
+        'path_too_long',
+        `A part of the path is longer than ${MAX_PARAM_LENGTH} characters.`,
+      );
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,17 @@
+import { type Logger, pino } from 'pino';
+
+export type { Logger };
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const;
+
+/** JSON lines on standard error, from level `info` until it is set otherwise, so that standard output stays with what the program has to say. */
+export function createLogger(service: string): Logger {
+  return pino(
+    {
+      base: { service },
+      // Second line of defence: no code of ours logs headers.
+      redact: ['req.headers', 'headers.authorization', '*.authorization'],
+    },
+    pino.destination({ dest: 2, sync: true }),
+  );
+}

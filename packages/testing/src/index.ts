@@ -1,0 +1,11 @@
+export { eventually } from './eventually.ts';
+export { startNats, type TestNats } from './nats.ts';
+export {
+  freePort,
+  type ProcessEnd,
+  type ProcessOptions,
+  startProcess,
+  type TestProcess,
+} from './processes.ts';
+export { createTestDatabase, type TestDatabase } from './testDatabase.ts';
+export { type TestRun, testRun } from './testRun.ts';

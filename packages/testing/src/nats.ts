@@ -1,0 +1,60 @@
+import { mkdir, mkdtemp, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { startNatsContainer } from './docker.ts';
+import { eventually } from './eventually.ts';
+import { startProcess } from './processes.ts';
+import { testRun } from './testRun.ts';
+
+export interface TestNats {
+  /** `nats://127.0.0.1:…`, with JetStream. */
+  readonly url: string;
+  /** Undefined where the server is shared (TEST_NATS_URL) or in a container. */
+  readonly pid: number | undefined;
+  /** Where JetStream keeps its data; left in place by `stop`, removed when the test run ends. */
+  readonly storeDir: string;
+  /** Ends the server; default SIGTERM. Does nothing to a shared one. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+}
+
+/**
+ * A NATS server for one test file. Give the `storeDir` and `port` of one that was stopped to bring it back. With
+ * TEST_NATS_URL the server is shared with others: name streams and buckets uniquely.
+ */
+export async function startNats(options: { storeDir?: string; port?: number } = {}): Promise<TestNats> {
+  const { folder, nats } = testRun();
+  const storeDir = options.storeDir ?? (await mkdtemp(join(folder, 'nats-')));
+  await mkdir(storeDir, { recursive: true });
+  switch (nats.kind) {
+    case 'shared':
+      return { url: nats.url, pid: undefined, storeDir, stop: async () => {} };
+    case 'docker': {
+      const { url, stop } = await startNatsContainer(storeDir, options.port);
+      return { url, pid: undefined, storeDir, stop: (signal = 'SIGTERM') => stop(signal) };
+    }
+    case 'binary':
+      return startNatsProcess(nats.path, storeDir, options.port);
+  }
+}
+
+async function startNatsProcess(command: string, storeDir: string, port = -1): Promise<TestNats> {
+  const portsDir = await mkdtemp(join(testRun().folder, 'nats-ports-'));
+  const listen = ['-a', '127.0.0.1', '-p', String(port), '--ports_file_dir', portsDir];
+  const server = await startProcess({
+    command,
+    args: ['-js', '-sd', storeDir, ...listen],
+    readyWhen: /Server is ready/,
+    timeoutMs: 20_000,
+  });
+  const ports = await eventually(
+    async (): Promise<{ nats: string[] }> =>
+      JSON.parse(await readFile(join(portsDir, `nats-server_${server.pid}.ports`), 'utf8')),
+  );
+  return {
+    url: ports.nats[0] ?? '',
+    pid: server.pid,
+    storeDir,
+    stop: async (signal) => {
+      await server.stop(signal);
+    },
+  };
+}

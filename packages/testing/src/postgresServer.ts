@@ -1,0 +1,71 @@
+import { join } from 'node:path';
+import { migrateToLatest } from '@weighbridge/database';
+import { startLocalPostgres } from '@weighbridge/local-postgres';
+import { startPostgresContainer } from './docker.ts';
+import { databasePrefix, databaseUrl, withClient } from './postgresClient.ts';
+import type { TestRun } from './testRun.ts';
+
+/** Tests lose nothing by a crash, and gain a lot by not waiting for disks. */
+const SETTINGS = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_connections: '200' };
+
+export interface PostgresOptions {
+  /** TEST_DATABASE_URL. */
+  readonly givenUrl: string | undefined;
+  readonly runFolder: string;
+  readonly runId: string;
+  readonly dockerAnswers: () => Promise<boolean>;
+}
+
+/** The run's Postgres with its migrated template: TEST_DATABASE_URL, else Docker, else one of our own. */
+export async function openPostgres(
+  options: PostgresOptions,
+): Promise<{ postgres: TestRun['postgres']; close(): Promise<void> }> {
+  const { adminUrl, stop } = await openServer(options);
+  const template = `${databasePrefix(options.runId)}template`;
+  const close = async () => {
+    if (options.givenUrl !== undefined) await dropDatabases(adminUrl, databasePrefix(options.runId));
+    await stop();
+  };
+  try {
+    await withClient(adminUrl, (client) => client.query(`CREATE DATABASE ${template}`));
+    await migrateToLatest(databaseUrl(adminUrl, template));
+    // A template that someone is connected to can't be cloned.
+    await withClient(adminUrl, (client) =>
+      client.query(`ALTER DATABASE ${template} ALLOW_CONNECTIONS false`),
+    );
+    return { postgres: { adminUrl, template }, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function openServer(options: PostgresOptions): Promise<{ adminUrl: string; stop(): Promise<void> }> {
+  if (options.givenUrl !== undefined) return { adminUrl: options.givenUrl, stop: async () => {} };
+  if (await options.dockerAnswers()) {
+    try {
+      return await startPostgresContainer(SETTINGS);
+    } catch (error) {
+      process.stderr.write(
+        `Docker answers, but has no Postgres for the tests (${error}); using a local one.\n`,
+      );
+    }
+  }
+  const { url, stop } = await startLocalPostgres({
+    dataDir: join(options.runFolder, 'postgres'),
+    database: 'postgres',
+    settings: SETTINGS,
+    onExit: (detail) => process.stderr.write(`${detail}\n`),
+  });
+  return { adminUrl: url, stop };
+}
+
+async function dropDatabases(adminUrl: string, prefix: string): Promise<void> {
+  await withClient(adminUrl, async (client) => {
+    const { rows } = await client.query<{ datname: string }>(
+      'SELECT datname FROM pg_database WHERE starts_with(datname, $1)',
+      [prefix],
+    );
+    for (const { datname } of rows) await client.query(`DROP DATABASE IF EXISTS ${datname} WITH (FORCE)`);
+  });
+}

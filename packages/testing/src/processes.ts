@@ -1,0 +1,177 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { track, untrack } from './children.ts';
+import { inheritedEnvironment } from './env.ts';
+import { testRun } from './testRun.ts';
+
+const OUTPUT_LIMIT = 1_000_000;
+const KILL_TIMEOUT_MS = 5_000;
+
+export interface ProcessOptions {
+  readonly command: string;
+  readonly args?: readonly string[];
+  /** All of its environment, but for PATH and HOME, which it inherits unless they are given. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** What its output (both streams) must match or satisfy before `startProcess` resolves. Default: nothing. */
+  readonly readyWhen?: RegExp | ((output: string) => boolean);
+  /** How long that may take. Default 10 s. */
+  readonly timeoutMs?: number;
+}
+
+export interface ProcessEnd {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface TestProcess {
+  readonly pid: number;
+  /** Resolves when it has ended, for whatever reason. */
+  readonly ended: Promise<ProcessEnd>;
+  /** What it has written so far, both streams as they came. */
+  output(): string;
+  /** Resolves as soon as the output matches, now or later. Rejects on a time-out (default 10 s) or when it ends. */
+  waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>;
+  /** Signals it and waits for its end. If that takes longer than `timeoutMs` (default 10 s), kills it and rejects. */
+  stop(signal?: NodeJS.Signals, timeoutMs?: number): Promise<ProcessEnd>;
+}
+
+/** Starts a process for a test. It is killed if it doesn't become ready, and at the latest when the test run ends. */
+export async function startProcess(options: ProcessOptions): Promise<TestProcess> {
+  const { command, args = [], env, cwd, readyWhen, timeoutMs = 10_000 } = options;
+  const runFolder = testRun().folder;
+  const child = spawn(command, args, {
+    env: { ...inheritedEnvironment(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(cwd !== undefined && { cwd }),
+  });
+  const pid = await spawned(child, command);
+  try {
+    track(runFolder, pid);
+  } catch (error) {
+    child.kill('SIGKILL');
+    throw error;
+  }
+  const watched = watch(child, [command, ...args].join(' '), () => untrack(runFolder, pid));
+  const process: TestProcess = {
+    pid,
+    ended: watched.ended,
+    output: watched.output,
+    waitFor: (pattern, patternTimeoutMs = 10_000) =>
+      watched.until(
+        (output) => pattern.exec(output) ?? undefined,
+        `its output to match ${pattern}`,
+        patternTimeoutMs,
+      ),
+    stop: (signal = 'SIGTERM', stopTimeoutMs = 10_000) => stop(child, watched, signal, stopTimeoutMs),
+  };
+  if (readyWhen === undefined) return process;
+  try {
+    const isReady = typeof readyWhen === 'function' ? readyWhen : (output: string) => readyWhen.test(output);
+    await watched.until((output) => isReady(output) || undefined, 'it to be ready', timeoutMs);
+    return process;
+  } catch (error) {
+    await stop(child, watched, 'SIGKILL', KILL_TIMEOUT_MS);
+    throw error;
+  }
+}
+
+/** A TCP port of 127.0.0.1 that was free a moment ago. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      const port = typeof address === 'object' && address ? address.port : 0;
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+function spawned(child: ChildProcess, command: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once('error', (cause) =>
+      reject(new Error(`${command} can't be started: ${cause.message}`, { cause })),
+    );
+    child.once('spawn', () => resolve(child.pid ?? 0));
+  });
+}
+
+type Watched = ReturnType<typeof watch>;
+
+/** Collects the output, and lets others wait for something in it. */
+function watch(child: ChildProcess, title: string, onEnd: () => void) {
+  let output = '';
+  let end: ProcessEnd | undefined;
+  const waiting = new Set<() => void>();
+  const wake = () => {
+    for (const check of [...waiting]) check();
+  };
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      output = (output + text).slice(-OUTPUT_LIMIT);
+      wake();
+    });
+  }
+  const ended = new Promise<ProcessEnd>((resolve) => {
+    // Not `exit`: the last output may come after it. Not `close` alone: a grandchild may hold the streams open.
+    child.once('exit', (code, signal) => {
+      const finish = () => {
+        clearTimeout(timer);
+        end ??= { code, signal };
+        resolve(end);
+        onEnd();
+        wake();
+      };
+      const timer = setTimeout(finish, 250);
+      child.once('close', finish);
+    });
+  });
+
+  function until<T>(find: (output: string) => T | undefined, what: string, timeoutMs: number): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const settle = (action: () => void) => {
+        clearTimeout(timer);
+        waiting.delete(check);
+        action();
+      };
+      const fail = (why: string) =>
+        settle(() =>
+          reject(new Error(`Waited for ${what}, but ${why}.\n$ ${title}\n${output || '(no output)'}`)),
+        );
+      const check = () => {
+        const found = find(output);
+        if (found !== undefined) settle(() => resolve(found));
+        else if (end) fail(`it ended (${describeEnd(end)})`);
+      };
+      const timer = setTimeout(() => fail(`not within ${timeoutMs} ms`), timeoutMs);
+      waiting.add(check);
+      check();
+    });
+  }
+  return { title, ended, output: () => output, until, hasEnded: () => end !== undefined };
+}
+
+async function stop(child: ChildProcess, watched: Watched, signal: NodeJS.Signals, timeoutMs: number) {
+  if (watched.hasEnded()) return watched.ended;
+  child.kill(signal);
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    child.kill('SIGKILL');
+  }, timeoutMs);
+  const end = await watched.ended;
+  clearTimeout(timer);
+  if (timedOut) {
+    const output = watched.output() || '(no output)';
+    throw new Error(
+      `Did not end within ${timeoutMs} ms of ${signal}: killed.\n$ ${watched.title}\n${output}`,
+    );
+  }
+  return end;
+}
+
+function describeEnd({ code, signal }: ProcessEnd): string {
+  return signal ? `signal ${signal}` : `exit code ${code}`;
+}

@@ -1,0 +1,30 @@
+import { inject } from 'vitest';
+import type { NatsSource } from './natsSource.ts';
+
+/** What globalSetup hands to every test file. */
+export interface TestRun {
+  /** A folder for this run's data, removed at its end. */
+  readonly folder: string;
+  /** Part of the names of everything that this run makes on a shared server. */
+  readonly id: string;
+  readonly postgres: {
+    /** A database whose user may create others. */
+    readonly adminUrl: string;
+    /** A migrated database to clone. */
+    readonly template: string;
+  };
+  readonly nats: NatsSource;
+}
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    weighbridge: TestRun;
+  }
+}
+
+/** The run that this test file belongs to. Throws outside one. */
+export function testRun(): TestRun {
+  const run: TestRun | undefined = inject('weighbridge');
+  if (!run) throw new Error('No test servers: run vitest with --config packages/testing/vitest.config.ts');
+  return run;
+}
