@@ -1,3 +1,9 @@
 export { AppError, type AppErrorOptions, type ErrorKind, raise } from './appError.ts';
 export { type GrpcError, toGrpcError } from './grpc.ts';
-export { type ErrorBody, type HttpError, toHttpError } from './http.ts';
+export {
+  type ErrorBody,
+  type HttpError,
+  type MessagesErrorBody,
+  toHttpError,
+  toMessagesError,
+} from './http.ts';
