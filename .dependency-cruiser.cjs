@@ -11,14 +11,20 @@ module.exports = {
       comment: 'Apps speak through proto/ only. The command line alone starts them, by their public entry.',
       severity: 'error',
       from: { path: APPS_BUT_CLI },
-      to: { path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))', pathNot: '^apps/$1/' },
+      to: {
+        path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))',
+        pathNot: '^apps/$1/',
+      },
     },
     {
       name: 'cli-by-public-entry',
       comment: 'The command line imports an app by its public entry, not by a file inside it.',
       severity: 'error',
       from: { path: '^apps/cli/' },
-      to: { path: '^apps/(?!cli/)[^/]+/(src|dist)/', pathNot: '^apps/[^/]+/(src|dist)/index\\.(d\\.)?[jt]s$' },
+      to: {
+        path: '^apps/(?!cli/)[^/]+/(src|dist)/',
+        pathNot: '^apps/[^/]+/(src|dist)/index\\.(d\\.)?[jt]s$',
+      },
     },
     {
       name: 'package-not-to-app',
@@ -36,7 +42,10 @@ module.exports = {
       name: 'domain-does-no-io',
       severity: 'error',
       from: { path: '^packages/(domain|errors)/src/', pathNot: TEST },
-      to: { dependencyTypes: ['core'], path: '^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)' },
+      to: {
+        dependencyTypes: ['core'],
+        path: '^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)',
+      },
     },
     {
       name: 'repository-not-to-service-or-routes',
@@ -59,10 +68,14 @@ module.exports = {
     },
     {
       name: 'feature-only-through-its-service',
-      comment: 'Another feature is reached through its service (or its pure rules and types), not its repository or routes.',
+      comment:
+        'Another feature is reached through its service (or its pure rules and types), not its repository or routes.',
       severity: 'error',
       from: { path: '^apps/([^/]+)/src/features/([^/]+)/', pathNot: TEST },
-      to: { path: '^apps/$1/src/features/[^/]+/.+\\.(repository|routes)\\.ts$', pathNot: '^apps/$1/src/features/$2/' },
+      to: {
+        path: '^apps/$1/src/features/[^/]+/.+\\.(repository|routes)\\.ts$',
+        pathNot: '^apps/$1/src/features/$2/',
+      },
     },
     {
       name: 'no-circular',
@@ -78,10 +91,14 @@ module.exports = {
     },
   ],
   options: {
-    includeOnly: '^(apps|packages)/|^@weighbridge/|^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)',
+    includeOnly:
+      '^(apps|packages)/|^@weighbridge/|^(node:)?(fs|net|http|https|http2|child_process|dgram|dns|tls|os|worker_threads)(/|$)',
     exclude: '(/dist/|packages/contracts/src/gen/)',
     doNotFollow: { path: 'node_modules' },
     tsPreCompilationDeps: true,
-    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['weighbridge-source', 'import', 'types'] },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['weighbridge-source', 'import', 'types'],
+    },
   },
 };

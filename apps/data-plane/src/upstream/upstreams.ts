@@ -10,7 +10,7 @@ export interface Upstreams {
   close(): Promise<void>;
 }
 
-export interface UpstreamRequest {
+interface UpstreamRequest {
   /** Appended to the connector's base URL: `/chat/completions`, with the query string. */
   readonly path: string;
   readonly headers: Record<string, string | string[]>;

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/app.ts';
+import type { App } from '../../http/fastify.ts';
 import { DateTime, Nullable, Strict } from '../../http/schemas.ts';
 import { listModels, type ModelDeps } from './models.service.ts';
 

@@ -1,8 +1,8 @@
 import { type Money, moneyFromNano, type NanoUsd } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 
-export const DEFAULT_PAGE_SIZE = 100;
-export const MAX_PAGE_SIZE = 500;
+const DEFAULT_PAGE_SIZE = 100;
+const MAX_PAGE_SIZE = 500;
 
 /** `avg_score` is the mean of what is there, each on a scale of 100; a score that nobody published stays absent. */
 export function benchmarkScores(scores: Readonly<Record<string, number>>): Record<string, number> {
