@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createConsumptions } from './consumptions.ts';
 import { createGathering, type Gathering } from './gathering.ts';
 import {
-  type Consumption,
   MAX_BATCH_MESSAGES,
   REDELIVERY_PAUSE_MS,
   type UsageMessage,
@@ -18,7 +18,7 @@ export interface InProcessOptions extends UsageStreamEvents {
 export function createInProcessUsageStream(options: InProcessOptions): UsageStream {
   const maxBytes = options.maxBytes ?? 256 * 1024 * 1024;
   const shards = new Map<number, Gathering<UsageMessage>>();
-  const consumptions = new Set<Consumption>();
+  const consumptions = createConsumptions();
   let bytes = 0;
   let closed = false;
 
@@ -38,10 +38,7 @@ export function createInProcessUsageStream(options: InProcessOptions): UsageStre
 
     async consume(number, handle) {
       const shard = shardOf(number);
-      const stopping = new AbortController();
-      const { signal } = stopping;
-
-      const run = async (): Promise<void> => {
+      return consumptions.start(async (signal) => {
         for (;;) {
           const batch = await shard.take(MAX_BATCH_MESSAGES, signal);
           // Nobody else will read what is queued here, so it is handled before the end.
@@ -56,23 +53,12 @@ export function createInProcessUsageStream(options: InProcessOptions): UsageStre
             await sleep(REDELIVERY_PAUSE_MS, undefined, { signal }).catch(() => {});
           }
         }
-      };
-
-      const running = run();
-      const consumption: Consumption = {
-        async stop() {
-          stopping.abort();
-          await running;
-          consumptions.delete(consumption);
-        },
-      };
-      consumptions.add(consumption);
-      return consumption;
+      });
     },
 
     async close() {
       closed = true;
-      await Promise.all([...consumptions].map((consumption) => consumption.stop()));
+      await consumptions.stopAll();
     },
   };
 }

@@ -11,9 +11,9 @@ import {
   type StreamConfig,
 } from '@nats-io/jetstream';
 import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import { createConsumptions } from './consumptions.ts';
 import { createGathering } from './gathering.ts';
 import {
-  type Consumption,
   MAX_BATCH_MESSAGES,
   REDELIVERY_PAUSE_MS,
   type UsageStream,
@@ -64,7 +64,7 @@ function usageStream(
   options: JetStreamOptions,
 ): UsageStream {
   const stream = jetstream(connection);
-  const consumptions = new Set<Consumption>();
+  const consumptions = createConsumptions();
   void reportStatus(connection, options);
 
   return {
@@ -84,9 +84,6 @@ function usageStream(
         max_ack_pending: MAX_UNACKNOWLEDGED,
       });
       const consumer = await stream.consumers.get(STREAM, durable);
-      const stopping = new AbortController();
-      const { signal } = stopping;
-
       const finish = async (batch: readonly JsMsg[]): Promise<void> => {
         try {
           await handle(batch.map((message) => ({ payload: message.data })));
@@ -98,7 +95,7 @@ function usageStream(
       };
 
       const arrived = createGathering<JsMsg>();
-      const receive = async (): Promise<void> => {
+      const receive = async (signal: AbortSignal): Promise<void> => {
         while (!signal.aborted) {
           try {
             const messages = await consumer.consume({
@@ -117,8 +114,8 @@ function usageStream(
         }
       };
 
-      const run = async (): Promise<void> => {
-        const receiving = receive();
+      return consumptions.start(async (signal) => {
+        const receiving = receive(signal);
         while (!signal.aborted) {
           const batch = await arrived.take(MAX_BATCH_MESSAGES, signal);
           if (batch.length > 0) await finish(batch);
@@ -126,22 +123,11 @@ function usageStream(
         await receiving;
         // Given back at once, rather than when their time to be acknowledged is over.
         for (const message of await arrived.take(MAX_UNACKNOWLEDGED, signal)) message.nak();
-      };
-
-      const running = run();
-      const consumption: Consumption = {
-        async stop() {
-          stopping.abort();
-          await running;
-          consumptions.delete(consumption);
-        },
-      };
-      consumptions.add(consumption);
-      return consumption;
+      });
     },
 
     async close() {
-      await Promise.all([...consumptions].map((consumption) => consumption.stop()));
+      await consumptions.stopAll();
       // Flushes acknowledgements that are still on their way out.
       await connection.drain();
     },

@@ -37,11 +37,11 @@ export interface Connectors {
   base_url: string;
   created_at: Timestamp;
   credential_ref: string | null;
-  dialect: 'openai' | 'anthropic';
+  dialect: "openai" | "anthropic";
   enabled: Generated<boolean>;
   id: string;
   name: string;
-  origin: 'environment' | 'operator';
+  origin: "environment" | "operator";
   priority: Generated<number>;
   provider: string;
   updated_at: Timestamp;
@@ -56,7 +56,7 @@ export interface Keys {
   expires_at: Timestamp | null;
   id: string;
   key_hint: string;
-  kind: 'service' | 'user';
+  kind: "service" | "user";
   last_used_at: Timestamp | null;
   name: string;
   policy_id: string | null;
@@ -105,12 +105,12 @@ export interface Peppers {
 
 export interface Policies {
   allowed_models: Generated<string[]>;
-  counter_scope: 'key' | 'principal' | 'policy';
+  counter_scope: "key" | "principal" | "policy";
   counter_since: Timestamp;
   counter_version: Generated<number>;
   created_at: Timestamp;
-  default_for: 'service' | 'user' | 'all' | null;
-  enforcement: 'enforce' | 'shadow' | 'off';
+  default_for: "service" | "user" | "all" | null;
+  enforcement: "enforce" | "shadow" | "off";
   id: string;
   limit_nano_usd: bigint | null;
   name: string;
@@ -118,7 +118,7 @@ export interface Policies {
   self_service: Generated<boolean>;
   timezone: string;
   updated_at: Timestamp;
-  window_kind: 'hour' | 'day' | 'week' | 'month' | 'none';
+  window_kind: "hour" | "day" | "week" | "month" | "none";
 }
 
 export interface Principals {

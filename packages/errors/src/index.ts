@@ -1,3 +1,4 @@
 export { AppError, type AppErrorOptions, type ErrorKind, raise } from './appError.ts';
 export { type GrpcError, toGrpcError } from './grpc.ts';
 export { type ErrorBody, type HttpError, toHttpError } from './http.ts';
+export { disabledKey, expiredKey, missingKey, unknownKey } from './keyErrors.ts';
