@@ -150,13 +150,13 @@ function listenToTheEnd({ client, answer }: Relay) {
 }
 
 /** Tells the caller that the vendor failed it: by a status where that is still possible, else within the stream. */
-function failClient({ client, provider, requestId }: Relay, failure: unknown): void {
+function failClient({ client, headers: sent, provider, requestId }: Relay, failure: unknown): void {
   const { status, headers, body } = toHttpError(upstreamError(failure, provider), requestId);
   const text = JSON.stringify(body);
   if (!client.headersSent) {
     client.writeHead(status, { ...headers, 'x-request-id': requestId, 'content-type': 'application/json' });
     client.end(text);
-  } else if (isEventStream(client.getHeader('content-type'))) client.end(`data: ${text}\n\n`);
+  } else if (isEventStream(sent['content-type'])) client.end(`data: ${text}\n\n`);
   // Half a document with a good end would pass for a whole one.
   else client.destroy();
 }
