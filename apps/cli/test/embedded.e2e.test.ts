@@ -193,7 +193,7 @@ describe('weighbridge up, where something is wrong,', () => {
   });
 
   it('says in a line which setting is not valid', async () => {
-    expect(await failedUp(folder, { PORT: 'abc' })).toMatch(/PORT is not valid: the port to listen on/);
+    expect(await failedUp(folder, { PORT: 'abc' })).toMatch(/PORT is not valid: the port for everything/);
     expect(await failedUp(folder, { PORT: '0', WEIGHBRIDGE_BOOTSTRAP_KEY: 'sk-svc-short' })).toMatch(
       /WEIGHBRIDGE_BOOTSTRAP_KEY is not valid/,
     );
