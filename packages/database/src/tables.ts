@@ -33,18 +33,46 @@ export interface AuditLog {
   resource_id: string;
 }
 
+export interface ConnectorPrices {
+  cache_read_nano_usd: bigint;
+  cache_write_1h_nano_usd: bigint;
+  cache_write_nano_usd: bigint;
+  connector_id: string;
+  created_at: Timestamp;
+  ended: Generated<boolean>;
+  input_nano_usd: bigint;
+  model_id: string;
+  output_nano_usd: bigint;
+  tiers: Generated<Json>;
+  version: number;
+}
+
 export interface Connectors {
   base_url: string;
   created_at: Timestamp;
+  credential_kek_id: string | null;
   credential_ref: string | null;
+  credential_sealed: Buffer | null;
   dialect: "openai" | "anthropic";
   enabled: Generated<boolean>;
   id: string;
+  max_parallel: number | null;
+  models: Generated<string[]>;
   name: string;
   origin: "environment" | "operator";
   priority: Generated<number>;
   provider: string;
   updated_at: Timestamp;
+  upstream_names: Generated<Json>;
+  weight: Generated<number>;
+}
+
+export interface IdempotentAnswers {
+  created_at: Timestamp;
+  idempotency_key: string;
+  key_id: string;
+  request_sha256: Buffer;
+  sealed_answer: Buffer;
 }
 
 export interface Keys {
@@ -61,12 +89,14 @@ export interface Keys {
   name: string;
   policy_id: string | null;
   principal_id: string;
+  revoked_at: Timestamp | null;
   scopes: string[];
   updated_at: Timestamp;
 }
 
 export interface KeySecrets {
   created_at: Timestamp;
+  expires_at: Timestamp | null;
   key_id: string;
   pepper_version: number;
   secret_hash: Buffer;
@@ -79,6 +109,7 @@ export interface ModelPrices {
   created_at: Timestamp;
   input_nano_usd: bigint;
   model_id: string;
+  origin: Generated<"catalog" | "operator">;
   output_nano_usd: bigint;
   tiers: Generated<Json>;
   version: number;
@@ -89,8 +120,10 @@ export interface Models {
   capabilities: Generated<string[]>;
   context_window: number;
   deprecated_at: Timestamp | null;
+  disabled: Generated<boolean>;
   id: string;
   max_output_tokens: number | null;
+  origin: Generated<"catalog" | "operator">;
   provider: string;
   updated_at: Timestamp;
   upstream_name: string;
@@ -105,6 +138,8 @@ export interface Peppers {
 
 export interface Policies {
   allowed_models: Generated<string[]>;
+  budget_mode: Generated<"balanced" | "hard">;
+  cache: Json | null;
   counter_scope: "key" | "principal" | "policy";
   counter_since: Timestamp;
   counter_version: Generated<number>;
@@ -113,10 +148,15 @@ export interface Policies {
   enforcement: "enforce" | "shadow" | "off";
   id: string;
   limit_nano_usd: bigint | null;
+  max_parallel: number | null;
   name: string;
   parent_policy_id: string | null;
+  profile_id: string | null;
+  requests_per_minute: number | null;
   self_service: Generated<boolean>;
+  thresholds: Generated<number[]>;
   timezone: string;
+  tokens_per_minute: bigint | null;
   updated_at: Timestamp;
   window_kind: "hour" | "day" | "week" | "month" | "none";
 }
@@ -125,6 +165,16 @@ export interface Principals {
   created_at: Timestamp;
   id: string;
   policy_id: string | null;
+}
+
+export interface Profiles {
+  constraints: Generated<Json>;
+  created_at: Timestamp;
+  id: string;
+  name: string;
+  strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+  targets: Json;
+  updated_at: Timestamp;
 }
 
 export interface QuarantinedMessages {
@@ -178,7 +228,9 @@ export interface UsageEvents {
 
 export interface DB {
   audit_log: AuditLog;
+  connector_prices: ConnectorPrices;
   connectors: Connectors;
+  idempotent_answers: IdempotentAnswers;
   key_secrets: KeySecrets;
   keys: Keys;
   model_prices: ModelPrices;
@@ -186,6 +238,7 @@ export interface DB {
   peppers: Peppers;
   policies: Policies;
   principals: Principals;
+  profiles: Profiles;
   quarantined_messages: QuarantinedMessages;
   revision: Revision;
   spend_buckets: SpendBuckets;
