@@ -1,5 +1,13 @@
 import { isWellFormedToken } from '@weighbridge/domain';
-import { LOG_LEVELS, readSettings, SettingsError } from '@weighbridge/runtime';
+import {
+  DatabaseUrl,
+  Host,
+  LogLevel,
+  type LogLevelName,
+  Port,
+  readSettings,
+  SettingsError,
+} from '@weighbridge/runtime';
 import Type from 'typebox';
 import {
   credentialsIn,
@@ -7,26 +15,15 @@ import {
   environmentConnectors,
 } from './features/connectors/connectors.ts';
 
-const Port = (fallback: number, what: string) =>
-  Type.Integer({
-    minimum: 0,
-    maximum: 65_535,
-    default: fallback,
-    description: `${what}, a number from 0 to 65535`,
-  });
-
 const BOOTSTRAP_KEY_FORM =
   'sk-svc- and at least 32 of A-Z, a-z, 0-9, _ and - (49 of them only with the checksum of an issued key)';
 
 const Settings = Type.Object({
-  DATABASE_URL: Type.String({
-    pattern: '^postgres(ql)?://',
-    description: 'the address of Postgres, such as postgresql://user:password@host:5432/weighbridge',
-  }),
-  HOST: Type.String({ default: '127.0.0.1', description: 'the address to listen on' }),
-  PORT: Port(8081, 'the port of the operator API'),
+  DATABASE_URL: DatabaseUrl,
+  HOST: Host,
+  PORT: Port(8081, 'the operator API'),
   GRPC_HOST: Type.String({ default: '127.0.0.1', description: 'the address to serve the data plane on' }),
-  GRPC_PORT: Port(8082, 'the port for the data plane'),
+  GRPC_PORT: Port(8082, 'the data plane'),
   CONTROL_PLANE_TOKEN: Type.Optional(
     Type.String({
       minLength: 16,
@@ -44,10 +41,7 @@ const Settings = Type.Object({
   MOCK_VENDOR_URL: Type.Optional(
     Type.String({ pattern: '^https?://', description: 'the base URL of a mock vendor, an http address' }),
   ),
-  LOG_LEVEL: Type.Union(
-    LOG_LEVELS.map((level) => Type.Literal(level)),
-    { default: 'info', description: `one of ${LOG_LEVELS.join(', ')}` },
-  ),
+  LOG_LEVEL: LogLevel('info'),
 });
 
 export interface ControlPlaneConfig {
@@ -58,7 +52,7 @@ export interface ControlPlaneConfig {
   readonly pepper: string | undefined;
   readonly connectors: readonly EnvironmentConnector[];
   readonly credential: (ref: string) => string | undefined;
-  readonly logLevel: (typeof LOG_LEVELS)[number];
+  readonly logLevel: LogLevelName;
 }
 
 /** The control plane's settings, each with its default in docs/configuration.md. */

@@ -1,4 +1,4 @@
-import { LOG_LEVELS, readSettings } from '@weighbridge/runtime';
+import { Host, LogLevel, type LogLevelName, NatsUrl, Port, readSettings } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { DrainCap } from './pipeline/caller.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
@@ -44,21 +44,10 @@ const Settings = Type.Object({
 });
 
 const ProcessSettings = Type.Object({
-  NATS_URL: Type.String({
-    pattern: '^(nats|tls)://',
-    description: 'the address of NATS with JetStream, such as nats://host:4222, several with commas',
-  }),
-  HOST: Type.String({ default: '127.0.0.1', description: 'the address to listen on' }),
-  PORT: Type.Integer({
-    minimum: 0,
-    maximum: 65_535,
-    default: 8080,
-    description: 'the port for inference, a number from 0 to 65535',
-  }),
-  LOG_LEVEL: Type.Union(
-    LOG_LEVELS.map((level) => Type.Literal(level)),
-    { default: 'info', description: `one of ${LOG_LEVELS.join(', ')}` },
-  ),
+  NATS_URL: NatsUrl,
+  HOST: Host,
+  PORT: Port(8080, 'inference'),
+  LOG_LEVEL: LogLevel('info'),
 });
 
 /** What the data plane does, in whichever process it runs. */
@@ -74,7 +63,7 @@ export interface DataPlaneConfig {
 export interface ProcessConfig {
   readonly natsUrl: string;
   readonly http: { readonly host: string; readonly port: number };
-  readonly logLevel: (typeof LOG_LEVELS)[number];
+  readonly logLevel: LogLevelName;
 }
 
 /** The data plane's settings, each with its default in docs/configuration.md. */

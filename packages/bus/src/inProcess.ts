@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createConsumptions } from './consumptions.ts';
+import { createGathering, type Gathering } from './gathering.ts';
 import {
-  type Consumption,
   MAX_BATCH_MESSAGES,
   REDELIVERY_PAUSE_MS,
   type UsageMessage,
@@ -13,78 +14,51 @@ export interface InProcessOptions extends UsageStreamEvents {
   readonly maxBytes?: number;
 }
 
-interface Shard {
-  readonly queue: UsageMessage[];
-  wake: () => void;
-}
-
 /** The usage stream of embedded mode: publisher and reader share a process, and so a queue. */
 export function createInProcessUsageStream(options: InProcessOptions): UsageStream {
   const maxBytes = options.maxBytes ?? 256 * 1024 * 1024;
-  const shards = new Map<number, Shard>();
-  const consumptions = new Set<Consumption>();
+  const shards = new Map<number, Gathering<UsageMessage>>();
+  const consumptions = createConsumptions();
   let bytes = 0;
   let closed = false;
 
-  const shardOf = (shard: number): Shard => {
-    const known = shards.get(shard) ?? { queue: [], wake: () => {} };
-    shards.set(shard, known);
-    return known;
+  const shardOf = (number: number): Gathering<UsageMessage> => {
+    const shard = shards.get(number) ?? createGathering<UsageMessage>();
+    shards.set(number, shard);
+    return shard;
   };
 
   return {
-    async publish(shard, _messageId, payload) {
+    async publish(number, _messageId, payload) {
       if (closed) throw new Error('the usage stream is closed');
       if (bytes + payload.length > maxBytes) throw new Error('the usage stream is full');
       bytes += payload.length;
-      const { queue, wake } = shardOf(shard);
-      queue.push({ payload });
-      wake();
+      shardOf(number).add({ payload });
     },
 
     async consume(number, handle) {
       const shard = shardOf(number);
-      const stopping = new AbortController();
-      const { signal } = stopping;
-
-      const run = async (): Promise<void> => {
-        // Nobody else will read what is queued here, so it is handled before the end.
-        while (!signal.aborted || shard.queue.length > 0) {
-          if (shard.queue.length === 0) {
-            await new Promise<void>((resolve) => {
-              shard.wake = resolve;
-              signal.addEventListener('abort', () => resolve(), { once: true });
-            });
-            continue;
-          }
-          const batch = shard.queue.slice(0, MAX_BATCH_MESSAGES);
+      return consumptions.start(async (signal) => {
+        for (;;) {
+          const batch = await shard.take(MAX_BATCH_MESSAGES, signal);
+          // Nobody else will read what is queued here, so it is handled before the end.
+          if (batch.length === 0) return;
           try {
             await handle(batch);
-            shard.queue.splice(0, batch.length);
             for (const message of batch) bytes -= message.payload.length;
           } catch (error) {
             options.onError(error, 'a batch of usage was not handled and will be tried again');
+            shard.putBack(batch);
             if (signal.aborted) return;
             await sleep(REDELIVERY_PAUSE_MS, undefined, { signal }).catch(() => {});
           }
         }
-      };
-
-      const running = run();
-      const consumption: Consumption = {
-        async stop() {
-          stopping.abort();
-          await running;
-          consumptions.delete(consumption);
-        },
-      };
-      consumptions.add(consumption);
-      return consumption;
+      });
     },
 
     async close() {
       closed = true;
-      await Promise.all([...consumptions].map((consumption) => consumption.stop()));
+      await consumptions.stopAll();
     },
   };
 }

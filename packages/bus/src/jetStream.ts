@@ -11,8 +11,9 @@ import {
   type StreamConfig,
 } from '@nats-io/jetstream';
 import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import { createConsumptions } from './consumptions.ts';
+import { createGathering } from './gathering.ts';
 import {
-  type Consumption,
   MAX_BATCH_MESSAGES,
   REDELIVERY_PAUSE_MS,
   type UsageStream,
@@ -25,6 +26,7 @@ const subjectOf = (shard: number): string => `usage.v1.s${shard}`;
 const CONNECT_TIMEOUT_MS = 5_000;
 const PUBLISH_TIMEOUT_MS = 5_000;
 const ACK_WAIT_MS = 60_000;
+const MAX_UNACKNOWLEDGED = 256;
 const DUPLICATE_WINDOW_MS = 120_000;
 
 export interface JetStreamOptions extends UsageStreamEvents {
@@ -43,6 +45,8 @@ export async function openJetStreamUsageStream(options: JetStreamOptions): Promi
     name: options.name,
     timeout: CONNECT_TIMEOUT_MS,
     maxReconnectAttempts: -1,
+  }).catch((error) => {
+    throw new Error('NATS does not answer. Check NATS_URL', { cause: error });
   });
   try {
     const manager = await jetstreamManager(connection);
@@ -60,7 +64,7 @@ function usageStream(
   options: JetStreamOptions,
 ): UsageStream {
   const stream = jetstream(connection);
-  const consumptions = new Set<Consumption>();
+  const consumptions = createConsumptions();
   void reportStatus(connection, options);
 
   return {
@@ -76,11 +80,10 @@ function usageStream(
         ack_policy: AckPolicy.Explicit,
         ack_wait: nanos(ACK_WAIT_MS),
         max_deliver: -1,
+        // Bounds what is held here while the database is away.
+        max_ack_pending: MAX_UNACKNOWLEDGED,
       });
       const consumer = await stream.consumers.get(STREAM, durable);
-      const stopping = new AbortController();
-      const { signal } = stopping;
-
       const finish = async (batch: readonly JsMsg[]): Promise<void> => {
         try {
           await handle(batch.map((message) => ({ payload: message.data })));
@@ -91,45 +94,40 @@ function usageStream(
         }
       };
 
-      const readUntilStopped = async (): Promise<void> => {
-        const messages = await consumer.consume({ max_messages: MAX_BATCH_MESSAGES });
-        const stopReading = () => messages.stop();
-        signal.addEventListener('abort', stopReading, { once: true });
-        if (signal.aborted) stopReading();
-        let batch: JsMsg[] = [];
-        for await (const message of messages) {
-          batch.push(message);
-          // What has arrived is handled at once: a batch that waited to fill up would be usage seen late.
-          if (batch.length < MAX_BATCH_MESSAGES && messages.getPending() > 0) continue;
-          await finish(batch);
-          batch = [];
-        }
-        signal.removeEventListener('abort', stopReading);
-      };
-
-      const run = async (): Promise<void> => {
+      const arrived = createGathering<JsMsg>();
+      const receive = async (signal: AbortSignal): Promise<void> => {
         while (!signal.aborted) {
-          await readUntilStopped().catch((error) =>
-            options.onError(error, `shard ${shard} of the usage stream will be read again`),
-          );
+          try {
+            const messages = await consumer.consume({
+              max_messages: MAX_BATCH_MESSAGES,
+              callback: (message) => arrived.add(message),
+            });
+            const stopReceiving = () => void messages.close();
+            signal.addEventListener('abort', stopReceiving, { once: true });
+            if (signal.aborted) stopReceiving();
+            await messages.closed();
+            signal.removeEventListener('abort', stopReceiving);
+          } catch (error) {
+            options.onError(error, `shard ${shard} of the usage stream will be read again`);
+          }
           await sleep(REDELIVERY_PAUSE_MS, undefined, { signal }).catch(() => {});
         }
       };
 
-      const running = run();
-      const consumption: Consumption = {
-        async stop() {
-          stopping.abort();
-          await running;
-          consumptions.delete(consumption);
-        },
-      };
-      consumptions.add(consumption);
-      return consumption;
+      return consumptions.start(async (signal) => {
+        const receiving = receive(signal);
+        while (!signal.aborted) {
+          const batch = await arrived.take(MAX_BATCH_MESSAGES, signal);
+          if (batch.length > 0) await finish(batch);
+        }
+        await receiving;
+        // Given back at once, rather than when their time to be acknowledged is over.
+        for (const message of await arrived.take(MAX_UNACKNOWLEDGED, signal)) message.nak();
+      });
     },
 
     async close() {
-      await Promise.all([...consumptions].map((consumption) => consumption.stop()));
+      await consumptions.stopAll();
       // Flushes acknowledgements that are still on their way out.
       await connection.drain();
     },

@@ -33,7 +33,12 @@ export function createDb(databaseUrl: string, options: DatabaseOptions): Databas
         oid === INT8_OID ? (text: string) => BigInt(text) : pg.types.getTypeParser(oid, format as 'text'),
     },
   });
-  pool.on('error', options.onIdleError);
+  pool.on('error', (error) => {
+    // While the pool is closing, a server that closes first is no news.
+    if (pool.ending) return;
+    // pg hangs the whole connection on the error: nothing that belongs in a log.
+    options.onIdleError(new Error(error.message));
+  });
   return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
 }
 

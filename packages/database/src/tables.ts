@@ -33,18 +33,46 @@ export interface AuditLog {
   resource_id: string;
 }
 
+export interface ConnectorPrices {
+  cache_read_nano_usd: bigint;
+  cache_write_1h_nano_usd: bigint;
+  cache_write_nano_usd: bigint;
+  connector_id: string;
+  created_at: Timestamp;
+  ended: Generated<boolean>;
+  input_nano_usd: bigint;
+  model_id: string;
+  output_nano_usd: bigint;
+  tiers: Generated<Json>;
+  version: number;
+}
+
 export interface Connectors {
   base_url: string;
   created_at: Timestamp;
+  credential_kek_id: string | null;
   credential_ref: string | null;
-  dialect: 'openai' | 'anthropic';
+  credential_sealed: Buffer | null;
+  dialect: "openai" | "anthropic";
   enabled: Generated<boolean>;
   id: string;
+  max_parallel: number | null;
+  models: Generated<string[]>;
   name: string;
-  origin: 'environment' | 'operator';
+  origin: "environment" | "operator";
   priority: Generated<number>;
   provider: string;
   updated_at: Timestamp;
+  upstream_names: Generated<Json>;
+  weight: Generated<number>;
+}
+
+export interface IdempotentAnswers {
+  created_at: Timestamp;
+  idempotency_key: string;
+  key_id: string;
+  request_sha256: Buffer;
+  sealed_answer: Buffer;
 }
 
 export interface Keys {
@@ -56,17 +84,19 @@ export interface Keys {
   expires_at: Timestamp | null;
   id: string;
   key_hint: string;
-  kind: 'service' | 'user';
+  kind: "service" | "user";
   last_used_at: Timestamp | null;
   name: string;
   policy_id: string | null;
   principal_id: string;
+  revoked_at: Timestamp | null;
   scopes: string[];
   updated_at: Timestamp;
 }
 
 export interface KeySecrets {
   created_at: Timestamp;
+  expires_at: Timestamp | null;
   key_id: string;
   pepper_version: number;
   secret_hash: Buffer;
@@ -79,6 +109,7 @@ export interface ModelPrices {
   created_at: Timestamp;
   input_nano_usd: bigint;
   model_id: string;
+  origin: Generated<"catalog" | "operator">;
   output_nano_usd: bigint;
   tiers: Generated<Json>;
   version: number;
@@ -89,8 +120,10 @@ export interface Models {
   capabilities: Generated<string[]>;
   context_window: number;
   deprecated_at: Timestamp | null;
+  disabled: Generated<boolean>;
   id: string;
   max_output_tokens: number | null;
+  origin: Generated<"catalog" | "operator">;
   provider: string;
   updated_at: Timestamp;
   upstream_name: string;
@@ -105,26 +138,43 @@ export interface Peppers {
 
 export interface Policies {
   allowed_models: Generated<string[]>;
-  counter_scope: 'key' | 'principal' | 'policy';
+  budget_mode: Generated<"balanced" | "hard">;
+  cache: Json | null;
+  counter_scope: "key" | "principal" | "policy";
   counter_since: Timestamp;
   counter_version: Generated<number>;
   created_at: Timestamp;
-  default_for: 'service' | 'user' | 'all' | null;
-  enforcement: 'enforce' | 'shadow' | 'off';
+  default_for: "service" | "user" | "all" | null;
+  enforcement: "enforce" | "shadow" | "off";
   id: string;
   limit_nano_usd: bigint | null;
+  max_parallel: number | null;
   name: string;
   parent_policy_id: string | null;
+  profile_id: string | null;
+  requests_per_minute: number | null;
   self_service: Generated<boolean>;
+  thresholds: Generated<number[]>;
   timezone: string;
+  tokens_per_minute: bigint | null;
   updated_at: Timestamp;
-  window_kind: 'hour' | 'day' | 'week' | 'month' | 'none';
+  window_kind: "hour" | "day" | "week" | "month" | "none";
 }
 
 export interface Principals {
   created_at: Timestamp;
   id: string;
   policy_id: string | null;
+}
+
+export interface Profiles {
+  constraints: Generated<Json>;
+  created_at: Timestamp;
+  id: string;
+  name: string;
+  strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+  targets: Json;
+  updated_at: Timestamp;
 }
 
 export interface QuarantinedMessages {
@@ -186,7 +236,9 @@ export interface UsageEvents {
 
 export interface DB {
   audit_log: AuditLog;
+  connector_prices: ConnectorPrices;
   connectors: Connectors;
+  idempotent_answers: IdempotentAnswers;
   key_secrets: KeySecrets;
   keys: Keys;
   model_prices: ModelPrices;
@@ -194,6 +246,7 @@ export interface DB {
   peppers: Peppers;
   policies: Policies;
   principals: Principals;
+  profiles: Profiles;
   quarantined_messages: QuarantinedMessages;
   revision: Revision;
   spend_buckets: SpendBuckets;

@@ -7,3 +7,4 @@ export {
   toHttpError,
   toMessagesError,
 } from './http.ts';
+export { disabledKey, expiredKey, missingKey, unknownKey } from './keyErrors.ts';

@@ -1,3 +1,4 @@
+export { DatabaseUrl, Host, LogLevel, NatsUrl, Port } from './commonSettings.ts';
 export {
   acceptJsonBodies,
   createHttpApp,
@@ -8,6 +9,6 @@ export {
   toHandler,
 } from './httpApp.ts';
 export { type HttpServer, type HttpServerOptions, listenHttp } from './httpServer.ts';
-export { createLogger, LOG_LEVELS, type Logger } from './logger.ts';
+export { createLogger, type Logger, type LogLevelName } from './logger.ts';
 export { runService, type ServiceContext } from './runService.ts';
 export { readSettings, SettingsError } from './settings.ts';

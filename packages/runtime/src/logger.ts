@@ -2,6 +2,8 @@ import { type Logger, pino } from 'pino';
 
 export type { Logger };
 
+export type LogLevelName = (typeof LOG_LEVELS)[number];
+
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const;
 
 /** JSON lines on standard error, from level `info` until it is set otherwise, so that standard output stays with what the program has to say. */

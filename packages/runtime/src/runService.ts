@@ -28,12 +28,15 @@ export async function runService(
     onShutdown: (name, step, timeoutMs = STEP_TIMEOUT_MS) => steps.push({ name, step, timeoutMs }),
     fail: (error) => ending.end(error),
   };
+  async function closeAll(): Promise<void> {
+    for (let next = steps.pop(); next; next = steps.pop()) {
+      await runStep(logger, next.name, next.step, next.timeoutMs);
+    }
+  }
   let failure: Error | undefined;
+  const started = start(context);
   try {
-    const started = start(context);
     failure = await Promise.race([started.then(() => ending.ended), ending.ended]);
-    // A signal in the midst of a start: what it is just opening must be known before it can be closed.
-    await within(started, STEP_TIMEOUT_MS);
   } catch (error) {
     failure = error instanceof Error ? error : new Error(String(error));
   }
@@ -41,7 +44,12 @@ export async function runService(
     process.stderr.write(`${service}: ${explain(failure)}\n`);
     logger.debug({ err: failure }, 'the service failed');
   }
-  for (const { name, step, timeoutMs } of steps.reverse()) await runStep(logger, name, step, timeoutMs);
+  await closeAll();
+  // A signal in the midst of a start: closing what it waits for ends it, and what it opened meanwhile is closed too.
+  await within(started, STEP_TIMEOUT_MS).catch((error) =>
+    logger.debug({ err: error }, 'the start was cut short'),
+  );
+  await closeAll();
   ending.release();
   return failure ? 1 : 0;
 }

@@ -1,32 +1,22 @@
 import { resolve } from 'node:path';
-import { LOG_LEVELS, readSettings } from '@weighbridge/runtime';
+import {
+  DatabaseUrl,
+  Host,
+  LogLevel,
+  type LogLevelName,
+  NatsUrl,
+  Port,
+  readSettings,
+} from '@weighbridge/runtime';
 import Type from 'typebox';
 
 const Settings = Type.Object({
-  HOST: Type.String({ default: '127.0.0.1', description: 'the address to listen on' }),
-  PORT: Type.Integer({
-    minimum: 0,
-    maximum: 65_535,
-    default: 8080,
-    description: 'the port to listen on, a number from 0 to 65535',
-  }),
+  HOST: Host,
+  PORT: Port(8080, 'everything'),
   WEIGHBRIDGE_DATA_DIR: Type.String({ default: '.weighbridge', description: 'the folder for all data' }),
-  DATABASE_URL: Type.Optional(
-    Type.String({
-      pattern: '^postgres(ql)?://',
-      description: 'the address of Postgres, such as postgresql://user:password@host:5432/weighbridge',
-    }),
-  ),
-  NATS_URL: Type.Optional(
-    Type.String({
-      pattern: '^(nats|tls)://',
-      description: 'the address of NATS with JetStream, such as nats://host:4222, several with commas',
-    }),
-  ),
-  LOG_LEVEL: Type.Union(
-    LOG_LEVELS.map((level) => Type.Literal(level)),
-    { default: 'warn', description: `one of ${LOG_LEVELS.join(', ')}` },
-  ),
+  DATABASE_URL: Type.Optional(DatabaseUrl),
+  NATS_URL: Type.Optional(NatsUrl),
+  LOG_LEVEL: LogLevel('warn'),
 });
 
 /** The settings of embedded mode that are not those of one of its apps. */
@@ -37,7 +27,7 @@ export interface UpConfig {
   readonly dataDir: string;
   readonly databaseUrl: string | undefined;
   readonly natsUrl: string | undefined;
-  readonly logLevel: (typeof LOG_LEVELS)[number];
+  readonly logLevel: LogLevelName;
 }
 
 export function loadUpConfig(env: Readonly<Record<string, string | undefined>>): UpConfig {

@@ -1,46 +1,15 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { acceptJsonBodies, createHttpApp, type Logger, refuseOtherMethods } from '@weighbridge/runtime';
-import type {
-  FastifyBaseLogger,
-  FastifyInstance,
-  RawReplyDefaultExpression,
-  RawRequestDefaultExpression,
-  RawServerDefault,
-} from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { authenticate, requireScope } from '../features/access/access.service.ts';
 import type { Caller } from '../features/access/caller.ts';
-import { SCOPES, type Scope } from '../features/access/scopes.ts';
+import { SCOPES } from '../features/access/scopes.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { Strict } from './schemas.ts';
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** What the calling key must hold. A management route without one does not boot. */
-    scope?: Scope;
-  }
-  interface FastifyRequest {
-    caller: Caller;
-  }
-  interface FastifySchema {
-    operationId?: string;
-    summary?: string;
-    /** A route that is no operation of the API. */
-    hide?: boolean;
-  }
-}
-
-/** The application with typed schemas. */
-export type App = FastifyInstance<
-  RawServerDefault,
-  RawRequestDefaultExpression,
-  RawReplyDefaultExpression,
-  FastifyBaseLogger,
-  TypeBoxTypeProvider
->;
 
 export type AppDeps = KeyDeps & ModelDeps;
 

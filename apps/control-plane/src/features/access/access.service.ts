@@ -1,5 +1,5 @@
 import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
-import { AppError, raise } from '@weighbridge/errors';
+import { AppError, disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
 import { findKeyByTokenSha256, type KeyDeps } from '../keys/keys.service.ts';
 import type { Caller } from './caller.ts';
 import type { Scope } from './scopes.ts';
@@ -10,14 +10,8 @@ export async function authenticate(deps: KeyDeps, authorization: string | undefi
   // Its checksum tells a mistyped token without a look-up.
   if (!isWellFormedToken(token)) throw unknownKey();
   const key = (await findKeyByTokenSha256(deps, tokenSha256(token))) ?? raise(unknownKey());
-  if (key.disabled) throw new AppError('authentication', 'key_disabled', 'This key is disabled.');
-  if (key.expires_at && key.expires_at <= deps.now()) {
-    throw new AppError(
-      'authentication',
-      'key_expired',
-      `This key expired at ${key.expires_at.toISOString()}.`,
-    );
-  }
+  if (key.disabled) throw disabledKey();
+  if (key.expires_at && key.expires_at <= deps.now()) throw expiredKey(key.expires_at);
   return { keyId: key.id, principalId: key.principal_id, scopes: key.scopes, expiresAt: key.expires_at };
 }
 
@@ -26,20 +20,4 @@ export function requireScope(caller: Caller, scope: Scope): void {
   throw new AppError('permission', 'insufficient_scope', `This key lacks the scope ${scope}.`, {
     details: { required_scope: scope },
   });
-}
-
-function missingKey(): AppError {
-  return new AppError(
-    'authentication',
-    'missing_api_key',
-    'Send your key in the header "Authorization: Bearer sk-svc-…".',
-  );
-}
-
-function unknownKey(): AppError {
-  return new AppError(
-    'authentication',
-    'invalid_api_key',
-    'No key has this token. Check it for missing characters.',
-  );
 }

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/app.ts';
+import type { App } from '../../http/fastify.ts';
 import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
 import { SCOPES } from '../access/scopes.ts';
 import { changeKey, createKey, type KeyDeps, readKey, visibleKey } from './keys.service.ts';

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/app.ts';
+import type { App } from '../../http/fastify.ts';
+import { Page, PageQuery } from '../../http/paging.ts';
 import { DateTime, Nullable, Strict } from '../../http/schemas.ts';
 import { listModels, type ModelDeps } from './models.service.ts';
 
@@ -32,11 +33,8 @@ export function modelRoutes(app: App, deps: ModelDeps): void {
       schema: {
         operationId: 'listModels',
         summary: 'The routable model catalog',
-        querystring: Strict({
-          page_token: Type.Optional(Type.String()),
-          page_size: Type.Optional(Type.String()),
-        }),
-        response: { 200: Type.Object({ data: Type.Array(Model), next_page_token: Type.String() }) },
+        querystring: Strict(PageQuery),
+        response: { 200: Page(Model) },
       },
     },
     async (request) => await listModels(deps, request.caller, request.query),

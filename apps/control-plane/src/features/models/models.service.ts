@@ -1,5 +1,6 @@
 import type { Tx } from '@weighbridge/database';
 import { compileModelPatterns, type Money } from '@weighbridge/domain';
+import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { type ConnectorDeps, usableConnectors } from '../connectors/connectors.service.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
@@ -12,7 +13,7 @@ import {
   pricesOf,
   upsertModel,
 } from './models.repository.ts';
-import { benchmarkScores, modelBefore, pageSize, pageTokenAfter, price } from './models.ts';
+import { benchmarkScores, price } from './models.ts';
 
 export { type PricedModelRow, pricesOf };
 
@@ -38,20 +39,14 @@ export async function listModels(
   deps: ModelDeps,
   caller: Caller,
   query: { readonly page_token?: string; readonly page_size?: string },
-): Promise<{ data: ListedModel[]; next_page_token: string }> {
-  const size = pageSize(query.page_size);
-  const after = modelBefore(query.page_token);
+): Promise<PageOf<ListedModel>> {
+  const request = pageRequest('models', query);
   const { counters } = await countersOf(deps.db, await visibleKey(deps, caller, caller.keyId), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
-  const rows = (await routableModels(deps, after)).filter((row) =>
+  const rows = (await routableModels(deps, request.after?.[0])).filter((row) =>
     allowedByEach.every((allowed) => allowed(row.id)),
   );
-  const page = rows.slice(0, size);
-  const last = page.at(-1);
-  return {
-    data: page.map(present),
-    next_page_token: last && rows.length > size ? pageTokenAfter(last.id) : '',
-  };
+  return page('models', request, rows, (row) => [row.id], present);
 }
 
 /** Every model with a price whose provider has a usable connector, in the order of ids. */

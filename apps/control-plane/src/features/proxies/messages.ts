@@ -30,6 +30,7 @@ export function connectorMessage(row: UsableConnector): MessageInitShape<typeof 
     routes: routesOf(row.provider, row.dialect).map((route) => ROUTES[route]),
     // The operator of the deployment wrote it there.
     allowPrivateAddress: row.origin === 'environment',
+    ...(row.max_parallel !== null && { maxParallel: row.max_parallel }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/app.ts';
+import type { App } from '../../http/fastify.ts';
 import { DateTime, MicroUsd, Nullable, OneOf } from '../../http/schemas.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import { usageOfCaller, usageOfKey } from './usage.service.ts';

@@ -1,0 +1,197 @@
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createDb, type Database } from '@weighbridge/database';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import OpenAI from 'openai';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ATTRIBUTION_HEADERS, mainJob, manage, type Service, sdk } from './mainJob.ts';
+import { type RunningProcess, startApp } from './processes.ts';
+
+const VENDOR_KEY = 'sk-vendor-secret-that-no-caller-sees';
+const CONTROL_PLANE_TOKEN = 'a token that the apps share';
+
+describe('three processes on real NATS and Postgres', () => {
+  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let nats: Awaited<ReturnType<typeof startNats>>;
+  let vendor: MockVendor;
+  let mock: MockVendor;
+  let db: Database;
+  let folder: string;
+  let service: Service;
+  const running: RunningProcess[] = [];
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+    [database, nats, vendor, mock] = await Promise.all([
+      createTestDatabase(),
+      startNats(),
+      startMockVendor({ apiKey: VENDOR_KEY }),
+      startMockVendor(),
+    ]);
+    db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+    const [api, grpc, inference, health] = [
+      await freePort(),
+      await freePort(),
+      await freePort(),
+      await freePort(),
+    ];
+    const operatorKeyFile = join(folder, 'operator-key');
+    const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
+    const starting = [
+      startApp(
+        'control-plane',
+        {
+          DATABASE_URL,
+          PORT: String(api),
+          GRPC_PORT: String(grpc),
+          OPERATOR_KEY_FILE: operatorKeyFile,
+          OPENAI_API_KEY: VENDOR_KEY,
+          OPENAI_BASE_URL: vendor.url,
+          MOCK_VENDOR_URL: mock.url,
+          CONTROL_PLANE_TOKEN,
+        },
+        /is ready/,
+      ),
+      startApp(
+        'data-plane',
+        {
+          NATS_URL,
+          PORT: String(inference),
+          CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
+          CONTROL_PLANE_TOKEN,
+        },
+        /is ready/,
+      ),
+      startApp('metering', { DATABASE_URL, NATS_URL, PORT: String(health) }, /is ready/),
+    ];
+    running.push(...(await Promise.all(starting)));
+    expect((await stat(operatorKeyFile)).mode & 0o777).toBe(0o600);
+    service = {
+      managementUrl: `http://127.0.0.1:${api}`,
+      inferenceUrl: `http://127.0.0.1:${inference}`,
+      operatorKey: (await readFile(operatorKeyFile, 'utf8')).trim(),
+    };
+  });
+
+  afterAll(async () => {
+    const ends = await Promise.all(running.map((process) => process.stop()));
+    await db?.destroy();
+    await Promise.all([
+      vendor?.close(),
+      mock?.close(),
+      nats?.stop(),
+      database?.drop(),
+      rm(folder, { recursive: true, force: true }),
+    ]);
+    // A signal is an ordered end, not a failure.
+    expect(ends.map(({ code }) => code)).toEqual([0, 0, 0]);
+  });
+
+  it('meter a completion of the mock provider to the micro-USD', async () => {
+    await mainJob(service, 'mock/echo');
+  });
+
+  it('meter a completion of any vendor that speaks the OpenAI wire to the micro-USD', async () => {
+    await mainJob(service, 'openai/gpt-5.4-mini');
+  });
+
+  it("send the vendor its own credential and nothing of the service's", async () => {
+    vendor.clear();
+    const { keyId } = await mainJob(service, 'openai/gpt-4o-mini');
+    const [plain] = vendor.requests;
+    if (!plain) throw new Error('the vendor received nothing');
+    expect(plain.path).toBe('/v1/chat/completions');
+    expect(plain.headers.authorization).toBe(`Bearer ${VENDOR_KEY}`);
+    expect(Object.keys(plain.headers).filter((name) => name.startsWith('x-svc-'))).toEqual([]);
+    expect(JSON.parse(plain.body.toString())).toMatchObject({ model: 'gpt-4o-mini' });
+
+    const rows = await db.selectFrom('usage_events').selectAll().where('key_id', '=', keyId).execute();
+    expect(rows).toHaveLength(3);
+    const attributed = rows.find((row) => !row.streamed);
+    expect(attributed).toMatchObject({
+      model: 'openai/gpt-4o-mini',
+      outcome: 'success',
+      estimated: false,
+      attribution: {
+        user: 'ada',
+        team: 'engines',
+        project: 'notes',
+        env: 'prod',
+        labels: { tier: 'gold', region: 'eu' },
+        session_id: ATTRIBUTION_HEADERS['X-Svc-Session-Id'],
+        workload_type: 'chat',
+        namespace: 'apps',
+        workload: 'web',
+        pod: 'web-0',
+      },
+    });
+  });
+
+  it('keep no token: neither in the database nor in a log', async () => {
+    const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'canary' } });
+    const token = body.key as string;
+    await sdk(service, token).chat.completions.create({
+      model: 'mock/echo',
+      messages: [{ role: 'user', content: 'x' }],
+    });
+    const tables = await db.introspection.getTables();
+    for (const { name } of tables) {
+      const rows = await db
+        .selectFrom(name as 'keys')
+        .selectAll()
+        .execute();
+      const text = JSON.stringify(rows, (_key, value) => (typeof value === 'bigint' ? String(value) : value));
+      expect(text).not.toContain(token);
+      expect(text).not.toContain(VENDOR_KEY);
+    }
+    for (const process of running) {
+      expect(process.output()).not.toContain(token);
+      expect(process.output()).not.toContain(VENDOR_KEY);
+    }
+  });
+
+  it('refuse a disabled key within a second, in the classes of the SDK', async () => {
+    const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'soon disabled' } });
+    const client = sdk(service, body.key as string);
+    const complete = () =>
+      client.chat.completions.create({ model: 'mock/echo', messages: [{ role: 'user', content: 'x' }] });
+    await complete();
+    await manage(service, 'PATCH', `/api/v1/keys/${body.id}`, { body: { disabled: true } });
+    await eventually(() => expect(complete()).rejects.toMatchObject({ status: 401, code: 'key_disabled' }), {
+      timeoutMs: 3_000,
+      intervalMs: 50,
+    });
+    await expect(complete()).rejects.toThrow(OpenAI.AuthenticationError);
+  });
+
+  it('serve only those on the gRPC port who show the shared token', async () => {
+    const grpc = running[0]?.output().match(/"grpc":(\d+)/)?.[1];
+    const stranger = await startApp(
+      'data-plane',
+      { NATS_URL: nats.url, PORT: String(await freePort()), CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}` },
+      /invalid_token/,
+    );
+    await stranger.stop();
+    expect(stranger.output()).not.toContain('is ready');
+  });
+});
+
+describe('an app that is started alone', () => {
+  it.each([
+    ['control-plane', {}, /DATABASE_URL is missing/],
+    ['data-plane', {}, /NATS_URL is missing/],
+    ['metering', {}, /DATABASE_URL is missing[\s\S]*NATS_URL is missing/],
+    ['control-plane', { DATABASE_URL: 'mysql://x' }, /DATABASE_URL is not valid/],
+    [
+      'metering',
+      { DATABASE_URL: 'postgresql://127.0.0.1:1/x', NATS_URL: 'nats://127.0.0.1:1' },
+      /DATABASE_URL.*ECONNREFUSED/,
+    ],
+    ['data-plane', { NATS_URL: 'nats://127.0.0.1:1' }, /NATS/],
+  ] as const)('%s with %j says what it lacks', async (app, env, message) => {
+    const process = await startApp(app, env, message);
+    expect((await process.ended).code).toBe(1);
+  });
+});

@@ -1,0 +1,218 @@
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import { createTestDatabase, freePort, startNats } from '@weighbridge/testing';
+import OpenAI from 'openai';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { mainJob, manage, type Service, sdk } from './mainJob.ts';
+import { type RunningProcess, startApp } from './processes.ts';
+
+const READY = /Ctrl-C stops it/;
+
+/** `weighbridge up` on a folder; the banner is the only thing that a user gets. */
+async function startUp(dataDir: string, env: Record<string, string> = {}) {
+  const port = env.PORT ?? String(await freePort());
+  const process = await startApp('cli', { WEIGHBRIDGE_DATA_DIR: dataDir, PORT: port, ...env }, READY, ['up']);
+  const url = `http://127.0.0.1:${port}`;
+  const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
+  const service: Service = { managementUrl: url, inferenceUrl: url, operatorKey };
+  return { process, service };
+}
+
+/** Runs `weighbridge up` to its end and returns what it said. */
+async function failedUp(dataDir: string, env: Record<string, string> = {}): Promise<string> {
+  const process = await startApp('cli', { WEIGHBRIDGE_DATA_DIR: dataDir, ...env }, /^weighbridge: /m, ['up']);
+  expect((await process.ended).code).toBe(1);
+  return (
+    process
+      .output()
+      .split('\n')
+      .find((line) => line.startsWith('weighbridge: ')) ?? ''
+  );
+}
+
+describe('weighbridge up', () => {
+  let dataDir: string;
+  let vendor: MockVendor;
+  let process: RunningProcess;
+  let service: Service;
+
+  beforeAll(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'weighbridge up '));
+    await chmod(dataDir, 0o711);
+    vendor = await startMockVendor();
+    ({ process, service } = await startUp(dataDir, {
+      OPENAI_API_KEY: 'sk-vendor',
+      OPENAI_BASE_URL: vendor.url,
+    }));
+  });
+  afterAll(async () => {
+    await process?.stop();
+    await vendor?.close();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+
+  it('meters a completion of the mock provider to the micro-USD', async () => {
+    await mainJob(service, 'mock/echo');
+  });
+
+  it('makes connectors of the vendor keys in its environment, and says that they spend real money', async () => {
+    await mainJob(service, 'openai/gpt-4o-mini');
+    expect(vendor.requests[0]?.headers.authorization).toBe('Bearer sk-vendor');
+    expect(process.output()).toMatch(/Connectors from the environment: openai\.\nWARNING: .*real money/);
+  });
+
+  it('prints curls that answer, pasted as they stand into a shell in any folder', async () => {
+    const lines = process
+      .output()
+      .split('\n')
+      .map((line) => line.trim());
+    const curls = lines.filter((line) => line.startsWith('curl ') || line.startsWith('KEY='));
+    expect(curls).toHaveLength(3);
+    const { stdout } = await promisify(execFile)('sh', ['-c', curls.join('\n')], { cwd: tmpdir() });
+    expect(stdout).toContain('"content":"Hello, weighbridge!"');
+    expect(stdout).toContain('"bucket_spent_micro_usd"');
+    expect(process.output()).toContain(`export OPENAI_BASE_URL=${service.inferenceUrl}/v1`);
+    expect(process.output()).toContain(`export ANTHROPIC_BASE_URL=${service.inferenceUrl}`);
+  });
+
+  it('hands the operator key out in a file that only its user reads', async () => {
+    expect((await stat(join(dataDir, 'operator-key'))).mode & 0o777).toBe(0o600);
+    expect(process.output()).toContain(join(dataDir, 'operator-key'));
+    expect(process.output()).not.toContain(service.operatorKey);
+  });
+
+  it('is healthy and ready', async () => {
+    for (const path of ['/healthz', '/readyz'])
+      expect((await fetch(service.managementUrl + path)).status).toBe(200);
+  });
+
+  it('refuses in the classes of the SDK, as decided', async () => {
+    const messages = [{ role: 'user' as const, content: 'x' }];
+    const complete = (key: string, model: string) =>
+      sdk(service, key).chat.completions.create({ model, messages });
+    const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'refused' } });
+    const key = body.key as string;
+    const mistyped = `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`;
+
+    await expect(complete(mistyped, 'mock/echo')).rejects.toThrow(OpenAI.AuthenticationError);
+    await expect(complete(mistyped, 'mock/echo')).rejects.toMatchObject({ code: 'invalid_api_key' });
+    await expect(complete(key, 'gpt-4o-mini')).rejects.toMatchObject({ status: 400, code: 'invalid_model' });
+    await expect(complete(key, 'openai/no-such')).rejects.toThrow(OpenAI.NotFoundError);
+    await expect(complete(key, 'xai/grok-4.3')).rejects.toMatchObject({
+      code: 'model_not_found',
+      param: 'model',
+    });
+
+    const elsewhere = await manage(service, 'POST', '/api/v1/keys', {
+      body: { name: 'b', principal_id: 'bob' },
+    });
+    const foreign = await manage(service, 'GET', `/api/v1/keys/${body.id}`, {
+      key: elsewhere.body.key as string,
+    });
+    expect([foreign.status, foreign.body.error]).toMatchObject([404, { type: 'not_found_error' }]);
+    const narrow = await manage(service, 'POST', '/api/v1/keys', {
+      body: { name: 'n', scopes: ['inference'] },
+    });
+    const lacking = await manage(service, 'GET', '/api/v1/usage', { key: narrow.body.key as string });
+    expect([lacking.status, lacking.body.error]).toMatchObject([403, { code: 'insufficient_scope' }]);
+  });
+
+  it('says where the running one is when it is started a second time on the same folder', async () => {
+    const line = await failedUp(dataDir, { PORT: String(await freePort()) });
+    expect(line).toContain(`already running on ${dataDir}, at ${service.managementUrl}`);
+  });
+
+  it('keeps everything across a restart, also after it was killed', async () => {
+    const before = await mainJob(service, 'mock/echo');
+    await process.stop('SIGINT');
+    ({ process, service } = await startUp(dataDir));
+    const usage = () => manage(service, 'GET', `/api/v1/keys/${before.keyId}/usage`);
+    expect((await usage()).body).toMatchObject({ bucket_spent_micro_usd: before.spentMicroUsd });
+
+    await process.stop('SIGKILL');
+    ({ process, service } = await startUp(dataDir));
+    expect((await usage()).body).toMatchObject({ bucket_spent_micro_usd: before.spentMicroUsd });
+    // The vendor's key is no longer there, so its models are not either.
+    const { body } = await manage(service, 'GET', '/api/v1/models');
+    expect((body.data as { model: string }[]).map(({ model }) => model)).toEqual(['mock/echo']);
+  });
+
+  it('loses nothing that was used just before it is stopped', async () => {
+    const { body } = await manage(service, 'POST', '/api/v1/keys', {
+      body: { name: 'last', principal_id: 'last' },
+    });
+    const messages = [{ role: 'user' as const, content: 'x' }];
+    const client = sdk(service, body.key as string);
+    await Promise.all(
+      Array.from({ length: 20 }, () => client.chat.completions.create({ model: 'mock/echo', messages })),
+    );
+    const costNano = 8n * 1_000n + 1n * 2_000n;
+    await process.stop('SIGTERM');
+    ({ process, service } = await startUp(dataDir));
+    const { body: report } = await manage(service, 'GET', `/api/v1/keys/${body.id}/usage`);
+    expect(report.bucket_spent_micro_usd).toBe(Number((20n * costNano) / 1_000n));
+  });
+});
+
+describe('weighbridge up, where something is wrong,', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+    await chmod(folder, 0o711);
+  });
+  afterEach(() => rm(folder, { recursive: true, force: true }));
+
+  it('names a free port where the port is taken', async () => {
+    const vendor = await startMockVendor();
+    const { port } = new URL(vendor.url);
+    expect(await failedUp(folder, { PORT: port })).toBe(
+      `weighbridge: Port ${port} is taken. Choose another one, for instance PORT=${Number(port) + 1}.`,
+    );
+    await vendor.close();
+  });
+
+  it('says in a line which data folder can not be used', async () => {
+    await writeFile(join(folder, 'file'), '');
+    expect(await failedUp(join(folder, 'file'), { PORT: '0' })).toMatch(
+      /data folder .*file can't be used: .*WEIGHBRIDGE_DATA_DIR/,
+    );
+    await mkdir(join(folder, 'broken/postgres'), { recursive: true });
+    await writeFile(join(folder, 'broken/postgres/something'), 'else');
+    expect(await failedUp(join(folder, 'broken'), { PORT: '0' })).toMatch(/postgres/);
+  });
+
+  it('says in a line that the database can not be reached', async () => {
+    const env = { PORT: '0', DATABASE_URL: 'postgresql://user:secret@127.0.0.1:1/db' };
+    const line = await failedUp(folder, env);
+    expect(line).toMatch(/DATABASE_URL.*ECONNREFUSED/);
+    expect(line).not.toContain('secret');
+  });
+
+  it('says in a line which setting is not valid', async () => {
+    expect(await failedUp(folder, { PORT: 'abc' })).toMatch(/PORT is not valid: the port for everything/);
+    expect(await failedUp(folder, { PORT: '0', WEIGHBRIDGE_BOOTSTRAP_KEY: 'sk-svc-short' })).toMatch(
+      /WEIGHBRIDGE_BOOTSTRAP_KEY is not valid/,
+    );
+  });
+});
+
+describe('weighbridge up with its own Postgres and NATS elsewhere', () => {
+  it('uses those, and takes the operator key that it is given', async () => {
+    const [database, nats] = await Promise.all([createTestDatabase(), startNats()]);
+    const dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+    const operatorKey = `sk-svc-${'given-by-the-deployment_'.repeat(2)}`;
+    const { process, service } = await startUp(dataDir, {
+      DATABASE_URL: database.url,
+      NATS_URL: nats.url,
+      WEIGHBRIDGE_BOOTSTRAP_KEY: operatorKey,
+    });
+    expect(service.operatorKey).toBe(operatorKey);
+    await mainJob(service, 'mock/echo');
+    await process.stop();
+    await Promise.all([nats.stop(), database.drop(), rm(dataDir, { recursive: true })]);
+  });
+});

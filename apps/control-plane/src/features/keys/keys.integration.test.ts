@@ -1,0 +1,271 @@
+import { newId, windowAt } from '@weighbridge/domain';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startTestApi, type TestApi } from '../../../test/testApi.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startTestApi();
+});
+afterAll(() => api.close());
+
+const errorOf = async (answer: Promise<{ status: number; body: Record<string, unknown> }>) => {
+  const { status, body } = await answer;
+  return [status, (body.error as { code: string } | undefined)?.code];
+};
+
+async function insertPolicy(changes: Record<string, unknown> = {}): Promise<string> {
+  const id = newId('pol');
+  await api.db
+    .insertInto('policies')
+    .values({
+      id,
+      name: 'p',
+      limit_nano_usd: 5_000_000_000n,
+      window_kind: 'day',
+      timezone: 'UTC',
+      counter_scope: 'key',
+      counter_since: api.now,
+      enforcement: 'enforce',
+      created_at: api.now,
+      updated_at: api.now,
+      ...changes,
+    })
+    .execute();
+  return id;
+}
+
+describe('creating a key', () => {
+  it('answers with every documented field, and the secret this once', async () => {
+    const { status, body } = await api.call('POST', '/keys', { body: { name: '  web  ' } });
+    expect(status).toBe(201);
+    expect(body).toEqual({
+      id: expect.stringMatching(/^key_/),
+      name: 'web',
+      kind: 'service',
+      disabled: false,
+      expires_at: null,
+      last_used_at: null,
+      created_at: api.now.toISOString(),
+      updated_at: api.now.toISOString(),
+      policy_id: expect.stringMatching(/^pol_/),
+      key_hint: expect.stringMatching(/^sk-svc-.{4}….{4}$/),
+      key: expect.stringMatching(/^sk-svc-.{49}$/),
+      scopes: ['keys:read', 'keys:write', 'usage:read', 'models:read'],
+      principal_id: 'operator',
+      attribution: {},
+    });
+    const { key, ...rest } = body;
+    expect((await api.call('GET', `/keys/${body.id}`)).body).toEqual(rest);
+    expect(JSON.stringify(await api.db.selectFrom('key_secrets').selectAll().execute())).not.toContain(
+      String(key),
+    );
+  });
+
+  it.each([
+    [{}, 400, 'invalid_request'],
+    [{ name: 5 }, 400, 'invalid_request'],
+    [{ name: 'a', unknown: 1 }, 400, 'invalid_request'],
+    [{ name: 'a', scopes: ['keys:READ'] }, 400, 'invalid_request'],
+    [{ name: 'a', kind: 'robot' }, 400, 'invalid_request'],
+    [{ name: 'a', expires_at: 'tomorrow' }, 400, 'invalid_request'],
+    [{ name: '   ' }, 422, 'name_invalid'],
+    [{ name: 'x'.repeat(101) }, 422, 'name_invalid'],
+    [{ name: 'a\u202eb' }, 422, 'name_invalid'],
+    [{ name: 'a\u0007b' }, 422, 'name_invalid'],
+    [{ name: 'a', expires_at: '2020-01-01T00:00:00Z' }, 422, 'expires_at_in_past'],
+    [{ name: 'a', policy_id: 'pol_nope' }, 422, 'policy_not_found'],
+    [{ name: 'a', principal_id: '' }, 422, 'principal_invalid'],
+    [{ name: 'a', principal_id: 'a\nb' }, 422, 'principal_invalid'],
+  ])('refuses %j with %d %s', async (body, status, code) => {
+    expect(await errorOf(api.call('POST', '/keys', { body }))).toEqual([status, code]);
+  });
+
+  it('gives no caller more than it holds itself', async () => {
+    const strict = await insertPolicy();
+    const own = await insertPolicy();
+    const issuer = await api.issue({
+      principal_id: 'ada',
+      policy_id: own,
+      scopes: ['keys:write'],
+      expires_at: '2027-01-01T00:00:00Z',
+    });
+    const create = (fields: object) =>
+      errorOf(api.call('POST', '/keys', { key: issuer.key, body: { name: 'a', ...fields } }));
+
+    expect(await create({ scopes: ['keys:read'] })).toEqual([403, 'scope_escalation']);
+    expect(await create({ scopes: ['operator'] })).toEqual([403, 'scope_escalation']);
+    expect(await create({ principal_id: 'bob' })).toEqual([403, 'principal_not_allowed']);
+    expect(await create({ policy_id: strict })).toEqual([403, 'policy_not_assignable']);
+    expect(await create({ attribution: { team: 'mine' } })).toEqual([403, 'attribution_not_allowed']);
+    expect(await create({ expires_at: '2028-01-01T00:00:00Z' })).toEqual([403, 'expiry_too_late']);
+    expect(await create({ expires_at: null })).toEqual([403, 'expiry_too_late']);
+
+    const minted = await api.issue({ scopes: ['inference', 'keys:write'] }, issuer.key);
+    expect(minted).toMatchObject({
+      principal_id: 'ada',
+      policy_id: own,
+      expires_at: '2027-01-01T00:00:00.000Z',
+      scopes: ['inference', 'keys:write'],
+    });
+    // Under a key-scoped policy it draws on its issuer's counter.
+    const row = await api.db
+      .selectFrom('keys')
+      .selectAll()
+      .where('id', '=', minted.id)
+      .executeTakeFirstOrThrow();
+    expect(row.counter_key_id).toBe(issuer.id);
+    expect(
+      await errorOf(api.call('POST', '/keys', { key: minted.key, body: { name: 'a', scopes: null } })),
+    ).toEqual([201, undefined]);
+  });
+});
+
+describe('updating a key', () => {
+  it('changes what the body names, and nothing else', async () => {
+    const { id, key, ...before } = await api.issue();
+    api.now = new Date(api.now.getTime() + 1_000);
+    expect((await api.call('PATCH', `/keys/${id}`, { body: {} })).body).toEqual({ id, ...before });
+    const changed = await api.call('PATCH', `/keys/${id}`, {
+      body: { name: 'b', expires_at: '2027-01-01T01:00:00+01:00' },
+    });
+    const after = {
+      ...before,
+      id,
+      name: 'b',
+      expires_at: '2027-01-01T00:00:00.000Z',
+      updated_at: api.now.toISOString(),
+    };
+    expect(changed.body).toEqual(after);
+    expect((await api.call('PATCH', `/keys/${id}`, { body: { expires_at: null } })).body).toMatchObject({
+      expires_at: null,
+    });
+  });
+
+  it('refuses what is fixed at issue', async () => {
+    const { id } = await api.issue();
+    for (const body of [{ scopes: [] }, { kind: 'user' }, { principal_id: 'x' }, { id: 'x' }, { key: 'x' }]) {
+      expect(await errorOf(api.call('PATCH', `/keys/${id}`, { body }))).toEqual([400, 'invalid_request']);
+    }
+  });
+
+  it('lets nobody enable what an operator disabled', async () => {
+    const { id, key } = await api.issue({ principal_id: 'eve' });
+    const other = await api.issue({ principal_id: 'eve' });
+    await api.call('PATCH', `/keys/${id}`, { body: { disabled: true } });
+    expect(await errorOf(api.call('GET', '/usage', { key }))).toEqual([401, 'key_disabled']);
+    const enable = (by: string) =>
+      errorOf(api.call('PATCH', `/keys/${id}`, { key: by, body: { disabled: false } }));
+    expect(await enable(other.key)).toEqual([403, 'key_disabled_by_operator']);
+    expect(await enable(api.operatorKey)).toEqual([200, undefined]);
+  });
+});
+
+describe('what a caller sees', () => {
+  it("is its own principal's keys: another's is not found, whatever else is wrong", async () => {
+    const mine = await api.issue({ principal_id: 'ada' });
+    const theirs = await api.issue({ principal_id: 'bob' });
+    for (const id of [theirs.id, newId('key'), 'key_x', 'nonsense', `${'x'.repeat(300)}`]) {
+      expect(await errorOf(api.call('GET', `/keys/${id}`, { key: mine.key }))).toEqual([
+        404,
+        'key_not_found',
+      ]);
+      expect(await errorOf(api.call('GET', `/keys/${id}/usage`, { key: mine.key }))).toEqual([
+        404,
+        'key_not_found',
+      ]);
+      const malformed = {
+        key: mine.key,
+        body: '{"nonsense',
+        headers: { 'content-type': 'application/json' },
+      };
+      expect(await errorOf(api.call('PATCH', `/keys/${id}`, malformed))).toEqual([404, 'key_not_found']);
+    }
+  });
+
+  it('takes a valid key with the scope of the operation', async () => {
+    expect(await errorOf(api.call('GET', '/usage', { key: null }))).toEqual([401, 'missing_api_key']);
+    expect(await errorOf(api.call('GET', '/usage', { key: 'sk-svc-nope' }))).toEqual([
+      401,
+      'invalid_api_key',
+    ]);
+    const expiring = await api.issue({ expires_at: new Date(api.now.getTime() + 1_000).toISOString() });
+    api.now = new Date(api.now.getTime() + 2_000);
+    expect(await errorOf(api.call('GET', '/usage', { key: expiring.key }))).toEqual([401, 'key_expired']);
+    const narrow = await api.issue({ scopes: ['inference'] });
+    for (const [method, path] of [
+      ['GET', '/usage'],
+      ['GET', '/models'],
+      ['POST', '/keys'],
+      ['GET', `/keys/${narrow.id}`],
+      ['PATCH', `/keys/${narrow.id}`],
+    ] as const) {
+      expect(await errorOf(api.call(method, path, { key: narrow.key }))).toEqual([403, 'insufficient_scope']);
+    }
+  });
+});
+
+describe('the usage report', () => {
+  it('names the policy, its window and its counter, in every documented field', async () => {
+    const policy = await insertPolicy({
+      timezone: 'Europe/Berlin',
+      counter_scope: 'policy',
+      enforcement: 'shadow',
+    });
+    const { id } = await api.issue({ principal_id: 'ada', policy_id: policy });
+    const window = windowAt('day', 'Europe/Berlin', api.now);
+    expect((await api.call('GET', `/keys/${id}/usage`)).body).toEqual({
+      policy_id: policy,
+      source: 'key',
+      active: false,
+      counter_scope: 'policy',
+      pooled: true,
+      limit_micro_usd: 5_000_000,
+      window_start: window.start.toISOString(),
+      reset: window.end?.toISOString(),
+      window_unbounded: false,
+      bucket_spent_micro_usd: 0,
+      bucket_as_of: expect.any(String),
+      principal_spent_micro_usd: 0,
+      principal_spent_from: window.start.toISOString(),
+      principal_spent_complete: false,
+      remaining_micro_usd: 5_000_000,
+      queried_at: expect.any(String),
+    });
+  });
+
+  it('has no limit, no remainder and no reset where the policy has none', async () => {
+    const policy = await insertPolicy({ limit_nano_usd: null, window_kind: 'none' });
+    const { id } = await api.issue({ policy_id: policy });
+    expect((await api.call('GET', `/keys/${id}/usage`)).body).toMatchObject({
+      limit_micro_usd: null,
+      remaining_micro_usd: null,
+      window_unbounded: true,
+      reset: null,
+      window_start: expect.stringMatching(/^2026-11-20/),
+    });
+  });
+});
+
+describe('the catalog', () => {
+  it('lists the models with a usable connector and the leave of the policy, page by page', async () => {
+    const rich = await startTestApi({ OPENAI_API_KEY: 'x', GROQ_API_KEY: 'y' });
+    const all = (await rich.call('GET', '/models')).body;
+    const ids = (all.data as { model: string }[]).map(({ model }) => model);
+    expect(new Set(ids.map((id) => id.split('/')[0]))).toEqual(new Set(['groq', 'mock', 'openai']));
+    expect(ids).toEqual([...ids].sort());
+    expect(all.next_page_token).toBe('');
+
+    const seen: string[] = [];
+    let token = '';
+    do {
+      const { body } = await rich.call('GET', `/models?page_size=7&page_token=${token}`);
+      seen.push(...(body.data as { model: string }[]).map(({ model }) => model));
+      token = body.next_page_token as string;
+    } while (token);
+    expect(seen).toEqual(ids);
+    for (const query of ['page_token=nonsense', 'page_size=0', 'page_size=501', 'page_size=x', 'other=1']) {
+      expect((await rich.call('GET', `/models?${query}`)).status).toBe(400);
+    }
+    await rich.close();
+  });
+});

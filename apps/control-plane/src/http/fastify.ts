@@ -1,0 +1,35 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify';
+import type { Caller } from '../features/access/caller.ts';
+import type { Scope } from '../features/access/scopes.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the calling key must hold. A management route without one does not boot. */
+    scope?: Scope;
+  }
+  interface FastifyRequest {
+    caller: Caller;
+  }
+  interface FastifySchema {
+    operationId?: string;
+    summary?: string;
+    /** A route that is no operation of the API. */
+    hide?: boolean;
+  }
+}
+
+/** The application with typed schemas. */
+export type App = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;

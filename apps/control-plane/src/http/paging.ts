@@ -1,0 +1,89 @@
+import { AppError } from '@weighbridge/errors';
+import { type TSchema, Type } from 'typebox';
+
+/** How every list is asked for, to be spread into the schema of its query. Query values are text. */
+export const PageQuery = {
+  page_size: Type.Optional(Type.String({ description: 'From 1 to 500; 100 where it is left out.' })),
+  page_token: Type.Optional(
+    Type.String({ description: 'The next_page_token of the page before; empty for the first.' }),
+  ),
+};
+
+/** How every list answers. `next_page_token` is empty on the last page. */
+export function Page<S extends TSchema>(item: S) {
+  return Type.Object({ data: Type.Array(item), next_page_token: Type.String() });
+}
+
+export interface PageRequest {
+  readonly size: number;
+  /** Where the page begins: the position of the last item of the page before. Undefined for the first page. */
+  readonly after: readonly string[] | undefined;
+}
+
+export interface PageOf<T> {
+  readonly data: T[];
+  readonly next_page_token: string;
+}
+
+const DEFAULT_PAGE_SIZE = 100;
+const MAX_PAGE_SIZE = 500;
+
+/**
+ * Reads what page is wanted. A token names a position in the order of the list, not a number of items to skip: so pages
+ * are stable while items come and go, and the last one costs what the first one costs.
+ */
+export function pageRequest(
+  list: string,
+  query: { readonly page_size?: string; readonly page_token?: string },
+): PageRequest {
+  return {
+    size: pageSize(query.page_size),
+    after: query.page_token ? position(list, query.page_token) : undefined,
+  };
+}
+
+/** Makes a page of rows that were read with a limit of `size + 1`: one more than shown tells that there is more. */
+export function page<Row, Item>(
+  list: string,
+  { size }: PageRequest,
+  rows: readonly Row[],
+  positionOf: (row: Row) => readonly string[],
+  present: (row: Row) => Item,
+): PageOf<Item> {
+  const shown = rows.slice(0, size);
+  const last = shown.at(-1);
+  const next = last !== undefined && rows.length > size ? pageToken(list, positionOf(last)) : '';
+  return { data: shown.map(present), next_page_token: next };
+}
+
+function pageToken(list: string, after: readonly string[]): string {
+  return Buffer.from(JSON.stringify([list, ...after])).toString('base64url');
+}
+
+function position(list: string, token: string): readonly string[] {
+  try {
+    const [name, ...after] = JSON.parse(Buffer.from(token, 'base64url').toString()) as string[];
+    const isOurs = name === list && after.length > 0 && after.every((part) => typeof part === 'string');
+    if (isOurs && pageToken(list, after) === token) return after;
+  } catch {
+    // Told below, in the same words as for any other token that is not ours.
+  }
+  throw new AppError(
+    'invalid_request',
+    'invalid_page_token',
+    'This page_token is not one that this list gave out. Leave it out to begin at the first page.',
+    { param: 'page_token' },
+  );
+}
+
+function pageSize(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_PAGE_SIZE;
+  const size = Number(text);
+  if (/^\d+$/.test(text) && size >= 1 && size <= MAX_PAGE_SIZE) return size;
+  throw new AppError(
+    'invalid_request',
+    'invalid_request',
+    `page_size: must be a whole number from 1 to ${MAX_PAGE_SIZE}.`,
+    { param: 'page_size' },
+  );
+}

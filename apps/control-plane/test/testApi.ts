@@ -1,0 +1,72 @@
+import { createDb, type Database } from '@weighbridge/database';
+import { mintToken } from '@weighbridge/domain';
+import { createLogger } from '@weighbridge/runtime';
+import { createTestDatabase } from '@weighbridge/testing';
+import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
+import { applyEnvironmentConnectors } from '../src/features/connectors/connectors.service.ts';
+import { environmentConnectors } from '../src/features/connectors/connectors.ts';
+import { loadPeppers } from '../src/features/keys/peppers.ts';
+import { buildApp } from '../src/http/app.ts';
+
+type Json = Record<string, unknown>;
+
+/** The operator API on a database of its own, called without a network. */
+export interface TestApi {
+  readonly db: Database;
+  readonly operatorKey: string;
+  /** What the service takes for now. */
+  now: Date;
+  call(
+    method: 'GET' | 'POST' | 'PATCH' | 'DELETE' | 'PUT',
+    path: string,
+    options?: {
+      readonly key?: string | null;
+      readonly body?: unknown;
+      readonly headers?: Record<string, string>;
+    },
+  ): Promise<{ status: number; body: Json; headers: Record<string, unknown> }>;
+  /** Issues a key by the operator; returns the answer of the API. */
+  issue(fields?: Json, key?: string): Promise<{ id: string; key: string; policy_id: string } & Json>;
+  close(): Promise<void>;
+}
+
+export async function startTestApi(env: Record<string, string> = {}): Promise<TestApi> {
+  const database = await createTestDatabase();
+  const db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+  const logger = createLogger('test');
+  logger.level = 'silent';
+  const operatorKey = mintToken();
+  const api = { now: new Date('2026-11-20T10:00:00Z') };
+  const now = () => api.now;
+  const peppers = await loadPeppers(db, undefined, now());
+  const deps = { db, now, peppers, logger, credential: (ref: string) => env[ref.replace('env:', '')] };
+  await bootstrap(deps, { token: operatorKey, file: undefined });
+  await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
+  const app = buildApp({ ...deps, notReady: () => undefined });
+  await app.ready();
+
+  const call: TestApi['call'] = async (method, path, { key = operatorKey, body, headers } = {}) => {
+    const response = await app.inject({
+      method,
+      url: `/api/v1${path}`,
+      headers: { ...(key !== null && { authorization: `Bearer ${key}` }), ...headers },
+      ...(body !== undefined && { payload: body as object }),
+    });
+    return { status: response.statusCode, body: response.json() as Json, headers: response.headers };
+  };
+  return Object.assign(api, {
+    db,
+    operatorKey,
+    call,
+    async issue(fields: Json = {}, key = operatorKey) {
+      const { status, body } = await call('POST', '/keys', { body: { name: 'test', ...fields }, key });
+      if (status !== 201) throw new Error(`the key was not issued: ${JSON.stringify(body)}`);
+      return body as Awaited<ReturnType<TestApi['issue']>>;
+    },
+    async close() {
+      await app.close();
+      await db.destroy();
+      await database.drop();
+    },
+  });
+}

@@ -1,0 +1,137 @@
+import { AppError } from '@weighbridge/errors';
+import type { InjectOptions } from 'fastify';
+import { pino } from 'pino';
+import { describe, expect, it } from 'vitest';
+import { acceptJsonBodies, createHttpApp, refuseOtherMethods } from './httpApp.ts';
+
+async function app() {
+  const lines: string[] = [];
+  const logger = pino({ level: 'error' }, { write: (line) => lines.push(line) });
+  const http = createHttpApp({ logger, bodyLimitBytes: 100, notReady: () => undefined });
+  acceptJsonBodies(http);
+  http.register(
+    async (api) => {
+      const others = refuseOtherMethods(api);
+      const body = {
+        type: 'object',
+        properties: { name: { type: 'string' }, on: { type: 'boolean' } },
+        required: ['name'],
+        additionalProperties: false,
+      };
+      api.post('/things', { schema: { body } }, async (request) => ({ got: request.body }));
+      api.get('/things', async () => ({ all: [] }));
+      api.get('/broken', async () => {
+        throw new Error('the password is hunter2');
+      });
+      api.get('/refused', async () => {
+        throw new AppError('quota', 'budget_exhausted', 'Spent.', { details: { reset: null } });
+      });
+      others.register();
+    },
+    { prefix: '/v0' },
+  );
+  await http.ready();
+  return { http, lines };
+}
+
+const json = { 'content-type': 'application/json' };
+
+describe('the HTTP application', () => {
+  it.each<[string, InjectOptions, number, string]>([
+    ['an unknown path', { url: '/nope' }, 404, 'route_not_found'],
+    ['a wrong method', { method: 'PUT', url: '/v0/things' }, 405, 'method_not_allowed'],
+    [
+      'malformed JSON',
+      { method: 'POST', url: '/v0/things', headers: json, payload: '{"name":' },
+      400,
+      'malformed_json',
+    ],
+    [
+      'an empty body',
+      { method: 'POST', url: '/v0/things', headers: json, payload: '' },
+      400,
+      'malformed_json',
+    ],
+    [
+      'an unknown field',
+      { method: 'POST', url: '/v0/things', headers: json, payload: '{"name":"a","x":1}' },
+      400,
+      'invalid_request',
+    ],
+    [
+      'a missing field',
+      { method: 'POST', url: '/v0/things', headers: json, payload: '{}' },
+      400,
+      'invalid_request',
+    ],
+    [
+      'a value that would need coercion',
+      { method: 'POST', url: '/v0/things', headers: json, payload: '{"name":"a","on":"false"}' },
+      400,
+      'invalid_request',
+    ],
+    [
+      'another type of body',
+      { method: 'POST', url: '/v0/things', headers: { 'content-type': 'text/plain' }, payload: 'x' },
+      415,
+      'unsupported_media_type',
+    ],
+    [
+      'a body over the limit',
+      { method: 'POST', url: '/v0/things', headers: json, payload: `"${'x'.repeat(200)}"` },
+      413,
+      'body_too_large',
+    ],
+    ['an expected failure', { url: '/v0/refused' }, 429, 'budget_exhausted'],
+    ['a failure that nobody expected', { url: '/v0/broken' }, 500, 'internal_error'],
+  ])('answers %s in the one envelope', async (_what, request, status, code) => {
+    const { http } = await app();
+    const response = await http.inject(request);
+    expect(response.statusCode).toBe(status);
+    expect(response.json()).toMatchObject({
+      error: { code, message: expect.any(String), request_id: response.headers['x-request-id'] },
+    });
+  });
+
+  it('keeps what went wrong inside from the caller, and in the log', async () => {
+    const { http, lines } = await app();
+    const response = await http.inject('/v0/broken');
+    expect(response.body).not.toContain('hunter2');
+    expect(lines.join()).toContain('hunter2');
+  });
+
+  it('says which methods a path takes', async () => {
+    const { http } = await app();
+    const response = await http.inject({ method: 'DELETE', url: '/v0/things' });
+    expect(response.headers.allow).toBe('GET, HEAD, POST');
+  });
+
+  it('takes bodies of application/json, of types that end in +json, and of none', async () => {
+    const { http } = await app();
+    for (const headers of [json, { 'content-type': 'application/merge-patch+json; charset=utf-8' }, {}]) {
+      const response = await http.inject({
+        method: 'POST',
+        url: '/v0/things',
+        headers,
+        payload: Buffer.from('{"name":"a"}'),
+      });
+      expect(response.json()).toEqual({ got: { name: 'a' } });
+    }
+  });
+
+  it('ignores a trailing slash, mirrors GET as HEAD, and names the field that is wrong', async () => {
+    const { http } = await app();
+    expect((await http.inject('/v0/things/')).statusCode).toBe(200);
+    expect((await http.inject({ method: 'HEAD', url: '/v0/things' })).statusCode).toBe(200);
+    const response = await http.inject({
+      method: 'POST',
+      url: '/v0/things',
+      headers: json,
+      payload: '{"name":"a","x":1}',
+    });
+    expect(response.json().error).toMatchObject({
+      param: 'x',
+      message: 'x: is not a field of this request.',
+    });
+  });
+});

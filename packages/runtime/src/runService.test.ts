@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { runService } from './runService.ts';
+
+let told: string[];
+beforeEach(() => {
+  told = [];
+  vi.spyOn(process.stderr, 'write').mockImplementation((text) => told.push(String(text)) > 0);
+});
+afterEach(() => vi.restoreAllMocks());
+
+describe('runService', () => {
+  it('closes what was opened, newest first, when it is signalled, and however often', async () => {
+    const closed: string[] = [];
+    const run = runService('test', async ({ logger, onShutdown }) => {
+      logger.level = 'silent';
+      onShutdown('first', () => closed.push('first'));
+      onShutdown('second', async () => {
+        process.emit('SIGINT');
+        await sleep(5);
+        closed.push('second');
+      });
+    });
+    await sleep(5);
+    process.emit('SIGTERM');
+    expect(await run).toBe(0);
+    expect(closed).toEqual(['second', 'first']);
+  });
+
+  it('tells why a start failed, with the causes, closes what was open, and ends with 1', async () => {
+    let closed = false;
+    const code = await runService('test', async ({ logger, onShutdown }) => {
+      logger.level = 'silent';
+      onShutdown('opened', () => {
+        closed = true;
+      });
+      throw new Error('The database does not answer', { cause: new Error('ECONNREFUSED') });
+    });
+    expect([code, closed]).toEqual([1, true]);
+    expect(told.join('')).toBe('test: The database does not answer: ECONNREFUSED\n');
+  });
+
+  it('goes on closing when a step fails or does not end', async () => {
+    const closed: string[] = [];
+    const code = await runService('test', async ({ logger, onShutdown, fail }) => {
+      logger.level = 'silent';
+      onShutdown('last', () => closed.push('last'));
+      onShutdown('stuck', () => new Promise(() => {}), 10);
+      onShutdown('broken', () => {
+        throw new Error('broken');
+      });
+      fail(new Error('gone'));
+    });
+    expect([code, closed]).toEqual([1, ['last']]);
+  });
+
+  it('closes what a start opens that is cut short by a signal', async () => {
+    const closed: string[] = [];
+    const run = runService('test', async ({ logger, onShutdown }) => {
+      logger.level = 'silent';
+      onShutdown('early', () => closed.push('early'));
+      await sleep(20);
+      onShutdown('late', () => closed.push('late'));
+    });
+    await sleep(5);
+    process.emit('SIGINT');
+    expect(await run).toBe(0);
+    expect(closed).toEqual(['early', 'late']);
+  });
+});

@@ -1,0 +1,47 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { createDb, type Database, migrate, schemaMismatch } from '@weighbridge/database';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createTestDatabase } from './testDatabase.ts';
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let db: Database;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  // Here rather than in the package itself, which this one depends on.
+  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+});
+afterAll(async () => {
+  await db.destroy();
+  await database.drop();
+});
+
+it('migrating again changes nothing, also from several processes at once', async () => {
+  expect(await Promise.all([migrate(db), migrate(db), migrate(db)])).toEqual([[], [], []]);
+});
+
+it('the committed table types are those of the migrated schema: run `pnpm generate` where they are not', () => {
+  const folder = fileURLToPath(new URL('../../database/', import.meta.url));
+  const before = readFileSync(`${folder}/src/tables.ts`, 'utf8');
+  const args = ['--config-file', '.kysely-codegenrc.json', '--url', database.url, '--print'];
+  const printed = execFileSync(`${folder}/node_modules/.bin/kysely-codegen`, args, {
+    cwd: folder,
+    encoding: 'utf8',
+  });
+  expect(printed.slice(printed.indexOf('/**')).trim()).toBe(before.trim());
+});
+
+it('money is read as an integer, whatever its size', async () => {
+  const { rows } = await sql<{ amount: bigint }>`SELECT 9007199254740993::bigint AS amount`.execute(db);
+  expect(rows[0]?.amount).toBe(9_007_199_254_740_993n);
+});
+
+it('says what is wrong with a schema that is older or newer than the release', async () => {
+  expect(await schemaMismatch(db)).toBeUndefined();
+  await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(db);
+  expect(await schemaMismatch(db)).toContain('newer than this release: it has the migration 9999-later');
+  await sql`DELETE FROM kysely_migration`.execute(db);
+  expect(await schemaMismatch(db)).toContain('lacks the migration 0001-initial');
+});

@@ -1,0 +1,139 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+/** The checks of `pnpm check` are worth nothing unless they bite: each is shown a violation here. */
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const bin = (name: string) => join(root, 'node_modules/.bin', name);
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'weighbridge-checks-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+async function plant(files: Record<string, string>): Promise<void> {
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, path)), { recursive: true });
+    await writeFile(join(folder, path), content);
+  }
+}
+
+/** Runs a command in the planted folder; what it says, and whether it was content. */
+async function run(
+  command: string,
+  args: readonly string[],
+  cwd = folder,
+): Promise<{ ok: boolean; output: string }> {
+  const ran = promisify(execFile)(command, args, { cwd }).then(
+    ({ stdout, stderr }) => ({ ok: true, output: stdout + stderr }),
+    ({ stdout, stderr }) => ({ ok: false, output: `${stdout}${stderr}` }),
+  );
+  return await ran;
+}
+
+describe('dependency-cruiser', () => {
+  const cruise = (cwd: string) => {
+    const config = join(root, '.dependency-cruiser.cjs');
+    return run(bin('depcruise'), ['--config', config, '{apps,packages}/*/{src,test}/**/*.ts'], cwd);
+  };
+  const importing = (path: string) => `export * from '${path}';\n`;
+
+  /** Each breaks one rule; the planted files stand in one tree, so that one run sees them all. */
+  const violations: Record<string, [file: string, content: string]> = {
+    'app-not-to-app': ['apps/data-plane/src/a.ts', importing('../../metering/src/target.ts')],
+    'package-not-to-app': ['packages/bus/src/b.ts', importing('../../../apps/metering/src/target.ts')],
+    'cli-by-public-entry': ['apps/cli/src/c.ts', importing('../../metering/src/target.ts')],
+    'domain-and-errors-import-nothing-of-ours': [
+      'packages/domain/src/d.ts',
+      importing('../../bus/src/target.ts'),
+    ],
+    'domain-does-no-io': ['packages/domain/src/e.ts', importing('node:fs')],
+    'repository-not-to-service-or-routes': [
+      'apps/x/src/features/a/f.repository.ts',
+      importing('./target.service.ts'),
+    ],
+    'service-not-to-routes': ['apps/x/src/features/a/g.service.ts', importing('./target.routes.ts')],
+    'routes-not-to-repository': ['apps/x/src/features/a/h.routes.ts', importing('./target.repository.ts')],
+    'feature-only-through-its-service': [
+      'apps/x/src/features/b/i.service.ts',
+      importing('../a/target.repository.ts'),
+    ],
+    'no-circular': ['packages/bus/src/j.ts', importing('./j.ts')],
+    'no-test-in-product': ['apps/x/src/k.ts', importing('../../../packages/testing/src/target.ts')],
+  };
+  const targets = [
+    'apps/metering/src/target.ts',
+    'apps/x/src/features/a/target.repository.ts',
+    'apps/x/src/features/a/target.routes.ts',
+    'apps/x/src/features/a/target.service.ts',
+    'packages/bus/src/target.ts',
+    'packages/testing/src/target.ts',
+  ];
+
+  it('breaks on a planted violation of each of its rules', async () => {
+    await plant(Object.fromEntries(targets.map((file) => [file, 'export const x = 1;\n'])));
+    await plant(Object.fromEntries(Object.values(violations)));
+    const { ok, output } = await cruise(folder);
+    expect(ok).toBe(false);
+    for (const [rule, [file]] of Object.entries(violations))
+      expect(output).toContain(`error ${rule}: ${file}`);
+  });
+
+  it('has a planted violation here for each of its rules', async () => {
+    const { default: config } = await import(join(root, '.dependency-cruiser.cjs'));
+    const rules = config.forbidden.map(({ name }: { name: string }) => name);
+    expect(Object.keys(violations).sort()).toEqual(rules.sort());
+  });
+
+  it('reads the modules of this repository: none would pass every rule', async () => {
+    const { ok, output } = await cruise(root);
+    expect(ok).toBe(true);
+    expect(Number(/\((\d+) modules/.exec(output)?.[1])).toBeGreaterThan(100);
+  });
+});
+
+describe('buf', () => {
+  beforeEach(() => cp(join(root, 'proto'), join(folder, 'proto'), { recursive: true }));
+
+  async function edit(change: (text: string) => string): Promise<void> {
+    const file = join(folder, 'proto/weighbridge/v1/usage.proto');
+    await writeFile(file, change(await readFile(file, 'utf8')));
+  }
+  const breaking = () =>
+    run(bin('buf'), ['breaking', 'proto', '--against', join(root, 'proto/baseline.binpb')]);
+
+  it('lets a field be added, and none be removed or change its type', async () => {
+    await edit((text) =>
+      text.replace('string event_id = 1;', 'string event_id = 1;\n  string further = 999;'),
+    );
+    expect(await breaking()).toMatchObject({ ok: true });
+    await edit((text) => text.replace('string event_id = 1;', 'int64 event_id = 1;'));
+    expect(await breaking()).toMatchObject({ ok: false, output: expect.stringContaining('event_id') });
+  });
+
+  it('finds a name against the rules', async () => {
+    await edit((text) => text.replace('string event_id = 1;', 'string EventId = 1;'));
+    expect(await run(bin('buf'), ['lint', 'proto'])).toMatchObject({ ok: false });
+  });
+});
+
+describe('biome', () => {
+  it('lets only main.ts read the environment', async () => {
+    await plant({
+      'apps/x/src/main.ts': 'export const a = process.env.A;\n',
+      'apps/x/src/b.ts': 'export const b = process.env.B;\n',
+    });
+    await cp(join(root, '.biome.json'), join(folder, '.biome.json'));
+    const args = ['lint', '--vcs-enabled=false', '.'];
+    const { ok, output } = await run(bin('biome'), args);
+    expect(ok).toBe(false);
+    expect(output).toMatch(/b\.ts.*noProcessEnv/);
+    expect(output).not.toMatch(/main\.ts/);
+  });
+});
