@@ -37,7 +37,6 @@ export interface UpstreamOptions {
 }
 
 const MAX_CONNECTIONS = 1_024;
-/** Followed, these would carry the caller's prompt, and a credential, to wherever the answer says. */
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 export function createUpstreams(options: UpstreamOptions): Upstreams {
@@ -70,16 +69,13 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
           body: body ?? null,
           signal,
         });
-        answer.body.once('close', leave);
-        if (!REDIRECTS.has(answer.statusCode)) {
-          return { status: answer.statusCode, headers: answer.headers, body: answer.body };
-        }
-        answer.body.destroy();
+        // Whoever reads the body meets its error too; unheard, one that comes before would end the process.
+        answer.body.on('error', () => {}).once('close', leave);
+        return { status: answer.statusCode, headers: answer.headers, body: answer.body };
       } catch (error) {
         leave();
         throw error;
       }
-      throw redirected(connector);
     },
     async close() {
       await Promise.all([...accounts.values()].map(({ pool }) => pool.destroy()));
@@ -123,7 +119,12 @@ function busy({ provider }: Connector): AppError {
   return new AppError('unavailable', 'connector_busy', message);
 }
 
-function redirected({ provider }: Connector): AppError {
+/** Followed, a redirect would carry the caller's prompt, and a credential, to wherever the answer says. */
+export function isRedirect({ status }: UpstreamAnswer): boolean {
+  return REDIRECTS.has(status);
+}
+
+export function redirectError(provider: string): AppError {
   const message = `The provider ${provider} answered with a redirect, which this service does not follow.`;
   return new AppError('upstream', 'upstream_redirect', message);
 }
