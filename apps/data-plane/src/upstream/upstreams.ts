@@ -36,7 +36,8 @@ export interface UpstreamOptions {
   readonly chunkTimeoutMs: number;
 }
 
-const MAX_CONNECTIONS = 1_024;
+/** What is read of a vendor's answer before the caller takes it: with thousands of slow callers this adds up. */
+const READ_AHEAD_BYTES = 16 * 1024;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 export function createUpstreams(options: UpstreamOptions): Upstreams {
@@ -68,6 +69,7 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
           headers,
           body: body ?? null,
           signal,
+          highWaterMark: READ_AHEAD_BYTES,
         });
         // Whoever reads the body meets its error too; unheard, one that comes before would end the process.
         answer.body.on('error', () => {}).once('close', leave);
@@ -96,7 +98,8 @@ function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: Upstr
   const { origin, pathname, hostname } = new URL(baseUrl);
   if (!allowPrivateAddress) assertPublicHost(hostname);
   const pool = new Pool(origin, {
-    connections: MAX_CONNECTIONS,
+    // As many as there are requests: what limits those is max_parallel, not a queue that nobody sees.
+    connections: null,
     pipelining: 1,
     connect: {
       timeout: options.connectTimeoutMs,
