@@ -8,7 +8,7 @@ import { environmentConnectors } from '../src/features/connectors/connectors.ts'
 import { loadPeppers } from '../src/features/keys/peppers.ts';
 import { buildApp } from '../src/http/app.ts';
 
-type Json = Record<string, unknown>;
+export type Json = Record<string, unknown>;
 
 /** The operator API on a database of its own, called without a network. */
 export interface TestApi {
@@ -69,4 +69,10 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
       await database.drop();
     },
   });
+}
+
+/** The status of an answer, and the code of its error where it is one: what most tests of refusals ask for. */
+export async function outcome(answer: ReturnType<TestApi['call']>): Promise<[number, string | undefined]> {
+  const { status, body } = await answer;
+  return [status, (body.error as { code: string } | undefined)?.code];
 }
