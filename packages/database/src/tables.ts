@@ -199,6 +199,14 @@ export interface SpendBuckets {
   window_start: Timestamp;
 }
 
+export interface StoredResponses {
+  connector_id: string;
+  created_at: Timestamp;
+  key_id: string;
+  principal_id: string;
+  response_id: string;
+}
+
 export interface UsageEvents {
   admitted_at: Timestamp;
   attribution: Json;
@@ -243,5 +251,6 @@ export interface DB {
   quarantined_messages: QuarantinedMessages;
   revision: Revision;
   spend_buckets: SpendBuckets;
+  stored_responses: StoredResponses;
   usage_events: UsageEvents;
 }
