@@ -19,7 +19,7 @@ export interface Schema {
   readonly $ref?: string;
 }
 
-export interface Media {
+interface Media {
   schema?: Schema;
   example?: unknown;
 }
@@ -51,7 +51,7 @@ export interface Operation {
   responses: Record<string, Answer | { readonly $ref: string }>;
 }
 
-export const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
+const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
 type Method = (typeof METHODS)[number];
 
 export interface OpenApiDocument {
