@@ -13,10 +13,13 @@ import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
+import { publishOpenApi } from './openapi/publish.ts';
 import { Strict } from './schemas.ts';
 
 export type AppDeps = KeyDeps & ModelDeps;
 
+/** Of the document at `/api/v1/openapi.json`: its minor part grows with what is added. */
+const API_VERSION = '1.0.0';
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** The operator API. This list is its map: each route declares its scope, its schema and its operation id. */
@@ -29,6 +32,7 @@ export function buildApp(
     notReady: deps.notReady,
   });
   acceptJsonBodies(app);
+  publishOpenApi(app, API_VERSION);
   app.register(
     async (api) => {
       requireScopes(api, deps);

@@ -20,13 +20,10 @@ const Labels = Type.Record(Type.String({ maxLength: 64 }), Type.String({ maxLeng
   maxProperties: 32,
 });
 const Text = Type.Optional(Type.String({ maxLength: 256 }));
-const Attribution = Strict({
-  user: Text,
-  team: Text,
-  project: Text,
-  env: Text,
-  labels: Type.Optional(Labels),
-});
+const Attribution = Strict(
+  { user: Text, team: Text, project: Text, env: Text, labels: Type.Optional(Labels) },
+  { title: 'Attribution' },
+);
 
 const properties = {
   id: Type.String(),
@@ -44,30 +41,36 @@ const properties = {
   principal_id: Type.String(),
   attribution: Attribution,
 };
-const Key = Type.Object(properties);
-const IssuedKey = Type.Object({
-  ...properties,
-  key: Type.String({ description: 'The secret; shown this once.' }),
-});
+const Key = Type.Object(properties, { title: 'Key' });
+const IssuedKey = Type.Object(
+  { ...properties, key: Type.String({ description: 'The secret; shown this once.' }) },
+  { title: 'IssuedKey' },
+);
 
-const NewKey = Strict({
-  name: Type.String(),
-  kind: Type.Optional(OneOf(KIND)),
-  disabled: Type.Optional(Type.Boolean()),
-  expires_at: Type.Optional(Nullable(DateTime)),
-  policy_id: Type.Optional(Nullable(Type.String())),
-  scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES)) as never)),
-  principal_id: Type.Optional(Type.String()),
-  attribution: Type.Optional(Attribution),
-});
+const NewKey = Strict(
+  {
+    name: Type.String(),
+    kind: Type.Optional(OneOf(KIND)),
+    disabled: Type.Optional(Type.Boolean()),
+    expires_at: Type.Optional(Nullable(DateTime)),
+    policy_id: Type.Optional(Nullable(Type.String())),
+    scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES)) as never)),
+    principal_id: Type.Optional(Type.String()),
+    attribution: Type.Optional(Attribution),
+  },
+  { title: 'NewKey' },
+);
 
-const KeyChanges = Strict({
-  name: Type.Optional(Type.String()),
-  disabled: Type.Optional(Type.Boolean()),
-  expires_at: Type.Optional(Nullable(DateTime)),
-  policy_id: Type.Optional(Nullable(Type.String())),
-  attribution: Type.Optional(Attribution),
-});
+const KeyChanges = Strict(
+  {
+    name: Type.Optional(Type.String()),
+    disabled: Type.Optional(Type.Boolean()),
+    expires_at: Type.Optional(Nullable(DateTime)),
+    policy_id: Type.Optional(Nullable(Type.String())),
+    attribution: Type.Optional(Attribution),
+  },
+  { title: 'KeyChanges' },
+);
 
 const KeyParams = Type.Object({ key_id: Type.String() });
 
