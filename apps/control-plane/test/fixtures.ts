@@ -2,14 +2,23 @@ import type { TestApi } from './testApi.ts';
 
 type Make<T> = (api: TestApi) => Promise<T>;
 
+const PROFILE = { strategy: 'ordered', targets: [{ model: 'mock/echo' }] };
+
 /** By the name of a path parameter: makes a thing that the operator may do anything with, and returns its id. */
 const PARAMETERS: Readonly<Record<string, Make<string>>> = {
   key_id: async (api) => (await api.issue({ principal_id: 'an-owner' })).id,
+  policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
+  principal_id: async (api) => (await api.issue({ principal_id: 'a-principal' })).principal_id as string,
+  profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
 };
 
 /** By operation: a body that is accepted. A PATCH needs none, since `{}` is one. */
 const BODIES: Readonly<Record<string, Make<unknown>>> = {
   createKey: async () => ({ name: 'made by a test' }),
+  rotateKey: async () => ({ grace_seconds: 0 }),
+  createPolicy: async () => ({ name: 'made by a test' }),
+  putPrincipal: async () => ({ policy_id: null }),
+  createProfile: async () => ({ ...PROFILE, name: `made-${Math.random()}` }),
 };
 
 /** What a test needs that calls an operation about which it knows only what the OpenAPI document says. */
@@ -30,5 +39,9 @@ export const fixtures = {
     );
   },
   /** Operations that make what their path names, where it is not there. */
-  takesAnyId: new Set<string>(),
+  takesAnyId: new Set(['putPrincipal']),
 };
+
+async function made(api: TestApi, path: string, body: unknown): Promise<string> {
+  return (await api.call('POST', path, { body })).body.id as string;
+}
