@@ -145,6 +145,7 @@ export interface Policies {
   counter_version: Generated<number>;
   created_at: Timestamp;
   default_for: "service" | "user" | "all" | null;
+  deleted_at: Timestamp | null;
   enforcement: "enforce" | "shadow" | "off";
   id: string;
   limit_nano_usd: bigint | null;
