@@ -328,6 +328,17 @@ describe('what clients send', () => {
     expect(vendor.requests).toHaveLength(0);
   });
 
+  it('a body in an encoding or of a type that nobody here reads is 415, and says which header is at fault', async () => {
+    for (const [name, value] of Object.entries({
+      'content-encoding': 'gzip',
+      'content-type': 'text/plain',
+    })) {
+      const answer = await post('/v1/chat/completions', hello, { [name]: value });
+      expect(answer.status).toBe(415);
+      expect(await answer.json()).toMatchObject({ error: { param: name } });
+    }
+  });
+
   it('deep nesting, lone surrogates and duplicates that nobody reads pass unharmed', async () => {
     const deep = `{"model":"mock/echo","a":${'['.repeat(100_000)}${']'.repeat(100_000)},"b":1,"b":2,"messages":[{"role":"user","content":"\\ud800"}]}`;
     const answer = await fetch(`${proxy.url}/v1/chat/completions`, {
