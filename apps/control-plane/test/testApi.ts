@@ -1,11 +1,15 @@
+import { create } from '@bufbuild/protobuf';
+import { type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
 import { mintToken } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
+import { loadConfig } from '../src/config.ts';
 import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/connectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/connectors.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
+import { readSnapshot } from '../src/features/proxies/proxies.service.ts';
 import { buildApp } from '../src/http/app.ts';
 
 type Json = Record<string, unknown>;
@@ -14,6 +18,10 @@ type Json = Record<string, unknown>;
 export interface TestApi {
   readonly db: Database;
   readonly operatorKey: string;
+  /** What the proxies are told now. */
+  snapshot(): Promise<Snapshot>;
+  /** What the service logged so far. */
+  readonly log: () => string;
   /** What the service takes for now. */
   now: Date;
   call(
@@ -33,13 +41,20 @@ export interface TestApi {
 export async function startTestApi(env: Record<string, string> = {}): Promise<TestApi> {
   const database = await createTestDatabase();
   const db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  const logger = createLogger('test');
-  logger.level = 'silent';
+  let log = '';
+  const logger = createLogger('test', {
+    write: (line) => {
+      log += line;
+    },
+  });
+  logger.level = 'debug';
   const operatorKey = mintToken();
   const api = { now: new Date('2026-11-20T10:00:00Z') };
   const now = () => api.now;
   const peppers = await loadPeppers(db, undefined, now());
-  const deps = { db, now, peppers, logger, credential: (ref: string) => env[ref.replace('env:', '')] };
+  const settings = loadConfig({ DATABASE_URL: database.url, ...env });
+  const { credentials, upstreamHosts } = settings;
+  const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   await bootstrap(deps, { token: operatorKey, file: undefined });
   await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
   const app = buildApp({ ...deps, notReady: () => undefined });
@@ -57,6 +72,10 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   return Object.assign(api, {
     db,
     operatorKey,
+    log: () => log,
+    async snapshot() {
+      return create(SnapshotSchema, await readSnapshot(deps));
+    },
     call,
     async issue(fields: Json = {}, key = operatorKey) {
       const { status, body } = await call('POST', '/keys', { body: { name: 'test', ...fields }, key });

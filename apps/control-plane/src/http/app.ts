@@ -4,11 +4,15 @@ import type { FastifyInstance } from 'fastify';
 import { authenticate, requireScope } from '../features/access/access.service.ts';
 import type { Caller } from '../features/access/caller.ts';
 import { SCOPES } from '../features/access/scopes.ts';
+import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
+import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
+import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
+import { encodeModelInPath } from './modelPaths.ts';
 import { Strict } from './schemas.ts';
 
 export type AppDeps = KeyDeps & ModelDeps;
@@ -23,6 +27,7 @@ export function buildApp(
     logger: deps.logger,
     bodyLimitBytes: BODY_LIMIT_BYTES,
     notReady: deps.notReady,
+    rewriteUrl: encodeModelInPath,
   });
   acceptJsonBodies(app);
   app.register(
@@ -32,6 +37,9 @@ export function buildApp(
       keyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      connectorRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      connectorPriceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      catalogRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();
     },
     { prefix: '/api/v1' },

@@ -3,7 +3,7 @@ import { Outcome } from '@weighbridge/contracts';
 import { parseAttribution } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutingTable } from '../control/routingTable.ts';
+import { type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
 import { readChatRequest, upstreamBody } from '../inference/chatRequest.ts';
 import { callerHeaders, upstreamHeaders } from '../upstream/headers.ts';
 import { type UpstreamAnswer, type Upstreams, upstreamError, wasNeverSent } from '../upstream/upstreams.ts';
@@ -52,7 +52,7 @@ export async function serve(
   const connector = chooseConnector(model, table);
 
   // forward
-  const body = upstreamBody(call, model.upstreamName);
+  const body = upstreamBody(call, upstreamNameAt(model, connector));
   const attempt: Attempt = {
     requestId: request.id,
     key: request.key,

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type Connector, Outcome, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import { Outcome, PriceSource, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import {
   type Attribution,
   costOf,
@@ -9,7 +9,7 @@ import {
   type TokenUsage,
 } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableModel } from '../control/routingTable.ts';
+import { priceAt, type RoutableConnector, type RoutableModel } from '../control/routingTable.ts';
 
 /** One request on its way to one vendor. */
 export interface Attempt {
@@ -18,7 +18,7 @@ export interface Attempt {
   readonly attribution: Attribution;
   readonly modelRequested: string;
   readonly model: RoutableModel;
-  readonly connector: Connector;
+  readonly connector: RoutableConnector;
   readonly streamed: boolean;
   readonly requestBytes: number;
   readonly admittedAtMs: number;
@@ -49,7 +49,8 @@ export interface SettleDeps {
 /** Prices an attempt and hands its event on. Called exactly once per attempt, whatever became of it. */
 export function settle(deps: SettleDeps, attempt: Attempt, result: AttemptResult): NanoUsd {
   const { usage, estimated } = chargeable(attempt, result);
-  const cost = costOf(usage, attempt.model.price);
+  const { price, source } = priceAt(attempt.model, attempt.connector);
+  const cost = costOf(usage, price);
   const endedAt = performance.now();
   deps.publish(
     create(UsageEventSchema, {
@@ -69,7 +70,8 @@ export function settle(deps: SettleDeps, attempt: Attempt, result: AttemptResult
         output: usage.outputTokens,
       },
       costNanoUsd: cost,
-      priceVersion: attempt.model.price.version,
+      priceVersion: price.version,
+      priceSource: source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG,
       estimated,
       outcome: result.outcome,
       httpStatus: result.status,

@@ -7,14 +7,19 @@ import {
   type ModelSchema,
 } from '@weighbridge/contracts';
 import type { LockedAttribution, TokenPrices } from '@weighbridge/domain';
+import type { PricedModel } from '../catalog/catalog.service.ts';
+import type { Price } from '../catalog/prices.ts';
+import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { UsableConnector } from '../connectors/connectors.service.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
-import { type PricedModelRow, pricesOf } from '../models/models.service.ts';
 import type { Counter } from '../policies/policies.service.ts';
 
 /** How the rows of the control plane look on the wire to the proxies. */
 
-export function connectorMessage(row: UsableConnector): MessageInitShape<typeof ConnectorSchema> {
+export function connectorMessage(
+  row: UsableConnector,
+  negotiated: readonly NegotiatedPrice[],
+): MessageInitShape<typeof ConnectorSchema> {
   return {
     id: row.id,
     provider: row.provider,
@@ -22,20 +27,23 @@ export function connectorMessage(row: UsableConnector): MessageInitShape<typeof 
     baseUrl: row.base_url,
     credential: row.credential,
     priority: row.priority,
+    models: row.models,
+    upstreamNames: row.upstream_names as Record<string, string>,
+    weight: row.weight,
+    prices: Object.fromEntries(
+      negotiated.map(({ modelId, version, price }) => [modelId, priceMessage(version, price)]),
+    ),
+    allowPrivateAddress: row.allowPrivateAddress,
+    ...(row.max_parallel !== null && { maxParallel: row.max_parallel }),
   };
 }
 
-export function modelMessage(row: PricedModelRow): MessageInitShape<typeof ModelSchema> {
-  const { tiers, ...rates } = pricesOf(row);
+export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSchema> {
   return {
     id: row.id,
     provider: row.provider,
     upstreamName: row.upstream_name,
-    price: {
-      version: row.version,
-      rates: ratesMessage(rates),
-      tiers: tiers.map((tier) => ({ aboveInputTokens: tier.aboveInputTokens, rates: ratesMessage(tier) })),
-    },
+    price: priceMessage(row.version, row.price),
   };
 }
 
@@ -68,6 +76,14 @@ export function keyMessage(
 }
 
 const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };
+
+function priceMessage(version: number, { tiers, ...rates }: Price) {
+  return {
+    version,
+    rates: ratesMessage(rates),
+    tiers: tiers.map((tier) => ({ aboveInputTokens: tier.aboveInputTokens, rates: ratesMessage(tier) })),
+  };
+}
 
 function ratesMessage(rates: TokenPrices) {
   return {
