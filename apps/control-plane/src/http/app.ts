@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { authenticate, requireScope } from '../features/access/access.service.ts';
 import type { Caller } from '../features/access/caller.ts';
 import { SCOPES } from '../features/access/scopes.ts';
+import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
@@ -11,12 +12,18 @@ import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
+import { policyRoutes } from '../features/policies/policies.routes.ts';
+import { principalRoutes } from '../features/principals/principals.routes.ts';
+import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
+import { publishOpenApi } from './openapi/publish.ts';
 import { Strict } from './schemas.ts';
 
 export type AppDeps = KeyDeps & ModelDeps;
 
+/** Of the document at `/api/v1/openapi.json`: its minor part grows with what is added. */
+const API_VERSION = '1.0.0';
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** The operator API. This list is its map: each route declares its scope, its schema and its operation id. */
@@ -30,11 +37,16 @@ export function buildApp(
     rewriteUrl: encodeModelInPath,
   });
   acceptJsonBodies(app);
+  publishOpenApi(app, API_VERSION);
   app.register(
     async (api) => {
       requireScopes(api, deps);
       const others = refuseOtherMethods(api);
       keyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      policyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      principalRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       connectorRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

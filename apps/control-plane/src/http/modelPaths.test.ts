@@ -14,8 +14,8 @@ it.each([
   ],
   ['/api/v1/catalog/models/acme%2Fprices', '/api/v1/catalog/models/acme%2Fprices'],
   ['/api/v1/catalog/models/acme%2Fa%2Fprices/prices', '/api/v1/catalog/models/acme%2Fa%2Fprices/prices'],
-  // With one part before it, `prices` is the name of a model.
-  ['/api/v1/catalog/models/acme/prices', '/api/v1/catalog/models/acme%2Fprices'],
+  ['/api/v1/catalog/models/acme/prices', '/api/v1/catalog/models/acme/prices'],
+  ['/api/v1/catalog/models/prices', '/api/v1/catalog/models/prices'],
   ['/api/v1/connectors/con_1/prices', '/api/v1/connectors/con_1/prices'],
   ['/api/v1/connectors/con_1/prices/acme/a/prices', '/api/v1/connectors/con_1/prices/acme%2Fa%2Fprices'],
   ['/api/v1/connectors/con_1/test', '/api/v1/connectors/con_1/test'],

@@ -9,7 +9,7 @@ export function encodeModelInPath(url: string): string {
   const { before = '', rest = '', query = '' } = match.groups;
   const path = rest.replace(/\/+$/, '');
   const isOfCatalog = before.endsWith('/catalog/models/');
-  const prices = isOfCatalog && /^(?<model>.*(\/|%2f).*)\/prices$/i.exec(path);
+  const prices = isOfCatalog && /^(?<model>.+)\/prices$/.exec(path);
   const model = prices ? (prices.groups?.model ?? '') : path;
   return `${before}${model.replaceAll('/', '%2F')}${prices ? '/prices' : ''}${query}`;
 }

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 
 /** A secret as it is kept: useless without the key-encryption key that `kekId` names. */
-export interface Sealed {
+interface Sealed {
   readonly bytes: Buffer;
   readonly kekId: string;
 }

@@ -27,29 +27,35 @@ const changes = {
   deprecated_at: Type.Optional(Nullable(DateTime)),
   disabled: Type.Optional(Type.Boolean()),
 };
-const EntryChanges = Strict(changes);
-const GivenEntry = Strict({ ...changes, context_window: Count, price: Type.Optional(GivenPrice) });
+const EntryChanges = Strict(changes, { title: 'CatalogModelChanges' });
+const GivenEntry = Strict(
+  { ...changes, context_window: Count, price: Type.Optional(GivenPrice) },
+  { title: 'NewCatalogModel' },
+);
 
 const Score = Type.Optional(Type.Number());
-const Entry = Type.Object({
-  model: Type.String(),
-  provider: Type.String(),
-  upstream_name: Type.String({ description: 'What the vendor calls it.' }),
-  origin: OneOf(['catalog', 'operator'], {
-    description: 'catalog: it ships with the release. operator: the entry is an operator’s.',
-  }),
-  overridden: Type.Array(Type.String(), {
-    description: 'The fields of a shipped model that an operator set.',
-  }),
-  disabled: Type.Boolean(),
-  context_window: Type.Integer(),
-  max_output_tokens: Nullable(Type.Integer()),
-  capabilities: Type.Array(Type.String()),
-  benchmark_scores: Type.Object({ mmlu: Score, human_eval: Score, mt_bench: Score, avg_score: Score }),
-  deprecated_at: Nullable(DateTime),
-  price: Nullable(CatalogPrice),
-  updated_at: DateTime,
-});
+const Entry = Type.Object(
+  {
+    model: Type.String(),
+    provider: Type.String(),
+    upstream_name: Type.String({ description: 'What the vendor calls it.' }),
+    origin: OneOf(['catalog', 'operator'], {
+      description: 'catalog: it ships with the release. operator: the entry is an operator’s.',
+    }),
+    overridden: Type.Array(Type.String(), {
+      description: 'The fields of a shipped model that an operator set.',
+    }),
+    disabled: Type.Boolean(),
+    context_window: Type.Integer(),
+    max_output_tokens: Nullable(Type.Integer()),
+    capabilities: Type.Array(Type.String()),
+    benchmark_scores: Type.Object({ mmlu: Score, human_eval: Score, mt_bench: Score, avg_score: Score }),
+    deprecated_at: Nullable(DateTime),
+    price: Nullable(CatalogPrice),
+    updated_at: DateTime,
+  },
+  { title: 'CatalogModel' },
+);
 
 const CatalogList = Strict({
   ...PageQuery,

@@ -11,7 +11,7 @@ import { AppError } from '@weighbridge/errors';
 export type Price = TokenPrices & { readonly tiers: readonly PriceTier[] };
 
 /** Prices as a caller gives them, per one million tokens. A class that is left out costs what input costs. */
-export interface RatesInput {
+interface RatesInput {
   readonly input_price: Money;
   readonly output_price: Money;
   readonly cache_read_price?: Money | null;

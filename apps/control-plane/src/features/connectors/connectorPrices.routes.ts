@@ -13,12 +13,15 @@ import {
 } from './connectorPrices.service.ts';
 import { existingConnector } from './connectors.service.ts';
 
-const ConnectorPrice = Type.Object({
-  model: Type.String(),
-  version: Type.Integer(),
-  price: Nullable(Price),
-  created_at: DateTime,
-});
+const ConnectorPrice = Type.Object(
+  {
+    model: Type.String(),
+    version: Type.Integer(),
+    price: Nullable(Price),
+    created_at: DateTime,
+  },
+  { title: 'ConnectorPrice' },
+);
 const ConnectorPriceList = Strict({
   ...PageQuery,
   model: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),

@@ -1,8 +1,8 @@
 import { lookup } from 'node:dns';
 import { type ClientRequestArgs, request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { isIP, type LookupFunction } from 'node:net';
-import { isPublicAddress } from './upstreamHosts.ts';
+import type { LookupFunction } from 'node:net';
+import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
 
 export interface Probe {
   readonly baseUrl: string;
@@ -47,13 +47,12 @@ export async function probe(options: Probe): Promise<ProbeResult> {
 
 function get(options: Probe): Promise<{ status: number; body: string }> {
   const url = new URL(`${options.baseUrl}/models`);
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (!options.allowPrivateAddress && isIP(host) !== 0 && !isPublicAddress(host)) throw new PrivateAddress();
+  if (!options.allowPrivateAddress) assertPublicHost(url.hostname);
   const args: ClientRequestArgs = {
     headers: headersFor(options),
     // A connection of its own, to an address that was looked at: never one that somebody left open.
     agent: false,
-    lookup: options.allowPrivateAddress ? (lookup as LookupFunction) : publicLookup,
+    lookup: (options.allowPrivateAddress ? lookup : publicLookup) as LookupFunction,
     signal: AbortSignal.timeout(options.timeoutMs),
   };
   return new Promise((resolve, reject) => {
@@ -66,20 +65,6 @@ function get(options: Probe): Promise<{ status: number; body: string }> {
     call.end();
   });
 }
-
-class PrivateAddress extends Error {}
-
-/** As the system's look-up, but a name that leads to any address that is not public leads nowhere. */
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  lookup(hostname, { ...options, all: true }, (error, addresses) => {
-    if (error) return callback(error, []);
-    if (!addresses.every(({ address }) => isPublicAddress(address)))
-      return callback(new PrivateAddress(), []);
-    const [first] = addresses;
-    if (options.all || !first) return callback(null, addresses);
-    callback(null, first.address, first.family);
-  });
-};
 
 async function readSome(answer: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
@@ -115,10 +100,10 @@ function verdict(status: number): string {
 }
 
 function failure(error: unknown, timeoutMs: number): string {
-  if (error instanceof PrivateAddress) {
+  const { name, code } = error as NodeJS.ErrnoException;
+  if (code === NOT_PUBLIC) {
     return 'The host is at an address that is not public; the deployment can allow that by ALLOWED_UPSTREAM_HOSTS.';
   }
-  const { name, code } = error as NodeJS.ErrnoException;
   if (name === 'TimeoutError' || name === 'AbortError')
     return `The upstream did not answer within ${timeoutMs} ms.`;
   return `The upstream could not be reached${typeof code === 'string' ? ` (${code})` : ''}.`;

@@ -58,36 +58,48 @@ const settings = {
   models: Type.Optional(Patterns),
   upstream_names: Type.Optional(UpstreamNames),
 };
-const NewConnector = Strict({ provider: Type.String({ minLength: 1, maxLength: 100 }), ...settings });
-const ConnectorChanges = Strict({ ...settings, name: Type.Optional(Type.String()) });
+const NewConnector = Strict(
+  { provider: Type.String({ minLength: 1, maxLength: 100 }), ...settings },
+  { title: 'NewConnector' },
+);
+const ConnectorChanges = Strict(
+  { ...settings, name: Type.Optional(Type.String()) },
+  { title: 'ConnectorChanges' },
+);
 
-const Connector = Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  provider: Type.String(),
-  dialect: OneOf(DIALECT),
-  base_url: Type.String(),
-  credential_ref: Nullable(Type.String()),
-  credential_sealed: Type.Boolean({ description: 'A credential is kept sealed here.' }),
-  usable: Type.Boolean({ description: 'Requests could go through it, were it enabled.' }),
-  unusable_reason: Nullable(Type.String()),
-  enabled: Type.Boolean(),
-  priority: Priority,
-  weight: Weight,
-  max_parallel: MaxParallel,
-  models: Patterns,
-  upstream_names: UpstreamNames,
-  origin: OneOf(['environment', 'operator']),
-  created_at: DateTime,
-  updated_at: DateTime,
-});
+const Connector = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    provider: Type.String(),
+    dialect: OneOf(DIALECT),
+    base_url: Type.String(),
+    credential_ref: Nullable(Type.String()),
+    credential_sealed: Type.Boolean({ description: 'A credential is kept sealed here.' }),
+    usable: Type.Boolean({ description: 'Requests could go through it, were it enabled.' }),
+    unusable_reason: Nullable(Type.String()),
+    enabled: Type.Boolean(),
+    priority: Priority,
+    weight: Weight,
+    max_parallel: MaxParallel,
+    models: Patterns,
+    upstream_names: UpstreamNames,
+    origin: OneOf(['environment', 'operator']),
+    created_at: DateTime,
+    updated_at: DateTime,
+  },
+  { title: 'Connector' },
+);
 
-const TestResult = Type.Object({
-  ok: Type.Boolean(),
-  status: Nullable(Type.Integer({ description: 'The upstream’s; null where it gave none.' })),
-  latency_ms: Type.Integer(),
-  message: Type.String(),
-});
+const TestResult = Type.Object(
+  {
+    ok: Type.Boolean(),
+    status: Nullable(Type.Integer({ description: 'The upstream’s; null where it gave none.' })),
+    latency_ms: Type.Integer(),
+    message: Type.String(),
+  },
+  { title: 'ConnectorTest' },
+);
 
 const ConnectorList = Strict({
   ...PageQuery,

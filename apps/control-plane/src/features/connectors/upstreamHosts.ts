@@ -1,55 +1,12 @@
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
 import { AppError } from '@weighbridge/errors';
-import { SettingsError } from '@weighbridge/runtime';
+import { isPublicAddress, SettingsError } from '@weighbridge/runtime';
 
 /** Which upstreams beyond the public internet's https ones the deployment allows. */
 export interface UpstreamHosts {
   /** Whether the deployment named this host: it may then speak plain http, and be at any address. */
   allows(url: URL): boolean;
 }
-
-/** Private, link-local, loopback and otherwise not public (the registries of RFC 6890), as [network, prefix]. */
-const NOT_PUBLIC_IPV4: readonly (readonly [string, number])[] = [
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.0.2.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['198.51.100.0', 24],
-  ['203.0.113.0', 24],
-  ['224.0.0.0', 3],
-];
-/** The last three carry an IPv4 address inside, which may be any. */
-const NOT_PUBLIC_IPV6: readonly (readonly [string, number])[] = [
-  ['::', 127],
-  ['100::', 64],
-  ['2001:db8::', 32],
-  ['fc00::', 7],
-  ['fe80::', 10],
-  ['fec0::', 10],
-  ['ff00::', 8],
-  ['::', 96],
-  ['64:ff9b::', 32],
-  ['2002::', 16],
-];
-
-function notPublic(): BlockList {
-  const list = new BlockList();
-  for (const [network, prefix] of NOT_PUBLIC_IPV4) {
-    list.addSubnet(network, prefix, 'ipv4');
-    // The same inside `::ffff:0:0/96`.
-    list.addSubnet(`::ffff:${network}`, 96 + prefix, 'ipv6');
-  }
-  for (const [network, prefix] of NOT_PUBLIC_IPV6) list.addSubnet(network, prefix, 'ipv6');
-  return list;
-}
-
-const NOT_PUBLIC = notPublic();
 
 /** Reads a list such as `gpu.internal, 10.0.0.7:8000, *.models.local`. Throws, naming it, on what is no host. */
 export function upstreamHosts(list: string): UpstreamHosts {
@@ -90,14 +47,6 @@ export function baseUrlFault(text: string, hosts: UpstreamHosts): string | undef
   const howTo = `the deployment can allow that by ALLOWED_UPSTREAM_HOSTS (${url.host})`;
   if (url.protocol === 'http:') return `it is not https; ${howTo}`;
   return isNotPublicName(url.hostname) ? `its host is not on the public internet; ${howTo}` : undefined;
-}
-
-/** Whether an address is one that anybody on the internet could reach. */
-export function isPublicAddress(address: string): boolean {
-  // A scope (`fe80::1%eth0`) only ever stands on a link-local one.
-  const family = isIP(address);
-  if (family === 0 || address.includes('%')) return false;
-  return !NOT_PUBLIC.check(address, family === 4 ? 'ipv4' : 'ipv6');
 }
 
 function isNotPublicName(hostname: string): boolean {

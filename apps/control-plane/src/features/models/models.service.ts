@@ -45,7 +45,7 @@ export async function listModels(
 }
 
 /** Every enabled model with a price that a usable connector serves, in the order of ids. */
-export async function routableModels(deps: ConnectorDeps, after = ''): Promise<PricedModel[]> {
+async function routableModels(deps: ConnectorDeps, after = ''): Promise<PricedModel[]> {
   return await servedModels(deps.db, await usableConnectors(deps), after);
 }
 

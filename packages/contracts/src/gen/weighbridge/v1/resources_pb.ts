@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/resources.proto.
  */
 export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxItABCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlckIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52IvoBCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tcyJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyLvAwoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSDgoGbW9kZWxzGAcgAygJEkQKDnVwc3RyZWFtX25hbWVzGAggAygLMiwud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlVwc3RyZWFtTmFtZXNFbnRyeRIOCgZ3ZWlnaHQYCSABKA0SNQoGcHJpY2VzGAogAygLMiUud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlByaWNlc0VudHJ5Eh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgVIAEoCBIZCgxtYXhfcGFyYWxsZWwYFiABKA1IAIgBARo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCDwoNX21heF9wYXJhbGxlbCJiCgVNb2RlbBIKCgJpZBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIVCg11cHN0cmVhbV9uYW1lGAMgASgJEiQKBXByaWNlGAQgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2UiaAoFUHJpY2USDwoHdmVyc2lvbhgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzEigKBXRpZXJzGAMgAygLMhkud2VpZ2hicmlkZ2UudjEuUHJpY2VUaWVyIk0KCVByaWNlVGllchIaChJhYm92ZV9pbnB1dF90b2tlbnMYASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcyJnCgVSYXRlcxINCgVpbnB1dBgBIAEoAxIOCgZvdXRwdXQYAiABKAMSEgoKY2FjaGVfcmVhZBgDIAEoAxITCgtjYWNoZV93cml0ZRgEIAEoAxIWCg5jYWNoZV93cml0ZV8xaBgFIAEoAypwCgtFbmZvcmNlbWVudBIbChdFTkZPUkNFTUVOVF9VTlNQRUNJRklFRBAAEhcKE0VORk9SQ0VNRU5UX0VORk9SQ0UQARIWChJFTkZPUkNFTUVOVF9TSEFET1cQAhITCg9FTkZPUkNFTUVOVF9PRkYQAypNCgdEaWFsZWN0EhcKE0RJQUxFQ1RfVU5TUEVDSUZJRUQQABISCg5ESUFMRUNUX09QRU5BSRABEhUKEURJQUxFQ1RfQU5USFJPUElDEAJiBnByb3RvMw");
+  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxItABCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlckIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52IvoBCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tcyJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyKWBAoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSDgoGbW9kZWxzGAcgAygJEkQKDnVwc3RyZWFtX25hbWVzGAggAygLMiwud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlVwc3RyZWFtTmFtZXNFbnRyeRIOCgZ3ZWlnaHQYCSABKA0SNQoGcHJpY2VzGAogAygLMiUud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlByaWNlc0VudHJ5EiUKBnJvdXRlcxgUIAMoDjIVLndlaWdoYnJpZGdlLnYxLlJvdXRlEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgVIAEoCBIZCgxtYXhfcGFyYWxsZWwYFiABKA1IAIgBARo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCDwoNX21heF9wYXJhbGxlbCJiCgVNb2RlbBIKCgJpZBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIVCg11cHN0cmVhbV9uYW1lGAMgASgJEiQKBXByaWNlGAQgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2UiaAoFUHJpY2USDwoHdmVyc2lvbhgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzEigKBXRpZXJzGAMgAygLMhkud2VpZ2hicmlkZ2UudjEuUHJpY2VUaWVyIk0KCVByaWNlVGllchIaChJhYm92ZV9pbnB1dF90b2tlbnMYASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcyJnCgVSYXRlcxINCgVpbnB1dBgBIAEoAxIOCgZvdXRwdXQYAiABKAMSEgoKY2FjaGVfcmVhZBgDIAEoAxITCgtjYWNoZV93cml0ZRgEIAEoAxIWCg5jYWNoZV93cml0ZV8xaBgFIAEoAypwCgtFbmZvcmNlbWVudBIbChdFTkZPUkNFTUVOVF9VTlNQRUNJRklFRBAAEhcKE0VORk9SQ0VNRU5UX0VORk9SQ0UQARIWChJFTkZPUkNFTUVOVF9TSEFET1cQAhITCg9FTkZPUkNFTUVOVF9PRkYQAyp5CgVSb3V0ZRIVChFST1VURV9VTlNQRUNJRklFRBAAEhoKFlJPVVRFX0NIQVRfQ09NUExFVElPTlMQARITCg9ST1VURV9SRVNQT05TRVMQAhISCg5ST1VURV9NRVNTQUdFUxADEhQKEFJPVVRFX0VNQkVERElOR1MQBCpNCgdEaWFsZWN0EhcKE0RJQUxFQ1RfVU5TUEVDSUZJRUQQABISCg5ESUFMRUNUX09QRU5BSRABEhUKEURJQUxFQ1RfQU5USFJPUElDEAJiBnByb3RvMw");
 
 /**
  * A runtime key, with all that admission has to know about it.
@@ -254,6 +254,13 @@ export type Connector = Message<"weighbridge.v1.Connector"> & {
   prices: { [key: string]: Price };
 
   /**
+   * The routes that the upstream serves. Empty from a control plane that does not tell: those of the dialect.
+   *
+   * @generated from field: repeated weighbridge.v1.Route routes = 20;
+   */
+  routes: Route[];
+
+  /**
    * The base URL may name a private or link-local address: the operator put it there or allowed it.
    *
    * @generated from field: bool allow_private_address = 21;
@@ -438,6 +445,53 @@ export const EnforcementSchema: GenEnum<Enforcement> = /*@__PURE__*/
   enumDesc(file_weighbridge_v1_resources, 0);
 
 /**
+ * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
+ * RESPONSES, token counting by MESSAGES.
+ *
+ * @generated from enum weighbridge.v1.Route
+ */
+export const Route = {
+  /**
+   * @generated from enum value: ROUTE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: ROUTE_CHAT_COMPLETIONS = 1;
+   */
+  CHAT_COMPLETIONS: 1,
+
+  /**
+   * @generated from enum value: ROUTE_RESPONSES = 2;
+   */
+  RESPONSES: 2,
+
+  /**
+   * @generated from enum value: ROUTE_MESSAGES = 3;
+   */
+  MESSAGES: 3,
+
+  /**
+   * @generated from enum value: ROUTE_EMBEDDINGS = 4;
+   */
+  EMBEDDINGS: 4,
+} as const;
+
+/**
+ * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
+ * RESPONSES, token counting by MESSAGES.
+ *
+ * @generated from enum weighbridge.v1.Route
+ */
+export type Route = (typeof Route)[keyof typeof Route] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.Route.
+ */
+export const RouteSchema: GenEnum<Route> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_resources, 1);
+
+/**
  * @generated from enum weighbridge.v1.Dialect
  */
 export const Dialect = {
@@ -466,5 +520,5 @@ export type Dialect = (typeof Dialect)[keyof typeof Dialect] | UnknownEnum;
  * Describes the enum weighbridge.v1.Dialect.
  */
 export const DialectSchema: GenEnum<Dialect> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 1);
+  enumDesc(file_weighbridge_v1_resources, 2);
 
