@@ -377,6 +377,19 @@ export interface components {
                 [key: string]: string;
             };
         };
+        AuditEntry: {
+            id: string;
+            /** Format: date-time */
+            at: string;
+            actor_principal_id: string;
+            actor_key_id: string | null;
+            /** @description resource.verb, such as key.created */
+            action: string;
+            resource_id: string;
+            detail: {
+                [key: string]: unknown;
+            };
+        };
         ChatCompletionRequest: {
             /** @description `<provider>/<model_name>` */
             model: string;
@@ -484,12 +497,172 @@ export interface components {
             principal_id?: string;
             attribution?: components["schemas"]["Attribution"];
         };
+        NewPolicy: {
+            name: string;
+            /** @description Null: unlimited. */
+            limit_micro_usd?: number | null;
+            /** @enum {string} */
+            window?: "hour" | "day" | "week" | "month" | "none";
+            timezone?: string;
+            /** @enum {string} */
+            counter_scope?: "key" | "principal" | "policy";
+            /** @enum {string} */
+            enforcement?: "enforce" | "shadow" | "off";
+            /** @enum {string} */
+            budget_mode?: "balanced" | "hard";
+            /** @description Anchored patterns, * for any characters; empty for all models. */
+            allowed_models?: string[];
+            requests_per_minute?: number | null;
+            tokens_per_minute?: number | null;
+            max_parallel?: number | null;
+            parent_policy_id?: string | null;
+            /** @enum {string|null} */
+            default_for?: "service" | "user" | "all" | null;
+            self_service?: boolean;
+            profile_id?: string | null;
+            cache?: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
+            /** @description Percent of the limit. */
+            thresholds?: number[];
+        };
+        NewProfile: {
+            name: string;
+            /** @enum {string} */
+            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+            targets: {
+                model: string;
+                weight?: number;
+            }[];
+            constraints?: {
+                context_window?: number;
+                max_input_price_micro_usd?: number;
+                max_output_price_micro_usd?: number;
+                min_score?: number;
+                capabilities?: string[];
+            };
+        };
+        Policy: {
+            id: string;
+            name: string;
+            /** @description Null: unlimited. */
+            limit_micro_usd: number | null;
+            /** @enum {string} */
+            window: "hour" | "day" | "week" | "month" | "none";
+            timezone: string;
+            /** @enum {string} */
+            counter_scope: "key" | "principal" | "policy";
+            /** @enum {string} */
+            enforcement: "enforce" | "shadow" | "off";
+            /** @enum {string} */
+            budget_mode: "balanced" | "hard";
+            /** @description Anchored patterns, * for any characters; empty for all models. */
+            allowed_models: string[];
+            requests_per_minute: number | null;
+            tokens_per_minute: number | null;
+            max_parallel: number | null;
+            parent_policy_id: string | null;
+            /** @enum {string|null} */
+            default_for: "service" | "user" | "all" | null;
+            self_service: boolean;
+            profile_id: string | null;
+            cache: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
+            /** @description Percent of the limit. */
+            thresholds: number[];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        PolicyChanges: {
+            name?: string;
+            /** @description Null: unlimited. */
+            limit_micro_usd?: number | null;
+            /** @enum {string} */
+            window?: "hour" | "day" | "week" | "month" | "none";
+            timezone?: string;
+            /** @enum {string} */
+            counter_scope?: "key" | "principal" | "policy";
+            /** @enum {string} */
+            enforcement?: "enforce" | "shadow" | "off";
+            /** @enum {string} */
+            budget_mode?: "balanced" | "hard";
+            /** @description Anchored patterns, * for any characters; empty for all models. */
+            allowed_models?: string[];
+            requests_per_minute?: number | null;
+            tokens_per_minute?: number | null;
+            max_parallel?: number | null;
+            parent_policy_id?: string | null;
+            /** @enum {string|null} */
+            default_for?: "service" | "user" | "all" | null;
+            self_service?: boolean;
+            profile_id?: string | null;
+            cache?: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
+            /** @description Percent of the limit. */
+            thresholds?: number[];
+        };
         /** @description Of one million tokens. */
         Price: {
             /** @enum {string} */
             currency_code: "USD";
             units: number;
             nanos: number;
+        };
+        Principal: {
+            id: string;
+            policy_id: string | null;
+            /** Format: date-time */
+            created_at: string;
+        };
+        PrincipalChanges: {
+            policy_id: string | null;
+        };
+        Profile: {
+            id: string;
+            name: string;
+            /** @enum {string} */
+            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+            targets: {
+                model: string;
+                weight?: number;
+            }[];
+            constraints: {
+                context_window?: number;
+                max_input_price_micro_usd?: number;
+                max_output_price_micro_usd?: number;
+                min_score?: number;
+                capabilities?: string[];
+            };
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        ProfileChanges: {
+            name?: string;
+            /** @enum {string} */
+            strategy?: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+            targets?: {
+                model: string;
+                weight?: number;
+            }[];
+            constraints?: {
+                context_window?: number;
+                max_input_price_micro_usd?: number;
+                max_output_price_micro_usd?: number;
+                min_score?: number;
+                capabilities?: string[];
+            };
         };
         UsageReport: {
             policy_id: string;
@@ -1257,42 +1430,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            name: string;
-                            /** @description Null: unlimited. */
-                            limit_micro_usd: number | null;
-                            /** @enum {string} */
-                            window: "hour" | "day" | "week" | "month" | "none";
-                            timezone: string;
-                            /** @enum {string} */
-                            counter_scope: "key" | "principal" | "policy";
-                            /** @enum {string} */
-                            enforcement: "enforce" | "shadow" | "off";
-                            /** @enum {string} */
-                            budget_mode: "balanced" | "hard";
-                            /** @description Anchored patterns, * for any characters; empty for all models. */
-                            allowed_models: string[];
-                            requests_per_minute: number | null;
-                            tokens_per_minute: number | null;
-                            max_parallel: number | null;
-                            parent_policy_id: string | null;
-                            /** @enum {string|null} */
-                            default_for: "service" | "user" | "all" | null;
-                            self_service: boolean;
-                            profile_id: string | null;
-                            cache: {
-                                /** @enum {string} */
-                                scope: "principal" | "policy";
-                                ttl_seconds: number;
-                            } | null;
-                            /** @description Percent of the limit. */
-                            thresholds: number[];
-                            /** Format: date-time */
-                            created_at: string;
-                            /** Format: date-time */
-                            updated_at: string;
-                        }[];
+                        data: components["schemas"]["Policy"][];
                         next_page_token: string;
                     };
                 };
@@ -1340,37 +1478,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": {
-                    name: string;
-                    /** @description Null: unlimited. */
-                    limit_micro_usd?: number | null;
-                    /** @enum {string} */
-                    window?: "hour" | "day" | "week" | "month" | "none";
-                    timezone?: string;
-                    /** @enum {string} */
-                    counter_scope?: "key" | "principal" | "policy";
-                    /** @enum {string} */
-                    enforcement?: "enforce" | "shadow" | "off";
-                    /** @enum {string} */
-                    budget_mode?: "balanced" | "hard";
-                    /** @description Anchored patterns, * for any characters; empty for all models. */
-                    allowed_models?: string[];
-                    requests_per_minute?: number | null;
-                    tokens_per_minute?: number | null;
-                    max_parallel?: number | null;
-                    parent_policy_id?: string | null;
-                    /** @enum {string|null} */
-                    default_for?: "service" | "user" | "all" | null;
-                    self_service?: boolean;
-                    profile_id?: string | null;
-                    cache?: {
-                        /** @enum {string} */
-                        scope: "principal" | "policy";
-                        ttl_seconds: number;
-                    } | null;
-                    /** @description Percent of the limit. */
-                    thresholds?: number[];
-                };
+                "application/json": components["schemas"]["NewPolicy"];
             };
         };
         responses: {
@@ -1411,42 +1519,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @description Null: unlimited. */
-                        limit_micro_usd: number | null;
-                        /** @enum {string} */
-                        window: "hour" | "day" | "week" | "month" | "none";
-                        timezone: string;
-                        /** @enum {string} */
-                        counter_scope: "key" | "principal" | "policy";
-                        /** @enum {string} */
-                        enforcement: "enforce" | "shadow" | "off";
-                        /** @enum {string} */
-                        budget_mode: "balanced" | "hard";
-                        /** @description Anchored patterns, * for any characters; empty for all models. */
-                        allowed_models: string[];
-                        requests_per_minute: number | null;
-                        tokens_per_minute: number | null;
-                        max_parallel: number | null;
-                        parent_policy_id: string | null;
-                        /** @enum {string|null} */
-                        default_for: "service" | "user" | "all" | null;
-                        self_service: boolean;
-                        profile_id: string | null;
-                        cache: {
-                            /** @enum {string} */
-                            scope: "principal" | "policy";
-                            ttl_seconds: number;
-                        } | null;
-                        /** @description Percent of the limit. */
-                        thresholds: number[];
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             400: components["responses"]["400"];
@@ -1508,42 +1581,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @description Null: unlimited. */
-                        limit_micro_usd: number | null;
-                        /** @enum {string} */
-                        window: "hour" | "day" | "week" | "month" | "none";
-                        timezone: string;
-                        /** @enum {string} */
-                        counter_scope: "key" | "principal" | "policy";
-                        /** @enum {string} */
-                        enforcement: "enforce" | "shadow" | "off";
-                        /** @enum {string} */
-                        budget_mode: "balanced" | "hard";
-                        /** @description Anchored patterns, * for any characters; empty for all models. */
-                        allowed_models: string[];
-                        requests_per_minute: number | null;
-                        tokens_per_minute: number | null;
-                        max_parallel: number | null;
-                        parent_policy_id: string | null;
-                        /** @enum {string|null} */
-                        default_for: "service" | "user" | "all" | null;
-                        self_service: boolean;
-                        profile_id: string | null;
-                        cache: {
-                            /** @enum {string} */
-                            scope: "principal" | "policy";
-                            ttl_seconds: number;
-                        } | null;
-                        /** @description Percent of the limit. */
-                        thresholds: number[];
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             400: components["responses"]["400"];
@@ -1603,42 +1641,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @description Null: unlimited. */
-                        limit_micro_usd: number | null;
-                        /** @enum {string} */
-                        window: "hour" | "day" | "week" | "month" | "none";
-                        timezone: string;
-                        /** @enum {string} */
-                        counter_scope: "key" | "principal" | "policy";
-                        /** @enum {string} */
-                        enforcement: "enforce" | "shadow" | "off";
-                        /** @enum {string} */
-                        budget_mode: "balanced" | "hard";
-                        /** @description Anchored patterns, * for any characters; empty for all models. */
-                        allowed_models: string[];
-                        requests_per_minute: number | null;
-                        tokens_per_minute: number | null;
-                        max_parallel: number | null;
-                        parent_policy_id: string | null;
-                        /** @enum {string|null} */
-                        default_for: "service" | "user" | "all" | null;
-                        self_service: boolean;
-                        profile_id: string | null;
-                        cache: {
-                            /** @enum {string} */
-                            scope: "principal" | "policy";
-                            ttl_seconds: number;
-                        } | null;
-                        /** @description Percent of the limit. */
-                        thresholds: number[];
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             400: components["responses"]["400"];
@@ -1690,37 +1693,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": {
-                    name?: string;
-                    /** @description Null: unlimited. */
-                    limit_micro_usd?: number | null;
-                    /** @enum {string} */
-                    window?: "hour" | "day" | "week" | "month" | "none";
-                    timezone?: string;
-                    /** @enum {string} */
-                    counter_scope?: "key" | "principal" | "policy";
-                    /** @enum {string} */
-                    enforcement?: "enforce" | "shadow" | "off";
-                    /** @enum {string} */
-                    budget_mode?: "balanced" | "hard";
-                    /** @description Anchored patterns, * for any characters; empty for all models. */
-                    allowed_models?: string[];
-                    requests_per_minute?: number | null;
-                    tokens_per_minute?: number | null;
-                    max_parallel?: number | null;
-                    parent_policy_id?: string | null;
-                    /** @enum {string|null} */
-                    default_for?: "service" | "user" | "all" | null;
-                    self_service?: boolean;
-                    profile_id?: string | null;
-                    cache?: {
-                        /** @enum {string} */
-                        scope: "principal" | "policy";
-                        ttl_seconds: number;
-                    } | null;
-                    /** @description Percent of the limit. */
-                    thresholds?: number[];
-                };
+                "application/json": components["schemas"]["PolicyChanges"];
             };
         };
         responses: {
@@ -1761,42 +1734,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @description Null: unlimited. */
-                        limit_micro_usd: number | null;
-                        /** @enum {string} */
-                        window: "hour" | "day" | "week" | "month" | "none";
-                        timezone: string;
-                        /** @enum {string} */
-                        counter_scope: "key" | "principal" | "policy";
-                        /** @enum {string} */
-                        enforcement: "enforce" | "shadow" | "off";
-                        /** @enum {string} */
-                        budget_mode: "balanced" | "hard";
-                        /** @description Anchored patterns, * for any characters; empty for all models. */
-                        allowed_models: string[];
-                        requests_per_minute: number | null;
-                        tokens_per_minute: number | null;
-                        max_parallel: number | null;
-                        parent_policy_id: string | null;
-                        /** @enum {string|null} */
-                        default_for: "service" | "user" | "all" | null;
-                        self_service: boolean;
-                        profile_id: string | null;
-                        cache: {
-                            /** @enum {string} */
-                            scope: "principal" | "policy";
-                            ttl_seconds: number;
-                        } | null;
-                        /** @description Percent of the limit. */
-                        thresholds: number[];
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             400: components["responses"]["400"];
@@ -1846,12 +1784,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            policy_id: string | null;
-                            /** Format: date-time */
-                            created_at: string;
-                        }[];
+                        data: components["schemas"]["Principal"][];
                         next_page_token: string;
                     };
                 };
@@ -1887,12 +1820,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        policy_id: string | null;
-                        /** Format: date-time */
-                        created_at: string;
-                    };
+                    "application/json": components["schemas"]["Principal"];
                 };
             };
             400: components["responses"]["400"];
@@ -1920,9 +1848,7 @@ export interface operations {
                  *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td"
                  *     }
                  */
-                "application/json": {
-                    policy_id: string | null;
-                };
+                "application/json": components["schemas"]["PrincipalChanges"];
             };
         };
         responses: {
@@ -1939,12 +1865,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        policy_id: string | null;
-                        /** Format: date-time */
-                        created_at: string;
-                    };
+                    "application/json": components["schemas"]["Principal"];
                 };
             };
             400: components["responses"]["400"];
@@ -2011,27 +1932,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            name: string;
-                            /** @enum {string} */
-                            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                            targets: {
-                                model: string;
-                                weight?: number;
-                            }[];
-                            constraints: {
-                                context_window?: number;
-                                max_input_price_micro_usd?: number;
-                                max_output_price_micro_usd?: number;
-                                min_score?: number;
-                                capabilities?: string[];
-                            };
-                            /** Format: date-time */
-                            created_at: string;
-                            /** Format: date-time */
-                            updated_at: string;
-                        }[];
+                        data: components["schemas"]["Profile"][];
                         next_page_token: string;
                     };
                 };
@@ -2073,22 +1974,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    name: string;
-                    /** @enum {string} */
-                    strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                    targets: {
-                        model: string;
-                        weight?: number;
-                    }[];
-                    constraints?: {
-                        context_window?: number;
-                        max_input_price_micro_usd?: number;
-                        max_output_price_micro_usd?: number;
-                        min_score?: number;
-                        capabilities?: string[];
-                    };
-                };
+                "application/json": components["schemas"]["NewProfile"];
             };
         };
         responses: {
@@ -2123,27 +2009,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @enum {string} */
-                        strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                        targets: {
-                            model: string;
-                            weight?: number;
-                        }[];
-                        constraints: {
-                            context_window?: number;
-                            max_input_price_micro_usd?: number;
-                            max_output_price_micro_usd?: number;
-                            min_score?: number;
-                            capabilities?: string[];
-                        };
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             400: components["responses"]["400"];
@@ -2199,27 +2065,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @enum {string} */
-                        strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                        targets: {
-                            model: string;
-                            weight?: number;
-                        }[];
-                        constraints: {
-                            context_window?: number;
-                            max_input_price_micro_usd?: number;
-                            max_output_price_micro_usd?: number;
-                            min_score?: number;
-                            capabilities?: string[];
-                        };
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             400: components["responses"]["400"];
@@ -2273,27 +2119,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @enum {string} */
-                        strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                        targets: {
-                            model: string;
-                            weight?: number;
-                        }[];
-                        constraints: {
-                            context_window?: number;
-                            max_input_price_micro_usd?: number;
-                            max_output_price_micro_usd?: number;
-                            min_score?: number;
-                            capabilities?: string[];
-                        };
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             400: components["responses"]["400"];
@@ -2339,22 +2165,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    name?: string;
-                    /** @enum {string} */
-                    strategy?: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                    targets?: {
-                        model: string;
-                        weight?: number;
-                    }[];
-                    constraints?: {
-                        context_window?: number;
-                        max_input_price_micro_usd?: number;
-                        max_output_price_micro_usd?: number;
-                        min_score?: number;
-                        capabilities?: string[];
-                    };
-                };
+                "application/json": components["schemas"]["ProfileChanges"];
             };
         };
         responses: {
@@ -2389,27 +2200,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @enum {string} */
-                        strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                        targets: {
-                            model: string;
-                            weight?: number;
-                        }[];
-                        constraints: {
-                            context_window?: number;
-                            max_input_price_micro_usd?: number;
-                            max_output_price_micro_usd?: number;
-                            min_score?: number;
-                            capabilities?: string[];
-                        };
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             400: components["responses"]["400"];
@@ -2466,19 +2257,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            /** Format: date-time */
-                            at: string;
-                            actor_principal_id: string;
-                            actor_key_id: string | null;
-                            /** @description resource.verb, such as key.created */
-                            action: string;
-                            resource_id: string;
-                            detail: {
-                                [key: string]: unknown;
-                            };
-                        }[];
+                        data: components["schemas"]["AuditEntry"][];
                         next_page_token: string;
                     };
                 };
