@@ -156,7 +156,7 @@ function countOrNone(text: string): number | null {
 }
 
 /** Dollars as micro-USD, read digit by digit: no float ever holds money. */
-export function limitMicroUsd(text: string): number | null {
+function limitMicroUsd(text: string): number | null {
   if (text === 'unlimited') return null;
   const [, units, fraction = ''] = /^\$?(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
   if (units === undefined) {

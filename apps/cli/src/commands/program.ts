@@ -1,5 +1,6 @@
 import { ApiError } from '@weighbridge/client';
 import { Command, CommanderError } from 'commander';
+import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
 import { completeCommand, completionCommand } from './completion.ts';
 import { doctorCommand } from './doctor.ts';
@@ -29,6 +30,7 @@ export function createProgram(cli: Cli): Command {
     modelsCommand(cli),
     policiesCommand(cli),
     auditCommand(cli),
+    applyCommand(cli),
     doctorCommand(cli),
     completionCommand(cli),
   ]) {

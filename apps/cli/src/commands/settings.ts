@@ -19,7 +19,7 @@ export interface Connection {
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 
 /** Where the service is: `--url`, else WEIGHBRIDGE_URL, else this machine. */
-export function serviceUrl(env: Env, { url }: GlobalOptions): string {
+function serviceUrl(env: Env, { url }: GlobalOptions): string {
   const text = url ?? (env.WEIGHBRIDGE_URL || DEFAULT_URL);
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text.replace(/\/+$/, '');
   throw new UsageError(
