@@ -32,7 +32,7 @@ export const NAMED_BY: Readonly<Record<Section, string>> = {
   connectors: 'name',
 };
 
-export const SECTIONS = Object.keys(NAMED_BY) as Section[];
+const SECTIONS = Object.keys(NAMED_BY) as Section[];
 
 /** What is wrong in the file, a line for each fault, each with its place. */
 export class ApplyFileError extends Error {

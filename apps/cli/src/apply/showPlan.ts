@@ -27,5 +27,8 @@ export function summary(changes: readonly Change[]): string {
 }
 
 function value(field: unknown): string {
+  // What is not made yet has a place where its id will be: its name says more.
+  const [, name] = /^\{\w+:(.*)\}$/.exec(String(field)) ?? [];
+  if (name !== undefined) return shown(name);
   return field === undefined || field === null ? 'none' : shown(JSON.stringify(field));
 }

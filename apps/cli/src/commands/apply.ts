@@ -1,4 +1,4 @@
-import { answer, type Client, type PageOf, pages } from '@weighbridge/client';
+import { allItems, answer, type Client, type PageOf } from '@weighbridge/client';
 import { Command, InvalidArgumentError } from 'commander';
 import { type ApplyFile, type Json, readApplyFile } from '../apply/applyFile.ts';
 import { serviceLaw } from '../apply/applyRules.ts';
@@ -65,17 +65,7 @@ async function readText(cli: Cli, file: string): Promise<string> {
 /** What is there now of what the file speaks of. */
 async function readPresent(client: Client, file: ApplyFile, prune: readonly Prunable[]): Promise<Present> {
   const send = sender(client);
-  const list = async (path: string, wanted: boolean): Promise<Json[]> => {
-    const all: Json[] = [];
-    if (!wanted) return all;
-    const page = async (token: string) =>
-      (await send(
-        'GET',
-        `${path}?page_size=500&page_token=${encodeURIComponent(token)}`,
-      )) as unknown as PageOf<Json>;
-    for await (const data of pages(page)) all.push(...data);
-    return all;
-  };
+  const list = (path: string, wanted: boolean) => (wanted ? listPresent(send, path) : []);
   const uses = (section: keyof ApplyFile & Prunable) => file[section].length > 0 || prune.includes(section);
   const connectors = await list('/api/v1/connectors', uses('connectors') || prune.includes('prices'));
   const priced = connectors.filter(({ name }) => file.connectors.some(({ fields }) => fields.name === name));
@@ -93,8 +83,16 @@ async function readPresent(client: Client, file: ApplyFile, prune: readonly Prun
   };
 }
 
+/** All of a list, whatever the number of its pages. */
+export async function listPresent(send: Send, path: string): Promise<Json[]> {
+  return await allItems(async (token) => {
+    const page = await send('GET', `${path}?page_size=500&page_token=${encodeURIComponent(token)}`);
+    return page as unknown as PageOf<Json>;
+  });
+}
+
 /** Calls that are made of data: their paths and bodies are checked by the plan and the service, not by types. */
-function sender(client: Client): Send {
+export function sender(client: Client): Send {
   return async (method, path, body) => {
     const call = client.request(method.toLowerCase() as 'get', path as never, { body } as never);
     return await answer<Json>(call as Promise<{ data?: Json; response: Response }>);

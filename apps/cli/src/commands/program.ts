@@ -2,6 +2,7 @@ import { ApiError } from '@weighbridge/client';
 import { Command, CommanderError } from 'commander';
 import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
+import { catalogCommand } from './catalog.ts';
 import { completeCommand, completionCommand } from './completion.ts';
 import { doctorCommand } from './doctor.ts';
 import { keysCommand } from './keys.ts';
@@ -31,6 +32,7 @@ export function createProgram(cli: Cli): Command {
     policiesCommand(cli),
     auditCommand(cli),
     applyCommand(cli),
+    catalogCommand(cli),
     doctorCommand(cli),
     completionCommand(cli),
   ]) {
