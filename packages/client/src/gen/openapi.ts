@@ -315,9 +315,29 @@ export interface paths {
         put?: never;
         /**
          * Chat completions (OpenAI-compatible wire)
-         * @description The body is an OpenAI-compatible request. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         * @description The body is an OpenAI-compatible chat-completions request. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
          */
         post: operations["createChatCompletion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a response (OpenAI-compatible wire)
+         * @description What it stores is read back by its id. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         */
+        post: operations["createResponse"];
         delete?: never;
         options?: never;
         head?: never;
@@ -333,12 +353,16 @@ export interface paths {
         };
         /**
          * Retrieve a stored response
-         * @description Retrieve a stored response, through the connector that made it. No model is used, nothing is routed or cached.
+         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
          */
         get: operations["getResponse"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a stored response
+         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
+         */
+        delete: operations["deleteResponse"];
         options?: never;
         head?: never;
         patch?: never;
@@ -353,9 +377,129 @@ export interface paths {
         };
         /**
          * List a stored response's input items
-         * @description List a stored response's input items, through the connector that made it. No model is used, nothing is routed or cached.
+         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
          */
         get: operations["listResponseInputItems"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{response_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a response that runs in the background
+         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
+         */
+        post: operations["cancelResponse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Messages (Anthropic-compatible wire)
+         * @description The key may also come in `x-api-key`; `Authorization` wins. Errors have the shape of this wire. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         */
+        post: operations["createMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Count the tokens of a messages request
+         * @description Nothing is generated. Errors have the shape of this wire. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         */
+        post: operations["countMessageTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/embeddings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Embeddings (OpenAI-compatible wire)
+         * @description The body is an OpenAI-compatible embeddings request. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         */
+        post: operations["createEmbeddings"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List models, in the shape that SDKs expect
+         * @description The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.
+         */
+        get: operations["listInferenceModels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a model, in the shape that SDKs expect
+         * @description The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.
+         */
+        get: operations["getInferenceModel"];
         put?: never;
         post?: never;
         delete?: never;
@@ -390,12 +534,6 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        ChatCompletionRequest: {
-            /** @description `<provider>/<model_name>` */
-            model: string;
-        } & {
-            [key: string]: unknown;
-        };
         Error: {
             error: {
                 /** @description What is wrong, and how to mend it. */
@@ -409,6 +547,12 @@ export interface components {
                 /** @description To be told when you report a problem. */
                 request_id: string;
             };
+        };
+        InferenceRequest: {
+            /** @description `<provider>/<model_name>`, or `router/<profile>` */
+            model: string;
+        } & {
+            [key: string]: unknown;
         };
         IssuedKey: {
             id: string;
@@ -970,6 +1114,33 @@ export interface components {
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description An error, in the shape of the messages wire; the status is the one that the other routes have. */
+        MessagesError: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "authentication_error",
+                 *         "message": "No key has this token. Check it for missing characters."
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": {
+                    /** @enum {string} */
+                    type: "error";
+                    error: {
+                        type: string;
+                        message: string;
+                    };
+                    request_id?: string;
+                };
             };
         };
     };
@@ -2477,7 +2648,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["ChatCompletionRequest"];
+                "application/json": components["schemas"]["InferenceRequest"];
             };
         };
         responses: {
@@ -2533,6 +2704,84 @@ export interface operations {
             504: components["responses"]["504"];
         };
     };
+    createResponse: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                "X-Svc-Session-Id"?: string;
+                /** @description Cost-attribution user */
+                "X-Svc-User"?: string;
+                /** @description Cost-attribution team */
+                "X-Svc-Team"?: string;
+                /** @description Cost-attribution project */
+                "X-Svc-Project"?: string;
+                /** @description Cost-attribution environment */
+                "X-Svc-Env"?: string;
+                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Caller-declared workload type */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Source namespace of a container orchestrator */
+                "X-Svc-Namespace"?: string;
+                /** @description Source workload of a container orchestrator */
+                "X-Svc-Workload"?: string;
+                /** @description Source pod of a container orchestrator */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "openai/gpt-4o-mini",
+                 *       "input": "Hello, weighbridge!"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's answer; a stream of server-sent events where the body asks for `stream`. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    /** @description The model that served it. */
+                    "x-svc-model"?: string;
+                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "resp_68af4030592c81938ec0a5fbab4a3e9f",
+                     *       "object": "response",
+                     *       "status": "completed"
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
     getResponse: {
         parameters: {
             query?: never;
@@ -2548,7 +2797,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The vendor's answer. */
+            /** @description As asked. */
             200: {
                 headers: {
                     /** @description The request's id, also in an error. */
@@ -2572,9 +2821,51 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    deleteResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A stored response id issued by the upstream.
+                 * @example resp_68af4030592c81938ec0a5fbab4a3e9f
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "resp_68af4030592c81938ec0a5fbab4a3e9f",
+                     *       "object": "response",
+                     *       "deleted": true
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             500: components["responses"]["500"];
             502: components["responses"]["502"];
             503: components["responses"]["503"];
@@ -2596,7 +2887,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The vendor's answer. */
+            /** @description As asked. */
             200: {
                 headers: {
                     /** @description The request's id, also in an error. */
@@ -2620,9 +2911,405 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    cancelResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A stored response id issued by the upstream.
+                 * @example resp_68af4030592c81938ec0a5fbab4a3e9f
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "resp_68af4030592c81938ec0a5fbab4a3e9f",
+                     *       "object": "response",
+                     *       "status": "cancelled"
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    createMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                "X-Svc-Session-Id"?: string;
+                /** @description Cost-attribution user */
+                "X-Svc-User"?: string;
+                /** @description Cost-attribution team */
+                "X-Svc-Team"?: string;
+                /** @description Cost-attribution project */
+                "X-Svc-Project"?: string;
+                /** @description Cost-attribution environment */
+                "X-Svc-Env"?: string;
+                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Caller-declared workload type */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Source namespace of a container orchestrator */
+                "X-Svc-Namespace"?: string;
+                /** @description Source workload of a container orchestrator */
+                "X-Svc-Workload"?: string;
+                /** @description Source pod of a container orchestrator */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "max_tokens": 256,
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "Hello, weighbridge!"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's answer; a stream of server-sent events where the body asks for `stream`. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    /** @description The model that served it. */
+                    "x-svc-model"?: string;
+                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "msg_1",
+                     *       "type": "message",
+                     *       "role": "assistant",
+                     *       "content": [
+                     *         {
+                     *           "type": "text",
+                     *           "text": "Hello, weighbridge!"
+                     *         }
+                     *       ],
+                     *       "usage": {
+                     *         "input_tokens": 8,
+                     *         "output_tokens": 5
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["MessagesError"];
+            401: components["responses"]["MessagesError"];
+            403: components["responses"]["MessagesError"];
+            404: components["responses"]["MessagesError"];
+            413: components["responses"]["MessagesError"];
+            415: components["responses"]["MessagesError"];
+            429: components["responses"]["MessagesError"];
+            500: components["responses"]["MessagesError"];
+            502: components["responses"]["MessagesError"];
+            503: components["responses"]["MessagesError"];
+            504: components["responses"]["MessagesError"];
+        };
+    };
+    countMessageTokens: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                "X-Svc-Session-Id"?: string;
+                /** @description Cost-attribution user */
+                "X-Svc-User"?: string;
+                /** @description Cost-attribution team */
+                "X-Svc-Team"?: string;
+                /** @description Cost-attribution project */
+                "X-Svc-Project"?: string;
+                /** @description Cost-attribution environment */
+                "X-Svc-Env"?: string;
+                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Caller-declared workload type */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Source namespace of a container orchestrator */
+                "X-Svc-Namespace"?: string;
+                /** @description Source workload of a container orchestrator */
+                "X-Svc-Workload"?: string;
+                /** @description Source pod of a container orchestrator */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "Hello, weighbridge!"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's answer. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    /** @description The model that served it. */
+                    "x-svc-model"?: string;
+                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "input_tokens": 8
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["MessagesError"];
+            401: components["responses"]["MessagesError"];
+            403: components["responses"]["MessagesError"];
+            404: components["responses"]["MessagesError"];
+            413: components["responses"]["MessagesError"];
+            415: components["responses"]["MessagesError"];
+            429: components["responses"]["MessagesError"];
+            500: components["responses"]["MessagesError"];
+            502: components["responses"]["MessagesError"];
+            503: components["responses"]["MessagesError"];
+            504: components["responses"]["MessagesError"];
+        };
+    };
+    createEmbeddings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                "X-Svc-Session-Id"?: string;
+                /** @description Cost-attribution user */
+                "X-Svc-User"?: string;
+                /** @description Cost-attribution team */
+                "X-Svc-Team"?: string;
+                /** @description Cost-attribution project */
+                "X-Svc-Project"?: string;
+                /** @description Cost-attribution environment */
+                "X-Svc-Env"?: string;
+                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Caller-declared workload type */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Source namespace of a container orchestrator */
+                "X-Svc-Namespace"?: string;
+                /** @description Source workload of a container orchestrator */
+                "X-Svc-Workload"?: string;
+                /** @description Source pod of a container orchestrator */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "openai/text-embedding-3-small",
+                 *       "input": "Hello, weighbridge!"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's answer. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    /** @description The model that served it. */
+                    "x-svc-model"?: string;
+                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "object": "list",
+                     *       "data": [
+                     *         {
+                     *           "object": "embedding",
+                     *           "index": 0,
+                     *           "embedding": [
+                     *             0.01,
+                     *             -0.02
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "usage": {
+                     *         "prompt_tokens": 8,
+                     *         "total_tokens": 8
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    listInferenceModels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "object": "list",
+                     *       "data": [
+                     *         {
+                     *           "id": "mock/echo",
+                     *           "object": "model",
+                     *           "created": 1795132800,
+                     *           "owned_by": "mock"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    getInferenceModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `<provider>/<model_name>`; its slashes may stand as they are.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "mock/echo",
+                     *       "object": "model",
+                     *       "created": 1795132800,
+                     *       "owned_by": "mock"
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             500: components["responses"]["500"];
             502: components["responses"]["502"];
             503: components["responses"]["503"];

@@ -76,13 +76,48 @@ export const errorResponses: Readonly<Record<string, Answer>> = Object.fromEntri
   }),
 );
 
+/** How the messages routes tell an error: in the shape of their own wire. */
+export const MESSAGES_ERROR = 'MessagesError';
+export const messagesError: Answer = {
+  description:
+    'An error, in the shape of the messages wire; the status is the one that the other routes have.',
+  content: {
+    'application/json': {
+      schema: {
+        type: 'object',
+        required: ['type', 'error'],
+        properties: {
+          type: { type: 'string', enum: ['error'] },
+          error: {
+            type: 'object',
+            required: ['type', 'message'],
+            properties: { type: { type: 'string' }, message: { type: 'string' } },
+          },
+          request_id: { type: 'string' },
+        },
+      },
+      example: {
+        type: 'error',
+        error: {
+          type: 'authentication_error',
+          message: 'No key has this token. Check it for missing characters.',
+        },
+        request_id: 'req_01kafyq2s0e5fvf6m8x4n9r7td',
+      },
+    },
+  },
+};
+
 /** Which errors an operation can answer, beside those that its route declares by a response of its own. */
 export function errorStatuses(path: string, method: string, operation: Operation): number[] {
-  if (!path.startsWith('/api/')) return [400, 401, 403, 404, 413, 415, 429, 500, 502, 503, 504];
+  const ofBody = operation.requestBody ? [413, 415] : [];
+  if (!path.startsWith('/api/')) {
+    return [400, 401, 403, 404, ...ofBody, ...(operation.requestBody ? [429] : []), 500, 502, 503, 504];
+  }
   return [
     ...[400, 401, 403, 500],
     ...(path.includes('{') ? [404, 414] : []),
     ...(method === 'get' ? [] : [409]),
-    ...(operation.requestBody ? [413, 415, 422] : []),
+    ...(operation.requestBody ? [...ofBody, 422] : []),
   ];
 }
