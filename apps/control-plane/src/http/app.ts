@@ -8,6 +8,8 @@ import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
+import { requestRoutes } from '../features/requests/requests.routes.ts';
+import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { Strict } from './schemas.ts';
 
@@ -31,6 +33,8 @@ export function buildApp(
       const others = refuseOtherMethods(api);
       keyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      spendRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      requestRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();
     },
