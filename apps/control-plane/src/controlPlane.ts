@@ -6,6 +6,7 @@ import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors } from './features/connectors/connectors.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
+import { startForgettingResponses } from './features/responses/responses.service.ts';
 import { buildApp } from './http/app.ts';
 
 export interface ControlPlane {
@@ -24,8 +25,9 @@ export interface ControlPlaneDeps {
 export async function startControlPlane(
   config: ControlPlaneConfig,
   { db, now }: ControlPlaneDeps,
-  { logger, onShutdown }: ServiceContext,
+  context: ServiceContext,
 ): Promise<ControlPlane> {
+  const { logger, onShutdown } = context;
   const applied = await migrate(db);
   if (applied.length > 0) logger.info({ applied }, 'migrated the database');
   const peppers = await loadPeppers(db, config.pepper, now());
@@ -33,6 +35,7 @@ export async function startControlPlane(
   await bootstrap(deps, config.bootstrap);
   await applyEnvironmentConnectors(db, config.connectors, now());
 
+  startForgettingResponses(deps, context);
   const grpc = await listenGrpc(deps, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
   const app = buildApp({ ...deps, notReady: () => undefined });

@@ -7,8 +7,10 @@ import { applyEnvironmentConnectors } from '../src/features/connectors/connector
 import { environmentConnectors } from '../src/features/connectors/connectors.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
 import { buildApp } from '../src/http/app.ts';
+import type { OpenApiDocument } from '../src/http/openapi/openApi.ts';
+import { publishedResponses } from './publishedResponses.ts';
 
-type Json = Record<string, unknown>;
+export type Json = Record<string, unknown>;
 
 /** The operator API on a database of its own, called without a network. */
 export interface TestApi {
@@ -16,6 +18,9 @@ export interface TestApi {
   readonly operatorKey: string;
   /** What the service takes for now. */
   now: Date;
+  /** What `/api/v1/openapi.json` says. */
+  readonly document: OpenApiDocument;
+  /** Every answer is held against the published document: what is not documented fails the test. */
   call(
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE' | 'PUT',
     path: string,
@@ -25,6 +30,11 @@ export interface TestApi {
       readonly headers?: Record<string, string>;
     },
   ): Promise<{ status: number; body: Json; headers: Record<string, unknown> }>;
+  /** Reads any path of the service, without a key unless one is given. */
+  get(
+    path: string,
+    options?: { readonly key?: string; readonly headers?: Record<string, string> },
+  ): Promise<{ status: number; type: string; text: string; headers: Record<string, unknown> }>;
   /** Issues a key by the operator; returns the answer of the API. */
   issue(fields?: Json, key?: string): Promise<{ id: string; key: string; policy_id: string } & Json>;
   close(): Promise<void>;
@@ -44,6 +54,8 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
   const app = buildApp({ ...deps, notReady: () => undefined });
   await app.ready();
+  const document = app.swagger() as unknown as OpenApiDocument;
+  const responses = publishedResponses(document);
 
   const call: TestApi['call'] = async (method, path, { key = operatorKey, body, headers } = {}) => {
     const response = await app.inject({
@@ -52,12 +64,28 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
       headers: { ...(key !== null && { authorization: `Bearer ${key}` }), ...headers },
       ...(body !== undefined && { payload: body as object }),
     });
+    responses.check({
+      method,
+      path: `/api/v1${path}`,
+      status: response.statusCode,
+      type: String(response.headers['content-type'] ?? ''),
+      text: response.body,
+    });
     return { status: response.statusCode, body: response.json() as Json, headers: response.headers };
   };
   return Object.assign(api, {
     db,
     operatorKey,
+    document,
     call,
+    async get(path: string, { key, headers: sent }: { key?: string; headers?: Record<string, string> } = {}) {
+      const { statusCode, headers, body } = await app.inject({
+        method: 'GET',
+        url: path,
+        headers: { ...(key !== undefined && { authorization: `Bearer ${key}` }), ...sent },
+      });
+      return { status: statusCode, type: String(headers['content-type']), text: body, headers };
+    },
     async issue(fields: Json = {}, key = operatorKey) {
       const { status, body } = await call('POST', '/keys', { body: { name: 'test', ...fields }, key });
       if (status !== 201) throw new Error(`the key was not issued: ${JSON.stringify(body)}`);
@@ -69,4 +97,10 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
       await database.drop();
     },
   });
+}
+
+/** The status of an answer, and the code of its error where it is one: what most tests of refusals ask for. */
+export async function outcome(answer: ReturnType<TestApi['call']>): Promise<[number, string | undefined]> {
+  const { status, body } = await answer;
+  return [status, (body.error as { code: string } | undefined)?.code];
 }

@@ -1,5 +1,6 @@
 import { Host, LogLevel, type LogLevelName, NatsUrl, Port, readSettings } from '@weighbridge/runtime';
 import Type from 'typebox';
+import type { DrainCap } from './pipeline/caller.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
 
 const Milliseconds = (fallback: number, what: string) =>
@@ -24,6 +25,19 @@ const Settings = Type.Object({
     default: 33_554_432,
     description: 'the largest body that is taken, from 1024 to 1073741824',
   }),
+  CORS_ORIGINS: Type.String({
+    default: '',
+    pattern: '^(\\*|https?://[^\\s,/]+(\\s*,\\s*https?://[^\\s,/]+)*)?$',
+    description:
+      'the origins whose pages may call from a browser, such as https://app.example, with commas, or *',
+  }),
+  DRAIN_TIMEOUT_MS: Milliseconds(30_000, 'how long a vendor is listened to whose caller has left'),
+  DRAIN_BYTES: Type.Integer({
+    minimum: 0,
+    maximum: 1_073_741_824,
+    default: 1_048_576,
+    description: 'how many bytes of a vendor are listened to whose caller has left, up to 1073741824',
+  }),
   UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds(5_000, 'how long connecting to a vendor may take'),
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds(600_000, "how long a vendor's first byte may take"),
   UPSTREAM_CHUNK_TIMEOUT_MS: Milliseconds(300_000, "how long a vendor's next bytes may take"),
@@ -40,6 +54,8 @@ const ProcessSettings = Type.Object({
 export interface DataPlaneConfig {
   readonly controlPlane: { readonly address: string; readonly token: string | undefined };
   readonly bodyLimitBytes: number;
+  readonly corsOrigins: readonly string[];
+  readonly drainCap: DrainCap;
   readonly upstream: UpstreamOptions;
 }
 
@@ -56,6 +72,10 @@ export function loadConfig(env: Environment): DataPlaneConfig {
   return {
     controlPlane: { address: settings.CONTROL_PLANE_ADDRESS, token: settings.CONTROL_PLANE_TOKEN },
     bodyLimitBytes: settings.BODY_LIMIT_BYTES,
+    corsOrigins: settings.CORS_ORIGINS.split(',')
+      .map((origin) => origin.trim())
+      .filter((origin) => origin !== ''),
+    drainCap: { drainMs: settings.DRAIN_TIMEOUT_MS, drainBytes: settings.DRAIN_BYTES },
     upstream: {
       connectTimeoutMs: settings.UPSTREAM_CONNECT_TIMEOUT_MS,
       firstByteTimeoutMs: settings.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,

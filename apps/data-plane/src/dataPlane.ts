@@ -2,9 +2,12 @@ import type { RequestListener } from 'node:http';
 import type { UsageStream } from '@weighbridge/bus';
 import { newUuid } from '@weighbridge/domain';
 import { type ServiceContext, toHandler } from '@weighbridge/runtime';
+import { createTokenCounter } from './answer/countTokens.ts';
+import { HoldBudget } from './answer/heldAnswer.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
 import { createKeyCache } from './control/keyCache.ts';
+import { createResponseOwners } from './control/responseOwners.ts';
 import { buildApp } from './http/app.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
 import { createUsagePublisher } from './usage/usagePublisher.ts';
@@ -22,6 +25,8 @@ export interface DataPlaneDeps {
 }
 
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
+/** What answers under way may hold together, in case that their vendors do not say what they counted. */
+const MAX_HELD_BYTES = 64 * 1024 * 1024;
 const FLUSH_TIMEOUT_MS = 5_000;
 
 /** Starts a proxy; resolves once it knows what it may route to. */
@@ -45,6 +50,11 @@ export async function startDataPlane(
     table: controlPlane.table,
     usage,
     upstreams,
+    owners: createResponseOwners(controlPlane),
+    countTokens: createTokenCounter(),
+    holdBudget: new HoldBudget(MAX_HELD_BYTES),
+    drainCap: config.drainCap,
+    corsOrigins: config.corsOrigins,
     publish: usage.publish,
     newEventId: newUuid,
     now,

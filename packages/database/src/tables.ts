@@ -145,6 +145,7 @@ export interface Policies {
   counter_version: Generated<number>;
   created_at: Timestamp;
   default_for: "service" | "user" | "all" | null;
+  deleted_at: Timestamp | null;
   enforcement: "enforce" | "shadow" | "off";
   id: string;
   limit_nano_usd: bigint | null;
@@ -198,6 +199,14 @@ export interface SpendBuckets {
   window_start: Timestamp;
 }
 
+export interface StoredResponses {
+  connector_id: string;
+  created_at: Timestamp;
+  key_id: string;
+  principal_id: string;
+  response_id: string;
+}
+
 export interface UsageEvents {
   admitted_at: Timestamp;
   attribution: Json;
@@ -244,5 +253,6 @@ export interface DB {
   quarantined_messages: QuarantinedMessages;
   revision: Revision;
   spend_buckets: SpendBuckets;
+  stored_responses: StoredResponses;
   usage_events: UsageEvents;
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { estimateTokens, totalTokens, usageFromOpenAi } from './tokenUsage.ts';
+import { estimateTokens, totalTokens, usageFromChat } from './tokenUsage.ts';
 
 describe('usage on the OpenAI wire', () => {
   it('splits cached input from the rest, and sums to the total', () => {
-    const usage = usageFromOpenAi({
+    const usage = usageFromChat({
       prompt_tokens: 2006,
       completion_tokens: 300,
       total_tokens: 2306,
@@ -15,13 +15,13 @@ describe('usage on the OpenAI wire', () => {
   });
 
   it('counts reasoning that the vendor left out of completion_tokens but put into the total', () => {
-    expect(usageFromOpenAi({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 40 })?.outputTokens).toBe(
+    expect(usageFromChat({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 40 })?.outputTokens).toBe(
       30,
     );
   });
 
   it('believes an explicit zero', () => {
-    expect(usageFromOpenAi({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 })).toMatchObject({
+    expect(usageFromChat({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 })).toMatchObject({
       inputTokens: 0,
       outputTokens: 0,
     });
@@ -37,11 +37,11 @@ describe('usage on the OpenAI wire', () => {
     { prompt_tokens: 1.5 },
     { prompt_tokens: '3' },
   ])('takes %j for no usage at all', (usage) => {
-    expect(usageFromOpenAi(usage)).toBeUndefined();
+    expect(usageFromChat(usage)).toBeUndefined();
   });
 
   it('never reads more from the cache than there was input', () => {
-    const usage = usageFromOpenAi({
+    const usage = usageFromChat({
       prompt_tokens: 5,
       completion_tokens: 1,
       prompt_tokens_details: { cached_tokens: 9 },

@@ -32,21 +32,63 @@ export function totalInputTokens(usage: TokenUsage): number {
  * cached ones (https://platform.openai.com/docs/api-reference/chat/object). Undefined for anything that does not say
  * what was used: the caller then estimates.
  */
-export function usageFromOpenAi(usage: unknown): TokenUsage | undefined {
+export function usageFromChat(usage: unknown): TokenUsage | undefined {
   if (!isRecord(usage)) return undefined;
-  const prompt = tokenCount(usage.prompt_tokens);
-  if (prompt === undefined) return undefined;
-  const completion = tokenCount(usage.completion_tokens) ?? 0;
-  const total = tokenCount(usage.total_tokens) ?? 0;
-  const details = usage.prompt_tokens_details;
-  const cached = (isRecord(details) ? tokenCount(details.cached_tokens) : undefined) ?? 0;
-  const cacheReadTokens = Math.min(cached, prompt);
+  return inclusive(usage, usage.prompt_tokens, usage.prompt_tokens_details, usage.completion_tokens);
+}
+
+/**
+ * Reads the `usage` object of responses: the same classes as in chat completions under other names
+ * (https://platform.openai.com/docs/api-reference/responses/object).
+ */
+export function usageFromResponses(usage: unknown): TokenUsage | undefined {
+  if (!isRecord(usage)) return undefined;
+  return inclusive(usage, usage.input_tokens, usage.input_tokens_details, usage.output_tokens);
+}
+
+/**
+ * Reads the `usage` object of messages, in which `input_tokens` are only those that the cache had no part in
+ * (https://docs.anthropic.com/en/api/messages). Written tokens are told in sum, and from newer models by time to live.
+ */
+export function usageFromMessages(usage: unknown): TokenUsage | undefined {
+  if (!isRecord(usage)) return undefined;
+  const inputTokens = tokenCount(usage.input_tokens);
+  if (inputTokens === undefined) return undefined;
+  const byLife = isRecord(usage.cache_creation) ? usage.cache_creation : {};
+  const oneHour = tokenCount(byLife.ephemeral_1h_input_tokens) ?? 0;
+  const fiveMinutes = tokenCount(byLife.ephemeral_5m_input_tokens) ?? 0;
+  // The sum and its parts may disagree, or one be missing: what is beyond the parts has the usual time to live.
+  const written = Math.max(tokenCount(usage.cache_creation_input_tokens) ?? 0, oneHour + fiveMinutes);
   return {
-    ...NO_TOKENS,
-    inputTokens: prompt - cacheReadTokens,
+    inputTokens,
+    cacheReadTokens: tokenCount(usage.cache_read_input_tokens) ?? 0,
+    cacheWriteTokens: written - oneHour,
+    cacheWrite1hTokens: oneHour,
+    outputTokens: tokenCount(usage.output_tokens) ?? 0,
+  };
+}
+
+/** OpenAI's wire: the input contains what was read from and written to the cache, the output the reasoning. */
+function inclusive(
+  usage: Record<string, unknown>,
+  inputField: unknown,
+  detailsField: unknown,
+  outputField: unknown,
+): TokenUsage | undefined {
+  const input = tokenCount(inputField);
+  if (input === undefined) return undefined;
+  const output = tokenCount(outputField) ?? 0;
+  const total = tokenCount(usage.total_tokens) ?? 0;
+  const details = isRecord(detailsField) ? detailsField : {};
+  const cacheReadTokens = Math.min(tokenCount(details.cached_tokens) ?? 0, input);
+  const cacheWriteTokens = Math.min(tokenCount(details.cache_write_tokens) ?? 0, input - cacheReadTokens);
+  return {
+    inputTokens: input - cacheReadTokens - cacheWriteTokens,
     cacheReadTokens,
-    // Some vendors leave reasoning out of completion_tokens and bill it all the same: their total has it.
-    outputTokens: Math.max(completion, total - prompt),
+    cacheWriteTokens,
+    cacheWrite1hTokens: 0,
+    // Some vendors leave reasoning out of the output and bill it all the same: their total has it.
+    outputTokens: Math.max(output, total - input),
   };
 }
 

@@ -4,32 +4,53 @@ interface HttpMapping {
   readonly status: number;
   /** `error.type` of the OpenAI-shaped envelope. */
   readonly type: string;
+  /** `error.type` of the messages route (https://docs.anthropic.com/en/api/errors). */
+  readonly messagesType: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** One row per kind, so that a new kind does not compile until it has a status. */
 const HTTP: Record<ErrorKind, HttpMapping> = {
-  invalid_request: { status: 400, type: 'invalid_request_error' },
-  authentication: { status: 401, type: 'authentication_error', headers: { 'www-authenticate': 'Bearer' } },
-  permission: { status: 403, type: 'permission_error' },
-  not_found: { status: 404, type: 'not_found_error' },
-  method_not_allowed: { status: 405, type: 'invalid_request_error' },
-  not_acceptable: { status: 406, type: 'invalid_request_error' },
-  conflict: { status: 409, type: 'conflict_error' },
-  too_large: { status: 413, type: 'request_too_large' },
-  uri_too_long: { status: 414, type: 'invalid_request_error' },
-  unsupported_media_type: { status: 415, type: 'invalid_request_error' },
-  headers_too_large: { status: 431, type: 'invalid_request_error' },
-  validation: { status: 422, type: 'validation_error' },
-  quota: { status: 429, type: 'insufficient_quota' },
-  rate_limit: { status: 429, type: 'rate_limit_exceeded', headers: { 'x-should-retry': 'true' } },
-  upstream: { status: 502, type: 'upstream_error' },
-  unavailable: { status: 503, type: 'service_unavailable', headers: { 'retry-after': '1' } },
-  upstream_timeout: { status: 504, type: 'upstream_timeout' },
-  internal: { status: 500, type: 'internal_error' },
+  invalid_request: { status: 400, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  authentication: {
+    status: 401,
+    type: 'authentication_error',
+    messagesType: 'authentication_error',
+    headers: { 'www-authenticate': 'Bearer' },
+  },
+  permission: { status: 403, type: 'permission_error', messagesType: 'permission_error' },
+  not_found: { status: 404, type: 'not_found_error', messagesType: 'not_found_error' },
+  method_not_allowed: { status: 405, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  not_acceptable: { status: 406, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  conflict: { status: 409, type: 'conflict_error', messagesType: 'invalid_request_error' },
+  too_large: { status: 413, type: 'request_too_large', messagesType: 'request_too_large' },
+  uri_too_long: { status: 414, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  unsupported_media_type: {
+    status: 415,
+    type: 'invalid_request_error',
+    messagesType: 'invalid_request_error',
+  },
+  headers_too_large: { status: 431, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  validation: { status: 422, type: 'validation_error', messagesType: 'invalid_request_error' },
+  quota: { status: 429, type: 'insufficient_quota', messagesType: 'rate_limit_error' },
+  rate_limit: {
+    status: 429,
+    type: 'rate_limit_exceeded',
+    messagesType: 'rate_limit_error',
+    headers: { 'x-should-retry': 'true' },
+  },
+  upstream: { status: 502, type: 'upstream_error', messagesType: 'api_error' },
+  unavailable: {
+    status: 503,
+    type: 'service_unavailable',
+    messagesType: 'overloaded_error',
+    headers: { 'retry-after': '1' },
+  },
+  upstream_timeout: { status: 504, type: 'upstream_timeout', messagesType: 'timeout_error' },
+  internal: { status: 500, type: 'internal_error', messagesType: 'api_error' },
 };
 
-/** The one error envelope of both surfaces: OpenAI's shape, plus the request's id. */
+/** The error envelope of both surfaces: OpenAI's shape, plus the request's id. */
 export interface ErrorBody {
   readonly error: {
     readonly message: string;
@@ -41,22 +62,27 @@ export interface ErrorBody {
   };
 }
 
-export interface HttpError {
+/** The error envelope of the messages route: the second vendor's shape, with our code and details as further members. */
+export interface MessagesErrorBody {
+  readonly type: 'error';
+  readonly error: {
+    readonly type: string;
+    readonly message: string;
+    readonly code: string;
+    readonly [detail: string]: unknown;
+  };
+  readonly request_id: string;
+}
+
+export interface HttpError<Body = ErrorBody> {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: ErrorBody;
+  readonly body: Body;
 }
 
 /** Anything that is not an AppError becomes an opaque 500: what happened is the log's, not the caller's. */
 export function toHttpError(error: unknown, requestId: string): HttpError {
-  const known =
-    error instanceof AppError
-      ? error
-      : new AppError(
-          'internal',
-          'internal_error',
-          'Something went wrong here. Try again; if it stays, report the request_id.',
-        );
+  const known = asAppError(error);
   const mapping = HTTP[known.kind];
   return {
     status: mapping.status,
@@ -72,4 +98,25 @@ export function toHttpError(error: unknown, requestId: string): HttpError {
       },
     },
   };
+}
+
+/** The same failure as the clients of the messages route know it; `request-id` is the header that they read. */
+export function toMessagesError(error: unknown, requestId: string): HttpError<MessagesErrorBody> {
+  const known = asAppError(error);
+  const mapping = HTTP[known.kind];
+  return {
+    status: mapping.status,
+    headers: { ...mapping.headers, ...known.headers, 'request-id': requestId },
+    body: {
+      type: 'error',
+      error: { type: mapping.messagesType, message: known.message, code: known.code, ...known.details },
+      request_id: requestId,
+    },
+  };
+}
+
+function asAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  const message = 'Something went wrong here. Try again; if it stays, report the request_id.';
+  return new AppError('internal', 'internal_error', message);
 }

@@ -1,4 +1,10 @@
 export { AppError, type AppErrorOptions, type ErrorKind, raise } from './appError.ts';
 export { type GrpcError, toGrpcError } from './grpc.ts';
-export { type ErrorBody, type HttpError, toHttpError } from './http.ts';
+export {
+  type ErrorBody,
+  type HttpError,
+  type MessagesErrorBody,
+  toHttpError,
+  toMessagesError,
+} from './http.ts';
 export { disabledKey, expiredKey, missingKey, unknownKey } from './keyErrors.ts';

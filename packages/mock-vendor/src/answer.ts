@@ -15,6 +15,9 @@ export interface Answer {
   readonly cut: boolean;
   readonly inputTokens: number;
   readonly cachedTokens: number;
+  /** Written to the cache for five minutes, and for an hour. */
+  readonly cacheWriteTokens: number;
+  readonly cacheWrite1hTokens: number;
   /** Of one choice; not in `textTokens`. */
   readonly reasoningTokens: number;
   /** Of one choice. */
@@ -25,8 +28,11 @@ export interface Answer {
 export function composeAnswer(conversation: Conversation, behaviour: Behaviour): Answer {
   const inputTokens =
     behaviour.inputTokens ?? tokensOfPrompt(conversation.messages.map((message) => message.text));
-  if (behaviour.cachedTokens > inputTokens) {
-    throw badRequest(`x-mock-cached-tokens must be at most the input's tokens, ${inputTokens} here.`);
+  const { cachedTokens, cacheWriteTokens, cacheWrite1hTokens } = behaviour;
+  if (cachedTokens + cacheWriteTokens + cacheWrite1hTokens > inputTokens) {
+    throw badRequest(
+      `x-mock-cached-tokens and what is written to the cache must be at most the input's tokens, ${inputTokens} here.`,
+    );
   }
 
   const { toolName, text: wanted, split } = speak(conversation, behaviour);
@@ -39,7 +45,9 @@ export function composeAnswer(conversation: Conversation, behaviour: Behaviour):
     pieces: split(text),
     cut: text !== wanted || reasoningTokens < behaviour.reasoningTokens,
     inputTokens,
-    cachedTokens: behaviour.cachedTokens,
+    cachedTokens,
+    cacheWriteTokens,
+    cacheWrite1hTokens,
     reasoningTokens,
     textTokens: tokensOfText(text),
   };

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { NORMAL, parseBehaviour } from './behaviour.ts';
 
 test('without a header the vendor behaves', () => {
-  expect(NORMAL).toMatchObject({ delayMs: 0, interruption: 'none', usage: 'counted', gzip: false });
+  expect(NORMAL).toMatchObject({ delayMs: 0, interruption: 'none', usage: 'counted', encoding: undefined });
   expect(parseBehaviour({ 'x-other': '1', authorization: 'Bearer x' })).toEqual(NORMAL);
 });
 
@@ -15,6 +15,8 @@ test('every header is read', () => {
     'x-mock-input-tokens': '8',
     'x-mock-output-tokens': '9',
     'x-mock-cached-tokens': '10',
+    'x-mock-cache-write-tokens': '13',
+    'x-mock-cache-write-1h-tokens': '14',
     'x-mock-reasoning-tokens': '11',
     'x-mock-no-usage': 'true',
     'x-mock-reset': 'mid',
@@ -30,13 +32,16 @@ test('every header is read', () => {
     inputTokens: 8,
     outputTokens: 9,
     cachedTokens: 10,
+    cacheWriteTokens: 13,
+    cacheWrite1hTokens: 14,
     reasoningTokens: 11,
     usage: 'none',
     interruption: 'reset mid',
     splitBytes: 12,
-    gzip: true,
+    encoding: 'gzip',
     contentType: 'text/html',
   });
+  expect(parseBehaviour({ 'x-mock-encoding': 'br' }).encoding).toBe('br');
   expect(parseBehaviour({ 'x-mock-zero-usage': 'true' }).usage).toBe('zero');
   expect(parseBehaviour({ 'x-mock-stall': 'mid' }).interruption).toBe('stall mid');
   expect(parseBehaviour({ 'x-mock-sse-error': 'true' }).interruption).toBe('SSE error mid');
@@ -51,6 +56,7 @@ test.each([
   [{ 'x-mock-reset': 'after' }, 'before or headers or mid'],
   [{ 'x-mock-stall': 'true' }, 'must be mid'],
   [{ 'x-mock-gzip': 'yes' }, 'true or false'],
+  [{ 'x-mock-encoding': 'zstd' }, 'gzip or deflate or br'],
   [{ 'x-mock-content-type': '' }, 'such as text/html'],
   [{ 'x-mock-no-usage': 'true', 'x-mock-zero-usage': 'true' }, 'not both'],
   [{ 'x-mock-reset': 'mid', 'x-mock-stall': 'mid' }, 'breaks off once'],

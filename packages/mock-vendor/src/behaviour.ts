@@ -18,11 +18,13 @@ export interface Behaviour {
   readonly inputTokens: number | undefined;
   readonly outputTokens: number | undefined;
   readonly cachedTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly cacheWrite1hTokens: number;
   readonly reasoningTokens: number;
   readonly usage: 'counted' | 'zero' | 'none';
   readonly interruption: Interruption;
   readonly splitBytes: number | undefined;
-  readonly gzip: boolean;
+  readonly encoding: 'gzip' | 'deflate' | 'br' | undefined;
   readonly contentType: string | undefined;
 }
 
@@ -46,11 +48,13 @@ export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
     inputTokens: integer(given, 'x-mock-input-tokens', 0, MAX_USAGE_TOKENS),
     outputTokens,
     cachedTokens: integer(given, 'x-mock-cached-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
+    cacheWriteTokens: integer(given, 'x-mock-cache-write-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
+    cacheWrite1hTokens: integer(given, 'x-mock-cache-write-1h-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
     reasoningTokens: integer(given, 'x-mock-reasoning-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
     usage: usage(given),
     interruption: interruption(given),
     splitBytes: integer(given, 'x-mock-split', 1, MAX_SPLIT_BYTES),
-    gzip: flag(given, 'x-mock-gzip'),
+    encoding: encoding(given),
     contentType: contentType(given),
   };
 
@@ -85,6 +89,12 @@ function interruption(given: Map<string, string>): Interruption {
     );
   }
   return asked[0] ?? 'none';
+}
+
+function encoding(given: Map<string, string>): Behaviour['encoding'] {
+  const gzip = flag(given, 'x-mock-gzip');
+  const named = oneOf(given, 'x-mock-encoding', ['gzip', 'deflate', 'br']);
+  return gzip ? 'gzip' : named;
 }
 
 function contentType(given: Map<string, string>): string | undefined {

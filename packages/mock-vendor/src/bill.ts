@@ -5,9 +5,12 @@ export interface BillEntry {
   /** The answer's `x-request-id`. */
   readonly requestId: string;
   readonly model: string;
-  /** All input tokens, the cached ones included. */
+  /** All input tokens, those read from and written to the cache included. */
   readonly inputTokens: number;
   readonly cachedInputTokens: number;
+  /** Input tokens that were written to the cache, for five minutes and for an hour. */
+  readonly cacheWriteTokens: number;
+  readonly cacheWrite1hTokens: number;
   /** All output tokens generated so far, over all choices, the reasoning ones included. */
   readonly outputTokens: number;
   readonly reasoningTokens: number;

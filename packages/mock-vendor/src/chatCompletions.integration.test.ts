@@ -67,6 +67,8 @@ test('a completion has the real shape, and the bill its usage', async () => {
       model: 'gpt-test',
       inputTokens: 14,
       cachedInputTokens: 0,
+      cacheWriteTokens: 0,
+      cacheWrite1hTokens: 0,
       outputTokens: 7,
       reasoningTokens: 0,
       streamed: false,

@@ -3,9 +3,8 @@ import type { Behaviour } from './behaviour.ts';
 import { complete } from './bill.ts';
 import { type ChatRequest, parseChatRequest } from './chatRequest.ts';
 import type { Exchange } from './exchange.ts';
+import { chargeReasoning, chargeWhole, generate, openBill } from './generation.ts';
 import { newId } from './ids.ts';
-import { pause } from './peer.ts';
-import { tokensOfBytes } from './tokens.ts';
 import { openaiErrorBody, serverError } from './vendorError.ts';
 
 /** `POST /v1/chat/completions`. */
@@ -36,15 +35,13 @@ async function sendWhole(exchange: Exchange, request: ChatRequest, answer: Answe
   const usage = usageOf(request, answer, exchange.behaviour);
   const completion = { ...head('chat.completion', request.model), choices, ...(usage && { usage }) };
 
-  // An answer that is sent whole was generated whole, however much of it arrives.
   const entry = openBill(exchange, request, answer);
-  entry.reasoningTokens = request.choices * answer.reasoningTokens;
-  entry.outputTokens = request.choices * (answer.reasoningTokens + answer.textTokens);
+  chargeWhole(entry, request, answer);
   await complete(entry, () => exchange.reply.json(200, completion));
 }
 
 async function sendStream(exchange: Exchange, request: ChatRequest, answer: Answer): Promise<void> {
-  const { reply, behaviour, gone } = exchange;
+  const { reply, behaviour } = exchange;
   const usage = request.includeUsage ? usageOf(request, answer, behaviour) : undefined;
   const common = { ...head('chat.completion.chunk', request.model), ...(usage && { usage: null }) };
   const send = (chunk: object) => reply.write(`data: ${JSON.stringify({ ...common, ...chunk })}\n\n`);
@@ -54,32 +51,16 @@ async function sendStream(exchange: Exchange, request: ChatRequest, answer: Answ
 
   const entry = openBill(exchange, request, answer);
   await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
-  entry.reasoningTokens = request.choices * answer.reasoningTokens;
-  entry.outputTokens = entry.reasoningTokens;
+  chargeReasoning(entry, request, answer);
   for (const index of indices) await sendDelta(index, openingDelta(answer));
-
-  let bytes = 0;
-  const sendPieces = async (pieces: readonly string[]) => {
-    for (const piece of pieces) {
-      await pause(behaviour.chunkDelayMs, gone);
-      const tokensBefore = tokensOfBytes(bytes);
-      bytes += Buffer.byteLength(piece);
-      for (const index of indices) {
-        // Billed before it is sent: the client never holds more than the bill says.
-        entry.outputTokens += tokensOfBytes(bytes) - tokensBefore;
-        await sendDelta(index, pieceDelta(answer, piece));
-      }
-    }
-  };
-  const middle = Math.floor(answer.pieces.length / 2);
-  await sendPieces(answer.pieces.slice(0, middle));
-  await reply.middle();
-  if (behaviour.interruption === 'SSE error mid') {
+  const isWhole = await generate(exchange, entry, request, answer, (piece, index) =>
+    sendDelta(index, pieceDelta(answer, piece)),
+  );
+  if (!isWhole) {
     await reply.write(`data: ${JSON.stringify(openaiErrorBody(serverError()))}\n\n`);
     await reply.end();
     return;
   }
-  await sendPieces(answer.pieces.slice(middle));
 
   for (const index of indices) await sendDelta(index, {}, finishReason(answer));
   if (usage) await send({ choices: [], usage });
@@ -140,17 +121,4 @@ function usageOf({ choices }: ChatRequest, answer: Answer, { usage }: Behaviour)
       rejected_prediction_tokens: 0,
     },
   };
-}
-
-/** Charges the input; the output is added as it is generated. */
-function openBill({ bill, requestId }: Exchange, request: ChatRequest, answer: Answer) {
-  return bill.open({
-    requestId,
-    model: request.model,
-    inputTokens: answer.inputTokens,
-    cachedInputTokens: answer.cachedTokens,
-    outputTokens: 0,
-    reasoningTokens: 0,
-    streamed: request.stream,
-  });
 }

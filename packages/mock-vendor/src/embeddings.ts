@@ -32,6 +32,8 @@ export async function embeddings({ body, requestId, behaviour, bill, reply }: Ex
     model,
     inputTokens,
     cachedInputTokens: 0,
+    cacheWriteTokens: 0,
+    cacheWrite1hTokens: 0,
     outputTokens: 0,
     reasoningTokens: 0,
     streamed: false,

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { type BillEntry, createBill } from './bill.ts';
 import { createRecorder, type RecordedRequest } from './recorder.ts';
+import { createResponseStore } from './responseStore.ts';
 import { createVendorServer } from './server.ts';
 
 const DEFAULT_KEEP = 1000;
@@ -12,7 +13,7 @@ export interface MockVendor {
   /** The base URL for a connector or an SDK: `http://127.0.0.1:PORT/v1`. */
   readonly url: string;
   /**
-   * One entry per completion or embedding whose answer began, oldest first; live, so an entry of a running
+   * One entry per completion, response, message or embedding whose answer began, oldest first; live, so an entry of a running
    * stream still grows. The newest million are kept.
    */
   readonly bill: readonly BillEntry[];
@@ -35,12 +36,12 @@ export interface MockVendorOptions {
   readonly apiKey?: string;
 }
 
-/** Starts a vendor that speaks OpenAI's wire. Rejects if it cannot listen. */
+/** Starts a vendor that speaks OpenAI's wire and Anthropic's. Rejects if it cannot listen. */
 export async function startMockVendor(options: MockVendorOptions = {}): Promise<MockVendor> {
   const { host = '127.0.0.1', port = 0, keep = DEFAULT_KEEP, apiKey } = options;
   const bill = createBill(keep === 0 ? 0 : BILL_MAX_ENTRIES);
   const recorder = createRecorder(keep);
-  const server = createVendorServer({ bill, recorder, apiKey });
+  const server = createVendorServer({ bill, recorder, stored: createResponseStore(), apiKey });
 
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

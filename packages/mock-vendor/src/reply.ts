@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Behaviour } from './behaviour.ts';
-import { type Encoder, gzipEncoder, identityEncoder } from './gzip.ts';
+import { brotliEncoder, deflateEncoder, type Encoder, gzipEncoder, identityEncoder } from './encoder.ts';
 import { AnswerOver, pause, untilGone, whilePresent } from './peer.ts';
 
 /**
@@ -28,10 +28,17 @@ export interface ReplyContext {
   readonly gone: AbortSignal;
 }
 
+const ENCODERS = {
+  identity: identityEncoder,
+  gzip: gzipEncoder,
+  deflate: deflateEncoder,
+  br: brotliEncoder,
+};
+
 export function createReply(response: ServerResponse, context: ReplyContext, behaviour: Behaviour): Reply {
   const { gone } = context;
   const { interruption, splitBytes } = behaviour;
-  const encoder: Encoder = behaviour.gzip ? gzipEncoder() : identityEncoder();
+  const encoder: Encoder = ENCODERS[behaviour.encoding ?? 'identity']();
   // With x-mock-split: less than a piece, kept until the next bytes fill it.
   let held: Buffer = Buffer.alloc(0);
 
@@ -73,7 +80,7 @@ export function createReply(response: ServerResponse, context: ReplyContext, beh
       response.writeHead(status, {
         ...headers,
         ...(behaviour.contentType !== undefined && { 'content-type': behaviour.contentType }),
-        ...(behaviour.gzip && { 'content-encoding': 'gzip' }),
+        ...(behaviour.encoding && { 'content-encoding': behaviour.encoding }),
         'x-request-id': context.requestId,
         'openai-processing-ms': String(Math.round(performance.now() - context.startedAtMs)),
         'openai-version': '2020-10-01',
@@ -110,7 +117,7 @@ export function createReply(response: ServerResponse, context: ReplyContext, beh
       const bytes = Buffer.from(JSON.stringify(value));
       const half = bytes.length >> 1;
       // Without a length the body goes in HTTP chunks, and so the pieces of x-mock-split survive the network.
-      const sized = !behaviour.gzip && splitBytes === undefined;
+      const sized = behaviour.encoding === undefined && splitBytes === undefined;
       await reply.start(status, {
         'content-type': 'application/json',
         ...(sized && { 'content-length': String(bytes.length) }),

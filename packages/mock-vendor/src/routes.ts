@@ -1,20 +1,30 @@
 import { chatCompletions } from './chatCompletions.ts';
 import { embeddings } from './embeddings.ts';
 import type { Handler } from './exchange.ts';
+import { countTokens, messages } from './messages.ts';
 import { models } from './models.ts';
+import { responses } from './responses.ts';
+import { cancelResponse, deleteResponse, listInputItems, retrieveResponse } from './storedResponses.ts';
 import { VendorError } from './vendorError.ts';
 
 /** The map of the vendor: one line per operation, one file per handler. */
-const ROUTES: readonly { method: string; path: string; handler: Handler }[] = [
-  { method: 'POST', path: '/v1/chat/completions', handler: chatCompletions },
-  { method: 'POST', path: '/v1/embeddings', handler: embeddings },
-  { method: 'GET', path: '/v1/models', handler: models },
+const ROUTES: readonly { method: string; path: RegExp; handler: Handler }[] = [
+  { method: 'POST', path: /^\/v1\/chat\/completions$/, handler: chatCompletions },
+  { method: 'POST', path: /^\/v1\/responses$/, handler: responses },
+  { method: 'GET', path: /^\/v1\/responses\/[^/]+$/, handler: retrieveResponse },
+  { method: 'DELETE', path: /^\/v1\/responses\/[^/]+$/, handler: deleteResponse },
+  { method: 'GET', path: /^\/v1\/responses\/[^/]+\/input_items$/, handler: listInputItems },
+  { method: 'POST', path: /^\/v1\/responses\/[^/]+\/cancel$/, handler: cancelResponse },
+  { method: 'POST', path: /^\/v1\/messages$/, handler: messages },
+  { method: 'POST', path: /^\/v1\/messages\/count_tokens$/, handler: countTokens },
+  { method: 'POST', path: /^\/v1\/embeddings$/, handler: embeddings },
+  { method: 'GET', path: /^\/v1\/models$/, handler: models },
 ];
 
 /** The handler of a request, or OpenAI's 404 or 405. */
 export function findRoute(method: string, pathAndQuery: string): Handler {
   const path = pathAndQuery.replace(/\?.*$/s, '');
-  const routes = ROUTES.filter((route) => route.path === path);
+  const routes = ROUTES.filter((route) => route.path.test(path));
   if (routes.length === 0) {
     throw new VendorError(404, `Invalid URL (${method} ${path})`, { code: 'unknown_url' });
   }

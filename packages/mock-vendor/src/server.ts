@@ -1,4 +1,10 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { NORMAL, parseBehaviour } from './behaviour.ts';
 import type { Bill } from './bill.ts';
 import { newId } from './ids.ts';
@@ -6,8 +12,15 @@ import { AnswerOver, departureOf } from './peer.ts';
 import type { Recorder } from './recorder.ts';
 import { createReply, type Reply } from './reply.ts';
 import { readBody } from './requestBody.ts';
+import type { ResponseStore } from './responseStore.ts';
 import { findRoute } from './routes.ts';
-import { errorOfStatus, openaiErrorBody, serverError, VendorError } from './vendorError.ts';
+import {
+  anthropicErrorBody,
+  errorOfStatus,
+  openaiErrorBody,
+  serverError,
+  VendorError,
+} from './vendorError.ts';
 
 // Longer than clients keep an idle socket, so that none picks one that is about to close.
 const KEEP_ALIVE_TIMEOUT_MS = 120_000;
@@ -15,6 +28,7 @@ const KEEP_ALIVE_TIMEOUT_MS = 120_000;
 export interface ServerDeps {
   readonly bill: Bill;
   readonly recorder: Recorder;
+  readonly stored: ResponseStore;
   readonly apiKey: string | undefined;
 }
 
@@ -36,28 +50,39 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
     const body = await readBody(request);
     deps.recorder.record({ method, path, rawHeaders, headers, body });
     const handler = findRoute(method, path);
-    authenticate(deps.apiKey, headers.authorization);
+    authenticate(deps.apiKey, headers);
 
     const behaviour = parseBehaviour(headers);
     reply = createReply(response, context, behaviour);
     await reply.hold();
     if (behaviour.status !== undefined) throw errorOfStatus(behaviour.status);
-    await handler({ requestId, body, behaviour, bill: deps.bill, reply, gone });
+    const { bill, stored } = deps;
+    await handler({ requestId, path: pathOf(path), body, behaviour, bill, stored, reply, gone });
   } catch (error) {
-    await answerError(error, reply, response);
+    await answerError(error, reply, response, pathOf(request.url ?? '/'));
   }
 }
 
-function authenticate(apiKey: string | undefined, authorization: string | undefined): void {
-  if (apiKey === undefined || authorization === `Bearer ${apiKey}`) return;
-  if (authorization === undefined) {
+function authenticate(apiKey: string | undefined, headers: IncomingHttpHeaders): void {
+  const { authorization, 'x-api-key': ownHeader } = headers;
+  if (apiKey === undefined || authorization === `Bearer ${apiKey}` || ownHeader === apiKey) return;
+  if (authorization === undefined && ownHeader === undefined) {
     const message = "You didn't provide an API key. Send it in a header: Authorization: Bearer YOUR_KEY.";
     throw new VendorError(401, message);
   }
   throw errorOfStatus(401);
 }
 
-async function answerError(error: unknown, reply: Reply, response: ServerResponse): Promise<void> {
+function pathOf(pathAndQuery: string): string {
+  return pathAndQuery.replace(/\?.*$/s, '');
+}
+
+async function answerError(
+  error: unknown,
+  reply: Reply,
+  response: ServerResponse,
+  path: string,
+): Promise<void> {
   if (error instanceof AnswerOver) return;
   // Too late for a status: break off, so that nobody takes the rest for an answer.
   if (response.headersSent) {
@@ -65,8 +90,9 @@ async function answerError(error: unknown, reply: Reply, response: ServerRespons
     return;
   }
   const shown = error instanceof VendorError ? error : serverError();
+  const body = path.startsWith('/v1/messages') ? anthropicErrorBody(shown) : openaiErrorBody(shown);
   try {
-    await reply.json(shown.status, openaiErrorBody(shown), shown.headers);
+    await reply.json(shown.status, body, shown.headers);
   } catch {
     response.destroy();
   }

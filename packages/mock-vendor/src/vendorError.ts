@@ -25,6 +25,23 @@ export function openaiErrorBody({ message, type, param, code }: VendorError) {
   return { error: { message, type, param, code } };
 }
 
+const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  529: 'overloaded_error',
+};
+
+/** Anthropic's error envelope. */
+export function anthropicErrorBody({ status, message }: VendorError) {
+  const type = ANTHROPIC_TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
+  return { type: 'error', error: { type, message } };
+}
+
 /** A 400 about one parameter, or about the request as a whole. */
 export function badRequest(message: string, param?: string, code?: string): VendorError {
   return new VendorError(400, message, { ...(param && { param }), ...(code && { code }) });

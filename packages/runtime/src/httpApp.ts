@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { newId } from '@weighbridge/domain';
-import { AppError, toHttpError } from '@weighbridge/errors';
+import { AppError, type HttpError, toHttpError } from '@weighbridge/errors';
 import Fastify, {
   type FastifyError,
   type FastifyInstance,
@@ -16,6 +16,8 @@ export interface HttpAppOptions {
   readonly bodyLimitBytes: number;
   /** Why requests can't be served now, in words for an operator; undefined when they can. Shown by `/readyz`. */
   readonly notReady: () => string | undefined;
+  /** The envelope that a request's errors wear; OpenAI's unless it says otherwise. */
+  readonly errorAnswer?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
@@ -27,6 +29,16 @@ const MAX_PARAM_LENGTH = 2_048;
  * ids, strict validation (nothing is coerced, nothing unknown is dropped), `/healthz` and `/readyz`.
  */
 export function createHttpApp(options: HttpAppOptions): FastifyInstance {
+  const errorAnswer = options.errorAnswer ?? ((error, request) => toHttpError(error, request.id));
+  const sendError = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const known = error instanceof AppError ? error : (fromFastify(error as FastifyError) ?? error);
+    const { status, headers, body } = errorAnswer(known, request);
+    if (status >= 500) request.log.error({ err: error, requestId: request.id }, 'a request failed');
+    return reply
+      .code(status)
+      .headers({ 'x-request-id': request.id, ...headers })
+      .send(body);
+  };
   const app: FastifyInstance = Fastify({
     loggerInstance: options.logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -63,7 +75,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
 }
 
 /**
- * Answers the methods that no route of a path takes with 405 and `Allow`. Call it before the routes are registered: it
+ * Answers the methods that no route of a path takes with 405 and `Allow`, and OPTIONS with `Allow`. Call it before the routes are registered: it
  * looks at each as it comes, and registers the rest once all are known.
  */
 export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
@@ -76,7 +88,6 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
   return {
     register() {
       for (const [url, methods] of [...methodsByUrl]) {
-        if (url.includes('*')) continue;
         const allow = METHODS.filter((method) => methods.has(method)).join(', ');
         const others = METHODS.filter((method) => !methods.has(method));
         app.route({
@@ -96,6 +107,9 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
           },
           handler: async () => {},
         });
+        app.options(url, { schema: { hide: true } as FastifySchema }, async (_request, reply) =>
+          reply.code(204).header('allow', allow).send(),
+        );
       }
     },
   };
@@ -134,16 +148,6 @@ export function malformedJson(detail: string): AppError {
 export async function toHandler(app: FastifyInstance): Promise<RequestListener> {
   await app.ready();
   return (request, response) => app.routing(request, response);
-}
-
-function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const known = error instanceof AppError ? error : fromFastify(error as FastifyError);
-  const { status, headers, body } = toHttpError(known ?? error, request.id);
-  if (status >= 500) request.log.error({ err: error, requestId: request.id }, 'a request failed');
-  return reply
-    .code(status)
-    .headers({ 'x-request-id': request.id, ...headers })
-    .send(body);
 }
 
 /** Fastify's own refusals (https://fastify.dev/docs/latest/Reference/Errors/) in our words. */

@@ -4,17 +4,24 @@ import type { FastifyInstance } from 'fastify';
 import { authenticate, requireScope } from '../features/access/access.service.ts';
 import type { Caller } from '../features/access/caller.ts';
 import { SCOPES } from '../features/access/scopes.ts';
+import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
+import { policyRoutes } from '../features/policies/policies.routes.ts';
+import { principalRoutes } from '../features/principals/principals.routes.ts';
+import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { requestRoutes } from '../features/requests/requests.routes.ts';
 import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
+import { publishOpenApi } from './openapi/publish.ts';
 import { Strict } from './schemas.ts';
 
 export type AppDeps = KeyDeps & ModelDeps;
 
+/** Of the document at `/api/v1/openapi.json`: its minor part grows with what is added. */
+const API_VERSION = '1.0.0';
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** The operator API. This list is its map: each route declares its scope, its schema and its operation id. */
@@ -27,11 +34,16 @@ export function buildApp(
     notReady: deps.notReady,
   });
   acceptJsonBodies(app);
+  publishOpenApi(app, API_VERSION);
   app.register(
     async (api) => {
       requireScopes(api, deps);
       const others = refuseOtherMethods(api);
       keyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      policyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      principalRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       spendRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       requestRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -1,3 +1,5 @@
+// Its types say what else a route's schema tells: operationId, summary, description, hide.
+import type {} from '@fastify/swagger';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type {
   FastifyBaseLogger,
@@ -16,12 +18,6 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     caller: Caller;
-  }
-  interface FastifySchema {
-    operationId?: string;
-    summary?: string;
-    /** A route that is no operation of the API. */
-    hide?: boolean;
   }
 }
 

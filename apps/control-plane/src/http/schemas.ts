@@ -17,9 +17,12 @@ export function OneOf<const T extends readonly string[]>(values: T, options: obj
   > & { type: 'string' };
 }
 
-/** An object that takes no other fields than these. */
-export function Strict<P extends Parameters<typeof Type.Object>[0]>(properties: P) {
-  return Type.Object(properties, { additionalProperties: false });
+/** An object that takes no other fields than these. A `title` makes it a named schema of the published document. */
+export function Strict<P extends Parameters<typeof Type.Object>[0]>(
+  properties: P,
+  options: { readonly title?: string } = {},
+) {
+  return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
 export const DateTime = Type.String({ format: 'date-time' });

@@ -5,7 +5,10 @@ import { eventData, SseSplitter } from './sseSplitter.ts';
 describe('SseSplitter', () => {
   it('gives the same events however the bytes are cut, and loses none of them', () => {
     const line = fc.constantFrom('data: {"a":"é😀"}', 'data:x', ': ping', 'event: error', 'id: 1');
-    const event = fc.tuple(fc.array(line, { minLength: 1, maxLength: 3 }), fc.constantFrom('\n', '\r\n'));
+    const event = fc.tuple(
+      fc.array(line, { minLength: 1, maxLength: 3 }),
+      fc.constantFrom('\n', '\r\n', '\r'),
+    );
     fc.assert(
       fc.property(
         fc.array(event, { maxLength: 8 }),
@@ -21,15 +24,17 @@ describe('SseSplitter', () => {
             seen.push(...splitter.push(bytes.subarray(at, at + size)).map(String));
             at += size;
           }
-          expect(seen).toEqual(events);
-          expect(splitter.rest().toString()).toBe(tail);
+          // The CR at the very end might still have been half of a CR LF.
+          const all = [...seen, splitter.rest().toString()].filter((text) => text !== '');
+          expect(all).toEqual([...events, tail].filter((text) => text !== ''));
         },
       ),
     );
   });
 
   it('joins the data lines of an event, with or without a space behind the colon', () => {
-    expect(eventData(Buffer.from('event: x\r\ndata: a\r\ndata:b\r\n\r\n'))).toBe('a\nb');
+    expect(eventData(Buffer.from('event: x\r\ndata: a\r\ndata:b\r\n\r\n'))?.toString()).toBe('a\nb');
+    expect(eventData(Buffer.from('data:a\rdata: b\r\r'))?.toString()).toBe('a\nb');
     expect(eventData(Buffer.from(': ping\n\n'))).toBeUndefined();
   });
 });

@@ -31,24 +31,35 @@ const LOWER_U = 0x75;
 /** Which bytes may follow a backslash. */
 const ESCAPES = new Set([...'"\\/bfnrtu'].map((character) => character.charCodeAt(0)));
 
+export interface ScanOptions {
+  /** What a wanted field that is there twice means; a refusal unless told otherwise. */
+  readonly duplicates?: 'refuse' | 'last';
+}
+
 /**
  * Finds top-level fields of a JSON object in one pass over its bytes, without making an object of it: memory stays
  * flat however large or deeply nested it is. What it accepts is what `JSON.parse` accepts, except that a wanted field
  * may stand there only once: which of two a vendor would read is nobody's guess.
  */
-export function scanObject(bytes: Uint8Array, wanted: ReadonlySet<string>): Map<string, Span> {
-  return new Scanner(bytes).object(wanted);
+export function scanObject(
+  bytes: Uint8Array,
+  wanted: ReadonlySet<string>,
+  options: ScanOptions = {},
+): Map<string, Span> {
+  return new Scanner(bytes, options.duplicates === 'last').object(wanted);
 }
 
 class Scanner {
   readonly #bytes: Uint8Array;
+  readonly #lastCounts: boolean;
   #at = 0;
   /** One bit per open container below the top: set for an object. A stack of our own can't overflow. */
   #stack = new Uint8Array(64);
   #depth = 0;
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, lastCounts: boolean) {
     this.#bytes = bytes;
+    this.#lastCounts = lastCounts;
   }
 
   object(wanted: ReadonlySet<string>): Map<string, Span> {
@@ -71,7 +82,7 @@ class Scanner {
       const start = this.#at;
       this.#value();
       if (name !== undefined) {
-        if (found.has(name)) throw new JsonScanError(`"${name}" is there twice`, name);
+        if (found.has(name) && !this.#lastCounts) throw new JsonScanError(`"${name}" is there twice`, name);
         found.set(name, { start, end: this.#at });
       }
       this.#space();

@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Client, credentials } from '@grpc/grpc-js';
 import {
   ControlService,
   callUnary,
+  type FindResponseRequestSchema,
+  type FindResponseResponse,
   openBidi,
+  type RecordResponseRequestSchema,
   type ResolveResponse,
   tokenMetadata,
   WatchRequestSchema,
@@ -27,12 +30,19 @@ export interface ControlPlane {
   readonly table: () => RoutingTable | undefined;
   /** Looks a key up. Rejects when the control plane can't be reached in time. */
   readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
+  /** Rejects when it is not on record in time. */
+  readonly recordResponse: (
+    response: MessageInitShape<typeof RecordResponseRequestSchema>,
+  ) => Promise<unknown>;
+  readonly findResponse: (
+    response: MessageInitShape<typeof FindResponseRequestSchema>,
+  ) => Promise<FindResponseResponse>;
   /** Resolves once there is a table; rejects after `timeoutMs`. */
   readonly firstTable: (timeoutMs: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
-const RESOLVE_TIMEOUT_MS = 2_000;
+const CALL_TIMEOUT_MS = 2_000;
 const RECONNECT_MIN_MS = 100;
 const RECONNECT_MAX_MS = 2_000;
 /** Heartbeats come every second: after some missed ones the stream is taken for dead, whatever the socket says. */
@@ -98,15 +108,12 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   }
 
   const watching = watch();
+  const call = { timeoutMs: CALL_TIMEOUT_MS, metadata };
   return {
     table: () => table,
-    resolve: (tokenSha256) =>
-      callUnary(
-        client,
-        ControlService.method.resolve,
-        { tokenSha256 },
-        { timeoutMs: RESOLVE_TIMEOUT_MS, metadata },
-      ),
+    resolve: (tokenSha256) => callUnary(client, ControlService.method.resolve, { tokenSha256 }, call),
+    recordResponse: (response) => callUnary(client, ControlService.method.recordResponse, response, call),
+    findResponse: (response) => callUnary(client, ControlService.method.findResponse, response, call),
     firstTable: async (timeoutMs) => {
       const timeout = sleep(timeoutMs, undefined, { signal: closing.signal }).then(() => {
         throw new Error(

@@ -16,6 +16,8 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createLogger, toHandler } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createTokenCounter } from '../answer/countTokens.ts';
+import { HoldBudget } from '../answer/heldAnswer.ts';
 import { createKeyCache } from '../control/keyCache.ts';
 import { routingTable } from '../control/routingTable.ts';
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts';
@@ -73,7 +75,9 @@ async function startProxy(baseUrl: string): Promise<void> {
   logger.level = 'silent';
   const snapshot = create(SnapshotSchema, {
     revision: 1n,
-    connectors: [{ id: 'con_1', provider: 'mock', dialect: Dialect.OPENAI, baseUrl }],
+    connectors: [
+      { id: 'con_1', provider: 'mock', dialect: Dialect.OPENAI, baseUrl, allowPrivateAddress: true },
+    ],
     models: [
       { id: 'mock/echo', provider: 'mock', upstreamName: 'echo', price: { version: 3, rates: PRICE } },
       {
@@ -103,6 +107,11 @@ async function startProxy(baseUrl: string): Promise<void> {
     table: () => table,
     usage: { hasRoom: () => true },
     upstreams,
+    owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
+    countTokens: createTokenCounter(),
+    holdBudget: new HoldBudget(1_000_000),
+    drainCap: { drainMs: 2_000, drainBytes: 1_000_000 },
+    corsOrigins: [],
     publish: (event) => events.push(event),
     newEventId: newUuid,
     now: () => new Date(),

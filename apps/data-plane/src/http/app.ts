@@ -1,9 +1,15 @@
 import { createHttpApp, type Logger, refuseOtherMethods, requireJsonType } from '@weighbridge/runtime';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { listModels, type ModelsQuery, retrieveModel } from '../operations/models.ts';
+import { OPERATIONS } from '../operations/operation.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
-import { type ServeDeps, serve } from '../pipeline/serve.ts';
+import { errorAnswer } from '../pipeline/failure.ts';
+import type { Generation, StoredResponse } from '../pipeline/plan.ts';
+import { requireTable, type ServeDeps, serve } from '../pipeline/serve.ts';
+import { allowOrigins } from './cors.ts';
+import { wireOf } from './wire.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -17,13 +23,63 @@ export interface AppDeps extends ServeDeps {
   readonly keys: KeyCache;
   readonly logger: Logger;
   readonly bodyLimitBytes: number;
+  /** Origins whose pages may call from a browser. */
+  readonly corsOrigins: readonly string[];
   readonly notReady: () => string | undefined;
 }
 
 /** The inference surface. This list is its map. */
 export function buildApp(deps: AppDeps): FastifyInstance {
-  const app = createHttpApp(deps);
-  // Bodies stay the bytes that they are: what the service reads in them, it finds by scanning.
+  const app = createHttpApp({
+    ...deps,
+    errorAnswer: (error, request) => errorAnswer(wireOf(request), error, request.id),
+  });
+  keepBodiesAsTheyAre(app);
+  allowOrigins(app, deps.corsOrigins);
+  app.register(
+    async (api) => {
+      const others = refuseOtherMethods(api);
+      authenticateFirst(api, deps);
+      for (const operation of OPERATIONS) {
+        api.post(operation.path, async (request, reply) => {
+          const body = (request.body as Buffer | undefined) ?? NO_BODY;
+          await answer(deps, request, reply, { kind: 'generation', operation, body });
+        });
+      }
+
+      type WithId = { Params: { id: string } };
+      const stored =
+        (method: StoredResponse['method'], rest: string) =>
+        (request: FastifyRequest<WithId>, reply: FastifyReply) =>
+          answer(deps, request, reply, {
+            kind: 'stored response',
+            method,
+            responseId: request.params.id,
+            rest,
+          });
+      api.get<WithId>('/responses/:id', stored('GET', ''));
+      api.delete<WithId>('/responses/:id', stored('DELETE', ''));
+      api.get<WithId>('/responses/:id/input_items', stored('GET', '/input_items'));
+      api.post<WithId>('/responses/:id/cancel', stored('POST', '/cancel'));
+
+      api.get<{ Querystring: ModelsQuery }>('/models', async (request) =>
+        listModels(request.key, requireTable(deps), wireOf(request), request.query),
+      );
+      // A model's name has slashes in it, which some clients escape and others do not.
+      api.get<{ Params: { '*': string } }>('/models/*', async (request) =>
+        retrieveModel(request.key, requireTable(deps), wireOf(request), request.params['*']),
+      );
+      others.register();
+    },
+    { prefix: '/v1' },
+  );
+  return app;
+}
+
+const NO_BODY = Buffer.alloc(0);
+
+/** Bodies stay the bytes that they are: what the service reads in them, it finds by scanning. */
+function keepBodiesAsTheyAre(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     '*',
@@ -33,35 +89,34 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       return body;
     },
   );
-  app.register(
-    async (api) => {
-      const others = refuseOtherMethods(api);
-      api.decorateRequest('key', null as unknown as ResolvedKey);
-      api.decorateRequest('receivedAt', 0);
-      // Before the body is read: nobody uploads 32 MiB to learn that the key is wrong.
-      api.addHook('onRequest', async (request) => {
-        request.receivedAt = performance.now();
-        request.key = await authenticate(deps.keys, request.headers.authorization, deps.now().getTime());
-      });
+}
 
-      api.post('/chat/completions', async (request, reply) => {
-        const question = request.url.indexOf('?');
-        const inference = {
-          id: request.id,
-          key: request.key,
-          headers: request.headers,
-          body: (request.body as Buffer | undefined) ?? Buffer.alloc(0),
-          query: question < 0 ? '' : request.url.slice(question),
-          receivedAt: request.receivedAt,
-        };
-        await serve(deps, inference, () => {
-          reply.hijack();
-          return reply.raw;
-        });
-      });
-      others.register();
-    },
-    { prefix: '/v1' },
+/** Before the body is read: nobody uploads 32 MiB to learn that the key is wrong. */
+function authenticateFirst(api: FastifyInstance, deps: AppDeps): void {
+  api.decorateRequest('key', null as unknown as ResolvedKey);
+  api.decorateRequest('receivedAt', 0);
+  api.addHook('onRequest', async (request, reply) => {
+    const wire = wireOf(request);
+    if (wire === 'anthropic') reply.header('request-id', request.id);
+    // A browser asks this before it shows any key.
+    if (request.method === 'OPTIONS') return;
+    request.receivedAt = performance.now();
+    request.key = await authenticate(deps.keys, request.headers, wire, deps.now().getTime());
+  });
+}
+
+async function answer(
+  deps: ServeDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  asks: Generation | StoredResponse,
+): Promise<void> {
+  const { id, key, headers, receivedAt, url } = request;
+  const question = url.indexOf('?');
+  const query = question < 0 ? '' : url.slice(question);
+  await serve(
+    deps,
+    { id, key, headers, query, receivedAt, asks },
+    { response: reply.raw, take: () => reply.hijack() },
   );
-  return app;
 }

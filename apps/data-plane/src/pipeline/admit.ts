@@ -4,7 +4,12 @@ import type { ResolvedKey, ResolvedPolicy } from '../control/resolvedKey.ts';
 import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
 
 /** Decides whether a key may use a model now: it exists and is priced, the policies allow it, and there is budget. */
-export function admit(key: ResolvedKey, modelId: string, table: RoutingTable): RoutableModel {
+export function admit(
+  key: ResolvedKey,
+  modelId: string,
+  table: RoutingTable,
+  options: { readonly needsBudget: boolean },
+): RoutableModel {
   const model = findModel(modelId, table);
   if (!key.policies.every((policy) => policy.allows(model.id))) {
     throw new AppError(
@@ -17,7 +22,7 @@ export function admit(key: ResolvedKey, modelId: string, table: RoutingTable): R
     );
   }
   // An exhausted budget never blocks what costs nothing.
-  if (!model.free) key.policies.forEach(requireBudget);
+  if (options.needsBudget && !model.free) key.policies.forEach(requireBudget);
   return model;
 }
 

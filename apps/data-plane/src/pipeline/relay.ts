@@ -1,35 +1,53 @@
-import type { ServerResponse } from 'node:http';
 import { Outcome } from '@weighbridge/contracts';
-import { estimateTokens, microFromNano, type NanoUsd } from '@weighbridge/domain';
-import { toHttpError } from '@weighbridge/errors';
-import { ChatStreamTap, readChatAnswer } from '../answer/chatUsage.ts';
-import type { UpstreamAnswer } from '../upstream/upstreams.ts';
-import { upstreamError } from '../upstream/upstreams.ts';
-import type { AttemptResult } from './settle.ts';
+import { microFromNano, type NanoUsd } from '@weighbridge/domain';
+import { type AnswerFormat, noFacts } from '../answer/answerFormat.ts';
+import { AnswerReader } from '../answer/answerReader.ts';
+import { type HoldBudget, textOfWhole } from '../answer/heldAnswer.ts';
+import { StreamTap } from '../answer/streamTap.ts';
+import { decodeWhole, encodingOf } from '../upstream/contentEncoding.ts';
+import { type UpstreamAnswer, upstreamError } from '../upstream/upstreams.ts';
+import type { Caller } from './caller.ts';
+import { tellFailure } from './failure.ts';
+import type { EndedTry, Forwarded } from './forward.ts';
+import type { Plan } from './plan.ts';
 
 /** What passes an answer on to its caller. */
-export interface Relay {
-  readonly answer: UpstreamAnswer;
-  readonly client: ServerResponse;
+export interface Relay extends Forwarded {
+  readonly plan: Plan;
+  readonly caller: Caller;
   readonly headers: Record<string, string | string[]>;
-  readonly provider: string;
   readonly requestId: string;
-  /** Prices and records the attempt. The caller sees the end of the answer only after that. */
-  readonly settle: (result: AttemptResult) => NanoUsd;
+  readonly budget: HoldBudget;
+  /** Says whose the answer is, before the caller learns its id; undefined where the vendor does not keep it. */
+  readonly record: ((responseId: string) => Promise<void>) | undefined;
+  /** Called once. The caller sees the end of the answer only after that. Resolves with the cost, where there is one. */
+  readonly settle: (ended: EndedTry) => Promise<NanoUsd | undefined>;
 }
 
 /** An answer up to this size is held until it is complete, so that its cost can stand in a header. */
 const MAX_HELD_BYTES = 1024 * 1024;
 /** An answer beyond this size is passed on without being read for its usage. */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
-/** How far a vendor is listened to whose caller has left, to learn what it counted. */
-const DRAIN_MS = 30_000;
-const DRAIN_BYTES = 1024 * 1024;
+
+/** Passes an answer on to its end, settles it, and lets the caller see the end. */
+export async function relayAnswer(relay: Relay): Promise<void> {
+  await (isStream(relay) ? relayStream(relay) : relayWhole(relay));
+}
+
+/** A vendor that was asked for a stream may label it wrongly; JSON is what it answers where it did not understand. */
+function isStream({ answer, plan }: Relay): boolean {
+  const type = String(answer.headers['content-type'] ?? '').toLowerCase();
+  if (type.startsWith('text/event-stream')) return true;
+  return (
+    plan.work?.call.stream === true && answer.status < 300 && !/^application\/([\w.+-]+\+)?json/.test(type)
+  );
+}
 
 /** Passes on an answer that is one JSON document, or whatever else is no stream of events. */
-export async function relayWhole(relay: Relay): Promise<void> {
-  const { answer, client, headers } = relay;
-  const listener = listenToTheEnd(relay);
+async function relayWhole(relay: Relay): Promise<void> {
+  const { answer, caller, headers } = relay;
+  const format = relay.plan.operation.answer;
+  const { response } = caller;
   const chunks: Buffer[] = [];
   let bytes = 0;
   let firstByteAt: number | undefined;
@@ -39,128 +57,122 @@ export async function relayWhole(relay: Relay): Promise<void> {
       firstByteAt ??= performance.now();
       bytes += chunk.length;
       if (bytes <= MAX_READ_BYTES) chunks.push(chunk);
-      if (bytes > MAX_HELD_BYTES) {
-        if (!client.headersSent) {
-          client.writeHead(answer.status, headers);
-          await write(client, Buffer.concat(chunks));
-        } else await write(client, chunk);
-      }
-      if (!listener.goesOnAfter(chunk.length)) break;
+      else chunks.length = 0;
+      // Whose it is must be on record before a byte of it goes out: such an answer is held whole.
+      if (bytes <= MAX_HELD_BYTES || (relay.record && bytes <= MAX_READ_BYTES)) continue;
+      const due = response.headersSent ? chunk : Buffer.concat(chunks);
+      if (!response.headersSent && !caller.hasLeft) response.writeHead(answer.status, headers);
+      await caller.write(due);
     }
   } catch (error) {
     failure = error;
   }
-  listener.end();
 
-  const complete = bytes <= MAX_READ_BYTES;
-  const facts =
-    complete && !failure ? readChatAnswer(Buffer.concat(chunks)) : { usage: undefined, responseId: '' };
-  const cost = relay.settle({
-    outcome: failure
-      ? Outcome.INTERRUPTED
-      : answer.status >= 300
-        ? Outcome.UPSTREAM_ERROR
-        : listener.outcome(),
+  const body = Buffer.concat(chunks);
+  const plain = await decoded(answer, body);
+  const facts = readWhole(format, failure ? undefined : plain);
+  if (facts.responseId && relay.record && answer.status < 300) {
+    failure ??= await relay.record(facts.responseId).then(() => undefined, reasonOf);
+  }
+  const cost = await relay.settle({
+    connector: relay.connector,
+    dispatchedAt: relay.dispatchedAt,
+    outcome: outcomeOf(relay, failure, facts.failed),
     status: answer.status,
-    usage: facts.usage,
-    outputTokensSeen: estimateTokens(bytes),
-    responseId: facts.responseId,
+    facts,
     firstByteAt,
+    output: () => ({ text: textOfWhole(format, plain ?? body), ratio: 1 }),
   });
 
-  if (failure) return failClient(relay, failure);
-  if (client.headersSent) return void client.end();
-  const body = Buffer.concat(chunks);
-  const costHeader = answer.status < 300 && { 'x-svc-cost-micro-usd': String(microFromNano(cost)) };
-  client.writeHead(answer.status, { ...headers, ...costHeader, 'content-length': body.length });
-  client.end(body);
+  if (caller.hasLeft) return;
+  if (failure)
+    return tellFailure(relay, upstreamError(failure, relay.connector.provider), { passesText: false });
+  if (response.headersSent) return void response.end();
+  const costHeader = cost !== undefined &&
+    answer.status < 300 && { 'x-svc-cost-micro-usd': String(microFromNano(cost)) };
+  response.writeHead(answer.status, { ...headers, ...costHeader, 'content-length': body.length });
+  response.end(body);
 }
 
 /** Passes on a stream of events as it comes. */
-export async function relayStream(relay: Relay, options: { readonly hideUsage: boolean }): Promise<void> {
-  const { answer, client, headers } = relay;
-  const listener = listenToTheEnd(relay);
-  const tap = new ChatStreamTap(options);
+async function relayStream(relay: Relay): Promise<void> {
+  const { answer, caller, headers, plan, budget } = relay;
+  const { response } = caller;
+  const { hideUsage } = plan;
+  const format = plan.operation.answer;
+  const contentEncoding = answer.headers['content-encoding'];
+  const reader = new AnswerReader({ format, hideUsage, contentEncoding, budget });
+  if (reader.passesDecoded) delete headers['content-encoding'];
   let firstByteAt: number | undefined;
   let failure: unknown;
-  client.writeHead(answer.status, headers);
-  client.flushHeaders();
+  let record = relay.record;
+  let waiting: Buffer[] = [];
+  if (!caller.hasLeft) {
+    response.writeHead(answer.status, headers);
+    response.flushHeaders();
+  }
   try {
     for await (const chunk of answer.body as AsyncIterable<Buffer>) {
       firstByteAt ??= performance.now();
-      await write(client, tap.push(chunk));
-      if (!listener.goesOnAfter(chunk.length)) break;
+      const passed = reader.push(chunk);
+      let shown = passed instanceof Buffer ? passed : await passed;
+      if (record) {
+        waiting.push(shown);
+        if (reader.facts.responseId === '') continue;
+        await record(reader.facts.responseId);
+        record = undefined;
+        shown = Buffer.concat(waiting);
+        waiting = [];
+      }
+      const caughtUp = caller.write(shown);
+      if (caughtUp) await caughtUp;
     }
-    await write(client, tap.end());
+    await caller.write(Buffer.concat([...waiting, await reader.end()]));
   } catch (error) {
     failure = error;
   }
-  listener.end();
 
-  const { usage, responseId } = tap.facts;
-  relay.settle({
-    outcome: failure ? Outcome.INTERRUPTED : tap.failed ? Outcome.UPSTREAM_ERROR : listener.outcome(),
+  await relay.settle({
+    connector: relay.connector,
+    dispatchedAt: relay.dispatchedAt,
+    outcome: outcomeOf(relay, failure, reader.facts.failed),
     status: answer.status,
-    usage,
-    outputTokensSeen: tap.chunks,
-    responseId,
+    facts: reader.facts,
     firstByteAt,
+    output: () => reader.text(format),
   });
-  if (failure) failClient(relay, failure);
-  else client.end();
+  const { passesText } = reader;
+  reader.close();
+  if (caller.hasLeft) return;
+  if (failure) tellFailure(relay, upstreamError(failure, relay.connector.provider), { passesText });
+  else response.end();
 }
 
-/** Writes as fast as the caller reads, and to nobody once it has left. */
-function write(client: ServerResponse, bytes: Buffer): Promise<void> | undefined {
-  if (bytes.length === 0 || client.destroyed || client.write(bytes)) return undefined;
-  return new Promise((resolve) => {
-    const goOn = () => {
-      client.off('drain', goOn);
-      client.off('close', goOn);
-      resolve();
-    };
-    client.on('drain', goOn);
-    client.on('close', goOn);
-  });
+function outcomeOf({ caller, answer }: Relay, failure: unknown, hasFailed: boolean): Outcome {
+  // Where this service stopped listening, the vendor did nothing wrong.
+  if (caller.hasLeft) return Outcome.CLIENT_GONE;
+  if (failure) return Outcome.INTERRUPTED;
+  return hasFailed || answer.status >= 300 ? Outcome.UPSTREAM_ERROR : Outcome.SUCCESS;
 }
 
-/** Keeps count of how far a vendor is still listened to after its caller has left. */
-function listenToTheEnd({ client, answer }: Relay) {
-  let left = false;
-  let drained = 0;
-  let timer: NodeJS.Timeout | undefined;
-  const leave = () => {
-    if (client.writableFinished) return;
-    left = true;
-    timer = setTimeout(() => answer.body.destroy(), DRAIN_MS);
-  };
-  if (client.destroyed) leave();
-  else client.once('close', leave);
-  return {
-    goesOnAfter(bytes: number): boolean {
-      if (left) drained += bytes;
-      return drained <= DRAIN_BYTES;
-    },
-    outcome: () => (left ? Outcome.CLIENT_GONE : Outcome.SUCCESS),
-    end() {
-      clearTimeout(timer);
-      client.off('close', leave);
-    },
-  };
+async function decoded(answer: UpstreamAnswer, body: Buffer): Promise<Buffer | undefined> {
+  const encoding = encodingOf(answer.headers['content-encoding']);
+  if (encoding === undefined) return body;
+  return encoding === 'unknown' ? undefined : await decodeWhole(encoding, body, MAX_READ_BYTES);
 }
 
-/** Tells the caller that the vendor failed it: by a status where that is still possible, else within the stream. */
-function failClient({ client, headers: sent, provider, requestId }: Relay, failure: unknown): void {
-  const { status, headers, body } = toHttpError(upstreamError(failure, provider), requestId);
-  const text = JSON.stringify(body);
-  if (!client.headersSent) {
-    client.writeHead(status, { ...headers, 'x-request-id': requestId, 'content-type': 'application/json' });
-    client.end(text);
-  } else if (isEventStream(sent['content-type'])) client.end(`data: ${text}\n\n`);
-  // Half a document with a good end would pass for a whole one.
-  else client.destroy();
+function readWhole(format: AnswerFormat, body: Buffer | undefined) {
+  const facts = noFacts();
+  if (!body) return facts;
+  format.readWhole(body, facts);
+  if (facts.usage || facts.responseId || body[0] === 0x7b) return facts;
+  // A stream of events that calls itself something else.
+  const tap = new StreamTap({ format, hideUsage: false });
+  tap.push(body);
+  tap.end();
+  return tap.facts;
 }
 
-export function isEventStream(contentType: unknown): boolean {
-  return typeof contentType === 'string' && contentType.toLowerCase().startsWith('text/event-stream');
+function reasonOf(error: unknown): unknown {
+  return error ?? new Error('rejected without a reason');
 }

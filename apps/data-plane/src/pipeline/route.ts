@@ -1,21 +1,29 @@
-import type { Connector } from '@weighbridge/contracts';
+import { type Connector, Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
+import { ROUTE_PATHS, servesRoute } from '../control/routes.ts';
 import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
 
-/** The connector that serves a model: of those of its provider, the one of the first priority. */
-export function chooseConnector(model: RoutableModel, table: RoutingTable): Connector {
-  const [first] = table.connectors.get(model.provider) ?? [];
-  return (
-    first ??
-    raise(
-      new AppError(
-        'not_found',
-        'model_not_found',
-        `No enabled connector serves the provider "${model.provider}".`,
-        {
-          param: 'model',
-        },
-      ),
-    )
-  );
+/** The connectors that may serve a model on a route, in the order in which they are to be tried; at least one. */
+export function connectorsFor(
+  model: RoutableModel,
+  route: Route,
+  table: RoutingTable,
+): [Connector, ...Connector[]] {
+  const connectors = table.connectors.get(model.provider) ?? [];
+  const [first, ...others] = connectors.filter((connector) => servesRoute(connector, route));
+  return first ? [first, ...others] : raise(notServed(model, route, connectors));
 }
+
+function notServed(model: RoutableModel, route: Route, connectors: readonly Connector[]): AppError {
+  const [connector] = connectors;
+  if (!connector) {
+    const message = `No enabled connector serves the provider "${model.provider}".`;
+    return new AppError('not_found', 'model_not_found', message, { param: 'model' });
+  }
+  const works = GENERATING_ROUTES.find((other) => servesRoute(connector, other));
+  const hint = works === undefined ? '' : ` Use ${ROUTE_PATHS[works]}.`;
+  const message = `The provider ${model.provider} does not serve ${ROUTE_PATHS[route]}.${hint}`;
+  return new AppError('invalid_request', 'route_not_supported', message, { param: 'model' });
+}
+
+const GENERATING_ROUTES = [Route.CHAT_COMPLETIONS, Route.MESSAGES, Route.RESPONSES, Route.EMBEDDINGS];

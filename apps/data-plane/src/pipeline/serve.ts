@@ -1,22 +1,33 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import { Outcome } from '@weighbridge/contracts';
 import { parseAttribution } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import type { CountTokens } from '../answer/countTokens.ts';
+import type { HoldBudget } from '../answer/heldAnswer.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
-import { readChatRequest, upstreamBody } from '../inference/chatRequest.ts';
-import { callerHeaders, upstreamHeaders } from '../upstream/headers.ts';
-import { type UpstreamAnswer, type Upstreams, upstreamError, wasNeverSent } from '../upstream/upstreams.ts';
-import type { UsagePublisher } from '../usage/usagePublisher.ts';
-import { admit } from './admit.ts';
-import { isEventStream, type Relay, relayStream, relayWhole } from './relay.ts';
-import { chooseConnector } from './route.ts';
-import { type Attempt, type AttemptResult, type SettleDeps, settle } from './settle.ts';
+import { callerHeaders } from '../upstream/headers.ts';
+import type { Upstreams } from '../upstream/upstreams.ts';
+import { Caller, type DrainCap } from './caller.ts';
+import { chargeFor } from './charge.ts';
+import { requestIdHeaders } from './failure.ts';
+import { type EndedTry, type Forwarded, forward } from './forward.ts';
+import {
+  type Generation,
+  type Plan,
+  type PlanDeps,
+  planGeneration,
+  planStored,
+  type StoredResponse,
+} from './plan.ts';
+import { relayAnswer } from './relay.ts';
+import { type SettleDeps, settle } from './settle.ts';
 
-export interface ServeDeps extends SettleDeps {
+export interface ServeDeps extends SettleDeps, PlanDeps {
   readonly table: () => RoutingTable | undefined;
-  readonly usage: Pick<UsagePublisher, 'hasRoom'>;
   readonly upstreams: Upstreams;
+  readonly countTokens: CountTokens;
+  readonly holdBudget: HoldBudget;
+  readonly drainCap: DrainCap;
 }
 
 /** A request whose key is known and whose body has arrived. */
@@ -24,93 +35,105 @@ export interface InferenceRequest {
   readonly id: string;
   readonly key: ResolvedKey;
   readonly headers: IncomingHttpHeaders;
-  readonly body: Buffer;
   /** With the question mark; empty where there is none. */
   readonly query: string;
   /** Monotonic, in milliseconds. */
   readonly receivedAt: number;
+  readonly asks: Generation | StoredResponse;
+}
+
+/** The caller's side. Until it is taken, an error can still be told by a status. */
+export interface Client {
+  readonly response: ServerResponse;
+  readonly take: () => void;
 }
 
 /**
- * Serves one chat completion, from admission to settlement. Rejects while the caller can still be told by a status; once
- * it has taken the client's side, whatever happens is told in the answer. An attempt is settled once in any case.
+ * Serves one inference request, whatever its route, from admission to settlement. Rejects while the caller can still be
+ * told by a status; once it has taken the client's side, whatever happens is told in the answer. An attempt is settled
+ * once in any case.
  */
-export async function serve(
-  deps: ServeDeps,
-  request: InferenceRequest,
-  takeClient: () => ServerResponse,
-): Promise<void> {
-  // admit
-  const table =
-    deps.table() ?? raise(unavailable('no_snapshot', 'This proxy has not heard from its control plane yet.'));
-  const call = readChatRequest(request.body);
-  const model = admit(request.key, call.model, table);
-  if (!deps.usage.hasRoom())
-    throw unavailable('usage_backlog', 'Usage can not be recorded right now, so nothing is spent.');
+export async function serve(deps: ServeDeps, request: InferenceRequest, client: Client): Promise<void> {
+  const { key, asks } = request;
+  const table = requireTable(deps);
 
-  // route
-  const connector = chooseConnector(model, table);
+  // admit, route
+  const plan =
+    asks.kind === 'generation'
+      ? await planGeneration(deps, key, asks, table)
+      : await planStored(deps, key, asks, table);
 
-  // forward
-  const body = upstreamBody(call, model.upstreamName);
-  const attempt: Attempt = {
-    requestId: request.id,
-    key: request.key,
-    attribution: parseAttribution(request.headers, request.key.attribution),
-    modelRequested: call.model,
-    model,
-    connector,
-    streamed: call.stream,
-    requestBytes: body.length,
-    admittedAtMs: deps.now().getTime(),
-    dispatchedAt: performance.now(),
-  };
-  let answer: UpstreamAnswer;
+  const admittedAtMs = deps.now().getTime();
+  const settleTry = (ended: EndedTry) => charge(deps, request, plan, admittedAtMs, ended);
+  const caller = new Caller(client.response, deps.drainCap);
   try {
-    const headers = upstreamHeaders(request.headers, connector);
-    answer = await deps.upstreams.send(connector, {
-      path: `/chat/completions${request.query}`,
-      headers,
-      body,
+    // forward
+    const forwarded = await forward(deps.upstreams, plan, request, {
+      signal: caller.giveUp,
+      settle: settleTry,
     });
-  } catch (error) {
-    settle(deps, attempt, failedBeforeAnswer(error));
-    throw upstreamError(error, model.provider);
+
+    // settle: by the relay, once it knows what was used and before the caller sees the end.
+    client.take();
+    await relayAnswer({
+      ...forwarded,
+      plan,
+      caller,
+      requestId: request.id,
+      headers: answerHeaders(request, plan, forwarded),
+      budget: deps.holdBudget,
+      record: plan.work?.call.isStored
+        ? (responseId) => deps.owners.record({ responseId, connectorId: forwarded.connector.id, key })
+        : undefined,
+      settle: settleTry,
+    });
+  } finally {
+    caller.release();
   }
+}
 
-  // settle: by the relay, once it knows what was used and before the caller sees the end.
-  const upstreamMs = performance.now() - attempt.dispatchedAt;
-  const relay: Relay = {
-    answer,
-    client: takeClient(),
-    provider: model.provider,
-    requestId: request.id,
-    headers: {
-      ...callerHeaders(answer.headers),
-      'x-request-id': request.id,
-      'x-svc-model': model.id,
-      'x-svc-cache': 'bypass',
-      'x-svc-overhead-ms': (performance.now() - request.receivedAt - upstreamMs).toFixed(3),
+/** Settles a try that a vendor charges for; returns its cost, undefined where there was nothing to settle. */
+async function charge(
+  deps: ServeDeps,
+  { id, key, headers }: InferenceRequest,
+  { operation, work, body }: Plan,
+  admittedAtMs: number,
+  ended: EndedTry,
+): Promise<bigint | undefined> {
+  if (!operation.isBilled || !work) return undefined;
+  const charged = await chargeFor(ended, body, deps.countTokens);
+  return settle(
+    deps,
+    {
+      requestId: id,
+      key,
+      attribution: parseAttribution(headers, key.attribution),
+      modelRequested: work.call.model,
+      model: work.model,
+      streamed: work.call.stream,
+      admittedAtMs,
     },
-    settle: (result) => settle(deps, attempt, result),
-  };
-  if (isEventStream(answer.headers['content-type']))
-    await relayStream(relay, { hideUsage: !call.wantsUsage });
-  else await relayWhole(relay);
+    ended,
+    charged,
+  );
 }
 
-function failedBeforeAnswer(error: unknown): AttemptResult {
-  const outcome = wasNeverSent(error) ? Outcome.UPSTREAM_UNREACHABLE : Outcome.INTERRUPTED;
+function answerHeaders(
+  { id, receivedAt }: InferenceRequest,
+  { operation, work }: Plan,
+  { answer, dispatchedAt, answeredAt }: Forwarded,
+): Record<string, string | string[]> {
+  const overheadMs = performance.now() - receivedAt - (answeredAt - dispatchedAt);
   return {
-    outcome,
-    status: 0,
-    usage: undefined,
-    outputTokensSeen: 0,
-    responseId: '',
-    firstByteAt: undefined,
+    ...callerHeaders(answer.headers),
+    ...requestIdHeaders(operation.wire, id),
+    ...(work && { 'x-svc-model': work.model.id, 'x-svc-cache': 'bypass' }),
+    'x-svc-overhead-ms': overheadMs.toFixed(3),
   };
 }
 
-function unavailable(code: string, message: string): AppError {
-  return new AppError('unavailable', code, `${message} Try again.`);
+/** What may be routed to; 503 as long as nobody said. */
+export function requireTable(deps: Pick<ServeDeps, 'table'>): RoutingTable {
+  const message = 'This proxy has not heard from its control plane yet. Try again.';
+  return deps.table() ?? raise(new AppError('unavailable', 'no_snapshot', message));
 }

@@ -1,43 +1,20 @@
 import { create } from '@bufbuild/protobuf';
-import { type Connector, Outcome, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
-import {
-  type Attribution,
-  costOf,
-  estimateTokens,
-  type NanoUsd,
-  NO_TOKENS,
-  type TokenUsage,
-} from '@weighbridge/domain';
+import { type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import { type Attribution, costOf, type NanoUsd } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableModel } from '../control/routingTable.ts';
+import type { Charge } from './charge.ts';
+import type { EndedTry } from './forward.ts';
 
-/** One request on its way to one vendor. */
-export interface Attempt {
+/** What the tries of a request have in common. */
+export interface Attempted {
   readonly requestId: string;
   readonly key: ResolvedKey;
   readonly attribution: Attribution;
   readonly modelRequested: string;
   readonly model: RoutableModel;
-  readonly connector: Connector;
   readonly streamed: boolean;
-  readonly requestBytes: number;
   readonly admittedAtMs: number;
-  /** Monotonic, in milliseconds. */
-  readonly dispatchedAt: number;
-}
-
-/** How an attempt ended. */
-export interface AttemptResult {
-  readonly outcome: Outcome;
-  /** 0 where the vendor gave none. */
-  readonly status: number;
-  /** What the vendor said that it counted; undefined where it did not say. */
-  readonly usage: TokenUsage | undefined;
-  /** Output tokens to charge where the vendor did not say. */
-  readonly outputTokensSeen: number;
-  readonly responseId: string;
-  /** Monotonic, in milliseconds; undefined where not a byte came. */
-  readonly firstByteAt: number | undefined;
 }
 
 export interface SettleDeps {
@@ -46,9 +23,13 @@ export interface SettleDeps {
   readonly publish: (event: UsageEvent) => void;
 }
 
-/** Prices an attempt and hands its event on. Called exactly once per attempt, whatever became of it. */
-export function settle(deps: SettleDeps, attempt: Attempt, result: AttemptResult): NanoUsd {
-  const { usage, estimated } = chargeable(attempt, result);
+/** Prices a try and hands its event on. Called exactly once per try, whatever became of it. */
+export function settle(
+  deps: SettleDeps,
+  attempt: Attempted,
+  ended: EndedTry,
+  { usage, estimated }: Charge,
+): NanoUsd {
   const cost = costOf(usage, attempt.model.price);
   const endedAt = performance.now();
   deps.publish(
@@ -60,7 +41,7 @@ export function settle(deps: SettleDeps, attempt: Attempt, result: AttemptResult
       buckets: attempt.key.policies.map((policy) => policy.bucket),
       modelRequested: attempt.modelRequested,
       model: attempt.model.id,
-      connectorId: attempt.connector.id,
+      connectorId: ended.connector.id,
       usage: {
         input: usage.inputTokens,
         cacheRead: usage.cacheReadTokens,
@@ -71,29 +52,20 @@ export function settle(deps: SettleDeps, attempt: Attempt, result: AttemptResult
       costNanoUsd: cost,
       priceVersion: attempt.model.price.version,
       estimated,
-      outcome: result.outcome,
-      httpStatus: result.status,
+      outcome: ended.outcome,
+      httpStatus: ended.status,
       streamed: attempt.streamed,
       admittedAtMs: BigInt(attempt.admittedAtMs),
       settledAtMs: BigInt(deps.now().getTime()),
-      ...(result.firstByteAt !== undefined && {
-        firstByteUs: microseconds(attempt.dispatchedAt, result.firstByteAt),
+      ...(ended.firstByteAt !== undefined && {
+        firstByteUs: microseconds(ended.dispatchedAt, ended.firstByteAt),
       }),
-      durationUs: microseconds(attempt.dispatchedAt, endedAt),
+      durationUs: microseconds(ended.dispatchedAt, endedAt),
       attribution: attributionMessage(attempt.attribution),
-      responseId: result.responseId,
+      responseId: ended.facts.responseId,
     }),
   );
   return cost;
-}
-
-/** Vendors bill what they answered: nothing for an error, their own count for the rest. Without one it is estimated. */
-function chargeable(attempt: Attempt, result: AttemptResult): { usage: TokenUsage; estimated: boolean } {
-  if (result.usage) return { usage: result.usage, estimated: false };
-  const refused = result.status >= 300 || result.outcome === Outcome.UPSTREAM_UNREACHABLE;
-  if (refused) return { usage: NO_TOKENS, estimated: false };
-  const inputTokens = estimateTokens(attempt.requestBytes);
-  return { usage: { ...NO_TOKENS, inputTokens, outputTokens: result.outputTokensSeen }, estimated: true };
 }
 
 function attributionMessage(attribution: Attribution) {

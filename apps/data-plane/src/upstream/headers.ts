@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
+import type { Wire } from '../operations/operation.ts';
+import { passableEncodings } from './contentEncoding.ts';
 
 /** Per connection, not per message (RFC 9110, section 7.6.1). */
 const HOP_BY_HOP = [
@@ -26,7 +28,6 @@ const NOT_FORWARDED = new Set([
   'openai-project',
   'forwarded',
   'x-real-ip',
-  // The answer is read for its usage on its way: it has to come as it is.
   'accept-encoding',
   'expect',
   'host',
@@ -37,19 +38,32 @@ const NOT_FORWARDED = new Set([
 const NOT_RETURNED = new Set([
   ...HOP_BY_HOP,
   'alt-svc',
+  'anthropic-organization-id',
   'content-length',
   'date',
   'openai-organization',
   'openai-project',
+  'request-id',
   'server',
   'set-cookie',
   'strict-transport-security',
   'x-request-id',
 ]);
 
+/** The version of the messages API that its reference describes; a caller's own goes first. */
+const MESSAGES_VERSION = '2023-06-01';
+
+export interface ForwardedHeaders {
+  readonly wire: Wire;
+  readonly connector: Connector;
+  /** The answer has to be changed on its way, so it must come as it is. */
+  readonly plain: boolean;
+  readonly hasBody: boolean;
+}
+
 export function upstreamHeaders(
   headers: IncomingHttpHeaders,
-  connector: Connector,
+  { wire, connector, plain, hasBody }: ForwardedHeaders,
 ): Record<string, string | string[]> {
   const forwarded: Record<string, string | string[]> = {};
   const named = connectionOptions(headers.connection);
@@ -58,8 +72,13 @@ export function upstreamHeaders(
     if (name.startsWith('x-svc-') || name.startsWith('x-forwarded-')) continue;
     forwarded[name] = value;
   }
-  forwarded['accept-encoding'] = 'identity';
-  if (connector.credential) forwarded.authorization = `Bearer ${connector.credential}`;
+  if (hasBody) forwarded['content-type'] ??= 'application/json';
+  else delete forwarded['content-type'];
+  forwarded['accept-encoding'] = plain ? 'identity' : passableEncodings(headers['accept-encoding']);
+  if (wire === 'anthropic') {
+    forwarded['anthropic-version'] ??= MESSAGES_VERSION;
+    if (connector.credential) forwarded['x-api-key'] = connector.credential;
+  } else if (connector.credential) forwarded.authorization = `Bearer ${connector.credential}`;
   return forwarded;
 }
 

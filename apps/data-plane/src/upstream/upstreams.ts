@@ -2,10 +2,14 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { type Dispatcher, Pool } from 'undici';
+import { assertPublicHost, NOT_PUBLIC, publicLookup } from './addresses.ts';
 
 /** The connections to the vendors: a pool for each origin, kept alive, over HTTP/1.1. */
 export interface Upstreams {
-  /** Sends a request and resolves with the head of the answer; its body is still to come. */
+  /**
+   * Sends a request and resolves with the head of the answer; its body is still to come, and must be read or destroyed.
+   * Rejects with a 503 where as many requests are under way as the connector takes.
+   */
   send(connector: Connector, request: UpstreamRequest): Promise<UpstreamAnswer>;
   close(): Promise<void>;
 }
@@ -13,8 +17,11 @@ export interface Upstreams {
 interface UpstreamRequest {
   /** Appended to the connector's base URL: `/chat/completions`, with the query string. */
   readonly path: string;
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly headers: Record<string, string | string[]>;
-  readonly body: Buffer;
+  readonly body: Buffer | undefined;
+  /** Ends the request and its answer. */
+  readonly signal: AbortSignal;
 }
 
 export interface UpstreamAnswer {
@@ -30,38 +37,95 @@ export interface UpstreamOptions {
 }
 
 const MAX_CONNECTIONS = 1_024;
+/** Followed, these would carry the caller's prompt, and a credential, to wherever the answer says. */
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 export function createUpstreams(options: UpstreamOptions): Upstreams {
-  const pools = new Map<string, Pool>();
-  const poolOf = (origin: string): Pool => {
-    const known = pools.get(origin);
-    if (known) return known;
-    const pool = new Pool(origin, {
-      connections: MAX_CONNECTIONS,
-      pipelining: 1,
-      connect: { timeout: options.connectTimeoutMs },
-      headersTimeout: options.firstByteTimeoutMs,
-      bodyTimeout: options.chunkTimeoutMs,
-    });
-    pools.set(origin, pool);
-    return pool;
-  };
+  const accounts = new Map<string, Account>();
+
+  function accountOf(connector: Connector): Account {
+    const known = accounts.get(connector.id);
+    if (known?.baseUrl === connector.baseUrl && known.mayBePrivate === connector.allowPrivateAddress)
+      return known;
+    // What is under way on the old connections ends in peace.
+    void known?.pool.close();
+    const account = openAccount(connector, options);
+    accounts.set(connector.id, account);
+    return account;
+  }
 
   return {
-    async send(connector, { path, headers, body }) {
-      const base = new URL(connector.baseUrl);
-      const answer = await poolOf(base.origin).request({
-        method: 'POST',
-        path: base.pathname.replace(/\/$/, '') + path,
-        headers,
-        body,
-      });
-      return { status: answer.statusCode, headers: answer.headers, body: answer.body };
+    async send(connector, { method, path, headers, body, signal }) {
+      const account = accountOf(connector);
+      if (account.underWay >= (connector.maxParallel ?? Number.POSITIVE_INFINITY)) throw busy(connector);
+      account.underWay++;
+      const leave = () => {
+        account.underWay--;
+      };
+      try {
+        const answer = await account.pool.request({
+          method,
+          path: account.path + path,
+          headers,
+          body: body ?? null,
+          signal,
+        });
+        answer.body.once('close', leave);
+        if (!REDIRECTS.has(answer.statusCode)) {
+          return { status: answer.statusCode, headers: answer.headers, body: answer.body };
+        }
+        answer.body.destroy();
+      } catch (error) {
+        leave();
+        throw error;
+      }
+      throw redirected(connector);
     },
     async close() {
-      await Promise.all([...pools.values()].map((pool) => pool.destroy()));
+      await Promise.all([...accounts.values()].map(({ pool }) => pool.destroy()));
     },
   };
+}
+
+/** The connections of one connector, and how many requests are under way on them. */
+interface Account {
+  readonly baseUrl: string;
+  readonly mayBePrivate: boolean;
+  readonly path: string;
+  readonly pool: Pool;
+  underWay: number;
+}
+
+function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: UpstreamOptions): Account {
+  const { origin, pathname, hostname } = new URL(baseUrl);
+  if (!allowPrivateAddress) assertPublicHost(hostname);
+  const pool = new Pool(origin, {
+    connections: MAX_CONNECTIONS,
+    pipelining: 1,
+    connect: {
+      timeout: options.connectTimeoutMs,
+      ...(!allowPrivateAddress && { lookup: publicLookup }),
+    },
+    headersTimeout: options.firstByteTimeoutMs,
+    bodyTimeout: options.chunkTimeoutMs,
+  });
+  return {
+    baseUrl,
+    mayBePrivate: allowPrivateAddress,
+    path: pathname.replace(/\/$/, ''),
+    pool,
+    underWay: 0,
+  };
+}
+
+function busy({ provider }: Connector): AppError {
+  const message = `As many requests as allowed are under way to the provider ${provider}. Try again.`;
+  return new AppError('unavailable', 'connector_busy', message);
+}
+
+function redirected({ provider }: Connector): AppError {
+  const message = `The provider ${provider} answered with a redirect, which this service does not follow.`;
+  return new AppError('upstream', 'upstream_redirect', message);
 }
 
 /** What undici says when not a byte of the request can have reached the vendor. */
@@ -72,6 +136,7 @@ const NEVER_SENT = new Set([
   'ENOTFOUND',
   'EAI_AGAIN',
   'UND_ERR_CONNECT_TIMEOUT',
+  NOT_PUBLIC,
 ]);
 const TIMED_OUT = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
@@ -81,6 +146,7 @@ export function wasNeverSent(error: unknown): boolean {
 
 /** A failure on the way to a vendor or back, in words for the caller. */
 export function upstreamError(error: unknown, provider: string): AppError {
+  if (error instanceof AppError) return error;
   if (TIMED_OUT.has(codeOf(error))) {
     return new AppError(
       'upstream_timeout',

@@ -1,3 +1,4 @@
+import { hkdfSync } from 'node:crypto';
 import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
 import { AppError, disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
 import { findKeyByTokenSha256, type KeyDeps } from '../keys/keys.service.ts';
@@ -12,7 +13,13 @@ export async function authenticate(deps: KeyDeps, authorization: string | undefi
   const key = (await findKeyByTokenSha256(deps, tokenSha256(token))) ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
   if (key.expires_at && key.expires_at <= deps.now()) throw expiredKey(key.expires_at);
-  return { keyId: key.id, principalId: key.principal_id, scopes: key.scopes, expiresAt: key.expires_at };
+  return {
+    keyId: key.id,
+    principalId: key.principal_id,
+    scopes: key.scopes,
+    expiresAt: key.expires_at,
+    answerKey: () => Buffer.from(hkdfSync('sha256', token, '', 'weighbridge answer', 32)),
+  };
 }
 
 export function requireScope(caller: Caller, scope: Scope): void {

@@ -4,6 +4,8 @@ export interface Caller {
   readonly principalId: string;
   readonly scopes: readonly string[];
   readonly expiresAt: Date | null;
+  /** Seals what only this caller may read again; derived from its token, which is kept nowhere. */
+  readonly answerKey: () => Buffer;
 }
 
 export function isOperator(caller: Caller): boolean {

@@ -1,7 +1,12 @@
-/** A vendor whose key in the environment makes a connector. All of them speak OpenAI's wire for chat completions. */
+/** What an upstream can serve, by its path below `/v1`; their neighbours go with them. */
+export type RouteName = 'chat_completions' | 'responses' | 'messages' | 'embeddings';
+
+/** A vendor whose key in the environment makes a connector. */
 export interface Provider {
   readonly name: string;
   readonly dialect: 'openai' | 'anthropic';
+  /** What it serves below its base URL. */
+  readonly routes: readonly RouteName[];
   /** Up to and including the version: operations are appended to it. */
   readonly baseUrl: string;
   /** The setting that holds the credential. */
@@ -15,6 +20,7 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'openai',
     dialect: 'openai',
+    routes: ['chat_completions', 'responses', 'embeddings'],
     baseUrl: 'https://api.openai.com/v1',
     keyVariable: 'OPENAI_API_KEY',
     baseUrlVariable: { name: 'OPENAI_BASE_URL', versionless: false },
@@ -22,6 +28,7 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'anthropic',
     dialect: 'anthropic',
+    routes: ['messages', 'chat_completions'],
     baseUrl: 'https://api.anthropic.com/v1',
     keyVariable: 'ANTHROPIC_API_KEY',
     baseUrlVariable: { name: 'ANTHROPIC_BASE_URL', versionless: true },
@@ -29,27 +36,54 @@ export const PROVIDERS: readonly Provider[] = [
   {
     name: 'gemini',
     dialect: 'openai',
+    routes: ['chat_completions', 'embeddings'],
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
     keyVariable: 'GEMINI_API_KEY',
   },
   {
     name: 'mistral',
     dialect: 'openai',
+    routes: ['chat_completions', 'embeddings'],
     baseUrl: 'https://api.mistral.ai/v1',
     keyVariable: 'MISTRAL_API_KEY',
   },
-  { name: 'groq', dialect: 'openai', baseUrl: 'https://api.groq.com/openai/v1', keyVariable: 'GROQ_API_KEY' },
+  {
+    name: 'groq',
+    dialect: 'openai',
+    routes: ['chat_completions', 'responses'],
+    baseUrl: 'https://api.groq.com/openai/v1',
+    keyVariable: 'GROQ_API_KEY',
+  },
   {
     name: 'deepseek',
     dialect: 'openai',
+    routes: ['chat_completions'],
     baseUrl: 'https://api.deepseek.com/v1',
     keyVariable: 'DEEPSEEK_API_KEY',
   },
-  { name: 'xai', dialect: 'openai', baseUrl: 'https://api.x.ai/v1', keyVariable: 'XAI_API_KEY' },
+  {
+    name: 'xai',
+    dialect: 'openai',
+    routes: ['chat_completions', 'responses'],
+    baseUrl: 'https://api.x.ai/v1',
+    keyVariable: 'XAI_API_KEY',
+  },
   {
     name: 'together',
     dialect: 'openai',
+    routes: ['chat_completions', 'embeddings'],
     baseUrl: 'https://api.together.xyz/v1',
     keyVariable: 'TOGETHER_API_KEY',
   },
 ];
+
+const ROUTES_OF_DIALECT: Record<Provider['dialect'], readonly RouteName[]> = {
+  openai: ['chat_completions', 'responses', 'embeddings'],
+  anthropic: ['messages'],
+};
+
+/** What a connector serves: what its provider is known for, or else what upstreams of its dialect do. */
+export function routesOf(provider: string, dialect: Provider['dialect']): readonly RouteName[] {
+  if (provider === 'mock') return ['chat_completions', 'responses', 'messages', 'embeddings'];
+  return PROVIDERS.find(({ name }) => name === provider)?.routes ?? ROUTES_OF_DIALECT[dialect];
+}

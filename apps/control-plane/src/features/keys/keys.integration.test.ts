@@ -1,17 +1,12 @@
 import { newId, windowAt } from '@weighbridge/domain';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startTestApi, type TestApi } from '../../../test/testApi.ts';
+import { outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 
 let api: TestApi;
 beforeAll(async () => {
   api = await startTestApi();
 });
 afterAll(() => api.close());
-
-const errorOf = async (answer: Promise<{ status: number; body: Record<string, unknown> }>) => {
-  const { status, body } = await answer;
-  return [status, (body.error as { code: string } | undefined)?.code];
-};
 
 async function insertPolicy(changes: Record<string, unknown> = {}): Promise<string> {
   const id = newId('pol');
@@ -47,6 +42,7 @@ describe('creating a key', () => {
       last_used_at: null,
       created_at: api.now.toISOString(),
       updated_at: api.now.toISOString(),
+      revoked_at: null,
       policy_id: expect.stringMatching(/^pol_/),
       key_hint: expect.stringMatching(/^sk-svc-.{4}….{4}$/),
       key: expect.stringMatching(/^sk-svc-.{49}$/),
@@ -77,7 +73,7 @@ describe('creating a key', () => {
     [{ name: 'a', principal_id: '' }, 422, 'principal_invalid'],
     [{ name: 'a', principal_id: 'a\nb' }, 422, 'principal_invalid'],
   ])('refuses %j with %d %s', async (body, status, code) => {
-    expect(await errorOf(api.call('POST', '/keys', { body }))).toEqual([status, code]);
+    expect(await outcome(api.call('POST', '/keys', { body }))).toEqual([status, code]);
   });
 
   it('gives no caller more than it holds itself', async () => {
@@ -90,7 +86,7 @@ describe('creating a key', () => {
       expires_at: '2027-01-01T00:00:00Z',
     });
     const create = (fields: object) =>
-      errorOf(api.call('POST', '/keys', { key: issuer.key, body: { name: 'a', ...fields } }));
+      outcome(api.call('POST', '/keys', { key: issuer.key, body: { name: 'a', ...fields } }));
 
     expect(await create({ scopes: ['keys:read'] })).toEqual([403, 'scope_escalation']);
     expect(await create({ scopes: ['operator'] })).toEqual([403, 'scope_escalation']);
@@ -115,7 +111,7 @@ describe('creating a key', () => {
       .executeTakeFirstOrThrow();
     expect(row.counter_key_id).toBe(issuer.id);
     expect(
-      await errorOf(api.call('POST', '/keys', { key: minted.key, body: { name: 'a', scopes: null } })),
+      await outcome(api.call('POST', '/keys', { key: minted.key, body: { name: 'a', scopes: null } })),
     ).toEqual([201, undefined]);
   });
 });
@@ -144,7 +140,7 @@ describe('updating a key', () => {
   it('refuses what is fixed at issue', async () => {
     const { id } = await api.issue();
     for (const body of [{ scopes: [] }, { kind: 'user' }, { principal_id: 'x' }, { id: 'x' }, { key: 'x' }]) {
-      expect(await errorOf(api.call('PATCH', `/keys/${id}`, { body }))).toEqual([400, 'invalid_request']);
+      expect(await outcome(api.call('PATCH', `/keys/${id}`, { body }))).toEqual([400, 'invalid_request']);
     }
   });
 
@@ -152,9 +148,9 @@ describe('updating a key', () => {
     const { id, key } = await api.issue({ principal_id: 'eve' });
     const other = await api.issue({ principal_id: 'eve' });
     await api.call('PATCH', `/keys/${id}`, { body: { disabled: true } });
-    expect(await errorOf(api.call('GET', '/usage', { key }))).toEqual([401, 'key_disabled']);
+    expect(await outcome(api.call('GET', '/usage', { key }))).toEqual([401, 'key_disabled']);
     const enable = (by: string) =>
-      errorOf(api.call('PATCH', `/keys/${id}`, { key: by, body: { disabled: false } }));
+      outcome(api.call('PATCH', `/keys/${id}`, { key: by, body: { disabled: false } }));
     expect(await enable(other.key)).toEqual([403, 'key_disabled_by_operator']);
     expect(await enable(api.operatorKey)).toEqual([200, undefined]);
   });
@@ -165,11 +161,11 @@ describe('what a caller sees', () => {
     const mine = await api.issue({ principal_id: 'ada' });
     const theirs = await api.issue({ principal_id: 'bob' });
     for (const id of [theirs.id, newId('key'), 'key_x', 'nonsense', `${'x'.repeat(300)}`]) {
-      expect(await errorOf(api.call('GET', `/keys/${id}`, { key: mine.key }))).toEqual([
+      expect(await outcome(api.call('GET', `/keys/${id}`, { key: mine.key }))).toEqual([
         404,
         'key_not_found',
       ]);
-      expect(await errorOf(api.call('GET', `/keys/${id}/usage`, { key: mine.key }))).toEqual([
+      expect(await outcome(api.call('GET', `/keys/${id}/usage`, { key: mine.key }))).toEqual([
         404,
         'key_not_found',
       ]);
@@ -178,19 +174,19 @@ describe('what a caller sees', () => {
         body: '{"nonsense',
         headers: { 'content-type': 'application/json' },
       };
-      expect(await errorOf(api.call('PATCH', `/keys/${id}`, malformed))).toEqual([404, 'key_not_found']);
+      expect(await outcome(api.call('PATCH', `/keys/${id}`, malformed))).toEqual([404, 'key_not_found']);
     }
   });
 
   it('takes a valid key with the scope of the operation', async () => {
-    expect(await errorOf(api.call('GET', '/usage', { key: null }))).toEqual([401, 'missing_api_key']);
-    expect(await errorOf(api.call('GET', '/usage', { key: 'sk-svc-nope' }))).toEqual([
+    expect(await outcome(api.call('GET', '/usage', { key: null }))).toEqual([401, 'missing_api_key']);
+    expect(await outcome(api.call('GET', '/usage', { key: 'sk-svc-nope' }))).toEqual([
       401,
       'invalid_api_key',
     ]);
     const expiring = await api.issue({ expires_at: new Date(api.now.getTime() + 1_000).toISOString() });
     api.now = new Date(api.now.getTime() + 2_000);
-    expect(await errorOf(api.call('GET', '/usage', { key: expiring.key }))).toEqual([401, 'key_expired']);
+    expect(await outcome(api.call('GET', '/usage', { key: expiring.key }))).toEqual([401, 'key_expired']);
     const narrow = await api.issue({ scopes: ['inference'] });
     for (const [method, path] of [
       ['GET', '/usage'],
@@ -199,7 +195,7 @@ describe('what a caller sees', () => {
       ['GET', `/keys/${narrow.id}`],
       ['PATCH', `/keys/${narrow.id}`],
     ] as const) {
-      expect(await errorOf(api.call(method, path, { key: narrow.key }))).toEqual([403, 'insufficient_scope']);
+      expect(await outcome(api.call(method, path, { key: narrow.key }))).toEqual([403, 'insufficient_scope']);
     }
   });
 });

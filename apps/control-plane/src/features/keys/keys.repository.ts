@@ -1,5 +1,6 @@
 import type { Database, Keys, Tx } from '@weighbridge/database';
-import type { Insertable, Selectable, Updateable } from 'kysely';
+import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
+import { containsText } from '../../database/filters.ts';
 
 export type KeyRow = Selectable<Keys>;
 
@@ -12,31 +13,97 @@ export async function lockKey(tx: Tx, id: string): Promise<KeyRow | undefined> {
   return await tx.selectFrom('keys').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();
 }
 
-export async function findKeyBySecret(db: Database, hashes: readonly Buffer[]): Promise<KeyRow | undefined> {
+/** The key that has one of these as a secret at `now`: a replaced secret works until its grace ends. */
+export async function findKeyBySecret(
+  db: Database,
+  hashes: readonly Buffer[],
+  now: Date,
+): Promise<KeyRow | undefined> {
   return await db
     .selectFrom('key_secrets')
     .innerJoin('keys', 'keys.id', 'key_secrets.key_id')
     .selectAll('keys')
     .where('key_secrets.secret_hash', 'in', hashes)
+    .where((row) =>
+      row.or([row('key_secrets.expires_at', 'is', null), row('key_secrets.expires_at', '>', now)]),
+    )
     .executeTakeFirst();
 }
 
-export async function insertKey(
-  tx: Tx,
-  row: Insertable<Keys>,
-  secret: { readonly hash: Buffer; readonly pepperVersion: number },
-): Promise<KeyRow> {
+/** A secret as it is kept: hashed under a pepper. */
+export interface HashedSecret {
+  readonly hash: Buffer;
+  readonly pepperVersion: number;
+}
+
+export async function insertKey(tx: Tx, row: Insertable<Keys>, secret: HashedSecret): Promise<KeyRow> {
   const key = await tx.insertInto('keys').values(row).returningAll().executeTakeFirstOrThrow();
+  await insertSecret(tx, key.id, secret, key.created_at);
+  return key;
+}
+
+export async function insertSecret(tx: Tx, keyId: string, secret: HashedSecret, now: Date): Promise<void> {
   await tx
     .insertInto('key_secrets')
     .values({
       secret_hash: secret.hash,
       pepper_version: secret.pepperVersion,
-      key_id: key.id,
-      created_at: key.created_at,
+      key_id: keyId,
+      created_at: now,
     })
     .execute();
-  return key;
+}
+
+/** Lets a key's secrets work until then at the latest. */
+export async function expireSecrets(tx: Tx, keyId: string, at: Date): Promise<void> {
+  await tx
+    .updateTable('key_secrets')
+    .set({ expires_at: sql`least(expires_at, ${at})` })
+    .where('key_id', '=', keyId)
+    .execute();
+}
+
+export interface KeyFilter {
+  readonly principalId?: string | undefined;
+  readonly policyId?: string | undefined;
+  readonly kind?: 'service' | 'user' | undefined;
+  readonly disabled?: boolean | undefined;
+  readonly revoked?: boolean | undefined;
+  readonly expiringBefore?: Date | undefined;
+  readonly nameContains?: string | undefined;
+}
+
+export type ListedKeyRow = KeyRow & { readonly governing_policy_id: string };
+
+/** Keys with their governing policies, the newest first, after a position in that order. */
+export async function findKeys(
+  db: Database,
+  filter: KeyFilter,
+  after: { readonly createdAt: Date; readonly id: string } | undefined,
+  limit: number,
+): Promise<ListedKeyRow[]> {
+  const governing = sql<string>`coalesce(
+    keys.policy_id,
+    principals.policy_id,
+    (SELECT id FROM policies WHERE default_for = keys.kind),
+    (SELECT id FROM policies WHERE default_for = 'all')
+  )`;
+  let query = db
+    .selectFrom('keys')
+    .innerJoin('principals', 'principals.id', 'keys.principal_id')
+    .selectAll('keys')
+    .select(governing.as('governing_policy_id'));
+  if (filter.principalId !== undefined) query = query.where('keys.principal_id', '=', filter.principalId);
+  if (filter.policyId !== undefined) query = query.where(governing, '=', filter.policyId);
+  if (filter.kind !== undefined) query = query.where('keys.kind', '=', filter.kind);
+  if (filter.disabled !== undefined) query = query.where('keys.disabled', '=', filter.disabled);
+  if (filter.revoked !== undefined)
+    query = query.where('keys.revoked_at', filter.revoked ? 'is not' : 'is', null);
+  if (filter.expiringBefore !== undefined) query = query.where('keys.expires_at', '<', filter.expiringBefore);
+  if (filter.nameContains !== undefined) query = query.where(containsText('keys.name', filter.nameContains));
+  if (after)
+    query = query.where(sql<boolean>`(keys.created_at, keys.id) < (${after.createdAt}, ${after.id})`);
+  return await query.orderBy('keys.created_at', 'desc').orderBy('keys.id', 'desc').limit(limit).execute();
 }
 
 export async function updateKey(tx: Tx, id: string, changes: Updateable<Keys>): Promise<KeyRow> {

@@ -1,30 +1,42 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { isId, keyHint, type LockedAttribution, mintToken, newId, tokenSha256 } from '@weighbridge/domain';
+import { isId, keyHint, mintToken, newId, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import { displayName } from '../../http/displayName.ts';
+import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import { type Caller, isOperator } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
+import { answerOnce } from '../idempotency/idempotency.service.ts';
+import { lockGovernance } from '../policies/governance.ts';
 import { type GoverningPolicy, governingPolicy, policyExists } from '../policies/policies.service.ts';
 import {
   anyKeyExists,
   ensurePrincipal,
+  expireSecrets,
   findKey,
   findKeyBySecret,
+  findKeys,
+  type HashedSecret,
   insertKey,
+  insertSecret,
   type KeyRow,
   lockKey,
   updateKey,
 } from './keys.repository.ts';
 import {
   checkExpiryAgainst,
+  checkMayRotate,
   checkMaySetAttribution,
   expiry,
   grantableScopes,
   type KeyChanges,
-  keyName,
+  type KeyListQuery,
+  keyFilter,
   type NewKey,
   principalOf,
+  requireNotRevoked,
 } from './keys.ts';
 import type { Peppers } from './peppers.ts';
+import { type IssuedKey, type PresentedKey, presentKey } from './presentKey.ts';
 
 export type { KeyRow };
 
@@ -34,51 +46,34 @@ export interface KeyDeps {
   readonly peppers: Peppers;
 }
 
-/** A key as the API shows it. */
-export interface PresentedKey {
-  readonly id: string;
-  readonly name: string;
-  readonly kind: 'service' | 'user';
-  readonly disabled: boolean;
-  readonly expires_at: string | null;
-  readonly last_used_at: string | null;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly policy_id: string;
-  readonly key_hint: string;
-  readonly scopes: string[];
-  readonly principal_id: string;
-  readonly attribution: LockedAttribution;
-}
-
+/** Issues a key; a repetition under the same `Idempotency-Key` gets the first answer again. */
 export async function createKey(
   deps: KeyDeps,
   caller: Caller,
   input: NewKey,
-): Promise<PresentedKey & { readonly key: string }> {
+  idempotencyKey: string | undefined,
+): Promise<{ readonly answer: IssuedKey; readonly replayed: boolean }> {
   const now = deps.now();
-  const name = keyName(input.name);
+  const name = displayName(input.name);
   const scopes = grantableScopes(caller, input.scopes);
   const principalId = principalOf(caller, input.principal_id);
   if (input.attribution) checkMaySetAttribution(caller);
 
-  const token = mintToken();
-  const [row, policy] = await deps.db.transaction().execute(async (tx) => {
+  return await answerOnce(deps.db, { caller, idempotencyKey, body: input, now }, async (tx) => {
+    await lockGovernance(tx, 'shared');
     const issuer = (await findKey(tx, caller.keyId)) ?? raise(new Error('the calling key is gone'));
     // Where an expiry is left out, a key lives as long as the one that issued it.
     const inherited = isOperator(caller) ? null : issuer.expires_at;
-    const expiresAt = input.expires_at
-      ? expiry(input.expires_at, now)
-      : input.expires_at === null
-        ? null
-        : inherited;
+    const asked = input.expires_at === null ? null : inherited;
+    const expiresAt = input.expires_at ? expiry(input.expires_at, now) : asked;
     checkExpiryAgainst(caller, expiresAt);
     await ensurePrincipal(tx, principalId, now);
     const id = newId('key');
     const kind = input.kind ?? 'service';
     const policyId = input.policy_id ?? (isOperator(caller) ? null : issuer.policy_id);
-    const governing = await assignablePolicy(tx, caller, issuer, { policyId, principalId, kind });
-    const created = await insertKey(
+    const policy = await assignablePolicy(tx, caller, issuer, { policyId, principalId, kind });
+    const { token, secret } = newSecret(deps);
+    const row = await insertKey(
       tx,
       {
         id,
@@ -97,18 +92,12 @@ export async function createKey(
         created_at: now,
         updated_at: now,
       },
-      { hash: deps.peppers.hash(tokenSha256(token)), pepperVersion: deps.peppers.currentVersion },
+      secret,
     );
-    await recordChange(tx, {
-      actor: caller,
-      action: 'key.created',
-      resourceId: id,
-      detail: { name, kind, principal_id: principalId, policy_id: governing.id, scopes },
-      at: now,
-    });
-    return [created, governing] as const;
+    const detail = { name, kind, principal_id: principalId, policy_id: policy.id, scopes };
+    await recordChange(tx, { actor: caller, action: 'key.created', resourceId: id, detail, at: now });
+    return { ...presentKey(row, policy.id), key: token };
   });
-  return { ...present(row, policy), key: token };
 }
 
 /** A key that the caller may see: its own principal's, or any for an operator. Any other is not found. */
@@ -120,7 +109,26 @@ export async function visibleKey(deps: KeyDeps, caller: Caller, id: string): Pro
 
 export async function readKey(deps: KeyDeps, caller: Caller, id: string): Promise<PresentedKey> {
   const row = await visibleKey(deps, caller, id);
-  return present(row, await governing(deps.db, row));
+  return presentKey(row, (await governing(deps.db, row)).id);
+}
+
+/** The keys that the caller may see, the newest first. */
+export async function listKeys(
+  deps: KeyDeps,
+  caller: Caller,
+  query: KeyListQuery,
+): Promise<PageOf<PresentedKey>> {
+  const request = pageRequest('keys', query);
+  const [createdAt, id] = request.after ?? [];
+  const after = createdAt && id ? { createdAt: new Date(createdAt), id } : undefined;
+  const rows = await findKeys(deps.db, keyFilter(caller, query), after, request.size + 1);
+  return page(
+    'keys',
+    request,
+    rows,
+    (row) => [row.created_at.toISOString(), row.id],
+    (row) => presentKey(row, row.governing_policy_id),
+  );
 }
 
 export async function changeKey(
@@ -130,12 +138,13 @@ export async function changeKey(
   input: KeyChanges,
 ): Promise<PresentedKey> {
   const now = deps.now();
-  const [row, policy] = await deps.db.transaction().execute(async (tx) => {
-    await visibleKey({ ...deps, db: tx }, caller, id);
-    const before = (await lockKey(tx, id)) ?? raise(new Error('a key is never deleted'));
+  return await deps.db.transaction().execute(async (tx) => {
+    if (input.policy_id !== undefined) await lockGovernance(tx, 'shared');
+    const before = await lockVisibleKey(tx, deps, caller, id);
+    requireNotRevoked(before);
     const changes = await permittedChanges(tx, caller, before, input, now);
     const changed = Object.keys(changes);
-    if (changed.length === 0) return [before, await governing(tx, before)] as const;
+    if (changed.length === 0) return presentKey(before, (await governing(tx, before)).id);
     const after = await updateKey(tx, id, { ...changes, updated_at: now });
     await recordChange(tx, {
       actor: caller,
@@ -144,13 +153,52 @@ export async function changeKey(
       detail: { changed },
       at: now,
     });
-    return [after, await governing(tx, after)] as const;
+    return presentKey(after, (await governing(tx, after)).id);
   });
-  return present(row, policy);
+}
+
+/** Ends a key for good. The row and its spend stay; to repeat it changes nothing. */
+export async function revokeKey(deps: KeyDeps, caller: Caller, id: string): Promise<PresentedKey> {
+  const now = deps.now();
+  return await deps.db.transaction().execute(async (tx) => {
+    await lockGovernance(tx, 'shared');
+    const before = await lockVisibleKey(tx, deps, caller, id);
+    const policy = await governing(tx, before);
+    if (before.revoked_at) return presentKey(before, policy.id);
+    // What governs it at the end stays with it: policies may go, the key's history does not.
+    const changes = { disabled: true, revoked_at: now, policy_id: policy.id, updated_at: now };
+    const after = await updateKey(tx, id, changes);
+    await recordChange(tx, { actor: caller, action: 'key.revoked', resourceId: id, at: now });
+    return presentKey(after, policy.id);
+  });
+}
+
+/** Gives a key another secret; the old one works for the grace. The id stays, and so the spend. */
+export async function rotateKey(
+  deps: KeyDeps,
+  caller: Caller,
+  id: string,
+  graceSeconds: number,
+): Promise<IssuedKey> {
+  const now = deps.now();
+  return await deps.db.transaction().execute(async (tx) => {
+    const before = await lockVisibleKey(tx, deps, caller, id);
+    requireNotRevoked(before);
+    const policy = await governing(tx, before);
+    const callers = await governing(tx, (await findKey(tx, caller.keyId)) ?? before);
+    checkMayRotate(caller, before, policy.self_service || policy.id === callers.id);
+    const { token, secret } = newSecret(deps);
+    await expireSecrets(tx, id, new Date(now.getTime() + graceSeconds * 1_000));
+    await insertSecret(tx, id, secret, now);
+    const after = await updateKey(tx, id, { key_hint: keyHint(token), updated_at: now });
+    const detail = { grace_seconds: graceSeconds };
+    await recordChange(tx, { actor: caller, action: 'key.rotated', resourceId: id, detail, at: now });
+    return { ...presentKey(after, policy.id), key: token };
+  });
 }
 
 export async function findKeyByTokenSha256(deps: KeyDeps, sha256: Uint8Array): Promise<KeyRow | undefined> {
-  return await findKeyBySecret(deps.db, deps.peppers.hashes(sha256));
+  return await findKeyBySecret(deps.db, deps.peppers.hashes(sha256), deps.now());
 }
 
 /**
@@ -181,7 +229,7 @@ export async function issueFirstKey(
       created_at: now,
       updated_at: now,
     },
-    { hash: deps.peppers.hash(tokenSha256(token)), pepperVersion: deps.peppers.currentVersion },
+    hashedSecret(deps, token),
   );
   await recordChange(tx, {
     actor: { principalId, keyId: null },
@@ -204,7 +252,7 @@ async function permittedChanges(
 ): Promise<Changes> {
   const changes: Changes = {};
   if (input.name !== undefined) {
-    const name = keyName(input.name);
+    const name = displayName(input.name);
     if (name !== key.name) changes.name = name;
   }
   if (input.disabled !== undefined && input.disabled !== key.disabled) {
@@ -283,20 +331,16 @@ async function governing(db: Database, row: KeyRow): Promise<GoverningPolicy> {
   return policy ?? raise(new Error(`the key ${row.id} has no governing policy`));
 }
 
-function present(row: KeyRow, policy: GoverningPolicy): PresentedKey {
-  return {
-    id: row.id,
-    name: row.name,
-    kind: row.kind,
-    disabled: row.disabled,
-    expires_at: row.expires_at?.toISOString() ?? null,
-    last_used_at: row.last_used_at?.toISOString() ?? null,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
-    policy_id: policy.id,
-    key_hint: row.key_hint,
-    scopes: row.scopes,
-    principal_id: row.principal_id,
-    attribution: row.attribution as LockedAttribution,
-  };
+function newSecret(deps: KeyDeps): { token: string; secret: HashedSecret } {
+  const token = mintToken();
+  return { token, secret: hashedSecret(deps, token) };
+}
+
+function hashedSecret({ peppers }: KeyDeps, token: string): HashedSecret {
+  return { hash: peppers.hash(tokenSha256(token)), pepperVersion: peppers.currentVersion };
+}
+
+async function lockVisibleKey(tx: Tx, deps: KeyDeps, caller: Caller, id: string): Promise<KeyRow> {
+  await visibleKey({ ...deps, db: tx }, caller, id);
+  return (await lockKey(tx, id)) ?? raise(new Error('a key is never deleted'));
 }

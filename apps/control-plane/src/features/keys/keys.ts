@@ -1,7 +1,9 @@
 import { isPrincipalId, type LockedAttribution } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { dateTime } from '../../http/dateTime.ts';
 import { type Caller, isOperator } from '../access/caller.ts';
 import { DEFAULT_SCOPES, type Scope } from '../access/scopes.ts';
+import type { KeyFilter, KeyRow } from './keys.repository.ts';
 
 /** What a caller asks for when it creates a key. */
 export interface NewKey {
@@ -24,32 +26,8 @@ export interface KeyChanges {
   readonly attribution?: LockedAttribution;
 }
 
-const MAX_NAME = 100;
-/** Control characters, and those that turn the direction of text: a name must look like what it is. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
-const UNSHOWABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
-
-/** The name as it is kept; a rule that it breaks is a 422. */
-export function keyName(name: string): string {
-  const trimmed = name.trim();
-  if (trimmed === '') throw nameInvalid('it is empty');
-  if (Array.from(trimmed).length > MAX_NAME) throw nameInvalid(`it is longer than ${MAX_NAME} characters`);
-  if (UNSHOWABLE.test(trimmed)) throw nameInvalid('it holds a control or bidirectional character');
-  return trimmed;
-}
-
 export function expiry(text: string, now: Date): Date {
-  const at = new Date(text);
-  if (Number.isNaN(at.getTime())) {
-    throw new AppError(
-      'invalid_request',
-      'invalid_request',
-      'expires_at: must be a date-time such as 2030-01-31T00:00:00Z.',
-      {
-        param: 'expires_at',
-      },
-    );
-  }
+  const at = dateTime('expires_at', text);
   if (at > now) return at;
   throw new AppError(
     'validation',
@@ -121,6 +99,55 @@ export function checkMaySetAttribution(caller: Caller): void {
   });
 }
 
-function nameInvalid(why: string): AppError {
-  return new AppError('validation', 'name_invalid', `This name can't be used: ${why}.`, { param: 'name' });
+/** What a list of keys may be narrowed by; query values are text. */
+export interface KeyListQuery {
+  readonly page_size?: string;
+  readonly page_token?: string;
+  readonly principal_id?: string;
+  readonly policy_id?: string;
+  readonly kind?: 'service' | 'user';
+  readonly disabled?: 'true' | 'false';
+  readonly revoked?: 'true' | 'false';
+  readonly expiring_before?: string;
+  readonly name_contains?: string;
+}
+
+export function keyFilter(caller: Caller, query: KeyListQuery): KeyFilter {
+  const isTrue = (text: 'true' | 'false' | undefined) => (text === undefined ? undefined : text === 'true');
+  return {
+    // Whoever is no operator sees its own principal's keys, and may say so.
+    principalId: isOperator(caller) ? query.principal_id : principalOf(caller, query.principal_id),
+    policyId: query.policy_id,
+    kind: query.kind,
+    disabled: isTrue(query.disabled),
+    revoked: isTrue(query.revoked),
+    expiringBefore:
+      query.expiring_before === undefined ? undefined : dateTime('expiring_before', query.expiring_before),
+    nameContains: query.name_contains,
+  };
+}
+
+export function requireNotRevoked(key: KeyRow): void {
+  if (key.revoked_at === null) return;
+  throw new AppError(
+    'conflict',
+    'key_revoked',
+    `This key was revoked at ${key.revoked_at.toISOString()}, for good.`,
+  );
+}
+
+/**
+ * A new secret is a grant of all that its key may do: nobody gets by rotating what it could not get by creating.
+ * A key may always rotate itself.
+ */
+export function checkMayRotate(caller: Caller, key: KeyRow, policyIsAssignable: boolean): void {
+  if (isOperator(caller) || key.id === caller.keyId) return;
+  grantableScopes(caller, key.scopes as Scope[]);
+  checkExpiryAgainst(caller, key.expires_at);
+  if (policyIsAssignable) return;
+  throw new AppError(
+    'permission',
+    'policy_not_assignable',
+    'Another policy governs this key than the one of yours.',
+  );
 }

@@ -1,5 +1,6 @@
-import type { Database, Policies } from '@weighbridge/database';
-import { type Insertable, type Selectable, sql } from 'kysely';
+import type { Database, Policies, Tx } from '@weighbridge/database';
+import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
+import { containsText } from '../../database/filters.ts';
 
 export type PolicyRow = Selectable<Policies>;
 
@@ -45,10 +46,74 @@ export async function findParents(db: Database, policyId: string): Promise<Polic
   return rows;
 }
 
+/** A policy that was not deleted. */
 export async function findPolicy(db: Database, id: string): Promise<PolicyRow | undefined> {
-  return await db.selectFrom('policies').selectAll().where('id', '=', id).executeTakeFirst();
+  return await db
+    .selectFrom('policies')
+    .selectAll()
+    .where('id', '=', id)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+}
+
+export interface PolicyFilter {
+  readonly nameContains?: string | undefined;
+  readonly defaultFor?: 'service' | 'user' | 'all' | undefined;
+  readonly parentPolicyId?: string | undefined;
+  readonly selfService?: boolean | undefined;
+}
+
+/** Policies, the newest first, after a position in that order. */
+export async function findPolicies(
+  db: Database,
+  filter: PolicyFilter,
+  after: { readonly createdAt: Date; readonly id: string } | undefined,
+  limit: number,
+): Promise<PolicyRow[]> {
+  let query = db.selectFrom('policies').selectAll().where('deleted_at', 'is', null);
+  if (filter.nameContains !== undefined) query = query.where(containsText('name', filter.nameContains));
+  if (filter.defaultFor !== undefined) query = query.where('default_for', '=', filter.defaultFor);
+  if (filter.parentPolicyId !== undefined)
+    query = query.where('parent_policy_id', '=', filter.parentPolicyId);
+  if (filter.selfService !== undefined) query = query.where('self_service', '=', filter.selfService);
+  if (after) query = query.where(sql<boolean>`(created_at, id) < (${after.createdAt}, ${after.id})`);
+  return await query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
+}
+
+/** How many policies stand below this one, one under the other. */
+export async function depthBelow(db: Database, policyId: string): Promise<number> {
+  const { rows } = await sql<{ depth: number }>`
+    WITH RECURSIVE below AS (
+      SELECT id, 0 AS depth FROM policies WHERE id = ${policyId}
+      UNION ALL
+      SELECT policies.id, depth + 1 FROM below JOIN policies ON policies.parent_policy_id = below.id
+    )
+    SELECT max(depth) AS depth FROM below`.execute(db);
+  return rows[0]?.depth ?? 0;
+}
+
+/** What still points at a policy, by name; undefined where nothing does. */
+export async function findPolicyUser(
+  db: Database,
+  id: string,
+): Promise<'key' | 'principal' | 'policy' | undefined> {
+  const { rows } = await sql<{ user: 'key' | 'principal' | 'policy' }>`
+    SELECT 'key' AS user FROM keys WHERE policy_id = ${id} AND revoked_at IS NULL
+    UNION ALL SELECT 'principal' FROM principals WHERE policy_id = ${id}
+    UNION ALL SELECT 'policy' FROM policies WHERE parent_policy_id = ${id} AND deleted_at IS NULL
+    LIMIT 1`.execute(db);
+  return rows[0]?.user;
 }
 
 export async function insertPolicy(db: Database, row: Insertable<Policies>): Promise<PolicyRow> {
   return await db.insertInto('policies').values(row).returningAll().executeTakeFirstOrThrow();
+}
+
+export async function updatePolicy(tx: Tx, id: string, changes: Updateable<Policies>): Promise<PolicyRow> {
+  return await tx
+    .updateTable('policies')
+    .set(changes)
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
 }

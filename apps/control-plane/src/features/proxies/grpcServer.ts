@@ -3,6 +3,8 @@ import { ControlService, grpcService } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import { currentRevision } from '../changes/changes.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
+import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
+import { ownershipMessage } from './messages.ts';
 import { readSnapshot, resolveKey } from './proxies.service.ts';
 import { startWatchers } from './watch.ts';
 
@@ -37,6 +39,12 @@ export async function listenGrpc(
     {
       watch: (stream) => watchers.add(stream),
       resolve: async ({ tokenSha256 }) => await resolveKey(deps, tokenSha256),
+      recordResponse: async (made) => {
+        await recordResponse(deps, made);
+        return {};
+      },
+      findResponse: async ({ responseId, principalId }) =>
+        ownershipMessage(await ownerOfResponse(deps, responseId, principalId)),
     },
     {
       token: options.token,

@@ -3,14 +3,19 @@ import {
   type ConnectorSchema,
   Dialect,
   Enforcement,
+  FindResponseResponse_Ownership,
+  type FindResponseResponseSchema,
   type KeySchema,
   type ModelSchema,
+  Route,
 } from '@weighbridge/contracts';
 import type { LockedAttribution, TokenPrices } from '@weighbridge/domain';
 import type { UsableConnector } from '../connectors/connectors.service.ts';
+import { type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
 import { type PricedModelRow, pricesOf } from '../models/models.service.ts';
 import type { Counter } from '../policies/policies.service.ts';
+import type { Ownership } from '../responses/responses.service.ts';
 
 /** How the rows of the control plane look on the wire to the proxies. */
 
@@ -22,7 +27,29 @@ export function connectorMessage(row: UsableConnector): MessageInitShape<typeof 
     baseUrl: row.base_url,
     credential: row.credential,
     priority: row.priority,
+    routes: routesOf(row.provider, row.dialect).map((route) => ROUTES[route]),
+    // The operator of the deployment wrote it there.
+    allowPrivateAddress: row.origin === 'environment',
+    ...(row.max_parallel !== null && { maxParallel: row.max_parallel }),
   };
+}
+
+const ROUTES: Record<RouteName, Route> = {
+  chat_completions: Route.CHAT_COMPLETIONS,
+  responses: Route.RESPONSES,
+  messages: Route.MESSAGES,
+  embeddings: Route.EMBEDDINGS,
+};
+
+export function ownershipMessage(owner: Ownership): MessageInitShape<typeof FindResponseResponseSchema> {
+  switch (owner.kind) {
+    case 'own':
+      return { ownership: FindResponseResponse_Ownership.OWN, connectorId: owner.connectorId };
+    case 'foreign':
+      return { ownership: FindResponseResponse_Ownership.FOREIGN };
+    case 'unknown':
+      return { ownership: FindResponseResponse_Ownership.UNKNOWN };
+  }
 }
 
 export function modelMessage(row: PricedModelRow): MessageInitShape<typeof ModelSchema> {

@@ -50,7 +50,12 @@ describe('GET /requests/{request_id}', () => {
       admitted_at: at(0).toISOString(),
       key_id: 'key_1',
       principal_id: 'ada',
-      attribution: { user: 'u', labels: JSON.parse('{"__proto__":"x"}'), session_id: 's', workload_type: 'w' },
+      attribution: {
+        user: 'u',
+        labels: JSON.parse('{"__proto__":"x"}'),
+        session_id: 's',
+        workload_type: 'w',
+      },
       policies: [
         { policy_id: 'pol_a', window_start: '2026-11-01T00:00:00.000Z' },
         { policy_id: 'pol_parent', window_start: '2026-11-01T00:00:00.000Z' },
@@ -205,8 +210,16 @@ describe('GET /requests', () => {
     [{ from: '2020-11-20T10:00:00Z', to: '2026-11-19T10:00:00Z' }, 'invalid_request', /400 days/],
     [{ session_id: 'a\u0000' }, 'invalid_request', /session_id/],
     [{ page_token: 'x' }, 'invalid_page_token', /page_token/],
-    [{ page_token: Buffer.from('["requests","x","y"]').toString('base64url') }, 'invalid_page_token', /page_token/],
-    [{ page_token: Buffer.from('["requests","2026-11-01"]').toString('base64url') }, 'invalid_page_token', /page_token/],
+    [
+      { page_token: Buffer.from('["requests","x","y"]').toString('base64url') },
+      'invalid_page_token',
+      /page_token/,
+    ],
+    [
+      { page_token: Buffer.from('["requests","2026-11-01"]').toString('base64url') },
+      'invalid_page_token',
+      /page_token/,
+    ],
     [{ other: '1' }, 'invalid_request', /other/],
   ])('refuses %j with %s', async (query, code, message) => {
     const { status, error } = await list(query);

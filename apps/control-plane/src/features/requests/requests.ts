@@ -12,7 +12,7 @@ export const OUTCOMES = [
 ] as const;
 
 /** One attempt at a vendor, as the API shows it. */
-export interface PresentedAttempt {
+interface PresentedAttempt {
   readonly event_id: string;
   readonly model_requested: string;
   readonly model: string;
@@ -50,7 +50,7 @@ export interface PresentedRequest {
   readonly attempts: PresentedAttempt[];
 }
 
-export interface Attribution {
+interface Attribution {
   readonly user?: string;
   readonly team?: string;
   readonly project?: string;

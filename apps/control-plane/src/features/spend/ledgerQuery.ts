@@ -1,6 +1,7 @@
 import { AppError } from '@weighbridge/errors';
 import type { LedgerFilter } from '@weighbridge/ledger';
 import { Type } from 'typebox';
+import { dateTime } from '../../http/dateTime.ts';
 import { type Caller, isOperator } from '../access/caller.ts';
 
 /** Any text but one with a NUL, which no column can hold. */
@@ -80,10 +81,7 @@ export function checkedRange(range: Range, maxDays: number): Range {
 
 /** The instant that a query parameter names; undefined where it was left out. */
 export function instant(param: 'from' | 'to', text: string | undefined): Date | undefined {
-  if (text === undefined) return undefined;
-  const at = new Date(text);
-  if (!Number.isNaN(at.getTime())) return at;
-  throw invalid(param, `${param}: must be a date-time such as 2030-01-31T00:00:00Z.`);
+  return text === undefined ? undefined : dateTime(param, text);
 }
 
 /** Splits at a character, but not where a backslash stands before it; the backslashes stay for `unescaped`. */

@@ -1,6 +1,10 @@
+import { once } from 'node:events';
+import { eventually } from '@weighbridge/testing';
+import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { recordAttempts } from '../../../test/usage.ts';
+import { createSpendExports } from './spend.service.ts';
 
 let api: TestApi;
 let ada: string;
@@ -17,11 +21,19 @@ type Row = { bucket_start: string | null; group: Record<string, string | null>; 
 
 async function spend(query: Record<string, string>, key = api.operatorKey) {
   const { status, body } = await api.call('GET', `/spend?${new URLSearchParams(query)}`, { key });
-  return { status, body, rows: (body.data ?? []) as Row[], error: body.error as { code: string; message: string } };
+  return {
+    status,
+    body,
+    rows: (body.data ?? []) as Row[],
+    error: body.error as { code: string; message: string },
+  };
 }
 
-const csv = (query: Record<string, string>, key = api.operatorKey, accept = 'text/csv') =>
-  api.get(`/spend?${new URLSearchParams(query)}`, { key, headers: { accept } });
+async function csv(query: Record<string, string>, key = api.operatorKey, accept = 'text/csv') {
+  const path = `/api/v1/spend?${new URLSearchParams(query)}`;
+  const { status, text, headers } = await api.get(path, { key, headers: { accept } });
+  return { status, body: text, headers };
+}
 
 const day = (text: string) => new Date(`2026-11-${text}Z`);
 
@@ -69,12 +81,21 @@ describe('GET /spend', () => {
   });
 
   it('cuts days and months where the time zone does', async () => {
-    const at = ['2026-10-24T22:00:00Z', '2026-10-25T22:59:59.999Z', '2026-10-25T23:00:00Z', '2026-10-31T23:00:00Z'];
+    const at = [
+      '2026-10-24T22:00:00Z',
+      '2026-10-25T22:59:59.999Z',
+      '2026-10-25T23:00:00Z',
+      '2026-10-31T23:00:00Z',
+    ];
     await recordAttempts(
       api.db,
       at.map((text) => ({ admittedAt: new Date(text) })),
     );
-    const query = { from: '2026-10-01T00:00:00Z', to: '2026-11-30T00:00:00+01:00', timezone: 'Europe/Berlin' };
+    const query = {
+      from: '2026-10-01T00:00:00Z',
+      to: '2026-11-30T00:00:00+01:00',
+      timezone: 'Europe/Berlin',
+    };
     const days = await spend({ ...query, bucket: 'day' });
     expect(days.rows.map((row) => [row.bucket_start, row.cost_micro_usd])).toEqual([
       // The day on which the clocks go back has 25 hours.
@@ -118,17 +139,33 @@ describe('GET /spend', () => {
       expect((await spend({ ...other, ...changed })).error.code).toBe('invalid_page_token');
     }
     const forged = (...after: string[]) =>
-      Buffer.from(JSON.stringify([JSON.stringify(['spend', 'day', 'UTC', 'user']), ...after])).toString('base64url');
-    for (const token of [forged('x', '=a'), forged('2026-11-01'), forged('2026-11-01', 'a'), forged('2026-11-01', '=\u0000')]) {
+      Buffer.from(JSON.stringify([JSON.stringify(['spend', 'day', 'UTC', 'user']), ...after])).toString(
+        'base64url',
+      );
+    for (const token of [
+      forged('x', '=a'),
+      forged('2026-11-01'),
+      forged('2026-11-01', 'a'),
+      forged('2026-11-01', '=\u0000'),
+    ]) {
       expect((await spend({ ...query, page_token: token })).error.code).toBe('invalid_page_token');
     }
   });
 
   it('groups and filters by labels of any key and value, and by nothing else in them', async () => {
-    const keys = ['cost center', "o'brien'); DROP TABLE usage_events; --", '"', '__proto__', 'a,b', 'a=b', '\\', 'constructor'];
+    const keys = [
+      'cost center',
+      "o'brien'); DROP TABLE usage_events; --",
+      '"',
+      '__proto__',
+      'a,b',
+      'a=b',
+      '\\',
+      'constructor',
+    ];
     const labels = Object.fromEntries(keys.map((key, n) => [key, `v,${n}=\n"'`]));
     await recordAttempts(api.db, [{ attribution: { labels } }, {}]);
-    const escape = (text: string) => text.replace(/[\\,=]/g, '\\$&');
+    const escaped = (text: string) => text.replace(/[\\,=]/g, '\\$&');
     for (const [key, value] of Object.entries(labels)) {
       const name = `label:${key}`;
       const { rows } = await spend({ group_by: `label:${key.replace(/[\\,]/g, '\\$&')},team` });
@@ -142,10 +179,12 @@ describe('GET /spend', () => {
           ['team', null],
         ]),
       ]);
-      const one = await spend({ label: `${escape(key)}=${escape(value)}` });
+      const one = await spend({ label: `${escaped(key)}=${escaped(value)}` });
       expect(one.rows).toMatchObject([{ cost_micro_usd: 1 }]);
     }
-    expect((await spend({ label: `${keys.map((key) => `${escape(key)}=${escape(labels[key] ?? '')}`)}` })).rows).toHaveLength(1);
+    expect(
+      (await spend({ label: `${keys.map((key) => `${escaped(key)}=${escaped(labels[key] ?? '')}`)}` })).rows,
+    ).toHaveLength(1);
     expect((await spend({ label: 'cost center=other' })).rows).toEqual([]);
   });
 
@@ -162,7 +201,9 @@ describe('GET /spend', () => {
         },
         { costNano: 7_000n },
       ]);
-      expect((await spend({ [name]: name === 'model' ? 'p1/p1' : 'p1' })).rows).toMatchObject([{ cost_micro_usd: 1 }]);
+      expect((await spend({ [name]: name === 'model' ? 'p1/p1' : 'p1' })).rows).toMatchObject([
+        { cost_micro_usd: 1 },
+      ]);
       expect((await spend({ [name]: "p1' OR '1'='1" })).rows).toEqual([]);
     },
   );
@@ -194,7 +235,10 @@ describe('GET /spend', () => {
   });
 
   it("shows without the scope operator one's own principal's spend, and no other's", async () => {
-    await recordAttempts(api.db, [{ costNano: 3_000n }, { principal: 'bob', key: 'key_b', costNano: 9_000n }]);
+    await recordAttempts(api.db, [
+      { costNano: 3_000n },
+      { principal: 'bob', key: 'key_b', costNano: 9_000n },
+    ]);
     expect((await spend({ group_by: 'principal' })).rows).toHaveLength(2);
     expect((await spend({ group_by: 'principal' }, ada)).rows).toMatchObject([
       { group: { principal: 'ada' }, cost_micro_usd: 3 },
@@ -231,17 +275,7 @@ describe('spend as CSV', () => {
     );
     const figures = ',,1,1,0,0,10,4,3,2,5,1,1000';
     expect(lines.sort()).toEqual(
-      [
-        `'+1`,
-        `'-1`,
-        `"'=HYPERLINK(""x"")"`,
-        `'@x`,
-        `'\tx`,
-        `"'\rx"`,
-        `"a ""b"", c"`,
-        'plain',
-        `"ü\nü"`,
-      ]
+      [`'+1`, `'-1`, `"'=HYPERLINK(""x"")"`, `'@x`, `'\tx`, `"'\rx"`, `"a ""b"", c"`, 'plain', `"ü\nü"`]
         .map((user) => `2026-11-01T00:00:00.000Z,${user}${figures}`)
         .concat('')
         .sort(),
@@ -273,5 +307,37 @@ describe('spend as CSV', () => {
     const several = await Promise.all(Array.from({ length: 8 }, () => csv({ group_by: 'user' })));
     for (const { status } of several) expect([200, 503]).toContain(status);
     expect((await csv({ group_by: 'user' })).status).toBe(200);
+  });
+
+  it('lets its connection go when the reader goes away, before the first byte or in the midst of it', async () => {
+    const users = Array.from({ length: 1_500 }, (_, n) => `${n} ${'x'.repeat(200)}`);
+    await recordAttempts(
+      api.db,
+      users.map((user) => ({ attribution: { user } })),
+    );
+    const exports = createSpendExports({ db: api.db, now: () => api.now });
+    const operator = {
+      keyId: '',
+      principalId: 'operator',
+      scopes: ['operator'],
+      expiresAt: null,
+      answerKey: () => Buffer.alloc(0),
+    };
+    const open = () => exports.open(operator, { group_by: 'user' });
+    for (let n = 0; n < 15; n++) {
+      const stream = await open();
+      if (n % 2) await once(stream, 'readable');
+      stream.destroy();
+      await eventually(async () => {
+        const { rows } = await sql<{ open: bigint }>`
+          SELECT count(*) AS open FROM pg_stat_activity
+          WHERE datname = current_database() AND state LIKE 'idle in transaction%'`.execute(api.db);
+        expect(rows).toEqual([{ open: 0n }]);
+      });
+    }
+    const running = await Promise.all([open(), open(), open()]);
+    await expect(open()).rejects.toMatchObject({ code: 'too_many_exports' });
+    for (const stream of running) stream.destroy();
+    await eventually(async () => (await open()).destroy());
   });
 });

@@ -4,24 +4,27 @@ import { DateTime, MicroUsd, Nullable, OneOf } from '../../http/schemas.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import { usageOfCaller, usageOfKey } from './usage.service.ts';
 
-const UsageReport = Type.Object({
-  policy_id: Type.String(),
-  source: OneOf(['key', 'principal', 'default']),
-  active: Type.Boolean(),
-  counter_scope: OneOf(['key', 'principal', 'policy']),
-  pooled: Type.Boolean(),
-  limit_micro_usd: Nullable(MicroUsd),
-  window_start: DateTime,
-  reset: Nullable(DateTime),
-  window_unbounded: Type.Boolean(),
-  bucket_spent_micro_usd: MicroUsd,
-  bucket_as_of: DateTime,
-  principal_spent_micro_usd: MicroUsd,
-  principal_spent_from: DateTime,
-  principal_spent_complete: Type.Boolean(),
-  remaining_micro_usd: Nullable(MicroUsd),
-  queried_at: DateTime,
-});
+const UsageReport = Type.Object(
+  {
+    policy_id: Type.String(),
+    source: OneOf(['key', 'principal', 'default']),
+    active: Type.Boolean(),
+    counter_scope: OneOf(['key', 'principal', 'policy']),
+    pooled: Type.Boolean(),
+    limit_micro_usd: Nullable(MicroUsd),
+    window_start: DateTime,
+    reset: Nullable(DateTime),
+    window_unbounded: Type.Boolean(),
+    bucket_spent_micro_usd: MicroUsd,
+    bucket_as_of: DateTime,
+    principal_spent_micro_usd: MicroUsd,
+    principal_spent_from: DateTime,
+    principal_spent_complete: Type.Boolean(),
+    remaining_micro_usd: Nullable(MicroUsd),
+    queried_at: DateTime,
+  },
+  { title: 'UsageReport' },
+);
 
 export function usageRoutes(app: App, deps: KeyDeps): void {
   app.get(

@@ -2,17 +2,17 @@
 // @generated from file weighbridge/v1/control.proto (package weighbridge.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Connector, Key, Model } from "./resources_pb.ts";
 import { file_weighbridge_v1_resources } from "./resources_pb.ts";
-import type { Message } from "@bufbuild/protobuf";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJBCgxXYXRjaFJlcXVlc3QSJgoFaGVsbG8YASABKAsyFS53ZWlnaGJyaWRnZS52MS5IZWxsb0gAQgkKB21lc3NhZ2UiKgoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCSJ4Cg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIAEIJCgdtZXNzYWdlInIKCFNuYXBzaG90EhAKCHJldmlzaW9uGAEgASgEEi0KCmNvbm5lY3RvcnMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3ISJQoGbW9kZWxzGAMgAygLMhUud2VpZ2hicmlkZ2UudjEuTW9kZWwiHQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEIiYKDlJlc29sdmVSZXF1ZXN0EhQKDHRva2VuX3NoYTI1NhgBIAEoDCJZCg9SZXNvbHZlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMud2VpZ2hicmlkZ2UudjEuS2V5EhAKCHJldmlzaW9uGAIgASgEEhIKCm1heF9hZ2VfbXMYAyABKA0ypgEKDkNvbnRyb2xTZXJ2aWNlEkgKBVdhdGNoEhwud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXNwb25zZSgBMAESSgoHUmVzb2x2ZRIeLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXF1ZXN0Gh8ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlc3BvbnNlYgZwcm90bzM", [file_weighbridge_v1_resources]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJBCgxXYXRjaFJlcXVlc3QSJgoFaGVsbG8YASABKAsyFS53ZWlnaGJyaWRnZS52MS5IZWxsb0gAQgkKB21lc3NhZ2UiKgoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCSJ4Cg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIAEIJCgdtZXNzYWdlInIKCFNuYXBzaG90EhAKCHJldmlzaW9uGAEgASgEEi0KCmNvbm5lY3RvcnMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3ISJQoGbW9kZWxzGAMgAygLMhUud2VpZ2hicmlkZ2UudjEuTW9kZWwiHQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEIiYKDlJlc29sdmVSZXF1ZXN0EhQKDHRva2VuX3NoYTI1NhgBIAEoDCJZCg9SZXNvbHZlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMud2VpZ2hicmlkZ2UudjEuS2V5EhAKCHJldmlzaW9uGAIgASgEEhIKCm1heF9hZ2VfbXMYAyABKA0iaAoVUmVjb3JkUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSDgoGa2V5X2lkGAQgASgJIhgKFlJlY29yZFJlc3BvbnNlUmVzcG9uc2UiQAoTRmluZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAki2AEKFEZpbmRSZXNwb25zZVJlc3BvbnNlEkEKCW93bmVyc2hpcBgBIAEoDjIuLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlLk93bmVyc2hpcBIUCgxjb25uZWN0b3JfaWQYAiABKAkiZwoJT3duZXJzaGlwEhkKFU9XTkVSU0hJUF9VTlNQRUNJRklFRBAAEhUKEU9XTkVSU0hJUF9VTktOT1dOEAESEQoNT1dORVJTSElQX09XThACEhUKEU9XTkVSU0hJUF9GT1JFSUdOEAMy4gIKDkNvbnRyb2xTZXJ2aWNlEkgKBVdhdGNoEhwud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXNwb25zZSgBMAESSgoHUmVzb2x2ZRIeLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXF1ZXN0Gh8ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlc3BvbnNlEl8KDlJlY29yZFJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXNwb25zZRJZCgxGaW5kUmVzcG9uc2USIy53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXF1ZXN0GiQud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources]);
 
 /**
  * @generated from message weighbridge.v1.WatchRequest
@@ -187,6 +187,135 @@ export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 6);
 
 /**
+ * @generated from message weighbridge.v1.RecordResponseRequest
+ */
+export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseRequest"> & {
+  /**
+   * @generated from field: string response_id = 1;
+   */
+  responseId: string;
+
+  /**
+   * @generated from field: string connector_id = 2;
+   */
+  connectorId: string;
+
+  /**
+   * @generated from field: string principal_id = 3;
+   */
+  principalId: string;
+
+  /**
+   * @generated from field: string key_id = 4;
+   */
+  keyId: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.RecordResponseRequest.
+ * Use `create(RecordResponseRequestSchema)` to create a new message.
+ */
+export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 7);
+
+/**
+ * @generated from message weighbridge.v1.RecordResponseResponse
+ */
+export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseResponse"> & {
+};
+
+/**
+ * Describes the message weighbridge.v1.RecordResponseResponse.
+ * Use `create(RecordResponseResponseSchema)` to create a new message.
+ */
+export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 8);
+
+/**
+ * @generated from message weighbridge.v1.FindResponseRequest
+ */
+export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> & {
+  /**
+   * @generated from field: string response_id = 1;
+   */
+  responseId: string;
+
+  /**
+   * @generated from field: string principal_id = 2;
+   */
+  principalId: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.FindResponseRequest.
+ * Use `create(FindResponseRequestSchema)` to create a new message.
+ */
+export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 9);
+
+/**
+ * @generated from message weighbridge.v1.FindResponseResponse
+ */
+export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"> & {
+  /**
+   * @generated from field: weighbridge.v1.FindResponseResponse.Ownership ownership = 1;
+   */
+  ownership: FindResponseResponse_Ownership;
+
+  /**
+   * The connector that made it; empty unless it is the principal's own.
+   *
+   * @generated from field: string connector_id = 2;
+   */
+  connectorId: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.FindResponseResponse.
+ * Use `create(FindResponseResponseSchema)` to create a new message.
+ */
+export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 10);
+
+/**
+ * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
+ */
+export const FindResponseResponse_Ownership = {
+  /**
+   * @generated from enum value: OWNERSHIP_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * This service never saw it, or forgot it.
+   *
+   * @generated from enum value: OWNERSHIP_UNKNOWN = 1;
+   */
+  UNKNOWN: 1,
+
+  /**
+   * @generated from enum value: OWNERSHIP_OWN = 2;
+   */
+  OWN: 2,
+
+  /**
+   * @generated from enum value: OWNERSHIP_FOREIGN = 3;
+   */
+  FOREIGN: 3,
+} as const;
+
+/**
+ * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
+ */
+export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Ownership)[keyof typeof FindResponseResponse_Ownership] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
+ */
+export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_control, 10, 0);
+
+/**
  * What the control plane tells the proxies.
  *
  * @generated from service weighbridge.v1.ControlService
@@ -211,6 +340,26 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof ResolveRequestSchema;
     output: typeof ResolveResponseSchema;
+  },
+  /**
+   * Says who made a stored response and through which connector. Answers once that is committed.
+   *
+   * @generated from rpc weighbridge.v1.ControlService.RecordResponse
+   */
+  recordResponse: {
+    methodKind: "unary";
+    input: typeof RecordResponseRequestSchema;
+    output: typeof RecordResponseResponseSchema;
+  },
+  /**
+   * Looks a stored response up for a principal.
+   *
+   * @generated from rpc weighbridge.v1.ControlService.FindResponse
+   */
+  findResponse: {
+    methodKind: "unary";
+    input: typeof FindResponseRequestSchema;
+    output: typeof FindResponseResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_weighbridge_v1_control, 0);

@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/resources.proto.
  */
 export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxItABCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlckIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52IvoBCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tcyJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyKLAQoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUiYgoFTW9kZWwSCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFQoNdXBzdHJlYW1fbmFtZRgDIAEoCRIkCgVwcmljZRgEIAEoCzIVLndlaWdoYnJpZGdlLnYxLlByaWNlImgKBVByaWNlEg8KB3ZlcnNpb24YASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcxIoCgV0aWVycxgDIAMoCzIZLndlaWdoYnJpZGdlLnYxLlByaWNlVGllciJNCglQcmljZVRpZXISGgoSYWJvdmVfaW5wdXRfdG9rZW5zGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMiZwoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMqcAoLRW5mb3JjZW1lbnQSGwoXRU5GT1JDRU1FTlRfVU5TUEVDSUZJRUQQABIXChNFTkZPUkNFTUVOVF9FTkZPUkNFEAESFgoSRU5GT1JDRU1FTlRfU0hBRE9XEAISEwoPRU5GT1JDRU1FTlRfT0ZGEAMqTQoHRGlhbGVjdBIXChNESUFMRUNUX1VOU1BFQ0lGSUVEEAASEgoORElBTEVDVF9PUEVOQUkQARIVChFESUFMRUNUX0FOVEhST1BJQxACYgZwcm90bzM");
+  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxItABCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlckIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52IvoBCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tcyJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyL9AQoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSJQoGcm91dGVzGBQgAygOMhUud2VpZ2hicmlkZ2UudjEuUm91dGUSHQoVYWxsb3dfcHJpdmF0ZV9hZGRyZXNzGBUgASgIEhkKDG1heF9wYXJhbGxlbBgWIAEoDUgAiAEBQg8KDV9tYXhfcGFyYWxsZWwiYgoFTW9kZWwSCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFQoNdXBzdHJlYW1fbmFtZRgDIAEoCRIkCgVwcmljZRgEIAEoCzIVLndlaWdoYnJpZGdlLnYxLlByaWNlImgKBVByaWNlEg8KB3ZlcnNpb24YASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcxIoCgV0aWVycxgDIAMoCzIZLndlaWdoYnJpZGdlLnYxLlByaWNlVGllciJNCglQcmljZVRpZXISGgoSYWJvdmVfaW5wdXRfdG9rZW5zGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMiZwoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMqcAoLRW5mb3JjZW1lbnQSGwoXRU5GT1JDRU1FTlRfVU5TUEVDSUZJRUQQABIXChNFTkZPUkNFTUVOVF9FTkZPUkNFEAESFgoSRU5GT1JDRU1FTlRfU0hBRE9XEAISEwoPRU5GT1JDRU1FTlRfT0ZGEAMqeQoFUm91dGUSFQoRUk9VVEVfVU5TUEVDSUZJRUQQABIaChZST1VURV9DSEFUX0NPTVBMRVRJT05TEAESEwoPUk9VVEVfUkVTUE9OU0VTEAISEgoOUk9VVEVfTUVTU0FHRVMQAxIUChBST1VURV9FTUJFRERJTkdTEAQqTQoHRGlhbGVjdBIXChNESUFMRUNUX1VOU1BFQ0lGSUVEEAASEgoORElBTEVDVF9PUEVOQUkQARIVChFESUFMRUNUX0FOVEhST1BJQxACYgZwcm90bzM");
 
 /**
  * A runtime key, with all that admission has to know about it.
@@ -224,6 +224,27 @@ export type Connector = Message<"weighbridge.v1.Connector"> & {
    * @generated from field: int32 priority = 6;
    */
   priority: number;
+
+  /**
+   * The routes that the upstream serves. Empty from a control plane that does not tell: those of the dialect.
+   *
+   * @generated from field: repeated weighbridge.v1.Route routes = 20;
+   */
+  routes: Route[];
+
+  /**
+   * The base URL may name a private or link-local address: the operator put it there or allowed it.
+   *
+   * @generated from field: bool allow_private_address = 21;
+   */
+  allowPrivateAddress: boolean;
+
+  /**
+   * Requests that may be under way at once; absent where nothing limits them.
+   *
+   * @generated from field: optional uint32 max_parallel = 22;
+   */
+  maxParallel?: number | undefined;
 };
 
 /**
@@ -396,6 +417,53 @@ export const EnforcementSchema: GenEnum<Enforcement> = /*@__PURE__*/
   enumDesc(file_weighbridge_v1_resources, 0);
 
 /**
+ * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
+ * RESPONSES, token counting by MESSAGES.
+ *
+ * @generated from enum weighbridge.v1.Route
+ */
+export const Route = {
+  /**
+   * @generated from enum value: ROUTE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: ROUTE_CHAT_COMPLETIONS = 1;
+   */
+  CHAT_COMPLETIONS: 1,
+
+  /**
+   * @generated from enum value: ROUTE_RESPONSES = 2;
+   */
+  RESPONSES: 2,
+
+  /**
+   * @generated from enum value: ROUTE_MESSAGES = 3;
+   */
+  MESSAGES: 3,
+
+  /**
+   * @generated from enum value: ROUTE_EMBEDDINGS = 4;
+   */
+  EMBEDDINGS: 4,
+} as const;
+
+/**
+ * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
+ * RESPONSES, token counting by MESSAGES.
+ *
+ * @generated from enum weighbridge.v1.Route
+ */
+export type Route = (typeof Route)[keyof typeof Route] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.Route.
+ */
+export const RouteSchema: GenEnum<Route> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_resources, 1);
+
+/**
  * @generated from enum weighbridge.v1.Dialect
  */
 export const Dialect = {
@@ -424,5 +492,5 @@ export type Dialect = (typeof Dialect)[keyof typeof Dialect] | UnknownEnum;
  * Describes the enum weighbridge.v1.Dialect.
  */
 export const DialectSchema: GenEnum<Dialect> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 1);
+  enumDesc(file_weighbridge_v1_resources, 2);
 

@@ -1,6 +1,6 @@
-import { constants, gunzipSync } from 'node:zlib';
+import { brotliDecompressSync, constants, gunzipSync, inflateSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { gzipEncoder } from './gzip.ts';
+import { brotliEncoder, deflateEncoder, gzipEncoder } from './encoder.ts';
 
 const PARTS = ['one ', 'zwei ', '三'].map((part) => Buffer.from(part));
 
@@ -18,4 +18,14 @@ test('each part can be decoded as soon as it is pushed', () => {
 
 test('nothing at all is a valid gzip file too', () => {
   expect(gunzipSync(gzipEncoder().finish()).toString()).toBe('');
+});
+
+test.each([
+  ['deflate', deflateEncoder, inflateSync],
+  ['br', brotliEncoder, brotliDecompressSync],
+] as const)('the parts make one valid stream of %s, and so does nothing at all', (_name, create, decode) => {
+  const encoder = create();
+  const bytes = Buffer.concat([...PARTS.map((part) => encoder.push(part)), encoder.finish()]);
+  expect(decode(bytes).toString()).toBe('one zwei 三');
+  expect(decode(create().finish()).toString()).toBe('');
 });

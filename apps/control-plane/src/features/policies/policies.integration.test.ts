@@ -1,0 +1,258 @@
+import { newId } from '@weighbridge/domain';
+import { recordUsage } from '@weighbridge/ledger';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type Json, outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startTestApi();
+});
+afterAll(() => api.close());
+
+const create = async (fields: Json = {}): Promise<{ id: string } & Json> => {
+  const { status, body } = await api.call('POST', '/policies', { body: { name: 'p', ...fields } });
+  expect(status).toBe(201);
+  return body as { id: string } & Json;
+};
+const patch = (id: string, body: Json) => api.call('PATCH', `/policies/${id}`, { body });
+
+/** Whatever a test did: every key that is in use has a policy that governs it. */
+afterEach(async () => {
+  const keys = await api.db.selectFrom('keys').select('id').where('revoked_at', 'is', null).execute();
+  for (const { id } of keys) expect((await api.call('GET', `/keys/${id}`)).status).toBe(200);
+});
+
+describe('a policy', () => {
+  it('is what was asked for, with defaults for the rest', async () => {
+    const body = {
+      name: ' team ',
+      limit_micro_usd: 5_000_000,
+      window: 'week',
+      timezone: 'Asia/Kathmandu',
+      thresholds: [90, 50, 90],
+    };
+    const { id, ...policy } = await create(body);
+    expect(policy).toEqual({
+      name: 'team',
+      limit_micro_usd: 5_000_000,
+      window: 'week',
+      timezone: 'Asia/Kathmandu',
+      counter_scope: 'principal',
+      enforcement: 'enforce',
+      budget_mode: 'balanced',
+      allowed_models: [],
+      requests_per_minute: null,
+      tokens_per_minute: null,
+      max_parallel: null,
+      parent_policy_id: null,
+      default_for: null,
+      self_service: false,
+      profile_id: null,
+      cache: null,
+      thresholds: [50, 90],
+      created_at: api.now.toISOString(),
+      updated_at: api.now.toISOString(),
+    });
+    expect((await api.call('GET', `/policies/${id}`)).body).toEqual({ id, ...policy });
+  });
+
+  it.each([
+    [{ name: 5 }, 400, 'invalid_request'],
+    [{ limit_micro_usd: -1 }, 400, 'invalid_request'],
+    [{ limit_micro_usd: 1.5 }, 400, 'invalid_request'],
+    [{ limit_micro_usd: 1e15 + 1 }, 400, 'invalid_request'],
+    [{ limit_micro_usd: '5' }, 400, 'invalid_request'],
+    [{ window: 'year' }, 400, 'invalid_request'],
+    [{ thresholds: [0] }, 400, 'invalid_request'],
+    [{ requests_per_minute: 0 }, 400, 'invalid_request'],
+    [{ counter_version: 7 }, 400, 'invalid_request'],
+    [{ name: ' ' }, 422, 'name_invalid'],
+    [{ timezone: 'Mars/Olympus' }, 422, 'timezone_invalid'],
+    [{ parent_policy_id: newId('pol') }, 422, 'policy_not_found'],
+    [{ profile_id: newId('prf') }, 422, 'profile_not_found'],
+    [{ default_for: 'all' }, 409, 'default_taken'],
+  ])('is refused with %j: %d %s', async (fields, status, code) => {
+    expect(await outcome(api.call('POST', '/policies', { body: { name: 'p', ...fields } }))).toEqual([
+      status,
+      code,
+    ]);
+    const { id } = await create();
+    expect(await outcome(patch(id, fields))).toEqual([status, code]);
+  });
+
+  it('changes by PATCH in what is named, and not at all by {}', async () => {
+    const { id, ...before } = await create({ limit_micro_usd: 1 });
+    api.now = new Date(api.now.getTime() + 1_000);
+    expect((await patch(id, {})).body).toEqual({ id, ...before });
+    expect((await patch(id, { limit_micro_usd: 1 })).body).toEqual({ id, ...before });
+    const changed = { ...before, id, limit_micro_usd: null, updated_at: api.now.toISOString() };
+    expect((await patch(id, { limit_micro_usd: null })).body).toEqual(changed);
+  });
+
+  it('stands above none that stands above it, and in no tower without end', async () => {
+    const top = await create();
+    const middle = await create({ parent_policy_id: top.id });
+    const bottom = await create({ parent_policy_id: middle.id });
+    expect(await outcome(patch(top.id, { parent_policy_id: bottom.id }))).toEqual([422, 'policy_cycle']);
+    expect(await outcome(patch(top.id, { parent_policy_id: top.id }))).toEqual([422, 'policy_cycle']);
+    let parent = bottom.id;
+    for (let depth = 4; depth <= 8; depth++) parent = (await create({ parent_policy_id: parent })).id;
+    expect(
+      await outcome(api.call('POST', '/policies', { body: { name: 'p', parent_policy_id: parent } })),
+    ).toEqual([422, 'policy_too_deep']);
+    const another = await create();
+    expect(await outcome(patch(top.id, { parent_policy_id: another.id }))).toEqual([422, 'policy_too_deep']);
+  });
+
+  it('makes no cycle, however two changes meet', async () => {
+    for (let round = 0; round < 5; round++) {
+      const [a, b] = [await create(), await create()];
+      const answers = await Promise.all([
+        outcome(patch(a.id, { parent_policy_id: b.id })),
+        outcome(patch(b.id, { parent_policy_id: a.id })),
+      ]);
+      expect(answers.map(([status]) => status).sort()).toEqual([200, 422]);
+    }
+  });
+});
+
+describe('a governing policy', () => {
+  it('can not be taken from a key: by deletion, by its principal, or by clearing a default', async () => {
+    const own = await create();
+    const key = await api.issue({ policy_id: own.id });
+    expect(await outcome(api.call('DELETE', `/policies/${own.id}`))).toEqual([409, 'policy_in_use']);
+    const ofPrincipal = await create();
+    await api.call('PUT', '/principals/carol', { body: { policy_id: ofPrincipal.id } });
+    expect((await api.issue({ principal_id: 'carol' })).policy_id).toBe(ofPrincipal.id);
+    expect(await outcome(api.call('DELETE', `/policies/${ofPrincipal.id}`))).toEqual([409, 'policy_in_use']);
+    const { body } = await api.call('GET', '/policies?default_for=all');
+    const [standard] = body.data as { id: string }[];
+    expect(await outcome(patch(standard?.id ?? '', { default_for: null }))).toEqual([409, 'policy_in_use']);
+    expect(await outcome(api.call('DELETE', `/policies/${standard?.id}`))).toEqual([409, 'policy_in_use']);
+
+    await api.call('DELETE', `/keys/${key.id}`);
+    expect((await api.call('DELETE', `/policies/${own.id}`)).status).toBe(200);
+    expect(await outcome(api.call('GET', `/policies/${own.id}`))).toEqual([404, 'policy_not_found']);
+    // The key's history still says what governed it.
+    expect((await api.call('GET', `/keys/${key.id}`)).body.policy_id).toBe(own.id);
+    expect(await outcome(api.call('POST', '/keys', { body: { name: 'a', policy_id: own.id } }))).toEqual([
+      422,
+      'policy_not_found',
+    ]);
+  });
+
+  it('is found by key, then principal, then kind, then for all', async () => {
+    const [own, ofPrincipal, forUsers] = [
+      await create(),
+      await create(),
+      await create({ default_for: 'user' }),
+    ];
+    await api.call('PUT', '/principals/dora', { body: { policy_id: ofPrincipal.id } });
+    const source = async (fields: Json) => {
+      const { id } = await api.issue(fields);
+      const { body } = await api.call('GET', `/keys/${id}/usage`);
+      return [body.policy_id, body.source];
+    };
+    expect(await source({ policy_id: own.id, principal_id: 'dora' })).toEqual([own.id, 'key']);
+    expect(await source({ principal_id: 'dora', kind: 'user' })).toEqual([ofPrincipal.id, 'principal']);
+    expect(await source({ principal_id: 'erin', kind: 'user' })).toEqual([forUsers.id, 'default']);
+    expect((await source({ principal_id: 'erin' }))[1]).toBe('default');
+  });
+
+  it('is there for every key, however issuing and deleting meet', async () => {
+    for (let round = 0; round < 10; round++) {
+      const policy = await create();
+      const [issued, deleted] = await Promise.all([
+        api.call('POST', '/keys', { body: { name: 'race', policy_id: policy.id } }),
+        api.call('DELETE', `/policies/${policy.id}`),
+      ]);
+      expect([issued.status, deleted.status]).toEqual(issued.status === 201 ? [201, 409] : [422, 200]);
+    }
+  });
+});
+
+describe('a changed policy', () => {
+  it('keeps its spend under another limit, and opens a new counter from the ledger under another window or scope', async () => {
+    const policy = await create({ limit_micro_usd: 100, window: 'day' });
+    const { id: keyId } = await api.issue({ policy_id: policy.id, principal_id: 'frank' });
+    const usage = async () => (await api.call('GET', `/keys/${keyId}/usage`)).body;
+    const today = new Date(`${api.now.toISOString().slice(0, 10)}T00:00:00Z`);
+    const spend = (n: number, at: Date, costMicroUsd: number) =>
+      recordUsage(api.db, [
+        {
+          buckets: [
+            {
+              policyId: policy.id,
+              counterVersion: 1,
+              subject: 'principal:frank',
+              windowStart: new Date(at.toISOString().slice(0, 10)),
+            },
+          ],
+          row: {
+            event_id: `01900000-0000-7000-8000-00000000000${n}`,
+            request_id: 'req_1',
+            key_id: keyId,
+            principal_id: 'frank',
+            model_requested: 'mock/echo',
+            model: 'mock/echo',
+            connector_id: 'con_1',
+            input_tokens: 1,
+            cache_read_tokens: 0,
+            cache_write_tokens: 0,
+            cache_write_1h_tokens: 0,
+            output_tokens: 1,
+            cost_nano_usd: BigInt(costMicroUsd) * 1_000n,
+            price_version: 1,
+            estimated: false,
+            outcome: 'success',
+            http_status: 200,
+            streamed: false,
+            admitted_at: at,
+            settled_at: at,
+            first_byte_us: null,
+            duration_us: 1,
+            attribution: '{}',
+            response_id: '',
+          },
+        },
+      ]);
+    await spend(1, new Date(today.getTime() - 48 * 3_600_000), 7);
+    await spend(2, new Date(today.getTime() + 60_000), 30);
+    expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 30, remaining_micro_usd: 70 });
+    await patch(policy.id, { limit_micro_usd: 20 });
+    expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 30, remaining_micro_usd: 0 });
+    await patch(policy.id, { counter_scope: 'key', limit_micro_usd: 1_000 });
+    expect(await usage()).toMatchObject({
+      counter_scope: 'key',
+      bucket_spent_micro_usd: 30,
+      principal_spent_micro_usd: 30,
+    });
+    await patch(policy.id, { window: 'month' });
+    expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 37, remaining_micro_usd: 963 });
+    await patch(policy.id, { window: 'none', counter_scope: 'policy' });
+    expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 37, pooled: true, window_unbounded: true });
+  });
+});
+
+describe('every mutation', () => {
+  it('leaves one audit row and one step of the revision, and a refused one neither', async () => {
+    const revision = async () =>
+      (await api.db.selectFrom('revision').select('revision').executeTakeFirstOrThrow()).revision;
+    const rows = async () => ((await api.call('GET', '/audit?page_size=500')).body.data as Json[]).length;
+    const [revisionBefore, rowsBefore] = [await revision(), await rows()];
+    const policy = await create();
+    await patch(policy.id, { name: 'q' });
+    await patch(policy.id, {});
+    await patch(policy.id, { timezone: 'Nowhere/At-All' });
+    await api.call('DELETE', `/policies/${policy.id}`);
+    expect([(await revision()) - revisionBefore, (await rows()) - rowsBefore]).toEqual([3n, 3]);
+    const { body } = await api.call('GET', `/audit?resource_id=${policy.id}`);
+    expect(
+      (body.data as Json[]).map(({ action, actor_principal_id }) => [action, actor_principal_id]),
+    ).toEqual([
+      ['policy.deleted', 'operator'],
+      ['policy.updated', 'operator'],
+      ['policy.created', 'operator'],
+    ]);
+  });
+});

@@ -1,0 +1,276 @@
+import type { Database, Tx } from '@weighbridge/database';
+import { isId, microFromNano, nanoFromMicro, newId, windowAt } from '@weighbridge/domain';
+import { AppError, raise } from '@weighbridge/errors';
+import { openCounter } from '@weighbridge/ledger';
+import { displayName } from '../../http/displayName.ts';
+import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import type { Caller } from '../access/caller.ts';
+import { recordChange } from '../changes/changes.service.ts';
+import { profileExists } from '../profiles/profiles.service.ts';
+import { lockGovernance, requireEveryKeyGoverned } from './governance.ts';
+import {
+  depthBelow,
+  findParents,
+  findPolicies,
+  findPolicy,
+  findPolicyUser,
+  insertPolicy,
+  type PolicyRow,
+  updatePolicy,
+} from './policies.repository.ts';
+import {
+  MAX_POLICY_DEPTH,
+  type NewPolicy,
+  POLICY_DEFAULTS,
+  type PolicyCache,
+  type PolicyChanges,
+  type PolicySettings,
+  policyCycle,
+  policyTooDeep,
+  requireTimezone,
+  sortedThresholds,
+} from './policies.ts';
+
+export interface PolicyAdminDeps {
+  readonly db: Database;
+  readonly now: () => Date;
+}
+
+/** A policy as the API shows it. */
+export interface PresentedPolicy extends PolicySettings {
+  readonly id: string;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+export interface PolicyListQuery {
+  readonly page_size?: string;
+  readonly page_token?: string;
+  readonly name_contains?: string;
+  readonly default_for?: 'service' | 'user' | 'all';
+  readonly parent_policy_id?: string;
+  readonly self_service?: 'true' | 'false';
+}
+
+export async function existingPolicy(db: Database, id: string): Promise<PolicyRow> {
+  const row = isId('pol', id) ? await findPolicy(db, id) : undefined;
+  return (
+    row ??
+    raise(
+      new AppError('not_found', 'policy_not_found', 'There is no policy with this id.', {
+        param: 'policy_id',
+      }),
+    )
+  );
+}
+
+export async function readPolicy(deps: PolicyAdminDeps, id: string): Promise<PresentedPolicy> {
+  return present(await existingPolicy(deps.db, id));
+}
+
+export async function listPolicies(
+  deps: PolicyAdminDeps,
+  query: PolicyListQuery,
+): Promise<PageOf<PresentedPolicy>> {
+  const request = pageRequest('policies', query);
+  const [createdAt, id] = request.after ?? [];
+  const rows = await findPolicies(
+    deps.db,
+    {
+      nameContains: query.name_contains,
+      defaultFor: query.default_for,
+      parentPolicyId: query.parent_policy_id,
+      selfService: query.self_service === undefined ? undefined : query.self_service === 'true',
+    },
+    createdAt && id ? { createdAt: new Date(createdAt), id } : undefined,
+    request.size + 1,
+  );
+  return page('policies', request, rows, (row) => [row.created_at.toISOString(), row.id], present);
+}
+
+export async function createPolicy(
+  deps: PolicyAdminDeps,
+  caller: Caller,
+  input: NewPolicy,
+): Promise<PresentedPolicy> {
+  const now = deps.now();
+  const settings = { ...POLICY_DEFAULTS, ...input };
+  return await deps.db.transaction().execute(async (tx) => {
+    await lockGovernance(tx, 'exclusive');
+    const id = newId('pol');
+    await checkReferences(tx, id, settings);
+    const row = await insertPolicy(tx, {
+      id,
+      ...columns(settings),
+      counter_since: now,
+      created_at: now,
+      updated_at: now,
+    });
+    await recordChange(tx, {
+      actor: caller,
+      action: 'policy.created',
+      resourceId: id,
+      detail: { ...input },
+      at: now,
+    });
+    return present(row);
+  });
+}
+
+export async function changePolicy(
+  deps: PolicyAdminDeps,
+  caller: Caller,
+  id: string,
+  input: PolicyChanges,
+): Promise<PresentedPolicy> {
+  const now = deps.now();
+  return await deps.db.transaction().execute(async (tx) => {
+    await lockGovernance(tx, 'exclusive');
+    const before = await existingPolicy(tx, id);
+    const shown = present(before);
+    const changed = (Object.keys(input) as (keyof PolicyChanges)[]).filter(
+      (field) => JSON.stringify(input[field]) !== JSON.stringify(shown[field]),
+    );
+    if (changed.length === 0) return shown;
+    const settings = { ...shown, ...input };
+    await checkReferences(tx, id, input);
+    const startsCounter = changed.some((field) => COUNTER_FIELDS.has(field));
+    const after = await updatePolicy(tx, id, {
+      ...columns(settings),
+      ...(startsCounter && {
+        counter_version: before.counter_version + 1,
+        // A counter without a window has all that the ledger holds for the policy.
+        counter_since: settings.window === 'none' ? before.created_at : now,
+      }),
+      updated_at: now,
+    });
+    await requireEveryKeyGoverned(tx);
+    if (startsCounter) await openCounter(tx, after, windowAt(after.window_kind, after.timezone, now).start);
+    const detail = {
+      changed: Object.fromEntries(changed.map((field) => [field, { from: shown[field], to: input[field] }])),
+    };
+    await recordChange(tx, { actor: caller, action: 'policy.updated', resourceId: id, detail, at: now });
+    return present(after);
+  });
+}
+
+/** Takes a policy out of use. Refused, with 409, while anything depends on it. */
+export async function deletePolicy(
+  deps: PolicyAdminDeps,
+  caller: Caller,
+  id: string,
+): Promise<PresentedPolicy> {
+  const now = deps.now();
+  return await deps.db.transaction().execute(async (tx) => {
+    await lockGovernance(tx, 'exclusive');
+    await existingPolicy(tx, id);
+    const user = await findPolicyUser(tx, id);
+    if (user) {
+      throw new AppError(
+        'conflict',
+        'policy_in_use',
+        `A ${user} names this policy. Give it another one first.`,
+        {
+          details: { used_by: user },
+        },
+      );
+    }
+    const row = await updatePolicy(tx, id, { deleted_at: now, default_for: null, updated_at: now });
+    await requireEveryKeyGoverned(tx);
+    await recordChange(tx, {
+      actor: caller,
+      action: 'policy.deleted',
+      resourceId: id,
+      detail: { name: row.name },
+      at: now,
+    });
+    return present(row);
+  });
+}
+
+/** A change of one of these starts a new counter. */
+const COUNTER_FIELDS: ReadonlySet<string> = new Set(['window', 'timezone', 'counter_scope']);
+
+/** What a policy refers to is there, and leads to no cycle. */
+async function checkReferences(tx: Tx, id: string, settings: PolicyChanges): Promise<void> {
+  if (settings.default_for) await requireFreeDefault(tx, id, settings.default_for);
+  if (settings.parent_policy_id) await requireParent(tx, id, settings.parent_policy_id);
+  if (settings.profile_id && !(await profileExists(tx, settings.profile_id))) {
+    throw new AppError('validation', 'profile_not_found', 'There is no profile with this profile_id.', {
+      param: 'profile_id',
+    });
+  }
+}
+
+function columns(settings: PolicySettings) {
+  const { limit_micro_usd: limit, tokens_per_minute: tokens, cache } = settings;
+  return {
+    name: displayName(settings.name),
+    limit_nano_usd: limit === null ? null : nanoFromMicro(limit),
+    window_kind: settings.window,
+    timezone: requireTimezone(settings.timezone),
+    counter_scope: settings.counter_scope,
+    enforcement: settings.enforcement,
+    budget_mode: settings.budget_mode,
+    allowed_models: settings.allowed_models,
+    requests_per_minute: settings.requests_per_minute,
+    tokens_per_minute: tokens === null ? null : BigInt(tokens),
+    max_parallel: settings.max_parallel,
+    parent_policy_id: settings.parent_policy_id,
+    default_for: settings.default_for,
+    self_service: settings.self_service,
+    profile_id: settings.profile_id,
+    cache: cache === null ? null : JSON.stringify(cache),
+    thresholds: sortedThresholds(settings.thresholds),
+  };
+}
+
+async function requireFreeDefault(tx: Tx, id: string, kind: 'service' | 'user' | 'all'): Promise<void> {
+  const [taken] = await findPolicies(tx, { defaultFor: kind }, undefined, 1);
+  if (!taken || taken.id === id) return;
+  throw new AppError(
+    'conflict',
+    'default_taken',
+    `${taken.id} is the default for ${kind} already. Clear its default_for first.`,
+    {
+      param: 'default_for',
+      details: { policy_id: taken.id },
+    },
+  );
+}
+
+async function requireParent(tx: Tx, id: string, parentId: string): Promise<void> {
+  if (!(await findPolicy(tx, parentId))) {
+    throw new AppError('validation', 'policy_not_found', 'There is no policy with this parent_policy_id.', {
+      param: 'parent_policy_id',
+    });
+  }
+  const above = [parentId, ...(await findParents(tx, parentId)).map((parent) => parent.id)];
+  if (above.includes(id)) throw policyCycle();
+  if (above.length + 1 + (await depthBelow(tx, id)) > MAX_POLICY_DEPTH) throw policyTooDeep();
+}
+
+function present(row: PolicyRow): PresentedPolicy {
+  return {
+    id: row.id,
+    name: row.name,
+    limit_micro_usd: row.limit_nano_usd === null ? null : microFromNano(row.limit_nano_usd),
+    window: row.window_kind,
+    timezone: row.timezone,
+    counter_scope: row.counter_scope,
+    enforcement: row.enforcement,
+    budget_mode: row.budget_mode,
+    allowed_models: row.allowed_models,
+    requests_per_minute: row.requests_per_minute,
+    tokens_per_minute: row.tokens_per_minute === null ? null : Number(row.tokens_per_minute),
+    max_parallel: row.max_parallel,
+    parent_policy_id: row.parent_policy_id,
+    default_for: row.default_for,
+    self_service: row.self_service,
+    profile_id: row.profile_id,
+    cache: row.cache as PolicyCache | null,
+    thresholds: row.thresholds,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

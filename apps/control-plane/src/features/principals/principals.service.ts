@@ -1,0 +1,93 @@
+import type { Database } from '@weighbridge/database';
+import { isPrincipalId } from '@weighbridge/domain';
+import { AppError, raise } from '@weighbridge/errors';
+import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import type { Caller } from '../access/caller.ts';
+import { recordChange } from '../changes/changes.service.ts';
+import { lockGovernance, requireEveryKeyGoverned } from '../policies/governance.ts';
+import { policyExists } from '../policies/policies.service.ts';
+import {
+  findPrincipal,
+  findPrincipals,
+  type PrincipalRow,
+  upsertPrincipal,
+} from './principals.repository.ts';
+
+export interface PrincipalDeps {
+  readonly db: Database;
+  readonly now: () => Date;
+}
+
+/** A principal as the API shows it. */
+export interface PresentedPrincipal {
+  readonly id: string;
+  /** The policy of its keys that name none themselves; null: the default applies. */
+  readonly policy_id: string | null;
+  readonly created_at: string;
+}
+
+export interface PrincipalListQuery {
+  readonly page_size?: string;
+  readonly page_token?: string;
+  readonly policy_id?: string;
+  readonly id_contains?: string;
+}
+
+export async function readPrincipal(deps: PrincipalDeps, id: string): Promise<PresentedPrincipal> {
+  const row = await findPrincipal(deps.db, id);
+  const notFound = new AppError('not_found', 'principal_not_found', 'There is no principal with this id.', {
+    param: 'principal_id',
+  });
+  return present(row ?? raise(notFound));
+}
+
+export async function listPrincipals(
+  deps: PrincipalDeps,
+  query: PrincipalListQuery,
+): Promise<PageOf<PresentedPrincipal>> {
+  const request = pageRequest('principals', query);
+  const filter = { policyId: query.policy_id, idContains: query.id_contains };
+  const rows = await findPrincipals(deps.db, filter, request.after?.[0], request.size + 1);
+  return page('principals', request, rows, (row) => [row.id], present);
+}
+
+/** Makes a principal what the request says, whether it was there or not. */
+export async function putPrincipal(
+  deps: PrincipalDeps,
+  caller: Caller,
+  id: string,
+  input: { readonly policy_id: string | null },
+): Promise<PresentedPrincipal> {
+  const now = deps.now();
+  const policyId = input.policy_id;
+  if (!isPrincipalId(id)) {
+    throw new AppError(
+      'validation',
+      'principal_invalid',
+      "A principal's id must be 1 to 200 printable characters.",
+      {
+        param: 'principal_id',
+      },
+    );
+  }
+  return await deps.db.transaction().execute(async (tx) => {
+    await lockGovernance(tx, 'exclusive');
+    const before = await findPrincipal(tx, id);
+    if (before && before.policy_id === policyId) return present(before);
+    if (policyId !== null && !(await policyExists(tx, policyId))) {
+      throw new AppError('validation', 'policy_not_found', 'There is no policy with this policy_id.', {
+        param: 'policy_id',
+      });
+    }
+    const row = await upsertPrincipal(tx, id, policyId, now);
+    await requireEveryKeyGoverned(tx);
+    const detail = { policy_id: { from: before?.policy_id ?? null, to: policyId } };
+    const action = before ? 'principal.updated' : 'principal.created';
+    await recordChange(tx, { actor: caller, action, resourceId: id, detail, at: now });
+    return present(row);
+  });
+}
+
+function present(row: PrincipalRow): PresentedPrincipal {
+  return { id: row.id, policy_id: row.policy_id, created_at: row.created_at.toISOString() };
+}

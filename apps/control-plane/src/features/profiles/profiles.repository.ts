@@ -1,0 +1,59 @@
+import type { Database, Profiles, Tx } from '@weighbridge/database';
+import type { Insertable, Selectable, Updateable } from 'kysely';
+import { containsText } from '../../database/filters.ts';
+
+export type ProfileRow = Selectable<Profiles>;
+
+export async function findProfile(db: Database, id: string): Promise<ProfileRow | undefined> {
+  return await db.selectFrom('profiles').selectAll().where('id', '=', id).executeTakeFirst();
+}
+
+export async function findProfileByName(db: Database, name: string): Promise<ProfileRow | undefined> {
+  return await db.selectFrom('profiles').selectAll().where('name', '=', name).executeTakeFirst();
+}
+
+/** Profiles by name, after a given one. */
+export async function findProfiles(
+  db: Database,
+  filter: { readonly nameContains?: string | undefined },
+  after: string | undefined,
+  limit: number,
+): Promise<ProfileRow[]> {
+  let query = db.selectFrom('profiles').selectAll();
+  if (filter.nameContains !== undefined) query = query.where(containsText('name', filter.nameContains));
+  if (after !== undefined) query = query.where('name', '>', after);
+  return await query.orderBy('name').limit(limit).execute();
+}
+
+export async function insertProfile(tx: Tx, row: Insertable<Profiles>): Promise<ProfileRow> {
+  return await tx.insertInto('profiles').values(row).returningAll().executeTakeFirstOrThrow();
+}
+
+export async function updateProfile(tx: Tx, id: string, changes: Updateable<Profiles>): Promise<ProfileRow> {
+  return await tx
+    .updateTable('profiles')
+    .set(changes)
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}
+
+export async function removeProfile(tx: Tx, id: string): Promise<void> {
+  await tx.deleteFrom('profiles').where('id', '=', id).execute();
+}
+
+/** Whether a policy, deleted ones included, names the profile. */
+export async function profileIsUsed(tx: Tx, id: string): Promise<boolean> {
+  const user = await tx
+    .selectFrom('policies')
+    .select('id')
+    .where('profile_id', '=', id)
+    .limit(1)
+    .executeTakeFirst();
+  return user !== undefined;
+}
+
+/** Keeps everybody else from changing which profiles there are until the transaction ends. */
+export async function lockProfile(tx: Tx, id: string): Promise<ProfileRow | undefined> {
+  return await tx.selectFrom('profiles').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();
+}

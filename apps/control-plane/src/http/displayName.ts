@@ -1,0 +1,19 @@
+import { AppError } from '@weighbridge/errors';
+
+const MAX_NAME = 100;
+/** Control characters, and those that turn the direction of text: a name must look like what it is. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
+const UNSHOWABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+
+/** The name as it is kept; a rule that it breaks is a 422. */
+export function displayName(name: string): string {
+  const trimmed = name.trim();
+  if (trimmed === '') throw nameInvalid('it is empty');
+  if (Array.from(trimmed).length > MAX_NAME) throw nameInvalid(`it is longer than ${MAX_NAME} characters`);
+  if (UNSHOWABLE.test(trimmed)) throw nameInvalid('it holds a control or bidirectional character');
+  return trimmed;
+}
+
+function nameInvalid(why: string): AppError {
+  return new AppError('validation', 'name_invalid', `This name can't be used: ${why}.`, { param: 'name' });
+}

@@ -1,0 +1,117 @@
+import type { Schema } from './openApi.ts';
+
+const ID = '01kafyq2s0e5fvf6m8x4n9r7td';
+
+/** What a field of this name looks like. A schema's own `examples` go first. */
+const BY_NAME: Readonly<Record<string, unknown>> = {
+  name: 'checkout',
+  key_id: `key_${ID}`,
+  policy_id: `pol_${ID}`,
+  parent_policy_id: null,
+  connector_id: `con_${ID}`,
+  profile_id: `prf_${ID}`,
+  request_id: `req_${ID}`,
+  response_id: 'resp_68af4030592c81938ec0a5fbab4a3e9f',
+  principal_id: 'checkout@example.com',
+  model: 'openai/gpt-4o-mini',
+  provider: 'openai',
+  key: `sk-svc-${'0'.repeat(49)}`,
+  key_hint: 'sk-svc-A1b2…Y9z0',
+  scopes: ['inference'],
+  attribution: { team: 'payments', env: 'prod' },
+  labels: { tier: 'gold' },
+  expires_at: '2027-01-31T00:00:00.000Z',
+  revoked_at: null,
+  deprecated_at: null,
+  reset: '2026-12-01T00:00:00.000Z',
+  window_start: '2026-11-01T00:00:00.000Z',
+  principal_spent_from: '2026-11-01T00:00:00.000Z',
+  next_page_token: '',
+  timezone: 'UTC',
+  allowed_models: ['openai/*'],
+  models: ['openai/*'],
+  base_url: 'https://api.openai.com/v1',
+  credential: '<VENDOR_KEY>',
+  limit_micro_usd: 50_000_000,
+  remaining_micro_usd: 37_655_000,
+  units: 0,
+  nanos: 150_000_000,
+  context_window: 128_000,
+  max_output_tokens: 16_384,
+  capabilities: ['tools', 'vision'],
+  benchmark_scores: { mmlu: 82, human_eval: 87.2, avg_score: 84.6 },
+  active: true,
+  enabled: true,
+  principal_spent_complete: true,
+  disabled: false,
+  pooled: false,
+  input_tokens: 1_200,
+  output_tokens: 350,
+  http_status: 200,
+};
+
+const OWN_ID: Readonly<Record<string, string>> = {
+  keys: 'key',
+  policies: 'pol',
+  connectors: 'con',
+  profiles: 'prf',
+  requests: 'req',
+  audit: 'aud',
+};
+
+/** What a path parameter of this name looks like. */
+export function sampleParameter(name: string): unknown {
+  return BY_NAME[name] ?? `${name}_${ID}`;
+}
+
+/** A value that fits the schema, for people to read; `path` is of the operation that shows it. */
+export function sample(schema: Schema, path: string, name = ''): unknown {
+  if (schema.examples?.length) return schema.examples[0];
+  if (schema.const !== undefined) return schema.const;
+  if (schema.enum) return schema.enum[0];
+  if (schema.anyOf?.[0]) return sample(schema.anyOf[0], path, name);
+  const type = Array.isArray(schema.type) ? schema.type[0] : schema.type;
+  const known = name === 'id' ? ownId(path) : BY_NAME[name];
+  if (known !== undefined && fits(known, schema)) return known;
+  switch (type) {
+    case 'object':
+      return Object.fromEntries(
+        Object.entries(schema.properties ?? {}).map(([field, inner]) => [field, sample(inner, path, field)]),
+      );
+    case 'array':
+      return schema.items ? [sample(schema.items, path, name.replace(/s$/, ''))] : [];
+    case 'string':
+      return schema.format === 'date-time' ? '2026-11-20T10:00:00.000Z' : 'text';
+    case 'integer':
+    case 'number':
+      return /micro_usd/.test(name) ? 12_345_000 : Math.max(schema.minimum ?? 1, 1);
+    case 'boolean':
+      return false;
+    default:
+      return null;
+  }
+}
+
+function ownId(path: string): unknown {
+  const resource = path.split('/').find((segment) => segment in OWN_ID);
+  return resource === undefined ? BY_NAME.model : `${OWN_ID[resource]}_${ID}`;
+}
+
+function fits(value: unknown, schema: Schema): boolean {
+  const types = [schema.type].flat();
+  if (value === null) return types.includes('null');
+  if (Array.isArray(value)) {
+    const { items } = schema;
+    return types.includes('array') && items !== undefined && value.every((item) => fits(item, items));
+  }
+  if (typeof value === 'object') {
+    return types.includes('object') && Object.keys(value).every((field) => allows(schema, field));
+  }
+  if (typeof value === 'number') return types.includes('number') || types.includes('integer');
+  if (typeof value === 'string' && schema.enum) return schema.enum.includes(value);
+  return types.includes(typeof value);
+}
+
+function allows(schema: Schema, field: string): boolean {
+  return schema.properties ? field in schema.properties : schema.additionalProperties !== false;
+}

@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs';
+import { mintToken } from '@weighbridge/domain';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SCOPES } from '../src/features/access/scopes.ts';
+import { type OpenApiDocument, operations } from '../src/http/openapi/openApi.ts';
+import { fixtures } from './fixtures.ts';
+import { startTestApi, type TestApi } from './testApi.ts';
+
+/** Who gets in where, for every management operation of the document; a new one is covered by itself. */
+
+const document: OpenApiDocument = JSON.parse(
+  readFileSync(new URL('../openapi.json', import.meta.url), 'utf8'),
+);
+const managed = operations(document)
+  .filter(([path]) => path.startsWith('/api/v1/'))
+  .map(([path, method, operation]) => ({
+    operation: operation.operationId,
+    method: method.toUpperCase() as 'GET',
+    path: path.replace('/api/v1', ''),
+    scope: operation['x-required-scope'] ?? '',
+    parameters: [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name),
+    takesBody: operation.requestBody !== undefined,
+  }));
+type Managed = (typeof managed)[number];
+
+let api: TestApi;
+const keys = { disabled: '', expired: '' };
+
+beforeAll(async () => {
+  api = await startTestApi({ OPENAI_API_KEY: 'sk-vendor' });
+  const fields = { scopes: [...SCOPES] };
+  keys.disabled = (await api.issue({ ...fields, disabled: true })).key;
+  const expires_at = new Date(api.now.getTime() + 1_000).toISOString();
+  keys.expired = (await api.issue({ ...fields, expires_at })).key;
+  api.now = new Date(api.now.getTime() + 2_000);
+});
+afterAll(() => api.close());
+
+/** Calls an operation on resources of its own, or on those that are named. */
+async function call(
+  { operation, method, path, parameters, takesBody }: Managed,
+  { key, ids, body }: { key?: string | null; ids?: string; body?: unknown } = {},
+) {
+  let filled = path;
+  for (const name of parameters) {
+    const value = ids ?? (await fixtures.parameter(api, name, operation));
+    filled = filled.replace(`{${name}}`, encodeURIComponent(value));
+  }
+  const sent = takesBody ? (body ?? (await fixtures.body(api, operation, method))) : undefined;
+  return await api.call(method, filled, {
+    ...(key !== undefined && { key }),
+    ...(sent !== undefined && { body: sent }),
+  });
+}
+
+const refusalOf = ({ status, body }: Awaited<ReturnType<typeof call>>) => [
+  status,
+  (body.error as { code?: string } | undefined)?.code,
+];
+
+describe.each(managed)('$operation ($method $path)', (operation) => {
+  it('takes no one without a key', async () => {
+    const answer = await call(operation, { key: null });
+    expect(refusalOf(answer)).toEqual([401, 'missing_api_key']);
+    expect(answer.headers['www-authenticate']).toBe('Bearer');
+  });
+
+  it('takes no bad key, be it mistyped or never issued', async () => {
+    expect(refusalOf(await call(operation, { key: 'sk-svc-nonsense' }))).toEqual([401, 'invalid_api_key']);
+    expect(refusalOf(await call(operation, { key: mintToken() }))).toEqual([401, 'invalid_api_key']);
+  });
+
+  it('takes no disabled and no expired key, whatever scopes they hold', async () => {
+    expect(refusalOf(await call(operation, { key: keys.disabled }))).toEqual([401, 'key_disabled']);
+    expect(refusalOf(await call(operation, { key: keys.expired }))).toEqual([401, 'key_expired']);
+  });
+
+  it(`takes no key without the scope ${operation.scope}, though it hold all others, and names it`, async () => {
+    const { key } = await api.issue({ scopes: SCOPES.filter((scope) => scope !== operation.scope) });
+    // Before the path and the body are looked at: who may not call learns nothing of what is there.
+    for (const ids of [undefined, 'no-such-thing']) {
+      const answer = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
+      expect(refusalOf(answer)).toEqual([403, 'insufficient_scope']);
+      expect(answer.body.error).toMatchObject({ required_scope: operation.scope });
+    }
+  });
+
+  if (operation.scope !== 'operator') {
+    it("shows another principal's things to nobody, and lets it have its own", async () => {
+      const { key } = await api.issue({ principal_id: 'somebody-else', scopes: [operation.scope] });
+      const answer = await call(operation, { key });
+      if (operation.parameters.length > 0) expect(answer.status).toBe(404);
+      else expect(answer.status).toBeLessThan(300);
+    });
+  }
+
+  it('lets the operator in', async () => {
+    const answer = await call(operation);
+    expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+  });
+
+  if (operation.parameters.length > 0 && !fixtures.takesAnyId.has(operation.operation)) {
+    it('tells what is not there before it looks at the body', async () => {
+      for (const ids of ['no-such-thing', '%', 'a/b', 'x'.repeat(300)]) {
+        expect((await call(operation, { ids, body: { no_such_field: 1 } })).status).toBe(404);
+      }
+    });
+  }
+
+  it('refuses a query parameter that it does not know', async () => {
+    const answer = await call({ ...operation, path: `${operation.path}?no_such_parameter=1` });
+    expect(answer.status).toBe(400);
+  });
+});

@@ -1,0 +1,49 @@
+import type { TestApi } from './testApi.ts';
+import { recordAttempts } from './usage.ts';
+
+type Make<T> = (api: TestApi) => Promise<T>;
+
+const PROFILE = { strategy: 'ordered', targets: [{ model: 'mock/echo' }] };
+
+/** By the name of a path parameter: makes a thing that the operator may do anything with, and returns its id. */
+const PARAMETERS: Readonly<Record<string, Make<string>>> = {
+  key_id: async (api) => (await api.issue({ principal_id: 'an-owner' })).id,
+  policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
+  principal_id: async (api) => (await api.issue({ principal_id: 'a-principal' })).principal_id as string,
+  request_id: async (api) => (await recordAttempts(api.db, [{ principal: 'an-owner' }]))[0] ?? '',
+  profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
+};
+
+/** By operation: a body that is accepted. A PATCH needs none, since `{}` is one. */
+const BODIES: Readonly<Record<string, Make<unknown>>> = {
+  createKey: async () => ({ name: 'made by a test' }),
+  rotateKey: async () => ({ grace_seconds: 0 }),
+  createPolicy: async () => ({ name: 'made by a test' }),
+  putPrincipal: async () => ({ policy_id: null }),
+  createProfile: async () => ({ ...PROFILE, name: `made-${Math.random()}` }),
+};
+
+/** What a test needs that calls an operation about which it knows only what the OpenAPI document says. */
+export const fixtures = {
+  async parameter(api: TestApi, name: string, operation: string): Promise<string> {
+    const make = PARAMETERS[name];
+    if (make) return await make(api);
+    throw new Error(
+      `${operation} has the path parameter ${name}, of which no fixture is known: add it to PARAMETERS in apps/control-plane/test/fixtures.ts`,
+    );
+  },
+  async body(api: TestApi, operation: string, method: string): Promise<unknown> {
+    const make = BODIES[operation];
+    if (make) return await make(api);
+    if (method === 'PATCH') return {};
+    throw new Error(
+      `${operation} takes a body, and none is known that it accepts: add one to BODIES in apps/control-plane/test/fixtures.ts`,
+    );
+  },
+  /** Operations that make what their path names, where it is not there. */
+  takesAnyId: new Set(['putPrincipal']),
+};
+
+async function made(api: TestApi, path: string, body: unknown): Promise<string> {
+  return (await api.call('POST', path, { body })).body.id as string;
+}

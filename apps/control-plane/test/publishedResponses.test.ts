@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { publishedResponses } from './publishedResponses.ts';
+
+const document = JSON.parse(readFileSync(new URL('../openapi.json', import.meta.url), 'utf8'));
+const responses = publishedResponses(document);
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+function check(method: string, path: string, status: number, body: unknown, type = JSON_TYPE) {
+  return () => responses.check({ method, path, status, type, text: JSON.stringify(body) });
+}
+
+const refusal = {
+  error: { message: 'No.', type: 'not_found_error', code: 'key_not_found', param: null, request_id: 'req_1' },
+};
+
+describe('an answer', () => {
+  const key = document.paths['/api/v1/keys/{key_id}'].get.responses[200].content['application/json'].example;
+
+  it('passes where it is as published', () => {
+    check('GET', '/api/v1/keys/key_1?x=y', 200, key)();
+    check('GET', '/api/v1/keys/key_1', 404, refusal)();
+    check('GET', '/api/v1/nothing', 404, refusal)();
+  });
+
+  it('fails where its status is not documented', () => {
+    expect(check('GET', '/api/v1/usage', 404, refusal)).toThrow('getUsage does not document');
+    expect(check('GET', '/api/v1/nothing', 200, {})).toThrow('no operation');
+  });
+
+  it('fails where its body lacks a field, or holds another type', () => {
+    const { policy_id, ...lacking } = key;
+    expect(check('GET', '/api/v1/keys/key_1', 200, lacking)).toThrow("required property 'policy_id'");
+    expect(check('GET', '/api/v1/keys/key_1', 200, { ...key, disabled: 'no' })).toThrow('boolean');
+    expect(check('GET', '/api/v1/keys/key_1', 200, { ...key, created_at: 'today' })).toThrow('date-time');
+    expect(check('GET', '/api/v1/keys/key_1', 404, { message: 'No.' })).toThrow('error');
+  });
+
+  it('fails where it comes as another type than is documented', () => {
+    expect(check('GET', '/api/v1/usage', 200, {}, 'text/csv')).toThrow('text/csv');
+  });
+});

@@ -1,0 +1,199 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { AnswerFormat } from './answerFormat.ts';
+import { chatFormat } from './chatFormat.ts';
+import { messagesFormat } from './messagesFormat.ts';
+import { responsesFormat } from './responsesFormat.ts';
+import { StreamTap } from './streamTap.ts';
+
+const event = (value: unknown, name?: string) =>
+  `${name ? `event: ${name}\n` : ''}data: ${JSON.stringify(value)}\n\n`;
+
+/** What a caller sees of a stream that comes in pieces. */
+function passed(tap: StreamTap, text: string, sizes: () => number): string {
+  const bytes = Buffer.from(text);
+  let seen = '';
+  for (let at = 0; at < bytes.length; ) {
+    const size = sizes();
+    seen += tap.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return seen + tap.end();
+}
+
+const content = event({ id: 'c-1', choices: [{ delta: { content: 'say "usage": {} é' } }], usage: null });
+const report = event({
+  id: 'c-1',
+  choices: [],
+  usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
+});
+const chat = `: ping\n\n${content}${content}${report}data: [DONE]\n\n`;
+
+const messages = [
+  event(
+    {
+      type: 'message_start',
+      message: {
+        id: 'm-1',
+        usage: {
+          input_tokens: 3,
+          cache_creation_input_tokens: 9,
+          cache_read_input_tokens: 4,
+          cache_creation: { ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 7 },
+          output_tokens: 1,
+        },
+      },
+    },
+    'message_start',
+  ),
+  event({ type: 'ping' }, 'ping'),
+  event(
+    { type: 'content_block_delta', delta: { text: '"usage":{"output_tokens":99}' } },
+    'content_block_delta',
+  ),
+  event(
+    {
+      type: 'message_delta',
+      delta: { stop_reason: 'end_turn' },
+      usage: {
+        input_tokens: 3,
+        cache_creation_input_tokens: 9,
+        cache_read_input_tokens: 4,
+        output_tokens: 12,
+      },
+    },
+    'message_delta',
+  ),
+  event({ type: 'message_stop' }, 'message_stop'),
+].join('');
+
+const usage = {
+  input_tokens: 10,
+  input_tokens_details: { cached_tokens: 4 },
+  output_tokens: 6,
+  output_tokens_details: { reasoning_tokens: 5 },
+  total_tokens: 16,
+};
+const responses = [
+  event({ type: 'response.created', response: { id: 'r-1', usage: null, error: null } }, 'response.created'),
+  event(
+    { type: 'response.output_text.delta', delta: '"response":{"usage":{}}' },
+    'response.output_text.delta',
+  ),
+  event(
+    { type: 'response.completed', response: { id: 'r-1', output: [{ usage: 1 }], usage } },
+    'response.completed',
+  ),
+].join('');
+
+const DIALECTS: [string, AnswerFormat, string, object][] = [
+  ['chat', chatFormat, chat, { responseId: 'c-1', usage: { inputTokens: 3, outputTokens: 2 } }],
+  [
+    'messages',
+    messagesFormat,
+    messages,
+    {
+      responseId: 'm-1',
+      usage: {
+        inputTokens: 3,
+        cacheReadTokens: 4,
+        cacheWriteTokens: 2,
+        cacheWrite1hTokens: 7,
+        outputTokens: 12,
+      },
+    },
+  ],
+  [
+    'responses',
+    responsesFormat,
+    responses,
+    { responseId: 'r-1', usage: { inputTokens: 6, cacheReadTokens: 4, outputTokens: 6 } },
+  ],
+];
+
+describe.each(DIALECTS)('a stream of %s', (_name, format, stream, facts) => {
+  it('passes byte for byte and is read, wherever it is cut and however its lines end', () => {
+    fc.assert(
+      fc.property(
+        fc.infiniteStream(fc.integer({ min: 1, max: 40 })),
+        fc.constantFrom('\n', '\r\n', '\r'),
+        (sizes, newline) => {
+          const text = stream.replaceAll('\n', newline);
+          const tap = new StreamTap({ format, hideUsage: false });
+          expect(passed(tap, text, () => sizes.next().value)).toBe(text);
+          expect(tap.facts).toMatchObject({ ...facts, failed: false });
+        },
+      ),
+    );
+  });
+
+  it('is read also where its last event lacks the blank line', () => {
+    const tap = new StreamTap({ format, hideUsage: false });
+    const text = stream.replace('data: [DONE]\n\n', '').trimEnd();
+    expect(passed(tap, text, () => 7)).toBe(text);
+    expect(tap.facts).toMatchObject(facts);
+  });
+
+  it('does not fail on what is no event of the dialect', () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.string(), fc.json()), { maxLength: 5 }), (lines) => {
+        const text = lines.map((line) => `data: ${line}\n\n`).join('');
+        const tap = new StreamTap({ format, hideUsage: false });
+        expect(passed(tap, text, () => 5)).toBe(text);
+      }),
+    );
+  });
+});
+
+describe('the chunk that reports usage', () => {
+  it.each([1, 2, 7, 64, 10_000])(
+    'is hidden from a caller that did not ask for it, in pieces of %d bytes',
+    (size) => {
+      const tap = new StreamTap({ format: chatFormat, hideUsage: true });
+      expect(passed(tap, chat, () => size)).toBe(chat.replace(report, ''));
+      expect(tap.facts).toMatchObject({ responseId: 'c-1', usage: { inputTokens: 3, outputTokens: 2 } });
+    },
+  );
+
+  it('stays where it comes together with content', () => {
+    const last = event({
+      id: 'c-1',
+      choices: [{ delta: {} }],
+      usage: { prompt_tokens: 3, completion_tokens: 2 },
+    });
+    const tap = new StreamTap({ format: chatFormat, hideUsage: true });
+    expect(passed(tap, content + last, () => 10)).toBe(content + last);
+    expect(tap.facts.usage).toMatchObject({ outputTokens: 2 });
+  });
+});
+
+const firstEvent = (stream: string) => stream.slice(0, stream.indexOf('\n\n') + 2);
+
+describe('an error that comes after a good start', () => {
+  it.each([
+    ['chat', chatFormat, content + event({ error: { message: 'overloaded' } })],
+    ['messages', messagesFormat, firstEvent(messages) + event({ type: 'error', error: {} }, 'error')],
+    ['responses', responsesFormat, firstEvent(responses) + event({ type: 'error', code: 'x' }, 'error')],
+    [
+      'responses that fail',
+      responsesFormat,
+      event({ type: 'response.failed', response: { id: 'r', error: { code: 'x' }, usage: null } }),
+    ],
+  ] as const)('is noticed in a stream of %s', (_name, format, text) => {
+    const tap = new StreamTap({ format, hideUsage: false });
+    passed(tap, text, () => 10);
+    expect(tap.facts.failed).toBe(true);
+    expect(tap.facts.usage).toBeUndefined();
+  });
+});
+
+it('what a stream of messages told at its start is known where it breaks off', () => {
+  const tap = new StreamTap({ format: messagesFormat, hideUsage: false });
+  passed(tap, firstEvent(messages), () => 50);
+  expect(tap.facts.partialUsage).toMatchObject({
+    inputTokens: 3,
+    cacheWrite1hTokens: 7,
+    cacheWriteTokens: 2,
+  });
+  expect(tap.facts.usage).toBeUndefined();
+});

@@ -1,0 +1,65 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FindResponseResponse_Ownership as Ownership } from '@weighbridge/contracts';
+import { AppError } from '@weighbridge/errors';
+import type { ControlPlane } from './controlPlane.ts';
+import type { ResolvedKey } from './resolvedKey.ts';
+
+export interface NewResponse {
+  readonly responseId: string;
+  readonly connectorId: string;
+  readonly key: ResolvedKey;
+}
+
+/** Whose a stored response is: the caller's own, by the connector that made it; another's; or nobody knows. */
+type Owner =
+  | { readonly kind: 'own'; readonly connectorId: string }
+  | { readonly kind: 'foreign' }
+  | { readonly kind: 'unknown' };
+
+/** Who made which stored response, as the control plane keeps it for all proxies. */
+export interface ResponseOwners {
+  /** Resolves once it is on record; rejects with a 503 where it can't be. */
+  record(response: NewResponse): Promise<void>;
+  /** Rejects with a 503 where that can't be told now. */
+  find(responseId: string, principalId: string): Promise<Owner>;
+}
+
+const RECORD_TRIES = 3;
+const RETRY_PAUSE_MS = 100;
+
+export function createResponseOwners({
+  recordResponse,
+  findResponse,
+}: Pick<ControlPlane, 'recordResponse' | 'findResponse'>): ResponseOwners {
+  return {
+    async record({ responseId, connectorId, key }) {
+      for (let tries = 1; ; tries++) {
+        try {
+          await recordResponse({ responseId, connectorId, principalId: key.principalId, keyId: key.id });
+          return;
+        } catch (error) {
+          if (tries === RECORD_TRIES) throw notRecorded(error);
+          await sleep(RETRY_PAUSE_MS * tries);
+        }
+      }
+    },
+
+    async find(responseId, principalId) {
+      const found = await findResponse({ responseId, principalId }).catch((error) => {
+        const message = 'Stored responses can not be looked up right now. Try again.';
+        throw new AppError('unavailable', 'control_plane_unreachable', message, { cause: error });
+      });
+      if (found.ownership === Ownership.OWN) return { kind: 'own', connectorId: found.connectorId };
+      return { kind: found.ownership === Ownership.FOREIGN ? 'foreign' : 'unknown' };
+    },
+  };
+}
+
+function notRecorded(cause: unknown): AppError {
+  const message = 'The response was made, but whose it is could not be recorded, so its id is not given out.';
+  // Another try would pay for another response.
+  return new AppError('unavailable', 'response_not_recorded', message, {
+    headers: { 'x-should-retry': 'false' },
+    cause,
+  });
+}

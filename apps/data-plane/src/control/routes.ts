@@ -1,0 +1,21 @@
+import { type Connector, Dialect, Route } from '@weighbridge/contracts';
+
+/** What an upstream serves of whose routes the control plane says nothing. */
+const ROUTES_OF_DIALECT: Readonly<Partial<Record<Dialect, readonly Route[]>>> = {
+  [Dialect.OPENAI]: [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.EMBEDDINGS],
+  [Dialect.ANTHROPIC]: [Route.MESSAGES],
+};
+
+export function servesRoute(connector: Connector, route: Route): boolean {
+  const { routes, dialect } = connector;
+  return (routes.length > 0 ? routes : (ROUTES_OF_DIALECT[dialect] ?? [])).includes(route);
+}
+
+/** The route as a caller writes it. */
+export const ROUTE_PATHS: Readonly<Record<Route, string>> = {
+  [Route.UNSPECIFIED]: '/v1',
+  [Route.CHAT_COMPLETIONS]: '/v1/chat/completions',
+  [Route.RESPONSES]: '/v1/responses',
+  [Route.MESSAGES]: '/v1/messages',
+  [Route.EMBEDDINGS]: '/v1/embeddings',
+};

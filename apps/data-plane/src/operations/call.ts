@@ -1,0 +1,120 @@
+import { AppError } from '@weighbridge/errors';
+import { JsonScanError, type Span, scanObject } from '../body/scanJson.ts';
+import type { Operation } from './operation.ts';
+
+/** A request to an operation as it came, with what admission and forwarding have to know of it. */
+export interface Call {
+  readonly operation: Operation;
+  readonly body: Buffer;
+  readonly model: string;
+  readonly stream: boolean;
+  /** The caller asked for the chunk that reports usage, so it gets to see it. */
+  readonly wantsUsage: boolean;
+  /** The vendor keeps the answer. */
+  readonly isStored: boolean;
+  /** The stored response that this one goes on from. */
+  readonly previousResponseId: string | undefined;
+  readonly spans: ReadonlyMap<string, Span>;
+}
+
+const STREAM_OPTIONS_FIELDS = new Set(['include_usage']);
+
+/** Reads a body; what is wrong with it is a 400 that says what and where. */
+export function readCall(operation: Operation, body: Buffer): Call {
+  const spans = scan(body, operation.fields);
+  const model = valueAt(body, spans.get('model'));
+  if (typeof model !== 'string') {
+    const problem = model === undefined ? 'is required' : 'must be a string';
+    throw new AppError('invalid_request', 'invalid_model', `model ${problem}, such as "openai/gpt-5.4".`, {
+      param: 'model',
+    });
+  }
+  const options = spans.get('stream_options');
+  const previous = valueAt(body, spans.get('previous_response_id'));
+  return {
+    operation,
+    body,
+    model,
+    stream: valueAt(body, spans.get('stream')) === true,
+    wantsUsage: isObject(body, options) && valueAt(body, includeUsage(body, options)) === true,
+    isStored: operation.isStored && valueAt(body, spans.get('store')) !== false,
+    previousResponseId: typeof previous === 'string' ? previous : undefined,
+    spans,
+  };
+}
+
+interface Edit {
+  readonly span: Span;
+  readonly text: string;
+}
+
+/**
+ * The body for the vendor: byte for byte the caller's, but for the model's name, and, where it streams and would not be
+ * told the usage otherwise, the wish for that.
+ */
+export function upstreamBody(call: Call, upstreamModel: string): Buffer {
+  const { body, spans, operation } = call;
+  const edits: Edit[] = [];
+  const model = spans.get('model');
+  if (model) edits.push({ span: model, text: JSON.stringify(upstreamModel) });
+  if (operation.asksForUsage && call.stream && !call.wantsUsage) {
+    edits.push(askForUsage(body, spans.get('stream_options')));
+  }
+  return splice(body, edits);
+}
+
+function askForUsage(body: Buffer, options: Span | undefined): Edit {
+  if (!options) {
+    // Right behind the opening brace of an object that has a member already: `model`.
+    return { span: afterBrace(body, 0), text: '"stream_options":{"include_usage":true},' };
+  }
+  if (!isObject(body, options)) return { span: options, text: '{"include_usage":true}' };
+  const given = includeUsage(body, options);
+  if (given) return { span: given, text: 'true' };
+  const isEmpty = /^\{\s*\}$/.test(body.toString('latin1', options.start, options.end));
+  return { span: afterBrace(body, options.start), text: `"include_usage":true${isEmpty ? '' : ','}` };
+}
+
+/** Where `stream_options.include_usage` has its value. */
+function includeUsage(body: Buffer, options: Span): Span | undefined {
+  const inner = scan(body.subarray(options.start, options.end), STREAM_OPTIONS_FIELDS).get('include_usage');
+  return inner && { start: options.start + inner.start, end: options.start + inner.end };
+}
+
+function scan(bytes: Buffer, fields: ReadonlySet<string>): ReadonlyMap<string, Span> {
+  try {
+    return scanObject(bytes, fields);
+  } catch (error) {
+    if (!(error instanceof JsonScanError)) throw error;
+    if (error.duplicate) {
+      throw new AppError('invalid_request', 'duplicate_field', `${error.message}: send it once.`, {
+        param: error.duplicate,
+      });
+    }
+    const message = `The body is not a JSON object: ${error.message}.`;
+    throw new AppError('invalid_request', 'malformed_json', message);
+  }
+}
+
+function splice(body: Buffer, edits: Edit[]): Buffer {
+  const parts: Buffer[] = [];
+  let at = 0;
+  for (const { span, text } of edits.sort((a, b) => a.span.start - b.span.start)) {
+    parts.push(body.subarray(at, span.start), Buffer.from(text));
+    at = span.end;
+  }
+  return Buffer.concat([...parts, body.subarray(at)]);
+}
+
+function afterBrace(body: Buffer, from: number): Span {
+  const at = body.indexOf('{', from) + 1;
+  return { start: at, end: at };
+}
+
+function isObject(body: Buffer, span: Span | undefined): span is Span {
+  return span !== undefined && body[span.start] === 0x7b;
+}
+
+function valueAt(body: Buffer, span: Span | undefined): unknown {
+  return span && JSON.parse(body.toString('utf8', span.start, span.end));
+}

@@ -1,0 +1,94 @@
+import { Route } from '@weighbridge/contracts';
+import type { AnswerFormat } from '../answer/answerFormat.ts';
+import { chatFormat } from '../answer/chatFormat.ts';
+import { messagesFormat } from '../answer/messagesFormat.ts';
+import { responsesFormat } from '../answer/responsesFormat.ts';
+
+/** Whose wire an operation speaks: what its errors look like, and how a vendor is shown the credential. */
+export type Wire = 'openai' | 'anthropic';
+
+/** An operation in which a model works. Everything that sets one apart from the others is here. */
+export interface Operation {
+  /** Below `/v1` here, and below the connector's base URL there. */
+  readonly path: string;
+  /** What a connector has to serve. */
+  readonly route: Route;
+  readonly wire: Wire;
+  /** The top-level fields of the body that the service reads. All others are the vendor's business. */
+  readonly fields: ReadonlySet<string>;
+  /** A stream reports its usage only where `stream_options.include_usage` asks for it. */
+  readonly asksForUsage: boolean;
+  readonly answer: AnswerFormat;
+  /** What the vendor charges for. Anything else needs no budget and leaves no event. */
+  readonly isBilled: boolean;
+  /** The vendor keeps the answer unless the body says `store: false`; whose it is, is recorded. */
+  readonly isStored: boolean;
+}
+
+export const CHAT_COMPLETIONS: Operation = {
+  path: '/chat/completions',
+  route: Route.CHAT_COMPLETIONS,
+  wire: 'openai',
+  fields: new Set(['model', 'stream', 'stream_options']),
+  asksForUsage: true,
+  answer: chatFormat,
+  isBilled: true,
+  isStored: false,
+};
+
+export const RESPONSES: Operation = {
+  path: '/responses',
+  route: Route.RESPONSES,
+  wire: 'openai',
+  fields: new Set(['model', 'stream', 'store', 'previous_response_id']),
+  asksForUsage: false,
+  answer: responsesFormat,
+  isBilled: true,
+  isStored: true,
+};
+
+export const MESSAGES: Operation = {
+  path: '/messages',
+  route: Route.MESSAGES,
+  wire: 'anthropic',
+  fields: new Set(['model', 'stream']),
+  asksForUsage: false,
+  answer: messagesFormat,
+  isBilled: true,
+  isStored: false,
+};
+
+const COUNT_TOKENS: Operation = {
+  ...MESSAGES,
+  path: '/messages/count_tokens',
+  fields: new Set(['model']),
+  isBilled: false,
+};
+
+const EMBEDDINGS: Operation = {
+  path: '/embeddings',
+  route: Route.EMBEDDINGS,
+  wire: 'openai',
+  fields: new Set(['model']),
+  asksForUsage: false,
+  answer: chatFormat,
+  isBilled: true,
+  isStored: false,
+};
+
+/** What is done to a response that a vendor keeps: no model works, so nothing is charged. */
+export const STORED_RESPONSE: Operation = {
+  ...RESPONSES,
+  fields: new Set(),
+  isBilled: false,
+  isStored: false,
+};
+
+/** The map of what models do here. */
+export const OPERATIONS: readonly Operation[] = [
+  CHAT_COMPLETIONS,
+  RESPONSES,
+  MESSAGES,
+  COUNT_TOKENS,
+  EMBEDDINGS,
+];

@@ -1,0 +1,71 @@
+import type { ServerResponse } from 'node:http';
+
+/** How far a vendor is listened to whose caller has left, to learn what it counted. */
+export interface DrainCap {
+  readonly drainMs: number;
+  readonly drainBytes: number;
+}
+
+/** The caller's side of a request: whether it is still there, and how fast it reads. */
+export class Caller {
+  readonly response: ServerResponse;
+  readonly #cap: DrainCap;
+  readonly #giveUp = new AbortController();
+  #left = false;
+  #drained = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #wake: (() => void) | undefined;
+
+  constructor(response: ServerResponse, cap: DrainCap) {
+    this.response = response;
+    this.#cap = cap;
+    response.on('drain', this.#onDrain);
+    response.on('close', this.#onClose);
+    // A socket that fails closes too; unheard, the error would end the process.
+    response.on('error', this.#onDrain);
+    if (response.destroyed) this.#onClose();
+  }
+
+  /** It closed the connection before the answer was complete. */
+  get hasLeft(): boolean {
+    return this.#left;
+  }
+
+  /** Aborts when it has left and the vendor was listened to for as long as the cap allows. */
+  get giveUp(): AbortSignal {
+    return this.#giveUp.signal;
+  }
+
+  /** Writes as fast as the caller reads; a promise where it has to catch up first. To one that left, nothing. */
+  write(bytes: Buffer): Promise<void> | undefined {
+    if (this.#left) {
+      this.#drained += bytes.length;
+      if (this.#drained > this.#cap.drainBytes) this.#giveUp.abort();
+      return undefined;
+    }
+    if (bytes.length === 0 || this.response.write(bytes)) return undefined;
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  /** To be called once the answer was settled: what the caller does then is its own business. */
+  release(): void {
+    clearTimeout(this.#timer);
+    this.response.off('drain', this.#onDrain);
+    this.response.off('close', this.#onClose);
+  }
+
+  readonly #onDrain = (): void => {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  };
+
+  readonly #onClose = (): void => {
+    this.#onDrain();
+    if (this.response.writableFinished || this.#left) return;
+    this.#left = true;
+    this.#timer = setTimeout(() => this.#giveUp.abort(), this.#cap.drainMs);
+  };
+}

@@ -1,0 +1,42 @@
+import { Outcome } from '@weighbridge/contracts';
+import { estimateTokens, NO_TOKENS, type TokenUsage } from '@weighbridge/domain';
+import type { CountTokens } from '../answer/countTokens.ts';
+import { textOfRequest } from '../operations/requestText.ts';
+import type { EndedTry } from './forward.ts';
+
+export interface Charge {
+  readonly usage: TokenUsage;
+  readonly estimated: boolean;
+}
+
+/** A larger body is not worth parsing to be counted: what it is made of matters less than its size. */
+const MAX_COUNTED_BYTES = 1024 * 1024;
+
+/**
+ * What a vendor charges for an attempt: its own count where it told one, zeros included; nothing for an error, or where
+ * nothing was sent. For the rest it is counted here.
+ */
+export async function chargeFor(
+  { facts, status, outcome, output }: EndedTry,
+  requestBody: Buffer | undefined,
+  countTokens: CountTokens,
+): Promise<Charge> {
+  if (facts.usage) return { usage: facts.usage, estimated: false };
+  const wasRefused = status >= 300 || outcome === Outcome.UPSTREAM_UNREACHABLE;
+  if (wasRefused) return { usage: NO_TOKENS, estimated: false };
+  // The input of a stream that broke off is known where the vendor told it at the start.
+  const input = facts.partialUsage ?? {
+    ...NO_TOKENS,
+    inputTokens: await countRequest(requestBody, countTokens),
+  };
+  const { text, ratio } = output();
+  const outputTokens = Math.max(input.outputTokens, Math.ceil((await countTokens(text)) * ratio));
+  return { usage: { ...input, outputTokens }, estimated: true };
+}
+
+async function countRequest(body: Buffer | undefined, countTokens: CountTokens): Promise<number> {
+  if (!body) return 0;
+  if (body.length > MAX_COUNTED_BYTES) return estimateTokens(body.length);
+  const { text, overhead } = textOfRequest(body);
+  return (await countTokens(text)) + overhead;
+}

@@ -1,0 +1,55 @@
+import { type HttpError, toHttpError, toMessagesError } from '@weighbridge/errors';
+import { type Operation, RESPONSES, type Wire } from '../operations/operation.ts';
+import type { Caller } from './caller.ts';
+
+export interface FailedAnswer {
+  readonly caller: Caller;
+  readonly plan: { readonly operation: Operation };
+  readonly requestId: string;
+}
+
+/** An error as the clients of a wire know it. */
+export function errorAnswer(wire: Wire, error: unknown, requestId: string): HttpError<object> {
+  return wire === 'anthropic' ? toMessagesError(error, requestId) : toHttpError(error, requestId);
+}
+
+/** Tells the caller of a failure: by a status where that is still possible, else within the stream. */
+export function tellFailure(
+  { caller, plan, requestId }: FailedAnswer,
+  failure: unknown,
+  { passesText }: { readonly passesText: boolean },
+): void {
+  const { response } = caller;
+  const { operation } = plan;
+  if (!response.headersSent) {
+    const { status, headers, body } = errorAnswer(operation.wire, failure, requestId);
+    const text = JSON.stringify(body);
+    response.writeHead(status, {
+      ...headers,
+      'x-request-id': requestId,
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(text),
+    });
+    response.end(text);
+  } else if (passesText) response.end(errorEvent(operation, failure, requestId));
+  // Half a document with a good end would pass for a whole one.
+  else response.destroy();
+}
+
+/** An error as an event of a stream: those of chat completions have no name, the others do. */
+function errorEvent(operation: Operation, failure: unknown, requestId: string): string {
+  if (operation.wire === 'anthropic') {
+    return `event: error\ndata: ${JSON.stringify(toMessagesError(failure, requestId).body)}\n\n`;
+  }
+  const { error } = toHttpError(failure, requestId).body;
+  if (operation.route !== RESPONSES.route) return `data: ${JSON.stringify({ error })}\n\n`;
+  const { code, message, param } = error;
+  return `event: error\ndata: ${JSON.stringify({ type: 'error', code, message, param, error })}\n\n`;
+}
+
+/** The headers by which a request is found again; the clients of the messages route read the second. */
+export function requestIdHeaders(wire: Wire, requestId: string): Record<string, string> {
+  return wire === 'anthropic'
+    ? { 'x-request-id': requestId, 'request-id': requestId }
+    : { 'x-request-id': requestId };
+}

@@ -1,0 +1,199 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  BucketRefSchema,
+  type Connector,
+  ConnectorSchema,
+  Dialect,
+  Outcome,
+  Route,
+  SnapshotSchema,
+  type UsageEvent,
+} from '@weighbridge/contracts';
+import { newUuid, tokenSha256 } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import { createLogger, listenHttp, toHandler } from '@weighbridge/runtime';
+import { createTokenCounter } from '../src/answer/countTokens.ts';
+import { HoldBudget } from '../src/answer/heldAnswer.ts';
+import type { ResolvedKey } from '../src/control/resolvedKey.ts';
+import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
+import { routingTable } from '../src/control/routingTable.ts';
+import { buildApp } from '../src/http/app.ts';
+import { createUpstreams } from '../src/upstream/upstreams.ts';
+
+/** A proxy whose control plane and ledger are lists: what it is told, and what it says. */
+export interface TestProxy {
+  readonly url: string;
+  /** What was settled, oldest first. */
+  readonly events: UsageEvent[];
+  readonly recorded: NewResponse[];
+  /** Makes the next records of ownership fail. */
+  failRecords: boolean;
+  close(): Promise<void>;
+}
+
+export interface TestProxyOptions {
+  /** The mock vendor's. */
+  readonly vendorUrl: string;
+  readonly connectors?: readonly Partial<Connector>[];
+  readonly corsOrigins?: readonly string[];
+  readonly bodyLimitBytes?: number;
+  readonly chunkTimeoutMs?: number;
+  readonly drainMs?: number;
+  readonly drainBytes?: number;
+}
+
+export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
+export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;
+/** Its policy allows `mock/echo` alone. */
+export const NARROW = `sk-svc-narrow-${'c'.repeat(32)}`;
+export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
+
+/** Nano-USD per token, each class its own. */
+export const RATES = {
+  input: 1_000n,
+  output: 2_000n,
+  cacheRead: 100n,
+  cacheWrite: 1_250n,
+  cacheWrite1h: 2_001n,
+};
+const PER_MILLION = 1_000_000n;
+
+const ALL_ROUTES = [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.MESSAGES, Route.EMBEDDINGS];
+
+export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
+  const { vendorUrl, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
+  const events: UsageEvent[] = [];
+  const recorded: NewResponse[] = [];
+  const connectors = options.connectors ?? [{}];
+  const snapshot = create(SnapshotSchema, {
+    revision: 1n,
+    connectors: connectors.map((connector, at) => ({
+      ...create(ConnectorSchema, {
+        id: `con_${at}`,
+        provider: 'mock',
+        dialect: Dialect.OPENAI,
+        baseUrl: vendorUrl,
+        credential: 'vendor-secret',
+        routes: ALL_ROUTES,
+        allowPrivateAddress: true,
+        priority: at,
+      }),
+      ...connector,
+    })),
+    models: ['mock/echo', 'mock/gpt/with/slashes', 'other/model'].map((id) => ({
+      id,
+      provider: id.split('/')[0] ?? '',
+      upstreamName: id.slice(id.indexOf('/') + 1),
+      price: {
+        version: 7,
+        rates: Object.fromEntries(Object.entries(RATES).map(([name, nano]) => [name, nano * PER_MILLION])),
+        tiers: [],
+      },
+    })),
+  });
+  const table = routingTable(snapshot);
+  const upstreams = createUpstreams({
+    connectTimeoutMs: 2_000,
+    firstByteTimeoutMs: 10_000,
+    chunkTimeoutMs: options.chunkTimeoutMs ?? 10_000,
+  });
+  const logger = createLogger('test');
+  logger.level = 'silent';
+  const keys = new Map([
+    [hash(ALICE), resolved('alice')],
+    [hash(BOB), resolved('bob')],
+    [hash(NARROW), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
+    [hash(SPENT), resolved('spent', { enforced: true, limitNanoUsd: 5n, spentNanoUsd: 5n })],
+  ]);
+  const proxy: TestProxy = { url: '', events, recorded, failRecords: false, close: async () => {} };
+  const owners: ResponseOwners = {
+    async record(response) {
+      if (proxy.failRecords) throw new AppError('unavailable', 'response_not_recorded', 'Not recorded.');
+      recorded.push(response);
+    },
+    async find(responseId, principalId) {
+      const found = recorded.find((one) => one.responseId === responseId);
+      if (!found) return { kind: 'unknown' };
+      return found.key.principalId === principalId
+        ? { kind: 'own', connectorId: found.connectorId }
+        : { kind: 'foreign' };
+    },
+  };
+  const app = buildApp({
+    keys: { find: async (sha256) => keys.get(Buffer.from(sha256).toString('hex')) },
+    table: () => table,
+    usage: { hasRoom: () => true },
+    upstreams,
+    owners,
+    countTokens: createTokenCounter(),
+    holdBudget: new HoldBudget(16 * 1024 * 1024),
+    drainCap: { drainMs, drainBytes },
+    publish: (event) => void events.push(event),
+    newEventId: newUuid,
+    now: () => new Date(),
+    logger,
+    bodyLimitBytes: options.bodyLimitBytes ?? 32 * 1024 * 1024,
+    corsOrigins: options.corsOrigins ?? [],
+    notReady: () => undefined,
+  });
+  const server = await listenHttp({
+    handler: await toHandler(app),
+    host: '127.0.0.1',
+    port: 0,
+    portSetting: 'PORT',
+  });
+  return Object.assign(proxy, {
+    url: server.url,
+    close: async () => {
+      await server.close(0);
+      await upstreams.close();
+      await app.close();
+    },
+  });
+}
+
+function hash(token: string): string {
+  return Buffer.from(tokenSha256(token)).toString('hex');
+}
+
+function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][number]> = {}): ResolvedKey {
+  return {
+    id: `key_${principalId}`,
+    principalId,
+    disabled: false,
+    expiresAtMs: undefined,
+    attribution: principalId === 'bob' ? { team: 'locked' } : {},
+    policies: [
+      {
+        bucket: create(BucketRefSchema, {
+          policyId: 'pol_1',
+          counterVersion: 1,
+          subject: principalId,
+          windowStartMs: 0n,
+        }),
+        enforced: false,
+        limitNanoUsd: undefined,
+        spentNanoUsd: 0n,
+        windowEndMs: undefined,
+        allows: () => true,
+        ...policy,
+      },
+    ],
+  };
+}
+
+/** The parts of events that tests compare. */
+export function settled(events: readonly UsageEvent[]) {
+  return events.map((event) => ({
+    outcome: Object.entries(Outcome).find(([, value]) => value === event.outcome)?.[0],
+    estimated: event.estimated,
+    usage: {
+      input: event.usage?.input,
+      cacheRead: event.usage?.cacheRead,
+      cacheWrite: event.usage?.cacheWrite,
+      cacheWrite1h: event.usage?.cacheWrite1h,
+      output: event.usage?.output,
+    },
+    cost: event.costNanoUsd,
+  }));
+}

@@ -1,0 +1,201 @@
+import { request } from 'node:http';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import OpenAI from 'openai';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ALICE, BOB, NARROW, SPENT, settled, startProxy, type TestProxy } from './proxy.ts';
+
+let vendor: MockVendor;
+let second: MockVendor;
+let proxy: TestProxy;
+let alice: OpenAI;
+let bob: OpenAI;
+
+beforeAll(async () => {
+  vendor = await startMockVendor();
+  second = await startMockVendor();
+  proxy = await startProxy({
+    vendorUrl: vendor.url,
+    connectors: [{}, { id: 'con_second', baseUrl: second.url }, { id: 'con_other', provider: 'other' }],
+  });
+  alice = client(ALICE);
+  bob = client(BOB);
+});
+beforeEach(() => {
+  for (const one of [vendor, second]) one.clear();
+  proxy.events.length = 0;
+  proxy.recorded.length = 0;
+  proxy.failRecords = false;
+});
+afterAll(async () => {
+  await proxy?.close();
+  await Promise.all([vendor?.close(), second?.close()]);
+});
+
+function client(apiKey: string): OpenAI {
+  return new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey, maxRetries: 0 });
+}
+
+const hello = { model: 'mock/echo', input: 'Hello there, weighbridge' };
+const tool = {
+  type: 'function' as const,
+  name: 'weather',
+  strict: true,
+  parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+};
+
+describe('responses', () => {
+  it('are made, and counted as the vendor counted', async () => {
+    const { data, response } = await alice.responses
+      .create(hello, { headers: { 'x-mock-cached-tokens': '4', 'x-mock-reasoning-tokens': '9' } })
+      .withResponse();
+    expect(data).toMatchObject({ object: 'response', status: 'completed', output_text: hello.input });
+    expect(response.headers.get('x-svc-cost-micro-usd')).toBe('39');
+    expect(settled(proxy.events)).toEqual([
+      {
+        outcome: 'SUCCESS',
+        estimated: false,
+        usage: { input: 9, cacheRead: 4, cacheWrite: 0, cacheWrite1h: 0, output: 15 },
+        cost: 9n * 1_000n + 4n * 100n + 15n * 2_000n,
+      },
+    ]);
+    expect(proxy.events[0]?.responseId).toBe(data.id);
+  });
+
+  it('stream every event, also through the helpers of the SDK, and call tools', async () => {
+    const types = new Set<string>();
+    const stream = alice.responses.stream({ ...hello, tools: [tool], tool_choice: 'required' });
+    for await (const event of stream) types.add(event.type);
+    const final = await stream.finalResponse();
+    expect(final.output[0]).toMatchObject({
+      type: 'function_call',
+      name: 'weather',
+      arguments: JSON.stringify({ city: hello.input }),
+    });
+    expect([...types]).toContain('response.function_call_arguments.delta');
+    expect([...types].at(-1)).toBe('response.completed');
+    const text = await alice.responses.stream(hello).finalResponse();
+    expect(text.output[0]).toMatchObject({ content: [{ type: 'output_text', text: hello.input }] });
+    expect(settled(proxy.events).map(({ estimated }) => estimated)).toEqual([false, false]);
+  });
+
+  it('are read back by whoever made them, through the connector that made them, and by nobody else', async () => {
+    const { id } = await alice.responses.create(hello);
+    expect(proxy.recorded).toMatchObject([
+      { responseId: id, connectorId: 'con_0', key: { principalId: 'alice' } },
+    ]);
+    proxy.events.length = 0;
+    vendor.clear();
+
+    expect(await alice.responses.retrieve(id)).toMatchObject({ id, output_text: hello.input });
+    const items = await alice.responses.inputItems.list(id, { limit: 5, order: 'asc' });
+    expect(items.data).toMatchObject([{ content: hello.input }]);
+    expect(vendor.requests.map(({ path }) => path)).toEqual([
+      `/v1/responses/${id}`,
+      `/v1/responses/${id}/input_items?limit=5&order=asc`,
+    ]);
+    expect(vendor.requests[0]?.headers).toMatchObject({ authorization: 'Bearer vendor-secret' });
+
+    const attempts = [
+      () => bob.responses.retrieve(id),
+      () => bob.responses.inputItems.list(id),
+      () => bob.responses.delete(id),
+      () => bob.responses.cancel(id),
+      () => bob.responses.create({ ...hello, previous_response_id: id }),
+    ];
+    for (const attempt of attempts) {
+      await expect((async () => await attempt())()).rejects.toThrow(OpenAI.NotFoundError);
+    }
+    expect(vendor.requests).toHaveLength(2);
+    await expect(alice.responses.cancel(id)).rejects.toMatchObject({ status: 400 });
+    await alice.responses.delete(id);
+    await expect(alice.responses.retrieve(id)).rejects.toThrow(OpenAI.NotFoundError);
+    // No model worked, so nothing was charged.
+    expect(proxy.events).toEqual([]);
+  });
+
+  it('go on from one another on the account that keeps the first', async () => {
+    const { id } = await alice.responses.create(hello);
+    const next = await alice.responses.create({
+      model: 'mock/echo',
+      input: 'again',
+      previous_response_id: id,
+    });
+    expect(next.previous_response_id).toBe(id);
+  });
+
+  it('are recorded before their id is told, and their id is not told where that fails', async () => {
+    proxy.failRecords = true;
+    await expect(alice.responses.create(hello)).rejects.toMatchObject({
+      status: 503,
+      code: 'response_not_recorded',
+    });
+    const stream = await alice.responses.create({ ...hello, stream: true });
+    const seen: unknown[] = [];
+    const reading = (async () => {
+      for await (const event of stream) seen.push(event);
+    })();
+    await expect(reading).rejects.toMatchObject({ code: 'response_not_recorded' });
+    expect(seen).toEqual([]);
+    // Who is not kept need not be recorded.
+    await alice.responses.create({ ...hello, store: false });
+    expect(proxy.events).toHaveLength(3);
+  });
+
+  it('that nobody here made are asked of every account that may have, in the order of their priority', async () => {
+    const { id } = await new OpenAI({ baseURL: second.url, apiKey: 'x' }).responses.create({
+      ...hello,
+      model: 'echo',
+    });
+    expect(await alice.responses.retrieve(id)).toMatchObject({ id });
+    expect(vendor.requests).toHaveLength(1);
+    await expect(alice.responses.retrieve('resp_unknown')).rejects.toThrow(OpenAI.NotFoundError);
+    vendor.clear();
+    // Its policy allows no model of the third connector.
+    await expect(client(NARROW).responses.retrieve('resp_unknown')).rejects.toThrow(OpenAI.NotFoundError);
+    expect(vendor.requests).toHaveLength(1);
+  });
+
+  it('have ids of any form, which stay one segment of the path', async () => {
+    // Not by fetch, which takes dots out of a path by itself.
+    const get = (id: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const headers = { authorization: `Bearer ${ALICE}` };
+        const sent = request(`${proxy.url}`, { path: `/v1/responses/${id}`, headers }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        });
+        sent.on('error', reject).end();
+      });
+    await get('..%2Fmodels');
+    await get('a%20b%3Fc');
+    expect(new Set(vendor.requests.map(({ path }) => path))).toEqual(
+      new Set(['/v1/responses/..%2Fmodels', '/v1/responses/a%20b%3Fc']),
+    );
+    for (const id of ['%2e%2e', '%2E', 'x'.repeat(513)]) expect(await get(id)).toBe(404);
+    expect(vendor.requests).toHaveLength(4);
+  });
+
+  it('need a budget to be made, and none to be read', async () => {
+    await expect(client(SPENT).responses.create(hello)).rejects.toMatchObject({ code: 'budget_exhausted' });
+    await expect(client(SPENT).responses.retrieve('resp_x')).rejects.toMatchObject({ status: 404 });
+  });
+
+  it.each(['sse-error', 'reset'] as const)(
+    'that break off (%s) are told as the SDK knows it',
+    async (how) => {
+      const headers: Record<string, string> =
+        how === 'reset' ? { 'x-mock-reset': 'mid' } : { 'x-mock-sse-error': 'true' };
+      const stream = await alice.responses.create({ ...hello, stream: true }, { headers });
+      const seen: string[] = [];
+      const reading = (async () => {
+        for await (const event of stream) seen.push(event.type);
+      })();
+      if (how === 'reset') await expect(reading).rejects.toThrow(/broke the connection/);
+      else {
+        await reading;
+        expect(seen.at(-1)).toBe('error');
+      }
+      await expect.poll(() => settled(proxy.events)).toMatchObject([{ estimated: true }]);
+    },
+  );
+});
