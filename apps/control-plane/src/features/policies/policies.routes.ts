@@ -50,9 +50,12 @@ const settings = {
 };
 
 const { name, ...others } = settings;
-const NewPolicy = Strict({ name, ...Type.Partial(Type.Object(others)).properties });
-const PolicyChanges = Strict(Type.Partial(Type.Object(settings)).properties);
-const Policy = Type.Object({ id: Type.String(), ...settings, created_at: DateTime, updated_at: DateTime });
+const NewPolicy = Strict({ name, ...Type.Partial(Type.Object(others)).properties }, { title: 'NewPolicy' });
+const PolicyChanges = Strict(Type.Partial(Type.Object(settings)).properties, { title: 'PolicyChanges' });
+const Policy = Type.Object(
+  { id: Type.String(), ...settings, created_at: DateTime, updated_at: DateTime },
+  { title: 'Policy' },
+);
 const PolicyParams = Type.Object({ policy_id: Type.String() });
 
 const PolicyList = Strict({
