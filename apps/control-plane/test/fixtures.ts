@@ -1,4 +1,5 @@
 import type { TestApi } from './testApi.ts';
+import { recordAttempts } from './usage.ts';
 
 type Make<T> = (api: TestApi) => Promise<T>;
 
@@ -9,6 +10,7 @@ const PARAMETERS: Readonly<Record<string, Make<string>>> = {
   key_id: async (api) => (await api.issue({ principal_id: 'an-owner' })).id,
   policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
   principal_id: async (api) => (await api.issue({ principal_id: 'a-principal' })).principal_id as string,
+  request_id: async (api) => (await recordAttempts(api.db, [{ principal: 'an-owner' }]))[0] ?? '',
   profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
 };
 

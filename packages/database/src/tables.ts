@@ -227,8 +227,10 @@ export interface UsageEvents {
   model_requested: string;
   outcome: string;
   output_tokens: number;
+  policy_id: Generated<string | null>;
   price_version: number;
   principal_id: string;
+  provider: Generated<string>;
   request_id: string;
   response_id: string;
   settled_at: Timestamp;

@@ -1,4 +1,5 @@
 export * from './attribution.ts';
+export * from './calendar.ts';
 export * from './ids.ts';
 export * from './keyToken.ts';
 export * from './modelId.ts';

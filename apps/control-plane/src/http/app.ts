@@ -12,6 +12,8 @@ import type { ModelDeps } from '../features/models/models.service.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
+import { requestRoutes } from '../features/requests/requests.routes.ts';
+import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { publishOpenApi } from './openapi/publish.ts';
 import { Strict } from './schemas.ts';
@@ -43,6 +45,8 @@ export function buildApp(
       profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      spendRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      requestRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();
     },

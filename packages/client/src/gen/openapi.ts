@@ -284,6 +284,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/spend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Spend broken down by dimensions and time, as JSON or CSV
+         * @description Spend broken down by dimensions and time, as JSON or CSV. Requires the scope `usage:read`.
+         */
+        get: operations["getSpend"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Single requests as the ledger has them, the newest first
+         * @description Single requests as the ledger has them, the newest first. Requires the scope `usage:read`.
+         */
+        get: operations["listRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/requests/{request_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One request with all its attempts
+         * @description One request with all its attempts. Requires the scope `usage:read`.
+         */
+        get: operations["getRequest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/models": {
         parameters: {
             query?: never;
@@ -592,6 +652,26 @@ export interface components {
                  *         "type": "not_found_error",
                  *         "code": "key_not_found",
                  *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description It is not served as any type that the header `Accept` takes. */
+        406: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "This is served as application/json or text/csv.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "not_acceptable",
+                 *         "param": "accept",
                  *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *       }
                  *     }
@@ -2572,6 +2652,426 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    getSpend: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                /** @description The first instant of the range, RFC 3339. */
+                from?: string;
+                /** @description The instant at which the range ends; it does not belong to it. */
+                to?: string;
+                /** @description Without the scope operator, only your own. */
+                principal_id?: string;
+                key_id?: string;
+                /** @description The governing policy. */
+                policy_id?: string;
+                /** @description The model that served. */
+                model?: string;
+                provider?: string;
+                user?: string;
+                team?: string;
+                project?: string;
+                env?: string;
+                /** @description One or several labels, key1=val1,key2=val2; a \ stands before a comma, = or \ that is meant. */
+                label?: string;
+                /** @description Names divided by commas, of principal, key, policy, model, provider, user, team, project, env, workload_type, namespace, workload and label:<key>; a \ stands before a comma or \ that belongs to a key. Without it, all is one group. */
+                group_by?: string;
+                /** @description Without it, the range is one. */
+                bucket?: "hour" | "day" | "month";
+                /** @description IANA name, for the edges of buckets and the default range; UTC where it is left out. */
+                timezone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description By bucket, then by the values of the group. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "bucket_start": "2026-11-20T10:00:00.000Z",
+                     *           "group": {},
+                     *           "requests": 1,
+                     *           "attempts": 1,
+                     *           "estimated_requests": 1,
+                     *           "errors": 1,
+                     *           "input_tokens": 1200,
+                     *           "cache_read_tokens": 1,
+                     *           "cache_write_tokens": 1,
+                     *           "cache_write_1h_tokens": 1,
+                     *           "output_tokens": 350,
+                     *           "cost_micro_usd": 12345000,
+                     *           "cost_nano_usd": "text"
+                     *         }
+                     *       ],
+                     *       "next_page_token": "",
+                     *       "from": "2026-11-20T10:00:00.000Z",
+                     *       "to": "2026-11-20T10:00:00.000Z",
+                     *       "timezone": "UTC",
+                     *       "bucket_as_of": "2026-11-20T10:00:00.000Z",
+                     *       "complete": false
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            /** Format: date-time */
+                            bucket_start: string | null;
+                            /** @description One value for each name of group_by; null where the requests carry none. */
+                            group: {
+                                [key: string]: string | null;
+                            };
+                            /** @description Requests with at least one attempt in this row. */
+                            requests: number;
+                            /** @description What was sent to a vendor: a request may be tried several times. */
+                            attempts: number;
+                            /** @description Requests with an attempt whose usage was estimated. */
+                            estimated_requests: number;
+                            /** @description Attempts that failed at the vendor or on the way to it. */
+                            errors: number;
+                            input_tokens: number;
+                            cache_read_tokens: number;
+                            cache_write_tokens: number;
+                            cache_write_1h_tokens: number;
+                            output_tokens: number;
+                            cost_micro_usd: number;
+                            /** @description The same, exact, as a decimal integer. */
+                            cost_nano_usd: string;
+                        }[];
+                        next_page_token: string;
+                        /** Format: date-time */
+                        from: string;
+                        /** Format: date-time */
+                        to: string;
+                        timezone: string;
+                        /**
+                         * Format: date-time
+                         * @description Usage up to then is in the answer, as far as known.
+                         */
+                        bucket_as_of: string;
+                        /** @description Whether all usage of the range is known to be in the answer. */
+                        complete: boolean;
+                    };
+                    "text/csv": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            406: components["responses"]["406"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    listRequests: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                /** @description The first instant of the range, RFC 3339. */
+                from?: string;
+                /** @description The instant at which the range ends; it does not belong to it. */
+                to?: string;
+                /** @description Without the scope operator, only your own. */
+                principal_id?: string;
+                key_id?: string;
+                /** @description The governing policy. */
+                policy_id?: string;
+                /** @description The model that served. */
+                model?: string;
+                provider?: string;
+                user?: string;
+                team?: string;
+                project?: string;
+                env?: string;
+                /** @description One or several labels, key1=val1,key2=val2; a \ stands before a comma, = or \ that is meant. */
+                label?: string;
+                request_id?: string;
+                /** @description The whole X-Svc-Session-Id. */
+                session_id?: string;
+                outcome?: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown";
+                /** @description Attempts that cost at least so much. */
+                min_cost_micro_usd?: string;
+                estimated?: "true" | "false";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *           "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "principal_id": "checkout@example.com",
+                     *           "attribution": {
+                     *             "team": "payments",
+                     *             "env": "prod"
+                     *           },
+                     *           "policies": [
+                     *             {
+                     *               "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *               "window_start": "2026-11-01T00:00:00.000Z"
+                     *             }
+                     *           ],
+                     *           "cost_micro_usd": 12345000,
+                     *           "attempts": [
+                     *             {
+                     *               "event_id": "text",
+                     *               "model_requested": "text",
+                     *               "model": "openai/gpt-4o-mini",
+                     *               "provider": "openai",
+                     *               "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *               "outcome": "text",
+                     *               "http_status": 200,
+                     *               "streamed": false,
+                     *               "input_tokens": 1200,
+                     *               "cache_read_tokens": 1,
+                     *               "cache_write_tokens": 1,
+                     *               "cache_write_1h_tokens": 1,
+                     *               "output_tokens": 350,
+                     *               "cost_micro_usd": 12345000,
+                     *               "cost_nano_usd": "text",
+                     *               "price_version": 1,
+                     *               "estimated": false,
+                     *               "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *               "settled_at": "2026-11-20T10:00:00.000Z",
+                     *               "first_byte_ms": 1,
+                     *               "duration_ms": 1,
+                     *               "response_id": "resp_68af4030592c81938ec0a5fbab4a3e9f"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            request_id: string;
+                            /** Format: date-time */
+                            admitted_at: string;
+                            key_id: string;
+                            principal_id: string;
+                            attribution: {
+                                user?: string;
+                                team?: string;
+                                project?: string;
+                                env?: string;
+                                labels?: {
+                                    [key: string]: string;
+                                };
+                                workload_type?: string;
+                                namespace?: string;
+                                workload?: string;
+                                pod?: string;
+                                session_id?: string;
+                            };
+                            /** @description Whose counters it counts in, the governing policy first; its parents only to operators. */
+                            policies: {
+                                policy_id: string;
+                                /** Format: date-time */
+                                window_start: string;
+                            }[];
+                            cost_micro_usd: number;
+                            /** @description All that was sent to a vendor for it, the first attempt first. */
+                            attempts: {
+                                event_id: string;
+                                model_requested: string;
+                                /** @description What served. */
+                                model: string;
+                                provider: string;
+                                connector_id: string;
+                                /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
+                                outcome: string;
+                                /** @description The vendor's; 0 where none came. */
+                                http_status: number;
+                                streamed: boolean;
+                                input_tokens: number;
+                                cache_read_tokens: number;
+                                cache_write_tokens: number;
+                                cache_write_1h_tokens: number;
+                                output_tokens: number;
+                                cost_micro_usd: number;
+                                /** @description The same, exact, as a decimal integer. */
+                                cost_nano_usd: string;
+                                price_version: number;
+                                estimated: boolean;
+                                /** Format: date-time */
+                                admitted_at: string;
+                                /** Format: date-time */
+                                settled_at: string;
+                                first_byte_ms: number | null;
+                                duration_ms: number;
+                                /** @description The vendor's id of a stored response. */
+                                response_id: string | null;
+                            }[];
+                        }[];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            500: components["responses"]["500"];
+        };
+    };
+    getRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example req_01kafyq2s0e5fvf6m8x4n9r7td */
+                request_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "principal_id": "checkout@example.com",
+                     *       "attribution": {
+                     *         "team": "payments",
+                     *         "env": "prod"
+                     *       },
+                     *       "policies": [
+                     *         {
+                     *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "window_start": "2026-11-01T00:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "cost_micro_usd": 12345000,
+                     *       "attempts": [
+                     *         {
+                     *           "event_id": "text",
+                     *           "model_requested": "text",
+                     *           "model": "openai/gpt-4o-mini",
+                     *           "provider": "openai",
+                     *           "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "outcome": "text",
+                     *           "http_status": 200,
+                     *           "streamed": false,
+                     *           "input_tokens": 1200,
+                     *           "cache_read_tokens": 1,
+                     *           "cache_write_tokens": 1,
+                     *           "cache_write_1h_tokens": 1,
+                     *           "output_tokens": 350,
+                     *           "cost_micro_usd": 12345000,
+                     *           "cost_nano_usd": "text",
+                     *           "price_version": 1,
+                     *           "estimated": false,
+                     *           "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *           "settled_at": "2026-11-20T10:00:00.000Z",
+                     *           "first_byte_ms": 1,
+                     *           "duration_ms": 1,
+                     *           "response_id": "resp_68af4030592c81938ec0a5fbab4a3e9f"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        request_id: string;
+                        /** Format: date-time */
+                        admitted_at: string;
+                        key_id: string;
+                        principal_id: string;
+                        attribution: {
+                            user?: string;
+                            team?: string;
+                            project?: string;
+                            env?: string;
+                            labels?: {
+                                [key: string]: string;
+                            };
+                            workload_type?: string;
+                            namespace?: string;
+                            workload?: string;
+                            pod?: string;
+                            session_id?: string;
+                        };
+                        /** @description Whose counters it counts in, the governing policy first; its parents only to operators. */
+                        policies: {
+                            policy_id: string;
+                            /** Format: date-time */
+                            window_start: string;
+                        }[];
+                        cost_micro_usd: number;
+                        /** @description All that was sent to a vendor for it, the first attempt first. */
+                        attempts: {
+                            event_id: string;
+                            model_requested: string;
+                            /** @description What served. */
+                            model: string;
+                            provider: string;
+                            connector_id: string;
+                            /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
+                            outcome: string;
+                            /** @description The vendor's; 0 where none came. */
+                            http_status: number;
+                            streamed: boolean;
+                            input_tokens: number;
+                            cache_read_tokens: number;
+                            cache_write_tokens: number;
+                            cache_write_1h_tokens: number;
+                            output_tokens: number;
+                            cost_micro_usd: number;
+                            /** @description The same, exact, as a decimal integer. */
+                            cost_nano_usd: string;
+                            price_version: number;
+                            estimated: boolean;
+                            /** Format: date-time */
+                            admitted_at: string;
+                            /** Format: date-time */
+                            settled_at: string;
+                            first_byte_ms: number | null;
+                            duration_ms: number;
+                            /** @description The vendor's id of a stored response. */
+                            response_id: string | null;
+                        }[];
+                    };
                 };
             };
             400: components["responses"]["400"];

@@ -28,6 +28,7 @@ const EXAMPLES: readonly Example[] = [
   ['authentication', 'invalid_api_key', 'No key has this token. Check it for missing characters.'],
   ['permission', 'insufficient_scope', 'This key lacks the scope keys:write.'],
   ['not_found', 'key_not_found', 'There is no key with this id.'],
+  ['not_acceptable', 'not_acceptable', 'This is served as application/json or text/csv.', 'accept'],
   ['conflict', 'policy_in_use', 'Keys would be left without a policy. Give them another one first.'],
   ['too_large', 'body_too_large', 'The body is larger than this service takes.'],
   ['uri_too_long', 'path_too_long', 'A part of the path is longer than 2048 characters.'],
@@ -45,6 +46,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   401: 'No key, or one that is unknown, disabled or expired.',
   403: 'The key may not do this.',
   404: 'There is no such thing, or none that the key may see.',
+  406: 'It is not served as any type that the header `Accept` takes.',
   409: 'What is there now stands against it.',
   413: 'The body is too large.',
   414: 'A part of the path is too long.',
@@ -82,7 +84,15 @@ export function errorStatuses(path: string, method: string, operation: Operation
   return [
     ...[400, 401, 403, 500],
     ...(path.includes('{') ? [404, 414] : []),
+    ...(servesSeveralTypes(operation) ? [406, 503] : []),
     ...(method === 'get' ? [] : [409]),
     ...(operation.requestBody ? [413, 415, 422] : []),
   ];
+}
+
+/** What comes as another type than JSON is streamed, and only so many streams at a time. */
+function servesSeveralTypes({ responses }: Operation): boolean {
+  return Object.values(responses).some(
+    (response) => 'content' in response && Object.keys(response.content ?? {}).length > 1,
+  );
 }
