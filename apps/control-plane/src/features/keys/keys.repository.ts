@@ -8,9 +8,12 @@ export async function findKey(db: Database, id: string): Promise<KeyRow | undefi
   return await db.selectFrom('keys').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/** As `findKey`, and nobody else changes it until the transaction ends. */
+/**
+ * As `findKey`, and nobody else changes it until the transaction ends. Others may refer to it meanwhile: who issues keys by
+ * it does so at its commit, holding the revision's row, and would wait in a circle with who holds this one.
+ */
 export async function lockKey(tx: Tx, id: string): Promise<KeyRow | undefined> {
-  return await tx.selectFrom('keys').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();
+  return await tx.selectFrom('keys').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst();
 }
 
 /** The key that has one of these as a secret at `now`: a replaced secret works until its grace ends. */
