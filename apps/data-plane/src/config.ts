@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { Host, LogLevel, type LogLevelName, NatsUrl, Port, readSettings } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { DrainCap } from './pipeline/caller.ts';
@@ -19,6 +20,14 @@ const Settings = Type.Object({
   CONTROL_PLANE_TOKEN: Type.Optional(
     Type.String({ minLength: 16, description: 'the secret that the control plane was given' }),
   ),
+  MAX_STALENESS_MS: Type.Integer({
+    minimum: 1_000,
+    maximum: 86_400_000,
+    default: 600_000,
+    description:
+      'how long the data plane serves what it knows without its control plane, from 1000 to 86400000',
+  }),
+  PROXY_NAME: Type.String({ default: hostname(), description: 'a name of this proxy for people' }),
   BODY_LIMIT_BYTES: Type.Integer({
     minimum: 1_024,
     maximum: 1_073_741_824,
@@ -53,6 +62,7 @@ const ProcessSettings = Type.Object({
 /** What the data plane does, in whichever process it runs. */
 export interface DataPlaneConfig {
   readonly controlPlane: { readonly address: string; readonly token: string | undefined };
+  readonly proxy: { readonly name: string; readonly maxStalenessMs: number };
   readonly bodyLimitBytes: number;
   readonly corsOrigins: readonly string[];
   readonly drainCap: DrainCap;
@@ -71,6 +81,7 @@ export function loadConfig(env: Environment): DataPlaneConfig {
   const settings = readSettings(Settings, env);
   return {
     controlPlane: { address: settings.CONTROL_PLANE_ADDRESS, token: settings.CONTROL_PLANE_TOKEN },
+    proxy: { name: settings.PROXY_NAME, maxStalenessMs: settings.MAX_STALENESS_MS },
     bodyLimitBytes: settings.BODY_LIMIT_BYTES,
     corsOrigins: settings.CORS_ORIGINS.split(',')
       .map((origin) => origin.trim())

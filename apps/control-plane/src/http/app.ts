@@ -12,6 +12,7 @@ import type { ModelDeps } from '../features/models/models.service.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
+import { proxyRoutes } from '../features/proxies/proxies.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { publishOpenApi } from './openapi/publish.ts';
 import { Strict } from './schemas.ts';
@@ -41,6 +42,7 @@ export function buildApp(
       policyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       principalRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      proxyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
