@@ -9,6 +9,7 @@ import { connectControlPlane } from './control/controlPlane.ts';
 import { createKeyCache } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
 import { createResponseOwners } from './control/responseOwners.ts';
+import { createStateFile } from './control/stateFile.ts';
 import { View } from './control/view.ts';
 import { buildApp } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
@@ -32,6 +33,7 @@ const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
 /** What the keys may take that a proxy knows: some hundred thousand of them. */
 const MAX_KEY_BYTES = 128 * 1024 * 1024;
+const CLOCK = { wallMs: () => Date.now(), monotonicMs: () => performance.now() };
 const FLUSH_TIMEOUT_MS = 5_000;
 
 /** Starts a proxy; resolves once it knows what it may route to. */
@@ -54,7 +56,11 @@ export async function startDataPlane(
     logger,
   });
   onShutdown('line to the control plane', () => controlPlane.close());
-  await controlPlane.firstTable(FIRST_SNAPSHOT_TIMEOUT_MS);
+  const kept = config.state && createStateFile({ ...config.state, view, store, logger, clock: CLOCK });
+  // Without its control plane, a proxy starts on what an earlier process kept.
+  if (!(await kept?.restore())) await controlPlane.firstTable(FIRST_SNAPSHOT_TIMEOUT_MS);
+  const keeping = kept?.start();
+  onShutdown('kept state', () => keeping?.close());
 
   onShutdown('usage', () => usage.close(FLUSH_TIMEOUT_MS), FLUSH_TIMEOUT_MS + 1_000);
   const upstreams = createUpstreams(config.upstream);

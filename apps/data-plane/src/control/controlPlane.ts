@@ -54,6 +54,8 @@ const RECONNECT_MIN_MS = 100;
 const RECONNECT_MAX_MS = 2_000;
 /** Heartbeats come every second: after some missed ones the stream is taken for dead, whatever the socket says. */
 const SILENCE_MS = 5_000;
+/** For the good-bye to leave. */
+const GOODBYE_MS = 50;
 const STATUS_MS = 500;
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
@@ -99,10 +101,10 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
           stream.write(create(WatchRequestSchema, { message: { case: 'status', value: status() } }));
         }
       };
-      // Its side ended in order, this proxy is known to serve no more.
       const leave = () => {
+        stream.write(create(WatchRequestSchema, { message: { case: 'goodbye', value: {} } }));
         stream.end();
-        setTimeout(() => end('closing'), 50).unref();
+        setTimeout(() => end('closing'), GOODBYE_MS);
       };
       const silence = setTimeout(() => end('no heartbeat'), SILENCE_MS);
       const reporting = setInterval(report, STATUS_MS);

@@ -1,5 +1,5 @@
 import { toBinary } from '@bufbuild/protobuf';
-import { KeySchema, type ResolveResponse } from '@weighbridge/contracts';
+import { type Key, KeySchema, type ResolveResponse } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import type { KeyEntry, KeyStore } from './keyStore.ts';
 import { type ResolvedKey, resolvedKey } from './resolvedKey.ts';
@@ -47,8 +47,7 @@ export function createKeyCache({ store, resolve, state, nowMs, now }: KeyCacheDe
           store.forget(tokenId);
           return undefined;
         }
-        const bytes = toBinary(KeySchema, key).length + ENTRY_OVERHEAD_BYTES;
-        const entry = { key: resolvedKey(key), revision, readAtMs, maxAgeMs, bytes };
+        const entry = keyEntry(key, { revision, readAtMs, maxAgeMs });
         if (look.store(tokenId, entry)) return entry;
       }
       throw unreachable(new Error('the key changed faster than it could be read'));
@@ -83,6 +82,12 @@ export function createKeyCache({ store, resolve, state, nowMs, now }: KeyCacheDe
       return known.key;
     },
   };
+}
+
+/** An entry of the store, from what the control plane said. */
+export function keyEntry(message: Key, told: Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>): KeyEntry {
+  const bytes = 2 * toBinary(KeySchema, message).length + ENTRY_OVERHEAD_BYTES;
+  return { key: resolvedKey(message), message, bytes, ...told };
 }
 
 function hasWindowEnded(key: ResolvedKey, nowMs: number): boolean {

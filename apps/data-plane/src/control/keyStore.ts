@@ -1,9 +1,12 @@
+import type { Key } from '@weighbridge/contracts';
 import { LRUCache } from 'lru-cache';
 import type { ResolvedKey } from './resolvedKey.ts';
 
 /** A key as it was at a revision. Never changed: a newer answer makes a new entry. */
 export interface KeyEntry {
   readonly key: ResolvedKey;
+  /** As it came, to be kept on disk. */
+  readonly message: Key;
   readonly revision: bigint;
   /** When its counters were read, monotonic, in milliseconds. */
   readonly readAtMs: number;

@@ -166,6 +166,13 @@ export function startWatchers({
     if (isNews) recording ??= setTimeout(() => void recordNews(), RECORD_DELAY_MS);
   }
 
+  function gone(stream: WatchStream): void {
+    const proxyId = watchers.get(stream)?.proxy.id;
+    watchers.delete(stream);
+    if (proxyId)
+      recordGone(proxyId).catch((error) => logger.warn({ err: error }, 'a good-bye was not recorded'));
+  }
+
   async function recordNews(): Promise<void> {
     recording = undefined;
     await recordSeen([...watchers.values()].map(({ proxy }) => proxy)).catch((error) =>
@@ -183,6 +190,7 @@ export function startWatchers({
       const leave = () => watchers.delete(stream);
       stream.on('data', ({ message }: WatchRequest) => {
         if (message.case === 'status') applied(stream, message.value);
+        else if (message.case === 'goodbye') gone(stream);
         else if (message.case === 'hello') {
           welcome(stream, message.value).catch((error) => {
             logger.error({ err: error }, 'a proxy could not be welcomed; it will try again');
@@ -198,11 +206,7 @@ export function startWatchers({
       stream.on('error', leave);
       stream.on('close', leave);
       stream.on('end', () => {
-        // It ended its side in order: it serves no more.
-        const proxyId = watchers.get(stream)?.proxy.id;
         leave();
-        if (proxyId)
-          recordGone(proxyId).catch((error) => logger.warn({ err: error }, 'a good-bye was not recorded'));
         stream.end();
       });
     },
