@@ -4,8 +4,10 @@ import { type ServiceContext, toHandler } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors, resealCredentials } from './features/connectors/connectors.service.ts';
+import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
+import { followChanges } from './features/proxies/proxies.service.ts';
 import { startForgettingResponses } from './features/responses/responses.service.ts';
 import { buildApp } from './http/app.ts';
 
@@ -47,7 +49,10 @@ export async function startControlPlane(
     logger.warn({ unopened }, 'credentials are sealed under a key-encryption key that is not given');
 
   startForgettingResponses(deps, context);
-  const grpc = await listenGrpc(deps, config.grpc);
+  watchCredentialFiles(deps, context);
+  const watchers = followChanges(deps, config.databaseUrl);
+  onShutdown('watchers', () => watchers.close());
+  const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
   const app = buildApp({ ...deps, notReady: () => undefined });
   onShutdown('control plane API', () => app.close());
