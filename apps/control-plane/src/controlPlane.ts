@@ -4,6 +4,7 @@ import { type ServiceContext, toHandler } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors, resealCredentials } from './features/connectors/connectors.service.ts';
+import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
 import { followChanges } from './features/proxies/proxies.service.ts';
@@ -48,6 +49,7 @@ export async function startControlPlane(
     logger.warn({ unopened }, 'credentials are sealed under a key-encryption key that is not given');
 
   startForgettingResponses(deps, context);
+  watchCredentialFiles(deps, context);
   const watchers = followChanges(deps, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
   const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);

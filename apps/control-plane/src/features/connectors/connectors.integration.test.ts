@@ -1,12 +1,16 @@
 import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { createSealer } from '../../sealing/envelope.ts';
 import { applyEnvironmentConnectors, resealCredentials, usableConnectors } from './connectors.service.ts';
 import { environmentConnectors } from './connectors.ts';
+import { noticeChangedFiles } from './credentialFiles.service.ts';
 import { createCredentials } from './credentials.ts';
 import { upstreamHosts } from './upstreamHosts.ts';
 
@@ -399,6 +403,33 @@ describe('a credential', () => {
       unusable_reason: expect.stringContaining('key-encryption key'),
     });
     await resealCredentials(depsWith(KEK, [next]), api.now);
+  });
+
+  it('in a file that changed is told to the proxies, and once', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'weighbridge-secrets-'));
+    const file = join(dir, 'vendor');
+    await writeFile(file, 'sk-first');
+    const sealer = createSealer({ current: undefined, previous: [] });
+    const credentials = createCredentials({ env: {}, fileDirs: [dir], sealer });
+    const deps = { db: api.db, credentials, upstreamHosts: upstreamHosts(''), now: () => api.now };
+    const { id } = await create();
+    await api.db
+      .updateTable('connectors')
+      .set({ credential_ref: `file:${file}` })
+      .where('id', '=', id)
+      .execute();
+
+    const at = await revision();
+    const first = await noticeChangedFiles(deps, await noticeChangedFiles(deps, undefined));
+    expect(await revision()).toBe(at);
+    await writeFile(file, 'sk-second');
+    const second = await noticeChangedFiles(deps, first);
+    await noticeChangedFiles(deps, second);
+    expect(await revision()).toBe(at + 1n);
+    expect(await auditOf(id)).toEqual(['connector.created', 'connector.credential_changed']);
+    const told = (await usableConnectors(deps)).find((connector) => connector.id === id);
+    expect(told?.credential).toBe('sk-second');
+    await rm(dir, { recursive: true });
   });
 
   it('that was moved to another row does not open there', async () => {
