@@ -95,7 +95,7 @@ describe('dependency-cruiser', () => {
     const { ok, output } = await cruise(root);
     expect(ok).toBe(true);
     expect(Number(/\((\d+) modules/.exec(output)?.[1])).toBeGreaterThan(100);
-  });
+  }, 120_000);
 });
 
 describe('buf', () => {

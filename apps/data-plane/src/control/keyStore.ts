@@ -16,7 +16,7 @@ export interface KeyEntry {
 }
 
 /** What makes keys be forgotten: by id, by a policy in their chain, by their principal, or all of them. */
-export interface Invalidation {
+interface Invalidation {
   readonly revision: bigint;
   readonly keyIds: ReadonlySet<string>;
   readonly policyIds: ReadonlySet<string>;
@@ -39,7 +39,7 @@ export interface KeyStore {
   readonly size: number;
 }
 
-export interface LookUp {
+interface LookUp {
   /** Takes the answer in; false where something was invalidated since that it may not know: it has to be asked again. */
   store(tokenId: string, entry: KeyEntry): boolean;
   end(): void;

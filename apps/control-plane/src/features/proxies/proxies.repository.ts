@@ -84,6 +84,13 @@ export async function findProxies(
   return await query.orderBy('id').limit(limit).execute();
 }
 
+/** Forgets proxies that have long been gone. */
+export async function forgetOldProxies(db: Database): Promise<void> {
+  await sql`DELETE FROM proxies WHERE greatest(may_serve_until, last_seen_at) < clock_timestamp() - interval '1 day'`.execute(
+    db,
+  );
+}
+
 /** The proxies that may still serve what was before a revision. */
 export async function findBehind(db: Database, revision: bigint): Promise<string[]> {
   const rows = await db

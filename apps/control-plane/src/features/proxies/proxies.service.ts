@@ -8,6 +8,7 @@ import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import {
   CHANGES_CHANNEL,
   changesAfter,
+  compactChanges,
   currentPosition,
   currentRevision,
 } from '../changes/changes.service.ts';
@@ -16,12 +17,13 @@ import { usableConnectors } from '../connectors/connectors.service.ts';
 import { findKeyByTokenSha256 } from '../keys/keys.service.ts';
 import { type ModelDeps, servedModels } from '../models/models.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
-import { createChangeFeed } from './changeFeed.ts';
+import { createChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 import { connectorMessage, keyMessage, modelMessage } from './messages.ts';
 import {
   countLive,
   findBehind,
   findProxies,
+  forgetOldProxies,
   type ProxyRow,
   recordGone,
   recordSeen,
@@ -30,6 +32,7 @@ import { startWatchers, type Watchers } from './watch.ts';
 
 /** After so long a proxy asks for a key's counters again. The key itself it keeps until it is told otherwise. */
 const COUNTERS_MAX_AGE_MS = 1_000;
+const TIDY_MS = 10 * 60_000;
 const PROPAGATION_POLL_MS = 20;
 
 /** Follows what is committed, by any control plane, and tells the proxies that watch this one. */
@@ -49,6 +52,9 @@ export function followChanges(deps: ModelDeps & { readonly logger: Logger }, dat
     recordGone: (proxyId) => recordGone(db, proxyId),
     countLive: () => countLive(db),
   });
+  const tidying = setInterval(() => {
+    tidy(db).catch((error) => logger.warn({ err: error }, 'old changes and proxies were not forgotten'));
+  }, TIDY_MS);
   const listener = listen(databaseUrl, CHANGES_CHANNEL, {
     wake: watchers.wake,
     onError: (error) => logger.warn({ err: error }, 'not listening for changes; they are seen by polling'),
@@ -59,10 +65,17 @@ export function followChanges(deps: ModelDeps & { readonly logger: Logger }, dat
       return watchers.count;
     },
     close: async () => {
+      clearInterval(tidying);
       await listener.close();
       await watchers.close();
     },
   };
+}
+
+/** What nobody follows from any more goes: a proxy that was away for longer starts anew. */
+async function tidy(db: Database): Promise<void> {
+  await compactChanges(db, MAX_CHANGES);
+  await forgetOldProxies(db);
 }
 
 /** Everything that a proxy needs besides keys, at one revision. */
