@@ -21,8 +21,12 @@ export function createGathering<T>(): Gathering<T> {
     async take(max, signal) {
       if (items.length === 0 && !signal.aborted) {
         await new Promise<void>((resolve) => {
-          wake = resolve;
-          signal.addEventListener('abort', () => resolve(), { once: true });
+          // The signal outlives each wait: a listener that stayed would be one more for every wait.
+          wake = () => {
+            signal.removeEventListener('abort', wake);
+            resolve();
+          };
+          signal.addEventListener('abort', wake, { once: true });
         });
       }
       return items.splice(0, max);

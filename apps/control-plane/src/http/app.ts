@@ -22,6 +22,7 @@ import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
 import { publishOpenApi } from './openapi/publish.ts';
 import { Strict } from './schemas.ts';
+import { refuseUnfitValues } from './unfitValues.ts';
 
 export type AppDeps = KeyDeps & ModelDeps;
 
@@ -43,6 +44,7 @@ export function buildApp(
   publishOpenApi(app, API_VERSION);
   app.register(
     async (api) => {
+      refuseUnfitValues(api);
       requireScopes(api, deps);
       const others = refuseOtherMethods(api);
       keyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -34,7 +34,7 @@ export interface PrincipalListQuery {
 }
 
 export async function readPrincipal(deps: PrincipalDeps, id: string): Promise<PresentedPrincipal> {
-  const row = await findPrincipal(deps.db, id);
+  const row = isPrincipalId(id) ? await findPrincipal(deps.db, id) : undefined;
   const notFound = new AppError('not_found', 'principal_not_found', 'There is no principal with this id.', {
     param: 'principal_id',
   });
