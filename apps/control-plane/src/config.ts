@@ -1,3 +1,4 @@
+import { normalize } from 'node:path';
 import { isWellFormedToken } from '@weighbridge/domain';
 import {
   DatabaseUrl,
@@ -9,14 +10,15 @@ import {
   SettingsError,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
-import {
-  credentialsIn,
-  type EnvironmentConnector,
-  environmentConnectors,
-} from './features/connectors/connectors.ts';
+import { type EnvironmentConnector, environmentConnectors } from './features/connectors/connectors.ts';
+import { type Credentials, createCredentials } from './features/connectors/credentials.ts';
+import { type UpstreamHosts, upstreamHosts } from './features/connectors/upstreamHosts.ts';
+import { createSealer, KEK_BYTES } from './sealing/envelope.ts';
 
 const BOOTSTRAP_KEY_FORM =
   'sk-svc- and at least 32 of A-Z, a-z, 0-9, _ and - (49 of them only with the checksum of an issued key)';
+
+const KEK_FORM = '32 bytes as base64, such as `openssl rand -base64 32` prints';
 
 const Settings = Type.Object({
   DATABASE_URL: DatabaseUrl,
@@ -41,6 +43,19 @@ const Settings = Type.Object({
   MOCK_VENDOR_URL: Type.Optional(
     Type.String({ pattern: '^https?://', description: 'the base URL of a mock vendor, an http address' }),
   ),
+  WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Type.Optional(Type.String({ description: KEK_FORM })),
+  WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS: Type.Optional(
+    Type.String({ description: `several with commas, each ${KEK_FORM}` }),
+  ),
+  ALLOWED_UPSTREAM_HOSTS: Type.String({
+    default: '',
+    description: 'hosts with commas, such as gpu.internal:8000, *.models.local, 10.0.0.7',
+  }),
+  CREDENTIAL_FILE_DIRS: Type.String({
+    default: '/run/secrets,/etc/weighbridge',
+    pattern: '^/[^,]*(,/[^,]*)*$',
+    description: 'absolute paths of folders, several with commas',
+  }),
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -51,7 +66,8 @@ export interface ControlPlaneConfig {
   readonly bootstrap: { readonly token: string | undefined; readonly file: string | undefined };
   readonly pepper: string | undefined;
   readonly connectors: readonly EnvironmentConnector[];
-  readonly credential: (ref: string) => string | undefined;
+  readonly credentials: Credentials;
+  readonly upstreamHosts: UpstreamHosts;
   readonly logLevel: LogLevelName;
 }
 
@@ -77,9 +93,32 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     },
     pepper: settings.WEIGHBRIDGE_PEPPER,
     connectors: environmentConnectors(env, settings.MOCK_VENDOR_URL),
-    credential: credentialsIn(env),
+    credentials: createCredentials({
+      env,
+      fileDirs: settings.CREDENTIAL_FILE_DIRS.split(',').map((dir) => normalize(dir)),
+      sealer: createSealer({
+        current: keks('WEIGHBRIDGE_KEY_ENCRYPTION_KEY', settings.WEIGHBRIDGE_KEY_ENCRYPTION_KEY)[0],
+        previous: keks(
+          'WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS',
+          settings.WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS,
+        ),
+      }),
+    }),
+    upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
     logLevel: settings.LOG_LEVEL,
   };
+}
+
+function keks(setting: string, text = ''): Buffer[] {
+  const given = text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+  return given.map((part) => {
+    const bytes = Buffer.from(part, 'base64');
+    if (bytes.length === KEK_BYTES && /^[A-Za-z0-9+/]{43}=$/.test(part)) return bytes;
+    throw new SettingsError(`${setting} is not valid: ${KEK_FORM}`);
+  });
 }
 
 function isLoopback(host: string): boolean {

@@ -3,7 +3,7 @@ import { type Database, migrate } from '@weighbridge/database';
 import { type ServiceContext, toHandler } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
-import { applyEnvironmentConnectors } from './features/connectors/connectors.service.ts';
+import { applyEnvironmentConnectors, resealCredentials } from './features/connectors/connectors.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
 import { startForgettingResponses } from './features/responses/responses.service.ts';
@@ -31,9 +31,20 @@ export async function startControlPlane(
   const applied = await migrate(db);
   if (applied.length > 0) logger.info({ applied }, 'migrated the database');
   const peppers = await loadPeppers(db, config.pepper, now());
-  const deps = { db, now, peppers, logger, credential: config.credential };
+  const deps = {
+    db,
+    now,
+    peppers,
+    logger,
+    credentials: config.credentials,
+    upstreamHosts: config.upstreamHosts,
+  };
   await bootstrap(deps, config.bootstrap);
   await applyEnvironmentConnectors(db, config.connectors, now());
+  const { resealed, unopened } = await resealCredentials(deps, now());
+  if (resealed > 0) logger.info({ resealed }, 'sealed credentials anew under the current key-encryption key');
+  if (unopened > 0)
+    logger.warn({ unopened }, 'credentials are sealed under a key-encryption key that is not given');
 
   startForgettingResponses(deps, context);
   const grpc = await listenGrpc(deps, config.grpc);

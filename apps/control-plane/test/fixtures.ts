@@ -2,13 +2,36 @@ import type { TestApi } from './testApi.ts';
 
 type Make<T> = (api: TestApi) => Promise<T>;
 
+const dollars = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });
+const PRICE = { input_price: dollars(1), output_price: dollars(2) };
+const CATALOG_MODEL = { context_window: 1_000, price: PRICE };
+/** Its credential is nowhere to be found: so nothing is ever sent. */
+const CONNECTOR = {
+  provider: 'mock',
+  dialect: 'openai',
+  base_url: 'https://vendor.test/v1',
+  credential_ref: 'env:NOT_THERE',
+};
 const PROFILE = { strategy: 'ordered', targets: [{ model: 'mock/echo' }] };
 
 /** By the name of a path parameter: makes a thing that the operator may do anything with, and returns its id. */
-const PARAMETERS: Readonly<Record<string, Make<string>>> = {
+const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => Promise<string>>> = {
   key_id: async (api) => (await api.issue({ principal_id: 'an-owner' })).id,
   policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
   principal_id: async (api) => (await api.issue({ principal_id: 'a-principal' })).principal_id as string,
+  connector_id: async (api) =>
+    await made(api, '/connectors', { ...CONNECTOR, name: `made-${Math.random()}` }),
+  model: async (api, operation) => {
+    const model = `mock/made-${Math.random()}`;
+    await api.call('PUT', `/catalog/models/${encodeURIComponent(model)}`, { body: CATALOG_MODEL });
+    if (operation === 'deleteConnectorPrice') {
+      // The newest one is that of the same path.
+      const { data } = (await api.call('GET', '/connectors?page_size=1')).body as { data: { id: string }[] };
+      const path = `/connectors/${data[0]?.id}/prices/${encodeURIComponent(model)}`;
+      await api.call('PUT', path, { body: PRICE });
+    }
+    return model;
+  },
   profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
 };
 
@@ -18,6 +41,10 @@ const BODIES: Readonly<Record<string, Make<unknown>>> = {
   rotateKey: async () => ({ grace_seconds: 0 }),
   createPolicy: async () => ({ name: 'made by a test' }),
   putPrincipal: async () => ({ policy_id: null }),
+  createConnector: async () => ({ ...CONNECTOR, name: `made-${Math.random()}` }),
+  putConnectorPrice: async () => PRICE,
+  putCatalogModel: async () => CATALOG_MODEL,
+  createCatalogPrice: async () => PRICE,
   createProfile: async () => ({ ...PROFILE, name: `made-${Math.random()}` }),
 };
 
@@ -25,7 +52,7 @@ const BODIES: Readonly<Record<string, Make<unknown>>> = {
 export const fixtures = {
   async parameter(api: TestApi, name: string, operation: string): Promise<string> {
     const make = PARAMETERS[name];
-    if (make) return await make(api);
+    if (make) return await make(api, operation);
     throw new Error(
       `${operation} has the path parameter ${name}, of which no fixture is known: add it to PARAMETERS in apps/control-plane/test/fixtures.ts`,
     );
@@ -39,7 +66,7 @@ export const fixtures = {
     );
   },
   /** Operations that make what their path names, where it is not there. */
-  takesAnyId: new Set(['putPrincipal']),
+  takesAnyId: new Set(['putPrincipal', 'putCatalogModel']),
 };
 
 async function made(api: TestApi, path: string, body: unknown): Promise<string> {

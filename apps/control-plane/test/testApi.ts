@@ -1,12 +1,17 @@
+import { create } from '@bufbuild/protobuf';
+import { type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
 import { mintToken } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
+import { loadConfig } from '../src/config.ts';
 import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/connectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/connectors.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
+import { readSnapshot } from '../src/features/proxies/proxies.service.ts';
 import { buildApp } from '../src/http/app.ts';
+import { encodeModelInPath } from '../src/http/modelPaths.ts';
 import type { OpenApiDocument } from '../src/http/openapi/openApi.ts';
 import { publishedResponses } from './publishedResponses.ts';
 
@@ -16,6 +21,10 @@ export type Json = Record<string, unknown>;
 export interface TestApi {
   readonly db: Database;
   readonly operatorKey: string;
+  /** What the proxies are told now. */
+  snapshot(): Promise<Snapshot>;
+  /** What the service logged so far. */
+  readonly log: () => string;
   /** What the service takes for now. */
   now: Date;
   /** What `/api/v1/openapi.json` says. */
@@ -42,13 +51,20 @@ export interface TestApi {
 export async function startTestApi(env: Record<string, string> = {}): Promise<TestApi> {
   const database = await createTestDatabase();
   const db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  const logger = createLogger('test');
-  logger.level = 'silent';
+  let log = '';
+  const logger = createLogger('test', {
+    write: (line) => {
+      log += line;
+    },
+  });
+  logger.level = 'debug';
   const operatorKey = mintToken();
   const api = { now: new Date('2026-11-20T10:00:00Z') };
   const now = () => api.now;
   const peppers = await loadPeppers(db, undefined, now());
-  const deps = { db, now, peppers, logger, credential: (ref: string) => env[ref.replace('env:', '')] };
+  const settings = loadConfig({ DATABASE_URL: database.url, ...env });
+  const { credentials, upstreamHosts } = settings;
+  const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   await bootstrap(deps, { token: operatorKey, file: undefined });
   await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
   const app = buildApp({ ...deps, notReady: () => undefined });
@@ -65,7 +81,7 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     });
     responses.check({
       method,
-      path: `/api/v1${path}`,
+      path: encodeModelInPath(`/api/v1${path}`),
       status: response.statusCode,
       type: String(response.headers['content-type'] ?? ''),
       text: response.body,
@@ -76,6 +92,10 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     db,
     operatorKey,
     document,
+    log: () => log,
+    async snapshot() {
+      return create(SnapshotSchema, await readSnapshot(deps));
+    },
     call,
     async get(path: string) {
       const { statusCode, headers, body } = await app.inject({ method: 'GET', url: path });

@@ -1,4 +1,4 @@
-import { Outcome, type UsageEvent } from '@weighbridge/contracts';
+import { Outcome, PriceSource, type UsageEvent } from '@weighbridge/contracts';
 import type { LedgerEvent } from '@weighbridge/ledger';
 
 /**
@@ -44,6 +44,7 @@ export function ledgerEvent(event: UsageEvent): LedgerEvent {
       output_tokens: output,
       cost_nano_usd: event.costNanoUsd,
       price_version: event.priceVersion,
+      price_source: event.priceSource === PriceSource.CONNECTOR ? 'connector' : 'catalog',
       estimated: event.estimated,
       outcome: OUTCOMES[event.outcome] ?? 'unknown',
       http_status: event.httpStatus,

@@ -34,15 +34,15 @@ export interface AuditLog {
 }
 
 export interface ConnectorPrices {
-  cache_read_nano_usd: bigint;
-  cache_write_1h_nano_usd: bigint;
-  cache_write_nano_usd: bigint;
+  cache_read_nano_usd: bigint | null;
+  cache_write_1h_nano_usd: bigint | null;
+  cache_write_nano_usd: bigint | null;
   connector_id: string;
   created_at: Timestamp;
   ended: Generated<boolean>;
-  input_nano_usd: bigint;
+  input_nano_usd: bigint | null;
   model_id: string;
-  output_nano_usd: bigint;
+  output_nano_usd: bigint | null;
   tiers: Generated<Json>;
   version: number;
 }
@@ -53,6 +53,7 @@ export interface Connectors {
   credential_kek_id: string | null;
   credential_ref: string | null;
   credential_sealed: Buffer | null;
+  deleted_at: Timestamp | null;
   dialect: "openai" | "anthropic";
   enabled: Generated<boolean>;
   id: string;
@@ -65,6 +66,7 @@ export interface Connectors {
   updated_at: Timestamp;
   upstream_names: Generated<Json>;
   weight: Generated<number>;
+  withdrawn: Generated<boolean>;
 }
 
 export interface IdempotentAnswers {
@@ -103,14 +105,15 @@ export interface KeySecrets {
 }
 
 export interface ModelPrices {
-  cache_read_nano_usd: bigint;
-  cache_write_1h_nano_usd: bigint;
-  cache_write_nano_usd: bigint;
+  cache_read_nano_usd: bigint | null;
+  cache_write_1h_nano_usd: bigint | null;
+  cache_write_nano_usd: bigint | null;
   created_at: Timestamp;
-  input_nano_usd: bigint;
+  ended: Generated<boolean>;
+  input_nano_usd: bigint | null;
   model_id: string;
   origin: Generated<"catalog" | "operator">;
-  output_nano_usd: bigint;
+  output_nano_usd: bigint | null;
   tiers: Generated<Json>;
   version: number;
 }
@@ -119,12 +122,15 @@ export interface Models {
   benchmark_scores: Generated<Json>;
   capabilities: Generated<string[]>;
   context_window: number;
+  deleted_at: Timestamp | null;
   deprecated_at: Timestamp | null;
   disabled: Generated<boolean>;
   id: string;
   max_output_tokens: number | null;
   origin: Generated<"catalog" | "operator">;
+  overridden: Generated<string[]>;
   provider: string;
+  shipped: Json | null;
   updated_at: Timestamp;
   upstream_name: string;
 }
@@ -227,6 +233,7 @@ export interface UsageEvents {
   model_requested: string;
   outcome: string;
   output_tokens: number;
+  price_source: Generated<"catalog" | "connector">;
   price_version: number;
   principal_id: string;
   request_id: string;

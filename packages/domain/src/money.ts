@@ -38,6 +38,10 @@ export function moneyFromNano(nano: NanoUsd): Money {
   return { currency_code: 'USD', units: Number(nano / NANO_PER_USD), nanos: Number(nano % NANO_PER_USD) };
 }
 
+export function nanoFromMoney({ units, nanos }: Pick<Money, 'units' | 'nanos'>): NanoUsd {
+  return BigInt(units) * NANO_PER_USD + BigInt(nanos);
+}
+
 /** Division of integers that rounds half up (towards +∞), for signed numerators: corrections may be negative. */
 export function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
   const doubled = 2n * numerator + denominator;

@@ -16,6 +16,8 @@ export interface HttpAppOptions {
   readonly bodyLimitBytes: number;
   /** Why requests can't be served now, in words for an operator; undefined when they can. Shown by `/readyz`. */
   readonly notReady: () => string | undefined;
+  /** What a request's path, with its query, is read as: for ids that hold slashes. */
+  readonly rewriteUrl?: (url: string) => string;
   /** The envelope that a request's errors wear; OpenAI's unless it says otherwise. */
   readonly errorAnswer?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
@@ -45,6 +47,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     bodyLimit: options.bodyLimitBytes,
     genReqId: () => newId('req'),
     requestIdHeader: false,
+    rewriteUrl: ({ url = '/' }) => options.rewriteUrl?.(url) ?? url,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
     ajv: {
       customOptions: { removeAdditional: false, coerceTypes: false, useDefaults: false, allErrors: false },
@@ -123,7 +126,7 @@ export function acceptJsonBodies(app: FastifyInstance): void {
     try {
       return JSON.parse(body);
     } catch (error) {
-      throw malformedJson((error as Error).message);
+      throw malformedJson(whereJsonBreaks(error));
     }
   });
 }
@@ -150,6 +153,13 @@ export function requireJsonType(request: FastifyRequest): void {
 
 export function malformedJson(detail: string): AppError {
   return new AppError('invalid_request', 'malformed_json', `The body is not valid JSON: ${detail}`);
+}
+
+/** The parser's own words repeat a piece of the body, which may be of a secret. */
+function whereJsonBreaks(error: unknown): string {
+  const position = /at position (\d+)/.exec((error as Error).message)?.[1];
+  const where = position === undefined ? '' : ` at character ${Number(position) + 1}`;
+  return `it breaks off or goes wrong${where}. Look for a missing quote, comma or bracket.`;
 }
 
 /** The application as a plain request listener; ready when the promise resolves. */

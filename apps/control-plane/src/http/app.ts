@@ -5,6 +5,9 @@ import { authenticate, requireScope } from '../features/access/access.service.ts
 import type { Caller } from '../features/access/caller.ts';
 import { SCOPES } from '../features/access/scopes.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
+import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
+import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
+import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
@@ -13,6 +16,7 @@ import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
+import { encodeModelInPath } from './modelPaths.ts';
 import { publishOpenApi } from './openapi/publish.ts';
 import { Strict } from './schemas.ts';
 
@@ -30,6 +34,7 @@ export function buildApp(
     logger: deps.logger,
     bodyLimitBytes: BODY_LIMIT_BYTES,
     notReady: deps.notReady,
+    rewriteUrl: encodeModelInPath,
   });
   acceptJsonBodies(app);
   publishOpenApi(app, API_VERSION);
@@ -44,6 +49,9 @@ export function buildApp(
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      connectorRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      connectorPriceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      catalogRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();
     },
     { prefix: '/api/v1' },

@@ -1,12 +1,20 @@
-import type { Connector, Model, Rates, Snapshot } from '@weighbridge/contracts';
-import { isFree, type ModelPrice, type TokenPrices } from '@weighbridge/domain';
+import type { Connector, Model, Price, Rates, Snapshot } from '@weighbridge/contracts';
+import { compileModelPatterns, isFree, type ModelPrice, type TokenPrices } from '@weighbridge/domain';
 
 export interface RoutableModel {
   readonly id: string;
   readonly provider: string;
   readonly upstreamName: string;
+  /** The catalog's; what holds at a connector is told by `priceAt`. */
   readonly price: ModelPrice;
+  /** Free at every connector that may serve it. */
   readonly free: boolean;
+}
+
+/** A connector with what it was told of its models made ready to be asked. */
+export interface RoutableConnector extends Connector {
+  readonly serves: (modelId: string) => boolean;
+  readonly negotiated: ReadonlyMap<string, ModelPrice>;
 }
 
 /** What the control plane last said of models and connectors. Never changed: a new snapshot makes a new table. */
@@ -14,34 +22,68 @@ export interface RoutingTable {
   readonly revision: bigint;
   readonly models: ReadonlyMap<string, RoutableModel>;
   /** The connectors of a provider, the preferred one first. */
-  readonly connectors: ReadonlyMap<string, readonly Connector[]>;
+  readonly connectors: ReadonlyMap<string, readonly RoutableConnector[]>;
+}
+
+/** What a model costs at a connector: the price that was negotiated there, else the catalog's. */
+export function priceAt(
+  model: RoutableModel,
+  connector: RoutableConnector,
+): { readonly price: ModelPrice; readonly source: 'catalog' | 'connector' } {
+  const negotiated = connector.negotiated.get(model.id);
+  return negotiated ? { price: negotiated, source: 'connector' } : { price: model.price, source: 'catalog' };
+}
+
+/** What a connector's account calls a model. */
+export function upstreamNameAt(model: RoutableModel, connector: Connector): string {
+  const { upstreamNames } = connector;
+  return (Object.hasOwn(upstreamNames, model.id) && upstreamNames[model.id]) || model.upstreamName;
 }
 
 export function routingTable(snapshot: Snapshot): RoutingTable {
-  const connectors = new Map<string, Connector[]>();
+  const connectors = new Map<string, RoutableConnector[]>();
   for (const connector of snapshot.connectors.toSorted((a, b) => a.priority - b.priority)) {
-    connectors.set(connector.provider, [...(connectors.get(connector.provider) ?? []), connector]);
+    const others = connectors.get(connector.provider) ?? [];
+    connectors.set(connector.provider, [...others, routableConnector(connector)]);
   }
   return {
     revision: snapshot.revision,
-    models: new Map(snapshot.models.flatMap((model) => routable(model) ?? [])),
+    models: new Map(
+      snapshot.models.flatMap((model) => routableModel(model, connectors.get(model.provider) ?? []) ?? []),
+    ),
     connectors,
   };
 }
 
+function routableConnector(connector: Connector): RoutableConnector {
+  const prices = Object.entries(connector.prices).flatMap(([id, price]) => {
+    const negotiated = modelPrice(price);
+    return negotiated ? [[id, negotiated] as const] : [];
+  });
+  return { ...connector, serves: compileModelPatterns(connector.models), negotiated: new Map(prices) };
+}
+
 /** A model without a price is none at all here: an unknown price is never zero. */
-function routable(model: Model): [[string, RoutableModel]] | undefined {
-  const { price } = model;
+function routableModel(
+  { id, provider, upstreamName, price }: Model,
+  connectors: readonly RoutableConnector[],
+): [[string, RoutableModel]] | undefined {
+  const catalogs = modelPrice(price);
+  if (!catalogs) return undefined;
+  const negotiated = connectors.flatMap((connector) => connector.negotiated.get(id) ?? []);
+  const free = [catalogs, ...negotiated].every(isFree);
+  return [[id, { id, provider, upstreamName, price: catalogs, free }]];
+}
+
+function modelPrice(price: Price | undefined): ModelPrice | undefined {
   if (!price?.rates) return undefined;
-  const modelPrice: ModelPrice = {
+  return {
     version: price.version,
     ...tokenPrices(price.rates),
     tiers: price.tiers.flatMap(({ aboveInputTokens, rates }) =>
       rates ? [{ aboveInputTokens, ...tokenPrices(rates) }] : [],
     ),
   };
-  const { id, provider, upstreamName } = model;
-  return [[id, { id, provider, upstreamName, price: modelPrice, free: isFree(modelPrice) }]];
 }
 
 function tokenPrices(rates: Rates): TokenPrices {

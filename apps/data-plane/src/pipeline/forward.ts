@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { type Connector, Outcome } from '@weighbridge/contracts';
+import { Outcome } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { type AnswerFacts, noFacts } from '../answer/answerFormat.ts';
+import type { RoutableConnector } from '../control/routingTable.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
 import {
   isRedirect,
@@ -15,7 +16,7 @@ import type { Plan } from './plan.ts';
 
 /** A vendor began to answer. Times are monotonic, in milliseconds. */
 export interface Forwarded {
-  readonly connector: Connector;
+  readonly connector: RoutableConnector;
   readonly answer: UpstreamAnswer;
   readonly dispatchedAt: number;
   readonly answeredAt: number;
@@ -23,7 +24,7 @@ export interface Forwarded {
 
 /** One try at one connector, when it is over. */
 export interface EndedTry {
-  readonly connector: Connector;
+  readonly connector: RoutableConnector;
   readonly dispatchedAt: number;
   readonly outcome: Outcome;
   /** 0 where the vendor gave none. */

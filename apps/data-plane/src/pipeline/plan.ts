@@ -1,8 +1,12 @@
-import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
-import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
+import {
+  type RoutableConnector,
+  type RoutableModel,
+  type RoutingTable,
+  upstreamNameAt,
+} from '../control/routingTable.ts';
 import { type Call, readCall, upstreamBody } from '../operations/call.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
 import type { UsagePublisher } from '../usage/usagePublisher.ts';
@@ -35,7 +39,7 @@ export interface StoredResponse {
 export interface Plan {
   readonly operation: Operation;
   /** In the order in which they are to be tried. */
-  readonly connectors: readonly [Connector, ...Connector[]];
+  readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly body: Buffer | undefined;
@@ -64,12 +68,14 @@ export async function planGeneration(
       ? undefined
       : await makerOfPrevious(deps.owners, key, call.previousResponseId);
   const keeper = connectors.find((connector) => connector.id === maker);
+  const [chosen] = keeper ? [keeper] : connectors;
   return {
     operation,
     connectors: keeper ? [keeper] : connectors,
     method: 'POST',
     path: operation.path,
-    body: upstreamBody(call, model.upstreamName),
+    // What works is tried at the chosen one only: its account may call the model by another name.
+    body: upstreamBody(call, upstreamNameAt(model, chosen)),
     work: { call, model },
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };

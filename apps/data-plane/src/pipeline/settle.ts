@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
-import { type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import { PriceSource, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import { type Attribution, costOf, type NanoUsd } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableModel } from '../control/routingTable.ts';
+import { priceAt, type RoutableModel } from '../control/routingTable.ts';
 import type { Charge } from './charge.ts';
 import type { EndedTry } from './forward.ts';
 
@@ -30,7 +30,8 @@ export function settle(
   ended: EndedTry,
   { usage, estimated }: Charge,
 ): NanoUsd {
-  const cost = costOf(usage, attempt.model.price);
+  const { price, source } = priceAt(attempt.model, ended.connector);
+  const cost = costOf(usage, price);
   const endedAt = performance.now();
   deps.publish(
     create(UsageEventSchema, {
@@ -50,7 +51,8 @@ export function settle(
         output: usage.outputTokens,
       },
       costNanoUsd: cost,
-      priceVersion: attempt.model.price.version,
+      priceVersion: price.version,
+      priceSource: source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG,
       estimated,
       outcome: ended.outcome,
       httpStatus: ended.status,

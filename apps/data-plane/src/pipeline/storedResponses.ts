@@ -1,9 +1,9 @@
-import { type Connector, Route } from '@weighbridge/contracts';
+import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
 import { servesRoute } from '../control/routes.ts';
-import type { RoutingTable } from '../control/routingTable.ts';
+import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
 
 const MAX_ID_LENGTH = 512;
 
@@ -16,7 +16,7 @@ export async function connectorsOfResponse(
   key: ResolvedKey,
   responseId: string,
   table: RoutingTable,
-): Promise<[Connector, ...Connector[]]> {
+): Promise<[RoutableConnector, ...RoutableConnector[]]> {
   if (!isResponseId(responseId)) throw notFound(responseId);
   const owner = await owners.find(responseId, key.principalId);
   if (owner.kind === 'foreign') throw notFound(responseId);
@@ -51,7 +51,7 @@ function isResponseId(id: string): boolean {
 }
 
 /** A connector is allowed where some model of it is. */
-function isAllowed({ provider }: Connector, key: ResolvedKey, table: RoutingTable): boolean {
+function isAllowed({ provider }: RoutableConnector, key: ResolvedKey, table: RoutingTable): boolean {
   for (const model of table.models.values()) {
     if (model.provider === provider && key.policies.every((policy) => policy.allows(model.id))) return true;
   }

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
+import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
 import { type Dispatcher, Pool } from 'undici';
-import { assertPublicHost, NOT_PUBLIC, publicLookup } from './addresses.ts';
 
 /** The connections to the vendors: a pool for each origin, kept alive, over HTTP/1.1. */
 export interface Upstreams {

@@ -304,6 +304,202 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/connectors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List connectors, the newest first
+         * @description List connectors, the newest first. Requires the scope `operator`.
+         */
+        get: operations["listConnectors"];
+        put?: never;
+        /**
+         * Create a connector; a known provider goes without dialect and base_url
+         * @description Create a connector; a known provider goes without dialect and base_url. Requires the scope `operator`.
+         */
+        post: operations["createConnector"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/connectors/{connector_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a connector
+         * @description Retrieve a connector. Requires the scope `operator`.
+         */
+        get: operations["getConnector"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a connector and forget its credential
+         * @description Delete a connector and forget its credential. Requires the scope `operator`.
+         */
+        delete: operations["deleteConnector"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a connector; its provider is fixed
+         * @description Update a connector; its provider is fixed. Requires the scope `operator`.
+         */
+        patch: operations["updateConnector"];
+        trace?: never;
+    };
+    "/api/v1/connectors/{connector_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try a connector's credential by asking the upstream for its models
+         * @description Try a connector's credential by asking the upstream for its models. Requires the scope `operator`.
+         */
+        post: operations["testConnector"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/connectors/{connector_id}/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the prices that were negotiated for a connector, by model
+         * @description List the prices that were negotiated for a connector, by model. Requires the scope `operator`.
+         */
+        get: operations["listConnectorPrices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/connectors/{connector_id}/prices/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set a connector's price of a model for what is admitted from now on
+         * @description Set a connector's price of a model for what is admitted from now on. Requires the scope `operator`.
+         */
+        put: operations["putConnectorPrice"];
+        post?: never;
+        /**
+         * End a connector's price of a model: the catalog's holds there again
+         * @description End a connector's price of a model: the catalog's holds there again. Requires the scope `operator`.
+         */
+        delete: operations["deleteConnectorPrice"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/catalog/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the entries of the catalog, routable or not
+         * @description List the entries of the catalog, routable or not. Requires the scope `operator`.
+         */
+        get: operations["listCatalogModels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/catalog/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve an entry of the catalog
+         * @description Retrieve an entry of the catalog. Requires the scope `operator`.
+         */
+        get: operations["getCatalogModel"];
+        /**
+         * Create or replace an operator's entry of the catalog; without a price, the price stays as it is
+         * @description Create or replace an operator's entry of the catalog; without a price, the price stays as it is. Requires the scope `operator`.
+         */
+        put: operations["putCatalogModel"];
+        post?: never;
+        /**
+         * Delete an operator's entry, or return a shipped one to what ships (its price stays)
+         * @description Delete an operator's entry, or return a shipped one to what ships (its price stays). Requires the scope `operator`.
+         */
+        delete: operations["deleteCatalogModel"];
+        options?: never;
+        head?: never;
+        /**
+         * Change an entry of the catalog; on a shipped one, fields become overrides that a start leaves alone
+         * @description Change an entry of the catalog; on a shipped one, fields become overrides that a start leaves alone. Requires the scope `operator`.
+         */
+        patch: operations["updateCatalogModel"];
+        trace?: never;
+    };
+    "/api/v1/catalog/models/{model}/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the versions of a model's price, the newest first
+         * @description List the versions of a model's price, the newest first. Requires the scope `operator`.
+         */
+        get: operations["listCatalogPrices"];
+        put?: never;
+        /**
+         * Set the price of a model for what is admitted from now on; the same price again changes nothing
+         * @description Set the price of a model for what is admitted from now on; the same price again changes nothing. Requires the scope `operator`.
+         */
+        post: operations["createCatalogPrice"];
+        /**
+         * Return to the shipped price, as a new version; without a shipped one the model has no price
+         * @description Return to the shipped price, as a new version; without a shipped one the model has no price. Requires the scope `operator`.
+         */
+        delete: operations["deleteCatalogPrice"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/chat/completions": {
         parameters: {
             query?: never;
@@ -377,11 +573,129 @@ export interface components {
                 [key: string]: string;
             };
         };
+        CatalogModel: {
+            model: string;
+            provider: string;
+            /** @description What the vendor calls it. */
+            upstream_name: string;
+            /**
+             * @description catalog: it ships with the release. operator: the entry is an operator’s.
+             * @enum {string}
+             */
+            origin: "catalog" | "operator";
+            /** @description The fields of a shipped model that an operator set. */
+            overridden: string[];
+            disabled: boolean;
+            context_window: number;
+            max_output_tokens: number | null;
+            capabilities: string[];
+            benchmark_scores: {
+                mmlu?: number;
+                human_eval?: number;
+                mt_bench?: number;
+                avg_score?: number;
+            };
+            /** Format: date-time */
+            deprecated_at: string | null;
+            price: components["schemas"]["CatalogPrice"] | null;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        CatalogModelChanges: {
+            upstream_name?: string;
+            context_window?: number;
+            max_output_tokens?: number | null;
+            capabilities?: string[];
+            benchmark_scores?: {
+                mmlu?: number;
+                human_eval?: number;
+                mt_bench?: number;
+            };
+            /** Format: date-time */
+            deprecated_at?: string | null;
+            disabled?: boolean;
+        };
+        CatalogPrice: {
+            version: number;
+            /** @enum {string} */
+            origin: "catalog" | "operator";
+            price: components["schemas"]["FullPrice"] | null;
+            /** Format: date-time */
+            created_at: string;
+        };
         ChatCompletionRequest: {
             /** @description `<provider>/<model_name>` */
             model: string;
         } & {
             [key: string]: unknown;
+        };
+        Connector: {
+            id: string;
+            name: string;
+            provider: string;
+            /** @enum {string} */
+            dialect: "openai" | "anthropic";
+            base_url: string;
+            credential_ref: string | null;
+            /** @description A credential is kept sealed here. */
+            credential_sealed: boolean;
+            /** @description Requests could go through it, were it enabled. */
+            usable: boolean;
+            unusable_reason: string | null;
+            enabled: boolean;
+            /** @description The lowest is tried first. */
+            priority: number;
+            /** @description The share of the requests among connectors of the same priority. */
+            weight: number;
+            max_parallel: number | null;
+            /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
+            models: string[];
+            /** @description What this account calls a model, by the model’s id. */
+            upstream_names: {
+                [key: string]: string;
+            };
+            /** @enum {string} */
+            origin: "environment" | "operator";
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        ConnectorChanges: {
+            name?: string;
+            /** @enum {string} */
+            dialect?: "openai" | "anthropic";
+            base_url?: string;
+            /** @description Where the credential is: env:NAME or file:/path. */
+            credential_ref?: string | null;
+            /** @description The credential itself; kept sealed, never shown. */
+            credential?: string | null;
+            enabled?: boolean;
+            /** @description The lowest is tried first. */
+            priority?: number;
+            /** @description The share of the requests among connectors of the same priority. */
+            weight?: number;
+            max_parallel?: number | null;
+            /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
+            models?: string[];
+            /** @description What this account calls a model, by the model’s id. */
+            upstream_names?: {
+                [key: string]: string;
+            };
+        };
+        ConnectorPrice: {
+            model: string;
+            version: number;
+            price: components["schemas"]["FullPrice"] | null;
+            /** Format: date-time */
+            created_at: string;
+        };
+        ConnectorTest: {
+            ok: boolean;
+            /** @description The upstream’s; null where it gave none. */
+            status: number | null;
+            latency_ms: number;
+            message: string;
         };
         Error: {
             error: {
@@ -396,6 +710,22 @@ export interface components {
                 /** @description To be told when you report a problem. */
                 request_id: string;
             };
+        };
+        /** @description Per one million tokens. */
+        FullPrice: {
+            input_price: components["schemas"]["Money"];
+            output_price: components["schemas"]["Money"];
+            cache_read_price: components["schemas"]["Money"];
+            cache_write_price: components["schemas"]["Money"];
+            cache_write_1h_price: components["schemas"]["Money"];
+            tiers: {
+                above_input_tokens: number;
+                input_price: components["schemas"]["Money"];
+                output_price: components["schemas"]["Money"];
+                cache_read_price: components["schemas"]["Money"];
+                cache_write_price: components["schemas"]["Money"];
+                cache_write_1h_price: components["schemas"]["Money"];
+            }[];
         };
         IssuedKey: {
             id: string;
@@ -472,6 +802,56 @@ export interface components {
                 avg_score?: number;
             };
         };
+        Money: {
+            /** @enum {string} */
+            currency_code: "USD";
+            units: number;
+            nanos: number;
+        };
+        MoneyInput: {
+            /** @enum {string} */
+            currency_code: "USD";
+            units: number;
+            nanos: number;
+        };
+        NewCatalogModel: {
+            upstream_name?: string;
+            context_window: number;
+            max_output_tokens?: number | null;
+            capabilities?: string[];
+            benchmark_scores?: {
+                mmlu?: number;
+                human_eval?: number;
+                mt_bench?: number;
+            };
+            /** Format: date-time */
+            deprecated_at?: string | null;
+            disabled?: boolean;
+            price?: components["schemas"]["NewPrice"];
+        };
+        NewConnector: {
+            provider: string;
+            name: string;
+            /** @enum {string} */
+            dialect?: "openai" | "anthropic";
+            base_url?: string;
+            /** @description Where the credential is: env:NAME or file:/path. */
+            credential_ref?: string | null;
+            /** @description The credential itself; kept sealed, never shown. */
+            credential?: string | null;
+            enabled?: boolean;
+            /** @description The lowest is tried first. */
+            priority?: number;
+            /** @description The share of the requests among connectors of the same priority. */
+            weight?: number;
+            max_parallel?: number | null;
+            /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
+            models?: string[];
+            /** @description What this account calls a model, by the model’s id. */
+            upstream_names?: {
+                [key: string]: string;
+            };
+        };
         NewKey: {
             name: string;
             /** @enum {string} */
@@ -483,6 +863,21 @@ export interface components {
             scopes?: ("keys:read" | "keys:write" | "usage:read" | "models:read" | "inference" | "operator")[] | null;
             principal_id?: string;
             attribution?: components["schemas"]["Attribution"];
+        };
+        NewPrice: {
+            input_price: components["schemas"]["MoneyInput"];
+            output_price: components["schemas"]["MoneyInput"];
+            cache_read_price?: components["schemas"]["MoneyInput"] | null;
+            cache_write_price?: components["schemas"]["MoneyInput"] | null;
+            cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
+            tiers?: {
+                above_input_tokens: number;
+                input_price: components["schemas"]["MoneyInput"];
+                output_price: components["schemas"]["MoneyInput"];
+                cache_read_price?: components["schemas"]["MoneyInput"] | null;
+                cache_write_price?: components["schemas"]["MoneyInput"] | null;
+                cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
+            }[];
         };
         /** @description Of one million tokens. */
         Price: {
@@ -2654,6 +3049,1992 @@ export interface operations {
             400: components["responses"]["400"];
             401: components["responses"]["401"];
             403: components["responses"]["403"];
+            500: components["responses"]["500"];
+        };
+    };
+    listConnectors: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                provider?: string;
+                enabled?: "true" | "false";
+                name_contains?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "name": "checkout",
+                     *           "provider": "openai",
+                     *           "dialect": "openai",
+                     *           "base_url": "https://api.openai.com/v1",
+                     *           "credential_ref": "text",
+                     *           "credential_sealed": false,
+                     *           "usable": false,
+                     *           "unusable_reason": "text",
+                     *           "enabled": true,
+                     *           "priority": 1,
+                     *           "weight": 1,
+                     *           "max_parallel": 1,
+                     *           "models": [
+                     *             "openai/*"
+                     *           ],
+                     *           "upstream_names": {},
+                     *           "origin": "environment",
+                     *           "created_at": "2026-11-20T10:00:00.000Z",
+                     *           "updated_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Connector"][];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            500: components["responses"]["500"];
+        };
+    };
+    createConnector: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "provider": "openai",
+                 *       "name": "checkout",
+                 *       "dialect": "openai",
+                 *       "base_url": "https://api.openai.com/v1",
+                 *       "credential_ref": "text",
+                 *       "credential": "<VENDOR_KEY>",
+                 *       "enabled": true,
+                 *       "priority": 1,
+                 *       "weight": 1,
+                 *       "max_parallel": 1,
+                 *       "models": [
+                 *         "openai/*"
+                 *       ],
+                 *       "upstream_names": {}
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewConnector"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "checkout",
+                     *       "provider": "openai",
+                     *       "dialect": "openai",
+                     *       "base_url": "https://api.openai.com/v1",
+                     *       "credential_ref": "text",
+                     *       "credential_sealed": false,
+                     *       "usable": false,
+                     *       "unusable_reason": "text",
+                     *       "enabled": true,
+                     *       "priority": 1,
+                     *       "weight": 1,
+                     *       "max_parallel": 1,
+                     *       "models": [
+                     *         "openai/*"
+                     *       ],
+                     *       "upstream_names": {},
+                     *       "origin": "environment",
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Connector"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    getConnector: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                connector_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "checkout",
+                     *       "provider": "openai",
+                     *       "dialect": "openai",
+                     *       "base_url": "https://api.openai.com/v1",
+                     *       "credential_ref": "text",
+                     *       "credential_sealed": false,
+                     *       "usable": false,
+                     *       "unusable_reason": "text",
+                     *       "enabled": true,
+                     *       "priority": 1,
+                     *       "weight": 1,
+                     *       "max_parallel": 1,
+                     *       "models": [
+                     *         "openai/*"
+                     *       ],
+                     *       "upstream_names": {},
+                     *       "origin": "environment",
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Connector"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    deleteConnector: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                connector_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "checkout",
+                     *       "provider": "openai",
+                     *       "dialect": "openai",
+                     *       "base_url": "https://api.openai.com/v1",
+                     *       "credential_ref": "text",
+                     *       "credential_sealed": false,
+                     *       "usable": false,
+                     *       "unusable_reason": "text",
+                     *       "enabled": true,
+                     *       "priority": 1,
+                     *       "weight": 1,
+                     *       "max_parallel": 1,
+                     *       "models": [
+                     *         "openai/*"
+                     *       ],
+                     *       "upstream_names": {},
+                     *       "origin": "environment",
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Connector"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    updateConnector: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                connector_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "checkout",
+                 *       "dialect": "openai",
+                 *       "base_url": "https://api.openai.com/v1",
+                 *       "credential_ref": "text",
+                 *       "credential": "<VENDOR_KEY>",
+                 *       "enabled": true,
+                 *       "priority": 1,
+                 *       "weight": 1,
+                 *       "max_parallel": 1,
+                 *       "models": [
+                 *         "openai/*"
+                 *       ],
+                 *       "upstream_names": {}
+                 *     }
+                 */
+                "application/json": components["schemas"]["ConnectorChanges"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "name": "checkout",
+                     *       "provider": "openai",
+                     *       "dialect": "openai",
+                     *       "base_url": "https://api.openai.com/v1",
+                     *       "credential_ref": "text",
+                     *       "credential_sealed": false,
+                     *       "usable": false,
+                     *       "unusable_reason": "text",
+                     *       "enabled": true,
+                     *       "priority": 1,
+                     *       "weight": 1,
+                     *       "max_parallel": 1,
+                     *       "models": [
+                     *         "openai/*"
+                     *       ],
+                     *       "upstream_names": {},
+                     *       "origin": "environment",
+                     *       "created_at": "2026-11-20T10:00:00.000Z",
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Connector"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            414: components["responses"]["414"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    testConnector: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                connector_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "ok": false,
+                     *       "status": 1,
+                     *       "latency_ms": 1,
+                     *       "message": "text"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ConnectorTest"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    listConnectorPrices: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                model?: string;
+                /** @description Also what was replaced or has ended. False where it is left out. */
+                all_versions?: "true" | "false";
+            };
+            header?: never;
+            path: {
+                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                connector_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "model": "openai/gpt-4o-mini",
+                     *           "version": 1,
+                     *           "price": {
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           },
+                     *           "created_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["ConnectorPrice"][];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    putConnectorPrice: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                connector_id: string;
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "input_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "output_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "cache_read_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "cache_write_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "cache_write_1h_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "tiers": [
+                 *         {
+                 *           "above_input_tokens": 1,
+                 *           "input_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_read_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_write_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_write_1h_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPrice"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "openai/gpt-4o-mini",
+                     *       "version": 1,
+                     *       "price": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "created_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ConnectorPrice"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            414: components["responses"]["414"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    deleteConnectorPrice: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
+                connector_id: string;
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "openai/gpt-4o-mini",
+                     *       "version": 1,
+                     *       "price": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "created_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ConnectorPrice"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    listCatalogModels: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                provider?: string;
+                name_contains?: string;
+                priced?: "true" | "false";
+                disabled?: "true" | "false";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "model": "openai/gpt-4o-mini",
+                     *           "provider": "openai",
+                     *           "upstream_name": "text",
+                     *           "origin": "catalog",
+                     *           "overridden": [
+                     *             "text"
+                     *           ],
+                     *           "disabled": false,
+                     *           "context_window": 128000,
+                     *           "max_output_tokens": 16384,
+                     *           "capabilities": [
+                     *             "tools",
+                     *             "vision"
+                     *           ],
+                     *           "benchmark_scores": {
+                     *             "mmlu": 82,
+                     *             "human_eval": 87.2,
+                     *             "avg_score": 84.6
+                     *           },
+                     *           "deprecated_at": null,
+                     *           "price": {
+                     *             "version": 1,
+                     *             "origin": "catalog",
+                     *             "price": {
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "tiers": [
+                     *                 {
+                     *                   "above_input_tokens": 1,
+                     *                   "input_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_1h_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   }
+                     *                 }
+                     *               ]
+                     *             },
+                     *             "created_at": "2026-11-20T10:00:00.000Z"
+                     *           },
+                     *           "updated_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["CatalogModel"][];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            500: components["responses"]["500"];
+        };
+    };
+    getCatalogModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "openai/gpt-4o-mini",
+                     *       "provider": "openai",
+                     *       "upstream_name": "text",
+                     *       "origin": "catalog",
+                     *       "overridden": [
+                     *         "text"
+                     *       ],
+                     *       "disabled": false,
+                     *       "context_window": 128000,
+                     *       "max_output_tokens": 16384,
+                     *       "capabilities": [
+                     *         "tools",
+                     *         "vision"
+                     *       ],
+                     *       "benchmark_scores": {
+                     *         "mmlu": 82,
+                     *         "human_eval": 87.2,
+                     *         "avg_score": 84.6
+                     *       },
+                     *       "deprecated_at": null,
+                     *       "price": {
+                     *         "version": 1,
+                     *         "origin": "catalog",
+                     *         "price": {
+                     *           "input_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_1h_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "tiers": [
+                     *             {
+                     *               "above_input_tokens": 1,
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               }
+                     *             }
+                     *           ]
+                     *         },
+                     *         "created_at": "2026-11-20T10:00:00.000Z"
+                     *       },
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogModel"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    putCatalogModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "upstream_name": "text",
+                 *       "context_window": 128000,
+                 *       "max_output_tokens": 16384,
+                 *       "capabilities": [
+                 *         "tools",
+                 *         "vision"
+                 *       ],
+                 *       "benchmark_scores": {
+                 *         "mmlu": 1,
+                 *         "human_eval": 1,
+                 *         "mt_bench": 1
+                 *       },
+                 *       "deprecated_at": null,
+                 *       "disabled": false,
+                 *       "price": {
+                 *         "input_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "output_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "cache_read_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "cache_write_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "cache_write_1h_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "tiers": [
+                 *           {
+                 *             "above_input_tokens": 1,
+                 *             "input_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "output_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "cache_read_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "cache_write_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "cache_write_1h_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             }
+                 *           }
+                 *         ]
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewCatalogModel"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "openai/gpt-4o-mini",
+                     *       "provider": "openai",
+                     *       "upstream_name": "text",
+                     *       "origin": "catalog",
+                     *       "overridden": [
+                     *         "text"
+                     *       ],
+                     *       "disabled": false,
+                     *       "context_window": 128000,
+                     *       "max_output_tokens": 16384,
+                     *       "capabilities": [
+                     *         "tools",
+                     *         "vision"
+                     *       ],
+                     *       "benchmark_scores": {
+                     *         "mmlu": 82,
+                     *         "human_eval": 87.2,
+                     *         "avg_score": 84.6
+                     *       },
+                     *       "deprecated_at": null,
+                     *       "price": {
+                     *         "version": 1,
+                     *         "origin": "catalog",
+                     *         "price": {
+                     *           "input_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_1h_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "tiers": [
+                     *             {
+                     *               "above_input_tokens": 1,
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               }
+                     *             }
+                     *           ]
+                     *         },
+                     *         "created_at": "2026-11-20T10:00:00.000Z"
+                     *       },
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogModel"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "openai/gpt-4o-mini",
+                     *       "provider": "openai",
+                     *       "upstream_name": "text",
+                     *       "origin": "catalog",
+                     *       "overridden": [
+                     *         "text"
+                     *       ],
+                     *       "disabled": false,
+                     *       "context_window": 128000,
+                     *       "max_output_tokens": 16384,
+                     *       "capabilities": [
+                     *         "tools",
+                     *         "vision"
+                     *       ],
+                     *       "benchmark_scores": {
+                     *         "mmlu": 82,
+                     *         "human_eval": 87.2,
+                     *         "avg_score": 84.6
+                     *       },
+                     *       "deprecated_at": null,
+                     *       "price": {
+                     *         "version": 1,
+                     *         "origin": "catalog",
+                     *         "price": {
+                     *           "input_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_1h_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "tiers": [
+                     *             {
+                     *               "above_input_tokens": 1,
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               }
+                     *             }
+                     *           ]
+                     *         },
+                     *         "created_at": "2026-11-20T10:00:00.000Z"
+                     *       },
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogModel"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            414: components["responses"]["414"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    deleteCatalogModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "openai/gpt-4o-mini",
+                     *       "provider": "openai",
+                     *       "upstream_name": "text",
+                     *       "origin": "catalog",
+                     *       "overridden": [
+                     *         "text"
+                     *       ],
+                     *       "disabled": false,
+                     *       "context_window": 128000,
+                     *       "max_output_tokens": 16384,
+                     *       "capabilities": [
+                     *         "tools",
+                     *         "vision"
+                     *       ],
+                     *       "benchmark_scores": {
+                     *         "mmlu": 82,
+                     *         "human_eval": 87.2,
+                     *         "avg_score": 84.6
+                     *       },
+                     *       "deprecated_at": null,
+                     *       "price": {
+                     *         "version": 1,
+                     *         "origin": "catalog",
+                     *         "price": {
+                     *           "input_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_1h_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "tiers": [
+                     *             {
+                     *               "above_input_tokens": 1,
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               }
+                     *             }
+                     *           ]
+                     *         },
+                     *         "created_at": "2026-11-20T10:00:00.000Z"
+                     *       },
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogModel"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    updateCatalogModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "upstream_name": "text",
+                 *       "context_window": 128000,
+                 *       "max_output_tokens": 16384,
+                 *       "capabilities": [
+                 *         "tools",
+                 *         "vision"
+                 *       ],
+                 *       "benchmark_scores": {
+                 *         "mmlu": 1,
+                 *         "human_eval": 1,
+                 *         "mt_bench": 1
+                 *       },
+                 *       "deprecated_at": null,
+                 *       "disabled": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["CatalogModelChanges"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "model": "openai/gpt-4o-mini",
+                     *       "provider": "openai",
+                     *       "upstream_name": "text",
+                     *       "origin": "catalog",
+                     *       "overridden": [
+                     *         "text"
+                     *       ],
+                     *       "disabled": false,
+                     *       "context_window": 128000,
+                     *       "max_output_tokens": 16384,
+                     *       "capabilities": [
+                     *         "tools",
+                     *         "vision"
+                     *       ],
+                     *       "benchmark_scores": {
+                     *         "mmlu": 82,
+                     *         "human_eval": 87.2,
+                     *         "avg_score": 84.6
+                     *       },
+                     *       "deprecated_at": null,
+                     *       "price": {
+                     *         "version": 1,
+                     *         "origin": "catalog",
+                     *         "price": {
+                     *           "input_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_write_1h_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "tiers": [
+                     *             {
+                     *               "above_input_tokens": 1,
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               }
+                     *             }
+                     *           ]
+                     *         },
+                     *         "created_at": "2026-11-20T10:00:00.000Z"
+                     *       },
+                     *       "updated_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogModel"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            414: components["responses"]["414"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    listCatalogPrices: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "version": 1,
+                     *           "origin": "catalog",
+                     *           "price": {
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           },
+                     *           "created_at": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["CatalogPrice"][];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    createCatalogPrice: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "input_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "output_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "cache_read_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "cache_write_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "cache_write_1h_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "tiers": [
+                 *         {
+                 *           "above_input_tokens": 1,
+                 *           "input_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_read_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_write_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_write_1h_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewPrice"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "version": 1,
+                     *       "origin": "catalog",
+                     *       "price": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "created_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogPrice"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "version": 1,
+                     *       "origin": "catalog",
+                     *       "price": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "created_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogPrice"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            414: components["responses"]["414"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    deleteCatalogPrice: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "version": 1,
+                     *       "origin": "catalog",
+                     *       "price": {
+                     *         "input_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_write_1h_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "tiers": [
+                     *           {
+                     *             "above_input_tokens": 1,
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "created_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CatalogPrice"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            414: components["responses"]["414"];
             500: components["responses"]["500"];
         };
     };

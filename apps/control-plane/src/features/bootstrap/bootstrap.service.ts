@@ -4,10 +4,10 @@ import { isWellFormedToken, mintToken } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
 import { SCOPES } from '../access/scopes.ts';
+import { readShippedCatalog } from '../catalog/catalogFile.ts';
+import { importCatalog } from '../catalog/catalogImport.service.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { issueFirstKey, type KeyDeps } from '../keys/keys.service.ts';
-import { readShippedCatalog } from '../models/catalogFile.ts';
-import { importCatalog } from '../models/models.service.ts';
 import { createStarterPolicy } from '../policies/policies.service.ts';
 
 export interface BootstrapOptions {
@@ -33,13 +33,13 @@ export async function bootstrap(
     await sql`SELECT pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`.execute(tx);
     const now = deps.now();
     const actor = { principalId: 'bootstrap', keyId: null };
-    const { newPrices } = await importCatalog(tx, catalog, now);
-    if (newPrices > 0) {
+    const imported = await importCatalog(tx, catalog, now);
+    if (imported.changedModels + imported.newPrices > 0) {
       await recordChange(tx, {
         actor,
         action: 'catalog.imported',
         resourceId: 'catalog',
-        detail: { newPrices },
+        detail: imported,
         at: now,
       });
     }

@@ -1,46 +1,119 @@
 import type { Connectors, Database, Tx } from '@weighbridge/database';
-import { newId } from '@weighbridge/domain';
-import type { Selectable } from 'kysely';
-import type { EnvironmentConnector } from './connectors.ts';
+import type { Insertable, Selectable, Updateable } from 'kysely';
+import { containsText } from '../../database/filters.ts';
 
 export type ConnectorRow = Selectable<Connectors>;
 
+export interface ConnectorFilter {
+  readonly provider: string | undefined;
+  readonly enabled: boolean | undefined;
+  readonly nameContains: string | undefined;
+}
+
+/** The connectors that are to be used, the preferred ones first. */
 export async function findEnabledConnectors(db: Database): Promise<ConnectorRow[]> {
   return await db
     .selectFrom('connectors')
     .selectAll()
     .where('enabled', '=', true)
+    .where('withdrawn', '=', false)
+    .where('deleted_at', 'is', null)
     .orderBy('priority')
     .orderBy('id')
     .execute();
 }
 
 export async function findEnvironmentConnectors(db: Database): Promise<ConnectorRow[]> {
-  return await db.selectFrom('connectors').selectAll().where('origin', '=', 'environment').execute();
+  return await db
+    .selectFrom('connectors')
+    .selectAll()
+    .where('origin', '=', 'environment')
+    .where('deleted_at', 'is', null)
+    .execute();
 }
 
-export async function upsertEnvironmentConnector(
+export async function findConnector(db: Database, id: string): Promise<ConnectorRow | undefined> {
+  return await db
+    .selectFrom('connectors')
+    .selectAll()
+    .where('id', '=', id)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+}
+
+/** As `findConnector`, and nobody else changes it, or its prices, until the transaction ends. */
+export async function lockConnector(tx: Tx, id: string): Promise<ConnectorRow | undefined> {
+  return await tx
+    .selectFrom('connectors')
+    .selectAll()
+    .where('id', '=', id)
+    .where('deleted_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst();
+}
+
+/** The connectors of a page, the newest first (their ids sort by time). */
+export async function findConnectors(
+  db: Database,
+  { filter, before, limit }: { filter: ConnectorFilter; before: string | undefined; limit: number },
+): Promise<ConnectorRow[]> {
+  const { provider, enabled, nameContains } = filter;
+  return await db
+    .selectFrom('connectors')
+    .selectAll()
+    .where('deleted_at', 'is', null)
+    .$if(before !== undefined, (query) => query.where('id', '<', before ?? ''))
+    .$if(provider !== undefined, (query) => query.where('provider', '=', provider ?? ''))
+    .$if(enabled !== undefined, (query) => query.where('enabled', '=', enabled ?? true))
+    .$if(nameContains !== undefined, (query) => query.where(containsText('name', nameContains ?? '')))
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute();
+}
+
+/** Locks the connectors whose credential is sealed under another key-encryption key than this one. */
+export async function lockSealedUnderOthers(tx: Tx, kekId: string): Promise<ConnectorRow[]> {
+  return await tx
+    .selectFrom('connectors')
+    .selectAll()
+    .where('credential_kek_id', '!=', kekId)
+    .orderBy('id')
+    .forUpdate()
+    .execute();
+}
+
+/** Undefined, with nothing done, where the name is taken. */
+export async function insertConnector(
   tx: Tx,
-  connector: EnvironmentConnector,
-  now: Date,
-): Promise<string> {
-  const facts = {
-    provider: connector.provider,
-    dialect: connector.dialect,
-    base_url: connector.baseUrl,
-    credential_ref: connector.credentialRef,
-    enabled: true,
-    updated_at: now,
-  };
-  const { id } = await tx
+  row: Insertable<Connectors>,
+): Promise<ConnectorRow | undefined> {
+  return await tx
     .insertInto('connectors')
-    .values({ id: newId('con'), name: connector.name, origin: 'environment', created_at: now, ...facts })
-    .onConflict((conflict) => conflict.column('name').doUpdateSet(facts))
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  return id;
+    .values(row)
+    .onConflict((conflict) => conflict.column('name').where('deleted_at', 'is', null).doNothing())
+    .returningAll()
+    .executeTakeFirst();
 }
 
-export async function disableConnector(tx: Tx, id: string, now: Date): Promise<void> {
-  await tx.updateTable('connectors').set({ enabled: false, updated_at: now }).where('id', '=', id).execute();
+export async function updateConnector(
+  tx: Tx,
+  id: string,
+  changes: Updateable<Connectors>,
+): Promise<ConnectorRow> {
+  return await tx
+    .updateTable('connectors')
+    .set(changes)
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}
+
+export async function isNameTaken(tx: Tx, name: string): Promise<boolean> {
+  const row = await tx
+    .selectFrom('connectors')
+    .select('id')
+    .where('name', '=', name)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  return row !== undefined;
 }

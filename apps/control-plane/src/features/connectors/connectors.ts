@@ -26,12 +26,6 @@ export function environmentConnectors(
   return mockUrl ? [{ ...mock, baseUrl: withoutTrailingSlash(mockUrl) }, ...vendors] : vendors;
 }
 
-/** The credential that a reference names, out of the same environment. */
-export function credentialsIn(env: Readonly<Record<string, string | undefined>>) {
-  return (ref: string): string | undefined =>
-    ref.startsWith('env:') ? env[ref.slice('env:'.length)] || undefined : undefined;
-}
-
 function baseUrl(
   env: Readonly<Record<string, string | undefined>>,
   provider: (typeof PROVIDERS)[number],

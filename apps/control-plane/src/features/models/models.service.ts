@@ -1,21 +1,16 @@
-import type { Tx } from '@weighbridge/database';
-import { compileModelPatterns, type Money } from '@weighbridge/domain';
+import type { Database } from '@weighbridge/database';
+import { compileModelPatterns, type Money, moneyFromNano } from '@weighbridge/domain';
 import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
-import { type ConnectorDeps, usableConnectors } from '../connectors/connectors.service.ts';
+import { benchmarkScores } from '../catalog/benchmarkScores.ts';
+import { type PricedModel, pricedModels } from '../catalog/catalog.service.ts';
+import {
+  type ConnectorDeps,
+  type UsableConnector,
+  usableConnectors,
+} from '../connectors/connectors.service.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
-import type { ShippedModel } from './catalogFile.ts';
-import {
-  addPriceVersion,
-  findPricedModels,
-  type PricedModelRow,
-  pricesOf,
-  upsertModel,
-} from './models.repository.ts';
-import { benchmarkScores, price } from './models.ts';
-
-export { type PricedModelRow, pricesOf };
 
 export type ModelDeps = KeyDeps & ConnectorDeps;
 
@@ -49,37 +44,36 @@ export async function listModels(
   return page('models', request, rows, (row) => [row.id], present);
 }
 
-/** Every model with a price whose provider has a usable connector, in the order of ids. */
-export async function routableModels(deps: ConnectorDeps, after = ''): Promise<PricedModelRow[]> {
-  const providers = new Set((await usableConnectors(deps)).map((connector) => connector.provider));
-  return await findPricedModels(deps.db, { providers: [...providers], after, limit: MAX_MODELS });
+/** Every enabled model with a price that a usable connector serves, in the order of ids. */
+async function routableModels(deps: ConnectorDeps, after = ''): Promise<PricedModel[]> {
+  return await servedModels(deps.db, await usableConnectors(deps), after);
+}
+
+/** As `routableModels`, for connectors that are known to be usable. */
+export async function servedModels(
+  db: Database,
+  connectors: readonly UsableConnector[],
+  after = '',
+): Promise<PricedModel[]> {
+  const serving = new Map<string, ((model: string) => boolean)[]>();
+  for (const { provider, models } of connectors) {
+    serving.set(provider, [...(serving.get(provider) ?? []), compileModelPatterns(models)]);
+  }
+  const rows = await pricedModels(db, { providers: [...serving.keys()], after, limit: MAX_MODELS });
+  return rows.filter((row) => serving.get(row.provider)?.some((serves) => serves(row.id)));
 }
 
 /** A catalog is read whole where it goes to a proxy, so it has to end somewhere. */
 const MAX_MODELS = 10_000;
 
-/** Brings the catalog to what ships. A price that changed gets a new version; the old ones stay with what they priced. */
-export async function importCatalog(
-  tx: Tx,
-  models: readonly ShippedModel[],
-  now: Date,
-): Promise<{ newPrices: number }> {
-  let newPrices = 0;
-  for (const model of models) {
-    await upsertModel(tx, model, now);
-    if (await addPriceVersion(tx, model, now)) newPrices++;
-  }
-  return { newPrices };
-}
-
-function present(row: PricedModelRow): ListedModel {
+function present(row: PricedModel): ListedModel {
   return {
     model: row.id,
     provider: row.provider,
-    input_price: price(row.input_nano_usd),
-    output_price: price(row.output_nano_usd),
-    cache_read_price: price(row.cache_read_nano_usd),
-    cache_write_price: price(row.cache_write_nano_usd),
+    input_price: moneyFromNano(row.price.input),
+    output_price: moneyFromNano(row.price.output),
+    cache_read_price: moneyFromNano(row.price.cacheRead),
+    cache_write_price: moneyFromNano(row.price.cacheWrite),
     context_window: row.context_window,
     max_output_tokens: row.max_output_tokens,
     capabilities: row.capabilities,

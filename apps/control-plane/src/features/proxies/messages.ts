@@ -10,16 +10,21 @@ import {
   Route,
 } from '@weighbridge/contracts';
 import type { LockedAttribution, TokenPrices } from '@weighbridge/domain';
+import type { PricedModel } from '../catalog/catalog.service.ts';
+import type { Price } from '../catalog/prices.ts';
+import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { UsableConnector } from '../connectors/connectors.service.ts';
 import { type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
-import { type PricedModelRow, pricesOf } from '../models/models.service.ts';
 import type { Counter } from '../policies/policies.service.ts';
 import type { Ownership } from '../responses/responses.service.ts';
 
 /** How the rows of the control plane look on the wire to the proxies. */
 
-export function connectorMessage(row: UsableConnector): MessageInitShape<typeof ConnectorSchema> {
+export function connectorMessage(
+  row: UsableConnector,
+  negotiated: readonly NegotiatedPrice[],
+): MessageInitShape<typeof ConnectorSchema> {
   return {
     id: row.id,
     provider: row.provider,
@@ -27,9 +32,14 @@ export function connectorMessage(row: UsableConnector): MessageInitShape<typeof 
     baseUrl: row.base_url,
     credential: row.credential,
     priority: row.priority,
+    models: row.models,
+    upstreamNames: row.upstream_names as Record<string, string>,
+    weight: row.weight,
+    prices: Object.fromEntries(
+      negotiated.map(({ modelId, version, price }) => [modelId, priceMessage(version, price)]),
+    ),
     routes: routesOf(row.provider, row.dialect).map((route) => ROUTES[route]),
-    // The operator of the deployment wrote it there.
-    allowPrivateAddress: row.origin === 'environment',
+    allowPrivateAddress: row.allowPrivateAddress,
     ...(row.max_parallel !== null && { maxParallel: row.max_parallel }),
   };
 }
@@ -52,17 +62,12 @@ export function ownershipMessage(owner: Ownership): MessageInitShape<typeof Find
   }
 }
 
-export function modelMessage(row: PricedModelRow): MessageInitShape<typeof ModelSchema> {
-  const { tiers, ...rates } = pricesOf(row);
+export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSchema> {
   return {
     id: row.id,
     provider: row.provider,
     upstreamName: row.upstream_name,
-    price: {
-      version: row.version,
-      rates: ratesMessage(rates),
-      tiers: tiers.map((tier) => ({ aboveInputTokens: tier.aboveInputTokens, rates: ratesMessage(tier) })),
-    },
+    price: priceMessage(row.version, row.price),
   };
 }
 
@@ -95,6 +100,14 @@ export function keyMessage(
 }
 
 const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };
+
+function priceMessage(version: number, { tiers, ...rates }: Price) {
+  return {
+    version,
+    rates: ratesMessage(rates),
+    tiers: tiers.map((tier) => ({ aboveInputTokens: tier.aboveInputTokens, rates: ratesMessage(tier) })),
+  };
+}
 
 function ratesMessage(rates: TokenPrices) {
   return {

@@ -2,9 +2,10 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ResolveResponseSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { bucketKey, readSpent } from '@weighbridge/ledger';
 import { currentRevision } from '../changes/changes.service.ts';
+import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import { usableConnectors } from '../connectors/connectors.service.ts';
 import { findKeyByTokenSha256 } from '../keys/keys.service.ts';
-import { type ModelDeps, routableModels } from '../models/models.service.ts';
+import { type ModelDeps, servedModels } from '../models/models.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
 import { connectorMessage, keyMessage, modelMessage } from './messages.ts';
 
@@ -18,10 +19,16 @@ export async function readSnapshot(deps: ModelDeps): Promise<MessageInitShape<ty
     .setIsolationLevel('repeatable read')
     .execute(async (tx) => {
       const snapshot = { ...deps, db: tx };
+      const revision = await currentRevision(tx);
+      const connectors = await usableConnectors(snapshot);
+      const prices = await negotiatedPrices(
+        tx,
+        connectors.map(({ id }) => id),
+      );
       return {
-        revision: await currentRevision(tx),
-        connectors: (await usableConnectors(snapshot)).map(connectorMessage),
-        models: (await routableModels(snapshot)).map(modelMessage),
+        revision,
+        connectors: connectors.map((row) => connectorMessage(row, prices.get(row.id) ?? [])),
+        models: (await servedModels(tx, connectors)).map(modelMessage),
       };
     });
 }

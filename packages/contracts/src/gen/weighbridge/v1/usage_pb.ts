@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/usage.proto.
  */
 export const file_weighbridge_v1_usage: GenFile = /*@__PURE__*/
-  fileDesc("Chp3ZWlnaGJyaWRnZS92MS91c2FnZS5wcm90bxIOd2VpZ2hicmlkZ2UudjEiTQoKVXNhZ2VCYXRjaBITCgtwcm9kdWNlcl9pZBgBIAEoCRIqCgZldmVudHMYAiADKAsyGi53ZWlnaGJyaWRnZS52MS5Vc2FnZUV2ZW50IrgECgpVc2FnZUV2ZW50EhAKCGV2ZW50X2lkGAEgASgJEhIKCnJlcXVlc3RfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhQKDHByaW5jaXBhbF9pZBgEIAEoCRIqCgdidWNrZXRzGAUgAygLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEhcKD21vZGVsX3JlcXVlc3RlZBgGIAEoCRINCgVtb2RlbBgHIAEoCRIUCgxjb25uZWN0b3JfaWQYCCABKAkSKQoFdXNhZ2UYCSABKAsyGi53ZWlnaGJyaWRnZS52MS5Ub2tlblVzYWdlEhUKDWNvc3RfbmFub191c2QYCiABKAMSFQoNcHJpY2VfdmVyc2lvbhgLIAEoDRIRCgllc3RpbWF0ZWQYDCABKAgSKAoHb3V0Y29tZRgNIAEoDjIXLndlaWdoYnJpZGdlLnYxLk91dGNvbWUSEwoLaHR0cF9zdGF0dXMYDiABKA0SEAoIc3RyZWFtZWQYDyABKAgSFgoOYWRtaXR0ZWRfYXRfbXMYECABKAMSFQoNc2V0dGxlZF9hdF9tcxgRIAEoAxIaCg1maXJzdF9ieXRlX3VzGBIgASgNSACIAQESEwoLZHVyYXRpb25fdXMYEyABKA0SMAoLYXR0cmlidXRpb24YFCABKAsyGy53ZWlnaGJyaWRnZS52MS5BdHRyaWJ1dGlvbhITCgtyZXNwb25zZV9pZBgVIAEoCUIQCg5fZmlyc3RfYnl0ZV91cyJsCgpUb2tlblVzYWdlEg0KBWlucHV0GAEgASgNEhIKCmNhY2hlX3JlYWQYAiABKA0SEwoLY2FjaGVfd3JpdGUYAyABKA0SFgoOY2FjaGVfd3JpdGVfMWgYBCABKA0SDgoGb3V0cHV0GAUgASgNIo8ECgtBdHRyaWJ1dGlvbhIRCgR1c2VyGAEgASgJSACIAQESEQoEdGVhbRgCIAEoCUgBiAEBEhQKB3Byb2plY3QYAyABKAlIAogBARIQCgNlbnYYBCABKAlIA4gBARI3CgZsYWJlbHMYBSADKAsyJy53ZWlnaGJyaWRnZS52MS5BdHRyaWJ1dGlvbi5MYWJlbHNFbnRyeRIWCgluYW1lc3BhY2UYBiABKAlIBIgBARIVCgh3b3JrbG9hZBgHIAEoCUgFiAEBEhAKA3BvZBgIIAEoCUgGiAEBEhcKCnNlc3Npb25faWQYCSABKAlIB4gBARIbCg5zZXNzaW9uX3NoYTI1NhgKIAEoDEgIiAEBEhoKDXdvcmtsb2FkX3R5cGUYCyABKAlICYgBARIhChR3b3JrbG9hZF90eXBlX3NoYTI1NhgMIAEoDEgKiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudkIMCgpfbmFtZXNwYWNlQgsKCV93b3JrbG9hZEIGCgRfcG9kQg0KC19zZXNzaW9uX2lkQhEKD19zZXNzaW9uX3NoYTI1NkIQCg5fd29ya2xvYWRfdHlwZUIXChVfd29ya2xvYWRfdHlwZV9zaGEyNTYqpwEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfU1VDQ0VTUxABEhoKFk9VVENPTUVfVVBTVFJFQU1fRVJST1IQAhIgChxPVVRDT01FX1VQU1RSRUFNX1VOUkVBQ0hBQkxFEAMSFwoTT1VUQ09NRV9JTlRFUlJVUFRFRBAEEhcKE09VVENPTUVfQ0xJRU5UX0dPTkUQBWIGcHJvdG8z", [file_weighbridge_v1_resources]);
+  fileDesc("Chp3ZWlnaGJyaWRnZS92MS91c2FnZS5wcm90bxIOd2VpZ2hicmlkZ2UudjEiTQoKVXNhZ2VCYXRjaBITCgtwcm9kdWNlcl9pZBgBIAEoCRIqCgZldmVudHMYAiADKAsyGi53ZWlnaGJyaWRnZS52MS5Vc2FnZUV2ZW50IusECgpVc2FnZUV2ZW50EhAKCGV2ZW50X2lkGAEgASgJEhIKCnJlcXVlc3RfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhQKDHByaW5jaXBhbF9pZBgEIAEoCRIqCgdidWNrZXRzGAUgAygLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEhcKD21vZGVsX3JlcXVlc3RlZBgGIAEoCRINCgVtb2RlbBgHIAEoCRIUCgxjb25uZWN0b3JfaWQYCCABKAkSKQoFdXNhZ2UYCSABKAsyGi53ZWlnaGJyaWRnZS52MS5Ub2tlblVzYWdlEhUKDWNvc3RfbmFub191c2QYCiABKAMSFQoNcHJpY2VfdmVyc2lvbhgLIAEoDRIRCgllc3RpbWF0ZWQYDCABKAgSKAoHb3V0Y29tZRgNIAEoDjIXLndlaWdoYnJpZGdlLnYxLk91dGNvbWUSEwoLaHR0cF9zdGF0dXMYDiABKA0SEAoIc3RyZWFtZWQYDyABKAgSFgoOYWRtaXR0ZWRfYXRfbXMYECABKAMSFQoNc2V0dGxlZF9hdF9tcxgRIAEoAxIaCg1maXJzdF9ieXRlX3VzGBIgASgNSACIAQESEwoLZHVyYXRpb25fdXMYEyABKA0SMAoLYXR0cmlidXRpb24YFCABKAsyGy53ZWlnaGJyaWRnZS52MS5BdHRyaWJ1dGlvbhITCgtyZXNwb25zZV9pZBgVIAEoCRIxCgxwcmljZV9zb3VyY2UYFiABKA4yGy53ZWlnaGJyaWRnZS52MS5QcmljZVNvdXJjZUIQCg5fZmlyc3RfYnl0ZV91cyJsCgpUb2tlblVzYWdlEg0KBWlucHV0GAEgASgNEhIKCmNhY2hlX3JlYWQYAiABKA0SEwoLY2FjaGVfd3JpdGUYAyABKA0SFgoOY2FjaGVfd3JpdGVfMWgYBCABKA0SDgoGb3V0cHV0GAUgASgNIo8ECgtBdHRyaWJ1dGlvbhIRCgR1c2VyGAEgASgJSACIAQESEQoEdGVhbRgCIAEoCUgBiAEBEhQKB3Byb2plY3QYAyABKAlIAogBARIQCgNlbnYYBCABKAlIA4gBARI3CgZsYWJlbHMYBSADKAsyJy53ZWlnaGJyaWRnZS52MS5BdHRyaWJ1dGlvbi5MYWJlbHNFbnRyeRIWCgluYW1lc3BhY2UYBiABKAlIBIgBARIVCgh3b3JrbG9hZBgHIAEoCUgFiAEBEhAKA3BvZBgIIAEoCUgGiAEBEhcKCnNlc3Npb25faWQYCSABKAlIB4gBARIbCg5zZXNzaW9uX3NoYTI1NhgKIAEoDEgIiAEBEhoKDXdvcmtsb2FkX3R5cGUYCyABKAlICYgBARIhChR3b3JrbG9hZF90eXBlX3NoYTI1NhgMIAEoDEgKiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudkIMCgpfbmFtZXNwYWNlQgsKCV93b3JrbG9hZEIGCgRfcG9kQg0KC19zZXNzaW9uX2lkQhEKD19zZXNzaW9uX3NoYTI1NkIQCg5fd29ya2xvYWRfdHlwZUIXChVfd29ya2xvYWRfdHlwZV9zaGEyNTYqYQoLUHJpY2VTb3VyY2USHAoYUFJJQ0VfU09VUkNFX1VOU1BFQ0lGSUVEEAASGAoUUFJJQ0VfU09VUkNFX0NBVEFMT0cQARIaChZQUklDRV9TT1VSQ0VfQ09OTkVDVE9SEAIqpwEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfU1VDQ0VTUxABEhoKFk9VVENPTUVfVVBTVFJFQU1fRVJST1IQAhIgChxPVVRDT01FX1VQU1RSRUFNX1VOUkVBQ0hBQkxFEAMSFwoTT1VUQ09NRV9JTlRFUlJVUFRFRBAEEhcKE09VVENPTUVfQ0xJRU5UX0dPTkUQBWIGcHJvdG8z", [file_weighbridge_v1_resources]);
 
 /**
  * One message of the usage stream.
@@ -166,6 +166,13 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
    * @generated from field: string response_id = 21;
    */
   responseId: string;
+
+  /**
+   * Whose versions `price_version` counts. Unspecified from a proxy that does not tell: the catalog's.
+   *
+   * @generated from field: weighbridge.v1.PriceSource price_source = 22;
+   */
+  priceSource: PriceSource;
 };
 
 /**
@@ -289,6 +296,39 @@ export const AttributionSchema: GenMessage<Attribution> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_usage, 3);
 
 /**
+ * @generated from enum weighbridge.v1.PriceSource
+ */
+export const PriceSource = {
+  /**
+   * @generated from enum value: PRICE_SOURCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: PRICE_SOURCE_CATALOG = 1;
+   */
+  CATALOG: 1,
+
+  /**
+   * Negotiated for the connector.
+   *
+   * @generated from enum value: PRICE_SOURCE_CONNECTOR = 2;
+   */
+  CONNECTOR: 2,
+} as const;
+
+/**
+ * @generated from enum weighbridge.v1.PriceSource
+ */
+export type PriceSource = (typeof PriceSource)[keyof typeof PriceSource] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.PriceSource.
+ */
+export const PriceSourceSchema: GenEnum<PriceSource> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_usage, 0);
+
+/**
  * @generated from enum weighbridge.v1.Outcome
  */
 export const Outcome = {
@@ -332,5 +372,5 @@ export type Outcome = (typeof Outcome)[keyof typeof Outcome] | UnknownEnum;
  * Describes the enum weighbridge.v1.Outcome.
  */
 export const OutcomeSchema: GenEnum<Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_usage, 0);
+  enumDesc(file_weighbridge_v1_usage, 1);
 

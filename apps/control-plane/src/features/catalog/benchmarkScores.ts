@@ -1,5 +1,3 @@
-import { type Money, moneyFromNano, type NanoUsd } from '@weighbridge/domain';
-
 /** `avg_score` is the mean of what is there, each on a scale of 100; a score that nobody published stays absent. */
 export function benchmarkScores(scores: Readonly<Record<string, number>>): Record<string, number> {
   const { mmlu, human_eval, mt_bench } = scores;
@@ -14,9 +12,4 @@ export function benchmarkScores(scores: Readonly<Record<string, number>>): Recor
     ...(mt_bench !== undefined && { mt_bench }),
     avg_score: Math.round(mean * 100) / 100,
   };
-}
-
-/** A price per one million tokens, as the API shows it. */
-export function price(nano: NanoUsd): Money {
-  return moneyFromNano(nano);
 }

@@ -1,0 +1,189 @@
+import type { Database, ModelPrices, Models, Tx } from '@weighbridge/database';
+import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
+import { containsText } from '../../database/filters.ts';
+import type { ModelFacts, ShippedJson } from './catalog.ts';
+import { columnsOf, ENDED_PRICE, type Price, type PriceColumns } from './prices.ts';
+
+export type ModelRow = Selectable<Models>;
+export type ModelPriceRow = Selectable<ModelPrices>;
+
+export interface CatalogFilter {
+  readonly provider: string | undefined;
+  readonly nameContains: string | undefined;
+  readonly priced: boolean | undefined;
+  readonly disabled: boolean | undefined;
+}
+
+export async function findModel(db: Database, id: string): Promise<ModelRow | undefined> {
+  return await db
+    .selectFrom('models')
+    .selectAll()
+    .where('id', '=', id)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+}
+
+/** As `findModel`, deleted ones too, and nobody else changes it or its price until the transaction ends. */
+export async function lockModel(tx: Tx, id: string): Promise<ModelRow | undefined> {
+  return await tx.selectFrom('models').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();
+}
+
+/** All models, deleted ones too, with the same promise. */
+export async function lockModels(tx: Tx): Promise<ModelRow[]> {
+  return await tx.selectFrom('models').selectAll().orderBy('id').forUpdate().execute();
+}
+
+/** The models of a page of the catalog, by id, after a given one. */
+export async function findModels(
+  db: Database,
+  { filter, after, limit }: { filter: CatalogFilter; after: string; limit: number },
+): Promise<ModelRow[]> {
+  const { provider, nameContains, priced, disabled } = filter;
+  return await db
+    .selectFrom('models')
+    .selectAll()
+    .where('deleted_at', 'is', null)
+    .where('id', '>', after)
+    .$if(provider !== undefined, (query) => query.where('provider', '=', provider ?? ''))
+    .$if(nameContains !== undefined, (query) => query.where(containsText('id', nameContains ?? '')))
+    .$if(disabled !== undefined, (query) => query.where('disabled', '=', disabled ?? false))
+    .$if(priced !== undefined, (query) => query.where((row) => row(isPriced(row), '=', priced ?? true)))
+    .orderBy('id')
+    .limit(limit)
+    .execute();
+}
+
+/** The newest price version of each model that ever had one. */
+export async function findNewestPrices(
+  db: Database,
+  modelIds: readonly string[],
+): Promise<Map<string, ModelPriceRow>> {
+  if (modelIds.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('model_prices')
+    .selectAll()
+    .distinctOn('model_id')
+    .where('model_id', 'in', modelIds)
+    .orderBy('model_id')
+    .orderBy('version', 'desc')
+    .execute();
+  return new Map(rows.map((row) => [row.model_id, row]));
+}
+
+/** The models of some providers that are enabled and have a price now, by id, after a given one. */
+export async function findPricedModels(
+  db: Database,
+  { providers, after, limit }: { providers: readonly string[]; after: string; limit: number },
+): Promise<(ModelRow & PriceColumns & { version: number })[]> {
+  if (providers.length === 0) return [];
+  return await db
+    .selectFrom('models')
+    .innerJoinLateral(
+      (row) =>
+        row
+          .selectFrom('model_prices')
+          .selectAll()
+          .whereRef('model_id', '=', 'models.id')
+          .orderBy('version', 'desc')
+          .limit(1)
+          .as('newest'),
+      (join) => join.onTrue(),
+    )
+    .selectAll('models')
+    .select(['newest.version', 'newest.ended', 'newest.tiers'])
+    .select(['newest.input_nano_usd', 'newest.output_nano_usd', 'newest.cache_read_nano_usd'])
+    .select(['newest.cache_write_nano_usd', 'newest.cache_write_1h_nano_usd'])
+    .where('newest.ended', '=', false)
+    .where('models.deleted_at', 'is', null)
+    .where('models.disabled', '=', false)
+    .where('models.provider', 'in', providers)
+    .where('models.id', '>', after)
+    .orderBy('models.id')
+    .limit(limit)
+    .execute();
+}
+
+/** The versions of a model's price, the newest first, before a given one. */
+export async function findPriceVersions(
+  db: Database,
+  { modelId, before, limit }: { modelId: string; before: number | undefined; limit: number },
+): Promise<ModelPriceRow[]> {
+  return await db
+    .selectFrom('model_prices')
+    .selectAll()
+    .where('model_id', '=', modelId)
+    .$if(before !== undefined, (query) => query.where('version', '<', before ?? 0))
+    .orderBy('version', 'desc')
+    .limit(limit)
+    .execute();
+}
+
+/** Undefined, with nothing done, where the id is taken: also by somebody who took it at the same moment. */
+export async function insertModel(
+  tx: Tx,
+  row: Pick<Insertable<Models>, 'id' | 'provider' | 'origin' | 'disabled' | 'updated_at'>,
+  facts: ModelFacts,
+  shipped: ShippedJson | null,
+): Promise<ModelRow | undefined> {
+  return await tx
+    .insertInto('models')
+    .values({ ...row, ...factColumns(facts), shipped: shipped && JSON.stringify(shipped) })
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .returningAll()
+    .executeTakeFirst();
+}
+
+export async function updateModel(
+  tx: Tx,
+  id: string,
+  changes: Pick<
+    Updateable<Models>,
+    'origin' | 'disabled' | 'overridden' | 'deleted_at' | 'updated_at' | 'shipped'
+  >,
+  facts: Partial<ModelFacts> = {},
+): Promise<ModelRow> {
+  return await tx
+    .updateTable('models')
+    .set({ ...changes, ...factColumns(facts) })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}
+
+/** Adds the next version; undefined for a price is the end of it. The caller holds the model's lock. */
+export async function insertPriceVersion(
+  tx: Tx,
+  version: { modelId: string; origin: ModelPriceRow['origin']; price: Price | undefined; now: Date },
+): Promise<ModelPriceRow> {
+  const { modelId, origin, price, now } = version;
+  return await tx
+    .insertInto('model_prices')
+    .values((row) => ({
+      model_id: modelId,
+      version: row
+        .selectFrom('model_prices')
+        .select(sql<number>`coalesce(max(version), 0) + 1`.as('next'))
+        .where('model_id', '=', modelId),
+      origin,
+      ...(price ? columnsOf(price) : ENDED_PRICE),
+      created_at: now,
+    }))
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}
+
+function isPriced(row: ExpressionBuilder<{ models: Models }, 'models'>) {
+  const newest = sql`SELECT ended FROM model_prices WHERE model_id = ${row.ref('models.id')} ORDER BY version DESC LIMIT 1`;
+  return sql<boolean>`coalesce(NOT (${newest}), false)`;
+}
+
+function factColumns({ benchmark_scores, capabilities, ...facts }: Partial<ModelFacts>) {
+  return {
+    ...facts,
+    ...(capabilities && { capabilities: [...capabilities] }),
+    ...(benchmark_scores && { benchmark_scores: JSON.stringify(benchmark_scores) }),
+  } as Omit<ModelFacts, 'benchmark_scores' | 'capabilities'> & {
+    benchmark_scores: string;
+    capabilities: string[];
+  };
+}

@@ -1,0 +1,77 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Tx } from '@weighbridge/database';
+import {
+  findNewestPrices,
+  insertModel,
+  insertPriceVersion,
+  lockModels,
+  type ModelPriceRow,
+  type ModelRow,
+  updateModel,
+} from './catalog.repository.ts';
+import { FACT_NAMES, type ShippedJson, shippedFacts, shippedJson } from './catalog.ts';
+import type { ShippedModel } from './catalogFile.ts';
+import { isSamePrice, priceOf } from './prices.ts';
+
+/**
+ * Brings the catalog to what ships. What an operator set stays: its entries, its overrides, its prices. A shipped price
+ * that changed gets a new version; the old ones stay with what they priced.
+ */
+export async function importCatalog(
+  tx: Tx,
+  models: readonly ShippedModel[],
+  now: Date,
+): Promise<{ changedModels: number; newPrices: number }> {
+  const known = new Map((await lockModels(tx)).map((row) => [row.id, row]));
+  const prices = await findNewestPrices(tx, [...known.keys()]);
+  let changedModels = 0;
+  let newPrices = 0;
+  for (const model of models) {
+    if (await importModel(tx, known.get(model.id), model, now)) changedModels++;
+    if (!wantsShippedPrice(prices.get(model.id), model)) continue;
+    await insertPriceVersion(tx, { modelId: model.id, origin: 'catalog', price: model.price, now });
+    newPrices++;
+  }
+  return { changedModels, newPrices };
+}
+
+async function importModel(
+  tx: Tx,
+  row: ModelRow | undefined,
+  model: ShippedModel,
+  now: Date,
+): Promise<boolean> {
+  const shipped = shippedJson(model);
+  if (!row) {
+    const { id, provider } = model;
+    const entry = { id, provider, origin: 'catalog', disabled: false, updated_at: now } as const;
+    await insertModel(tx, entry, shippedFacts(shipped), shipped);
+    return true;
+  }
+  if (isDeepStrictEqual(row.shipped, shipped)) return false;
+  await updateModel(tx, row.id, { shipped: JSON.stringify(shipped), updated_at: now });
+  if (row.deleted_at) await restoreShipped(tx, row.id, shipped, now);
+  else if (row.origin === 'catalog') {
+    const facts = Object.entries(shippedFacts(shipped)).filter(([name]) => !row.overridden.includes(name));
+    await updateModel(tx, row.id, { updated_at: now }, Object.fromEntries(facts));
+  }
+  return true;
+}
+
+/** Makes a model what the release says of it, price aside. */
+export async function restoreShipped(tx: Tx, id: string, shipped: ShippedJson, now: Date): Promise<ModelRow> {
+  const changes = { origin: 'catalog', overridden: [], disabled: false, deleted_at: null } as const;
+  return await updateModel(tx, id, { ...changes, overridden: [], updated_at: now }, shippedFacts(shipped));
+}
+
+/** Which facts of a row an operator's changes really change. */
+export function differingFacts(row: ModelRow, facts: object): string[] {
+  const values = facts as Record<string, unknown>;
+  return FACT_NAMES.filter((name) => name in values && !isDeepStrictEqual(row[name], values[name]));
+}
+
+/** An operator's price stays until the operator takes it back. */
+function wantsShippedPrice(newest: ModelPriceRow | undefined, model: ShippedModel): boolean {
+  if (newest?.origin === 'operator') return false;
+  return !newest || !isSamePrice(priceOf(newest), model.price);
+}

@@ -1,0 +1,370 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Tx } from '@weighbridge/database';
+import { newId } from '@weighbridge/domain';
+import { AppError, raise } from '@weighbridge/errors';
+import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import type { Caller } from '../access/caller.ts';
+import { recordChange } from '../changes/changes.service.ts';
+import { type ProbeResult, probe } from './connectorProbe.ts';
+import {
+  type ConnectorChanges,
+  checkOneCredential,
+  connectorName,
+  credentialToSeal,
+  ENVIRONMENTS_FIELDS,
+  modelPatterns,
+  type NewConnector,
+  upstreamNames,
+  wireOf,
+} from './connectorSettings.ts';
+import {
+  findConnectors,
+  insertConnector,
+  isNameTaken,
+  lockConnector,
+  updateConnector,
+} from './connectors.repository.ts';
+import {
+  type ConnectorDeps,
+  type ConnectorRow,
+  connectorNotFound,
+  credentialOf,
+  existingConnector,
+  mayBePrivate,
+  placeOf,
+} from './connectors.service.ts';
+import { checkedBaseUrl } from './upstreamHosts.ts';
+
+export type ConnectorAdminDeps = ConnectorDeps & { readonly now: () => Date };
+
+/** A connector as the API shows it: where its credential is, never what it is. */
+export interface PresentedConnector {
+  readonly id: string;
+  readonly name: string;
+  readonly provider: string;
+  readonly dialect: 'openai' | 'anthropic';
+  readonly base_url: string;
+  readonly credential_ref: string | null;
+  readonly credential_sealed: boolean;
+  readonly usable: boolean;
+  readonly unusable_reason: string | null;
+  readonly enabled: boolean;
+  readonly priority: number;
+  readonly weight: number;
+  readonly max_parallel: number | null;
+  readonly models: string[];
+  readonly upstream_names: Record<string, string>;
+  readonly origin: 'environment' | 'operator';
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+export interface ConnectorQuery {
+  readonly page_size?: string;
+  readonly page_token?: string;
+  readonly provider?: string;
+  readonly enabled?: 'true' | 'false';
+  readonly name_contains?: string;
+}
+
+const TEST_TIMEOUT_MS = 10_000;
+
+export async function listConnectors(
+  deps: ConnectorAdminDeps,
+  query: ConnectorQuery,
+): Promise<PageOf<PresentedConnector>> {
+  const request = pageRequest('connectors', query);
+  const filter = {
+    provider: query.provider,
+    enabled: query.enabled && query.enabled === 'true',
+    nameContains: query.name_contains,
+  };
+  const before = request.after?.[0];
+  const rows = await findConnectors(deps.db, { filter, before, limit: request.size + 1 });
+  const { data, next_page_token } = page(
+    'connectors',
+    request,
+    rows,
+    (row) => [row.id],
+    (row) => row,
+  );
+  return { data: await Promise.all(data.map((row) => present(deps, row))), next_page_token };
+}
+
+export async function readConnector(deps: ConnectorAdminDeps, id: string): Promise<PresentedConnector> {
+  return await present(deps, await existingConnector(deps.db, id));
+}
+
+export async function createConnector(
+  deps: ConnectorAdminDeps,
+  caller: Caller,
+  input: NewConnector,
+): Promise<PresentedConnector> {
+  const now = deps.now();
+  const id = newId('con');
+  const name = connectorName(input.name);
+  const { dialect, baseUrl } = wireOf(input);
+  const row = {
+    id,
+    name,
+    provider: input.provider,
+    dialect,
+    base_url: checkedBaseUrl(baseUrl, deps.upstreamHosts),
+    ...newCredential(deps, id, input),
+    enabled: input.enabled ?? true,
+    priority: input.priority ?? 0,
+    weight: input.weight ?? 1,
+    max_parallel: input.max_parallel ?? null,
+    models: modelPatterns(input.provider, input.models ?? []),
+    upstream_names: JSON.stringify(upstreamNames(input.provider, input.upstream_names ?? {})),
+    origin: 'operator' as const,
+    created_at: now,
+    updated_at: now,
+  };
+  const created = await deps.db.transaction().execute(async (tx) => {
+    const inserted = (await insertConnector(tx, row)) ?? raise(nameTaken(name));
+    await recordChange(tx, {
+      actor: caller,
+      action: 'connector.created',
+      resourceId: id,
+      detail: { name, provider: row.provider, base_url: row.base_url },
+      at: now,
+    });
+    return inserted;
+  });
+  return await present(deps, created);
+}
+
+export async function changeConnector(
+  deps: ConnectorAdminDeps,
+  caller: Caller,
+  id: string,
+  input: ConnectorChanges,
+): Promise<PresentedConnector> {
+  const now = deps.now();
+  const after = await deps.db.transaction().execute(async (tx) => {
+    const before = (await lockConnector(tx, id)) ?? raise(connectorNotFound());
+    if (before.origin === 'environment') checkNotEnvironments(before, input);
+    const changes = await permittedChanges(deps, tx, before, input);
+    const changed = Object.keys(changes).filter((name) => name !== 'credential_kek_id');
+    if (changed.length === 0) return before;
+    const row = await updateConnector(tx, id, { ...changes, updated_at: now }).catch((error) => {
+      // Somebody took the name at the same moment.
+      throw isUniqueViolation(error) && changes.name !== undefined ? nameTaken(changes.name) : error;
+    });
+    await recordChange(tx, {
+      actor: caller,
+      action: 'connector.updated',
+      resourceId: id,
+      detail: { changed },
+      at: now,
+    });
+    return row;
+  });
+  return await present(deps, after);
+}
+
+/** Takes a connector out of use for good, and forgets its credential. What the ledger says of it stays readable. */
+export async function deleteConnector(
+  deps: ConnectorAdminDeps,
+  caller: Caller,
+  id: string,
+): Promise<PresentedConnector> {
+  const now = deps.now();
+  const row = await deps.db.transaction().execute(async (tx) => {
+    const before = (await lockConnector(tx, id)) ?? raise(connectorNotFound());
+    if (before.origin === 'environment' && !before.withdrawn) {
+      throw new AppError(
+        'conflict',
+        'connector_of_environment',
+        `The environment of the control plane asks for this connector. Take ${variableOf(before)} out of it first, or disable the connector.`,
+        { param: 'connector_id' },
+      );
+    }
+    const deleted = await updateConnector(tx, id, {
+      enabled: false,
+      credential_ref: null,
+      credential_sealed: null,
+      credential_kek_id: null,
+      deleted_at: now,
+      updated_at: now,
+    });
+    await recordChange(tx, {
+      actor: caller,
+      action: 'connector.deleted',
+      resourceId: id,
+      detail: { name: before.name },
+      at: now,
+    });
+    return deleted;
+  });
+  return await present(deps, row);
+}
+
+/** Tries the connector's credential with a cheap call. */
+export async function testConnector(deps: ConnectorAdminDeps, id: string): Promise<ProbeResult> {
+  const row = await existingConnector(deps.db, id);
+  const credential = await credentialOf(deps, row);
+  if ('unusable' in credential) {
+    return { ok: false, status: null, latency_ms: 0, message: credential.unusable };
+  }
+  return await probe({
+    baseUrl: row.base_url,
+    dialect: row.dialect,
+    credential: credential.value,
+    allowPrivateAddress: mayBePrivate(deps, row),
+    timeoutMs: TEST_TIMEOUT_MS,
+  });
+}
+
+type Changes = Parameters<typeof updateConnector>[2];
+
+/** What really changes, once every rule allows it: a field that keeps its value changes nothing. */
+async function permittedChanges(
+  deps: ConnectorAdminDeps,
+  tx: Tx,
+  row: ConnectorRow,
+  input: ConnectorChanges,
+): Promise<Changes> {
+  const changes: Changes = {};
+  if (input.name !== undefined && input.name.trim() !== row.name) {
+    const name = connectorName(input.name);
+    if (await isNameTaken(tx, name)) throw nameTaken(name);
+    changes.name = name;
+  }
+  if (input.dialect !== undefined && input.dialect !== row.dialect) changes.dialect = input.dialect;
+  if (input.base_url !== undefined) {
+    const baseUrl = checkedBaseUrl(input.base_url, deps.upstreamHosts);
+    if (baseUrl !== row.base_url) changes.base_url = baseUrl;
+  }
+  const models = input.models && modelPatterns(row.provider, input.models);
+  if (models && !isDeepStrictEqual(models, row.models)) changes.models = models;
+  const names = input.upstream_names && upstreamNames(row.provider, input.upstream_names);
+  if (names && !isDeepStrictEqual(names, row.upstream_names)) changes.upstream_names = JSON.stringify(names);
+  for (const field of ['enabled', 'priority', 'weight', 'max_parallel'] as const) {
+    const value = input[field];
+    if (value !== undefined && value !== row[field]) Object.assign(changes, { [field]: value });
+  }
+  Object.assign(changes, changedCredential(deps, row, input));
+  checkCredentialStaysHome(row, changes);
+  return changes;
+}
+
+/** The columns of a credential that changed; none where it is the same as before. */
+function changedCredential(deps: ConnectorAdminDeps, row: ConnectorRow, input: ConnectorChanges): Changes {
+  checkOneCredential(input);
+  const { credential_ref: ref, credential } = input;
+  if (typeof ref === 'string') return ref === row.credential_ref ? {} : newCredential(deps, row.id, input);
+  if (typeof credential === 'string') {
+    return isSealedAlready(deps, row, credentialToSeal(credential)) ? {} : newCredential(deps, row.id, input);
+  }
+  return {
+    ...(ref === null && row.credential_ref !== null && { credential_ref: null }),
+    ...(credential === null &&
+      row.credential_sealed !== null && { credential_sealed: null, credential_kek_id: null }),
+  };
+}
+
+function isSealedAlready(
+  { credentials }: ConnectorAdminDeps,
+  row: ConnectorRow,
+  credential: string,
+): boolean {
+  const { credential_sealed: bytes, credential_kek_id: kekId } = row;
+  if (bytes === null || kekId === null) return false;
+  try {
+    return credentials.sealer.open({ bytes, kekId }, placeOf(row.id)) === credential;
+  } catch {
+    return false;
+  }
+}
+
+function newCredential({ credentials }: ConnectorAdminDeps, id: string, input: ConnectorChanges) {
+  checkOneCredential(input);
+  const none = { credential_ref: null, credential_sealed: null, credential_kek_id: null };
+  if (input.credential_ref != null) {
+    credentials.checkRef(input.credential_ref);
+    return { ...none, credential_ref: input.credential_ref };
+  }
+  if (input.credential == null) return none;
+  const secret = credentialToSeal(input.credential);
+  if (credentials.sealer.currentKekId === undefined) {
+    throw new AppError(
+      'validation',
+      'key_encryption_key_required',
+      'This service keeps credentials only sealed, and has no key to seal them: set WEIGHBRIDGE_KEY_ENCRYPTION_KEY (what `openssl rand -base64 32` prints) for the control plane, or give a credential_ref.',
+      { param: 'credential' },
+    );
+  }
+  const { bytes, kekId } = credentials.sealer.seal(secret, placeOf(id));
+  return { ...none, credential_sealed: bytes, credential_kek_id: kekId };
+}
+
+/** A sealed credential can't be read; nor may it be sent to a place of somebody's choice instead. */
+function checkCredentialStaysHome(row: ConnectorRow, changes: Changes): void {
+  const moved =
+    changes.base_url !== undefined && new URL(changes.base_url).origin !== new URL(row.base_url).origin;
+  if (!moved || row.credential_sealed === null || changes.credential_sealed !== undefined) return;
+  throw new AppError(
+    'validation',
+    'credential_required',
+    'The credential was given for another host: give it again together with the new base_url.',
+    { param: 'credential' },
+  );
+}
+
+function checkNotEnvironments(row: ConnectorRow, input: ConnectorChanges): void {
+  const field = ENVIRONMENTS_FIELDS.find(
+    (name) => input[name] !== undefined && input[name] !== row[name as 'name'],
+  );
+  if (field === undefined) return;
+  throw new AppError(
+    'conflict',
+    'connector_of_environment',
+    `${field} is the environment's: change ${variableOf(row)} there, or create a connector of your own.`,
+    { param: field },
+  );
+}
+
+/** The setting that made a connector. */
+function variableOf(row: ConnectorRow): string {
+  return row.credential_ref?.replace(/^env:/, '') ?? 'MOCK_VENDOR_URL';
+}
+
+function isUniqueViolation(error: unknown): boolean {
+  return (error as { readonly code?: unknown }).code === '23505';
+}
+
+function nameTaken(name: string): AppError {
+  return new AppError(
+    'conflict',
+    'connector_name_taken',
+    `There is a connector with the name "${name}" already: choose another name.`,
+    { param: 'name' },
+  );
+}
+
+async function present(deps: ConnectorAdminDeps, row: ConnectorRow): Promise<PresentedConnector> {
+  const credential = await credentialOf(deps, row);
+  const reason = 'unusable' in credential ? credential.unusable : null;
+  return {
+    id: row.id,
+    name: row.name,
+    provider: row.provider,
+    dialect: row.dialect,
+    base_url: row.base_url,
+    credential_ref: row.credential_ref,
+    credential_sealed: row.credential_sealed !== null,
+    usable: reason === null,
+    unusable_reason: reason,
+    enabled: row.enabled,
+    priority: row.priority,
+    weight: row.weight,
+    max_parallel: row.max_parallel,
+    models: row.models,
+    upstream_names: row.upstream_names as Record<string, string>,
+    origin: row.origin,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

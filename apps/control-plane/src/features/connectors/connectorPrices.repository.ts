@@ -1,0 +1,95 @@
+import type { ConnectorPrices, Database, Tx } from '@weighbridge/database';
+import { type Selectable, sql } from 'kysely';
+import { columnsOf, ENDED_PRICE, type Price } from '../catalog/prices.ts';
+
+export type ConnectorPriceRow = Selectable<ConnectorPrices>;
+
+/** The negotiated prices that hold now. */
+export async function findCurrentPrices(
+  db: Database,
+  connectorIds: readonly string[],
+): Promise<ConnectorPriceRow[]> {
+  if (connectorIds.length === 0) return [];
+  return await db
+    .selectFrom((from) =>
+      from
+        .selectFrom('connector_prices')
+        .selectAll()
+        .distinctOn(['connector_id', 'model_id'])
+        .where('connector_id', 'in', connectorIds)
+        .orderBy('connector_id')
+        .orderBy('model_id')
+        .orderBy('version', 'desc')
+        .as('newest'),
+    )
+    .selectAll()
+    .where('ended', '=', false)
+    .execute();
+}
+
+export interface PricePage {
+  readonly connectorId: string;
+  readonly modelId: string | undefined;
+  /** Also what was replaced or has ended. */
+  readonly allVersions: boolean;
+  readonly after: { readonly modelId: string; readonly version: number } | undefined;
+  readonly limit: number;
+}
+
+/** By model, and each model's newest version first. */
+export async function findPrices(
+  db: Database,
+  { connectorId, modelId, allVersions, after, limit }: PricePage,
+): Promise<ConnectorPriceRow[]> {
+  const newest = sql<number>`(SELECT max(version) FROM connector_prices AS other
+    WHERE other.connector_id = connector_prices.connector_id AND other.model_id = connector_prices.model_id)`;
+  return await db
+    .selectFrom('connector_prices')
+    .selectAll()
+    .where('connector_id', '=', connectorId)
+    .$if(modelId !== undefined, (query) => query.where('model_id', '=', modelId ?? ''))
+    .$if(!allVersions, (query) => query.where('ended', '=', false).where('version', '=', newest))
+    .$if(after !== undefined, (query) =>
+      query.where(
+        sql<boolean>`(model_id > ${after?.modelId} OR (model_id = ${after?.modelId} AND version < ${after?.version}))`,
+      ),
+    )
+    .orderBy('model_id')
+    .orderBy('version', 'desc')
+    .limit(limit)
+    .execute();
+}
+
+export async function findNewestPrice(
+  db: Database,
+  connectorId: string,
+  modelId: string,
+): Promise<ConnectorPriceRow | undefined> {
+  return await db
+    .selectFrom('connector_prices')
+    .selectAll()
+    .where('connector_id', '=', connectorId)
+    .where('model_id', '=', modelId)
+    .orderBy('version', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}
+
+/** Adds a version; undefined for a price is the end of it. The caller holds the connector's lock. */
+export async function insertPrice(
+  tx: Tx,
+  row: { connectorId: string; modelId: string; version: number; price: Price | undefined; now: Date },
+): Promise<ConnectorPriceRow> {
+  const { connectorId, modelId, version, price, now } = row;
+  return await tx
+    .insertInto('connector_prices')
+    .values({
+      connector_id: connectorId,
+      model_id: modelId,
+      version,
+      ...(price ? columnsOf(price) : ENDED_PRICE),
+      created_at: now,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+}

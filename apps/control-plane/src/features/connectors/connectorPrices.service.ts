@@ -1,0 +1,175 @@
+import type { Database } from '@weighbridge/database';
+import { AppError, raise } from '@weighbridge/errors';
+import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import type { Caller } from '../access/caller.ts';
+import { existingModel } from '../catalog/catalog.service.ts';
+import {
+  isSamePrice,
+  type PresentedPrice,
+  type Price,
+  type PriceInput,
+  presentPrice,
+  priceFrom,
+  priceOf,
+} from '../catalog/prices.ts';
+import { recordChange } from '../changes/changes.service.ts';
+import {
+  type ConnectorPriceRow,
+  findCurrentPrices,
+  findNewestPrice,
+  findPrices,
+  insertPrice,
+} from './connectorPrices.repository.ts';
+import { lockConnector } from './connectors.repository.ts';
+import { connectorNotFound, existingConnector } from './connectors.service.ts';
+
+export interface ConnectorPriceDeps {
+  readonly db: Database;
+  readonly now: () => Date;
+}
+
+/** A version of a negotiated price as the API shows it. Without a price, the negotiated one has ended. */
+export interface PresentedConnectorPrice {
+  readonly model: string;
+  readonly version: number;
+  readonly price: PresentedPrice | null;
+  readonly created_at: string;
+}
+
+export interface ConnectorPriceQuery {
+  readonly page_size?: string;
+  readonly page_token?: string;
+  readonly model?: string;
+  readonly all_versions?: 'true' | 'false';
+}
+
+/** A negotiated price that holds now. */
+export interface NegotiatedPrice {
+  readonly modelId: string;
+  readonly version: number;
+  readonly price: Price;
+}
+
+/** The prices that connectors negotiated, by the connector's id. */
+export async function negotiatedPrices(
+  db: Database,
+  connectorIds: readonly string[],
+): Promise<Map<string, NegotiatedPrice[]>> {
+  const prices = new Map<string, NegotiatedPrice[]>();
+  for (const row of await findCurrentPrices(db, connectorIds)) {
+    const price = priceOf(row);
+    if (!price) continue;
+    const others = prices.get(row.connector_id) ?? [];
+    prices.set(row.connector_id, [...others, { modelId: row.model_id, version: row.version, price }]);
+  }
+  return prices;
+}
+
+export async function listConnectorPrices(
+  deps: ConnectorPriceDeps,
+  connectorId: string,
+  query: ConnectorPriceQuery,
+): Promise<PageOf<PresentedConnectorPrice>> {
+  const list = `connector_prices ${connectorId}`;
+  const request = pageRequest(list, query);
+  await existingConnector(deps.db, connectorId);
+  const [modelId, version] = request.after ?? [];
+  const rows = await findPrices(deps.db, {
+    connectorId,
+    modelId: query.model,
+    allVersions: query.all_versions === 'true',
+    after: modelId === undefined ? undefined : { modelId, version: Number(version) || 0 },
+    limit: request.size + 1,
+  });
+  return page(list, request, rows, (row) => [row.model_id, String(row.version)], present);
+}
+
+/** Sets what the connector's account pays for a model from now on; the price that holds already changes nothing. */
+export async function putConnectorPrice(
+  deps: ConnectorPriceDeps,
+  caller: Caller,
+  connectorId: string,
+  modelId: string,
+  input: PriceInput,
+): Promise<PresentedConnectorPrice> {
+  const now = deps.now();
+  const price = priceFrom(input);
+  return await deps.db.transaction().execute(async (tx) => {
+    const connector = (await lockConnector(tx, connectorId)) ?? raise(connectorNotFound());
+    const model = await existingModel(tx, modelId);
+    if (model.provider !== connector.provider) {
+      throw new AppError(
+        'validation',
+        'model_of_other_provider',
+        `This connector serves models of ${connector.provider} only.`,
+        { param: 'model' },
+      );
+    }
+    const newest = await findNewestPrice(tx, connectorId, modelId);
+    if (newest && isSamePrice(priceOf(newest), price)) return present(newest);
+    const version = (newest?.version ?? 0) + 1;
+    const row = await insertPrice(tx, { connectorId, modelId, version, price, now });
+    await recordChange(tx, {
+      actor: caller,
+      action: 'connector_price.set',
+      resourceId: connectorId,
+      detail: { model: modelId, version },
+      at: now,
+    });
+    return present(row);
+  });
+}
+
+/** Ends a negotiated price: from now on the catalog's holds at the connector. */
+export async function endConnectorPrice(
+  deps: ConnectorPriceDeps,
+  caller: Caller,
+  connectorId: string,
+  modelId: string,
+): Promise<PresentedConnectorPrice> {
+  const now = deps.now();
+  return await deps.db.transaction().execute(async (tx) => {
+    if (!(await lockConnector(tx, connectorId))) throw connectorNotFound();
+    const newest = await findNewestPrice(tx, connectorId, modelId);
+    if (!newest || newest.ended) throw priceNotFound();
+    const version = newest.version + 1;
+    const row = await insertPrice(tx, { connectorId, modelId, version, price: undefined, now });
+    await recordChange(tx, {
+      actor: caller,
+      action: 'connector_price.ended',
+      resourceId: connectorId,
+      detail: { model: modelId, version },
+      at: now,
+    });
+    return present(row);
+  });
+}
+
+/** Refuses with 404, before anything else is said, where the connector or the model is not there. */
+export async function checkPricePath(
+  deps: ConnectorPriceDeps,
+  connectorId: string,
+  modelId: string,
+): Promise<void> {
+  await existingConnector(deps.db, connectorId);
+  await existingModel(deps.db, modelId);
+}
+
+function priceNotFound(): AppError {
+  return new AppError(
+    'not_found',
+    'price_not_found',
+    'This connector has no price of its own for this model: the catalog’s holds there.',
+    { param: 'model' },
+  );
+}
+
+function present(row: ConnectorPriceRow): PresentedConnectorPrice {
+  const price = priceOf(row);
+  return {
+    model: row.model_id,
+    version: row.version,
+    price: price ? presentPrice(price) : null,
+    created_at: row.created_at.toISOString(),
+  };
+}

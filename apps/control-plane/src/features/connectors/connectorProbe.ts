@@ -1,0 +1,150 @@
+import { lookup } from 'node:dns';
+import { type ClientRequestArgs, request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
+
+export interface Probe {
+  readonly baseUrl: string;
+  readonly dialect: 'openai' | 'anthropic';
+  /** Empty where the upstream wants none. */
+  readonly credential: string;
+  readonly allowPrivateAddress: boolean;
+  readonly timeoutMs: number;
+}
+
+export interface ProbeResult {
+  readonly ok: boolean;
+  /** The upstream's; null where it gave none. */
+  readonly status: number | null;
+  readonly latency_ms: number;
+  readonly message: string;
+}
+
+const MAX_BODY_BYTES = 8_192;
+const MAX_EXCERPT = 200;
+/** The version of Anthropic's API that all its clients send: https://docs.anthropic.com/en/api/versioning */
+const ANTHROPIC_VERSION = '2023-06-01';
+
+/** Tries a credential with a cheap call, the list of models. Never rejects; never tells the credential. */
+export async function probe(options: Probe): Promise<ProbeResult> {
+  const began = performance.now();
+  const done = (ok: boolean, status: number | null, message: string): ProbeResult => ({
+    ok,
+    status,
+    latency_ms: Math.round(performance.now() - began),
+    message,
+  });
+  try {
+    const { status, body } = await get(options);
+    if (status >= 200 && status < 300) return done(true, status, 'The upstream took the credential.');
+    const said = excerpt(body, options.credential);
+    return done(false, status, `${verdict(status)}${said && ` It said: ${said}`}`);
+  } catch (error) {
+    return done(false, null, failure(error, options.timeoutMs));
+  }
+}
+
+function get(options: Probe): Promise<{ status: number; body: string }> {
+  const url = new URL(`${options.baseUrl}/models`);
+  if (!options.allowPrivateAddress) assertPublicHost(url.hostname);
+  const args: ClientRequestArgs = {
+    headers: headersFor(options),
+    // A connection of its own, to an address that was looked at: never one that somebody left open.
+    agent: false,
+    lookup: (options.allowPrivateAddress ? lookup : publicLookup) as LookupFunction,
+    signal: AbortSignal.timeout(options.timeoutMs),
+  };
+  return new Promise((resolve, reject) => {
+    const onAnswer = (answer: IncomingMessage): void => {
+      readSome(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject);
+    };
+    const call =
+      url.protocol === 'https:' ? httpsRequest(url, args, onAnswer) : httpRequest(url, args, onAnswer);
+    call.on('error', reject);
+    call.end();
+  });
+}
+
+async function readSome(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    size += chunk.length;
+    // Leaving the loop destroys the connection: whatever else was to come is not for us.
+    if (size >= MAX_BODY_BYTES) break;
+  }
+  return Buffer.concat(chunks).toString('utf8', 0, MAX_BODY_BYTES);
+}
+
+function headersFor({ dialect, credential }: Probe): Record<string, string> {
+  const common = { accept: 'application/json', 'accept-encoding': 'identity', 'user-agent': 'weighbridge' };
+  if (dialect === 'anthropic') {
+    return {
+      ...common,
+      'anthropic-version': ANTHROPIC_VERSION,
+      ...(credential && { 'x-api-key': credential }),
+    };
+  }
+  return { ...common, ...(credential && { authorization: `Bearer ${credential}` }) };
+}
+
+function verdict(status: number): string {
+  if (status === 401 || status === 403) return 'The upstream refused the credential.';
+  if (status === 404) return 'The upstream has no list of models at this base_url.';
+  if (status === 429) return 'The upstream limits this account right now.';
+  if (status >= 300 && status < 400)
+    return 'The upstream points to another address, which is not followed: check base_url.';
+  return `The upstream answered with ${status}.`;
+}
+
+function failure(error: unknown, timeoutMs: number): string {
+  const { name, code } = error as NodeJS.ErrnoException;
+  if (code === NOT_PUBLIC) {
+    return 'The host is at an address that is not public; the deployment can allow that by ALLOWED_UPSTREAM_HOSTS.';
+  }
+  if (name === 'TimeoutError' || name === 'AbortError')
+    return `The upstream did not answer within ${timeoutMs} ms.`;
+  return `The upstream could not be reached${typeof code === 'string' ? ` (${code})` : ''}.`;
+}
+
+/** What an error answer says, short and harmless: no control characters, and nothing that looks like the credential. */
+export function excerpt(body: string, credential: string): string {
+  const said = errorMessage(body) ?? '';
+  const words = said
+    .replace(/[\s\p{C}]+/gu, ' ')
+    .trim()
+    .split(' ')
+    .map((word) => (holdsPartOf(credential, word) ? '[removed]' : word));
+  const text = words.join(' ');
+  return text.length <= MAX_EXCERPT ? text : `${text.slice(0, MAX_EXCERPT)}…`;
+}
+
+/** The message of an error in the vendors' usual shapes. What is of no such shape (a page of HTML) is not shown. */
+function errorMessage(body: string): string | undefined {
+  try {
+    const { error, message } = JSON.parse(body) as {
+      error?: { message?: unknown } | string;
+      message?: unknown;
+    };
+    const said = typeof error === 'object' ? error?.message : (error ?? message);
+    return typeof said === 'string' ? said : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Vendors like to repeat a key, or its ends with something in between that stands for the rest. */
+function holdsPartOf(credential: string, word: string): boolean {
+  if (/\*\*|\.\.\.|…|x{4}/i.test(word)) return true;
+  const length = Math.min(RECOGNISABLE, credential.length);
+  if (length === 0) return false;
+  for (let at = 0; at + length <= word.length; at++) {
+    if (credential.includes(word.slice(at, at + length))) return true;
+  }
+  return false;
+}
+
+/** So many characters in a row are no chance: they are of the credential. */
+const RECOGNISABLE = 6;
