@@ -49,7 +49,7 @@ export const NARROW = `sk-svc-narrow-${'c'.repeat(32)}`;
 export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
 
 /** Nano-USD per token, each class its own. */
-export const RATES = {
+const RATES = {
   input: 1_000n,
   output: 2_000n,
   cacheRead: 100n,
