@@ -1,4 +1,5 @@
 import type { TestApi } from './testApi.ts';
+import { recordAttempts } from './usage.ts';
 
 type Make<T> = (api: TestApi) => Promise<T>;
 
@@ -19,6 +20,7 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
   key_id: async (api) => (await api.issue({ principal_id: 'an-owner' })).id,
   policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
   principal_id: async (api) => (await api.issue({ principal_id: 'a-principal' })).principal_id as string,
+  request_id: async (api) => (await recordAttempts(api.db, [{ principal: 'an-owner' }]))[0] ?? '',
   connector_id: async (api) =>
     await made(api, '/connectors', { ...CONNECTOR, name: `made-${Math.random()}` }),
   model: async (api, operation) => {

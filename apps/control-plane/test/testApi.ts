@@ -39,9 +39,10 @@ export interface TestApi {
       readonly headers?: Record<string, string>;
     },
   ): Promise<{ status: number; body: Json; headers: Record<string, unknown> }>;
-  /** Reads any path of the service, without a key. */
+  /** Reads any path of the service, without a key unless one is given. */
   get(
     path: string,
+    options?: { readonly key?: string; readonly headers?: Record<string, string> },
   ): Promise<{ status: number; type: string; text: string; headers: Record<string, unknown> }>;
   /** Issues a key by the operator; returns the answer of the API. */
   issue(fields?: Json, key?: string): Promise<{ id: string; key: string; policy_id: string } & Json>;
@@ -97,8 +98,12 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
       return create(SnapshotSchema, await readSnapshot(deps));
     },
     call,
-    async get(path: string) {
-      const { statusCode, headers, body } = await app.inject({ method: 'GET', url: path });
+    async get(path: string, { key, headers: sent }: { key?: string; headers?: Record<string, string> } = {}) {
+      const { statusCode, headers, body } = await app.inject({
+        method: 'GET',
+        url: path,
+        headers: { ...(key !== undefined && { authorization: `Bearer ${key}` }), ...sent },
+      });
       return { status: statusCode, type: String(headers['content-type']), text: body, headers };
     },
     async issue(fields: Json = {}, key = operatorKey) {

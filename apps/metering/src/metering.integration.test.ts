@@ -83,8 +83,10 @@ describe('metering', () => {
     await publish(batchOf(events));
     await publish(batchOf(events.slice(20)));
     await publish(batchOf([...events].reverse()));
-    await settled(50, 0);
-    expect(await spent()).toBe(350n);
+    // Comes last: when it is there, all of them were read.
+    await publish(batchOf([event()]));
+    await settled(51, 0);
+    expect(await spent()).toBe(357n);
   });
 
   it.each<[string, Partial<UsageEvent>]>([
@@ -109,4 +111,35 @@ describe('metering', () => {
     const kept = await db.selectFrom('quarantined_messages').selectAll().executeTakeFirstOrThrow();
     expect([...kept.payload]).toEqual([...junk]);
   });
+
+  it('lets the last use of a key follow its traffic, also when what it reads was counted before', async () => {
+    const now = new Date();
+    await db.insertInto('principals').values({ id: 'ada', created_at: now }).execute();
+    await db
+      .insertInto('keys')
+      .values({
+        id: 'key_1',
+        name: 'a',
+        kind: 'service',
+        principal_id: 'ada',
+        scopes: [],
+        counter_key_id: 'key_1',
+        key_hint: '',
+        created_at: now,
+        updated_at: now,
+      })
+      .execute();
+    const admitted = now.getTime() - 5_000;
+    const message = batchOf([event({ admittedAtMs: BigInt(admitted) })]);
+    await publish(message);
+    await eventually(async () => expect(await lastUsed()).toEqual(new Date(admitted)), { timeoutMs: 10_000 });
+    // As after a crash between the ledger's commit and this write.
+    await db.updateTable('keys').set({ last_used_at: null }).execute();
+    await publish(message);
+    await eventually(async () => expect(await lastUsed()).toEqual(new Date(admitted)), { timeoutMs: 10_000 });
+    expect(await spent()).toBe(7n);
+  });
 });
+
+const lastUsed = async () =>
+  (await db.selectFrom('keys').select('last_used_at').executeTakeFirstOrThrow()).last_used_at;

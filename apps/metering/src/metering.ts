@@ -2,7 +2,13 @@ import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { UsageMessage, UsageStream } from '@weighbridge/bus';
 import { USAGE_SHARDS, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
-import { type LedgerEvent, MAX_EVENTS_PER_TRANSACTION, quarantine, recordUsage } from '@weighbridge/ledger';
+import {
+  type LedgerEvent,
+  MAX_EVENTS_PER_TRANSACTION,
+  quarantine,
+  recordUsage,
+  touchKeys,
+} from '@weighbridge/ledger';
 import type { Logger, ServiceContext } from '@weighbridge/runtime';
 import { ledgerEvent } from './ledgerEvent.ts';
 
@@ -27,7 +33,8 @@ export async function startMetering(
  * Handles a batch of messages. The stream forgets them only when this resolves:
  * 1. decode and check, before any SQL;
  * 2. commit what is good to the ledger, each event once;
- * 3. keep the rest in quarantine, so that one bad event neither holds up the others nor gets lost.
+ * 3. let the keys' last use follow;
+ * 4. keep the rest in quarantine, so that one bad event neither holds up the others nor gets lost.
  * A crash anywhere in between brings the messages again, and the ledger knows their events already.
  */
 async function meter(deps: MeteringDeps, logger: Logger, batch: readonly UsageMessage[]): Promise<void> {
@@ -52,6 +59,7 @@ async function meter(deps: MeteringDeps, logger: Logger, batch: readonly UsageMe
   for (let at = 0; at < events.length; at += MAX_EVENTS_PER_TRANSACTION) {
     await recordUsage(deps.db, events.slice(at, at + MAX_EVENTS_PER_TRANSACTION));
   }
+  await touchKeys(deps.db, events, deps.now());
   for (const { payload, reason } of refused) {
     logger.error({ reason }, 'usage could not be read; it is in quarantine');
     await quarantine(deps.db, { payload, reason, receivedAt: deps.now() });

@@ -7,6 +7,7 @@ const GRPC: Record<ErrorKind, number> = {
   permission: 7,
   not_found: 5,
   method_not_allowed: 12,
+  not_acceptable: 3,
   conflict: 9,
   too_large: 8,
   uri_too_long: 3,

@@ -21,6 +21,7 @@ const HTTP: Record<ErrorKind, HttpMapping> = {
   permission: { status: 403, type: 'permission_error', messagesType: 'permission_error' },
   not_found: { status: 404, type: 'not_found_error', messagesType: 'not_found_error' },
   method_not_allowed: { status: 405, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
+  not_acceptable: { status: 406, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   conflict: { status: 409, type: 'conflict_error', messagesType: 'invalid_request_error' },
   too_large: { status: 413, type: 'request_too_large', messagesType: 'request_too_large' },
   uri_too_long: { status: 414, type: 'invalid_request_error', messagesType: 'invalid_request_error' },

@@ -1,6 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { LEDGER_AS_OF } from './asOf.ts';
 import { type BucketRef, bucketKey, principalBucket } from './buckets.ts';
 
 /** One counter as it stands, read in one snapshot. */
@@ -21,8 +22,7 @@ export async function readSpend(db: Database, bucket: BucketRef, principalId: st
         SELECT spent_nano_usd FROM spend_buckets
         WHERE bucket_key = ${bucketKey(principalBucket(bucket, principalId))}
       ), 0) AS principal_spent,
-      -- Event ids are UUIDv7: the greatest is the newest.
-      coalesce((SELECT settled_at FROM usage_events ORDER BY event_id DESC LIMIT 1), statement_timestamp()) AS as_of,
+      ${LEDGER_AS_OF} AS as_of,
       statement_timestamp() AS queried_at`.execute(db);
   const [row] = rows;
   if (!row) throw new Error('a query without FROM answered no row');

@@ -56,6 +56,16 @@ export function page<Row, Item>(
   return { data: shown.map(present), next_page_token: next };
 }
 
+/** For a token that is well formed, but whose position means nothing to the list. */
+export function invalidPageToken(): AppError {
+  return new AppError(
+    'invalid_request',
+    'invalid_page_token',
+    'This page_token is not one that this list gave out. Leave it out to begin at the first page.',
+    { param: 'page_token' },
+  );
+}
+
 function pageToken(list: string, after: readonly string[]): string {
   return Buffer.from(JSON.stringify([list, ...after])).toString('base64url');
 }
@@ -68,12 +78,7 @@ function position(list: string, token: string): readonly string[] {
   } catch {
     // Told below, in the same words as for any other token that is not ours.
   }
-  throw new AppError(
-    'invalid_request',
-    'invalid_page_token',
-    'This page_token is not one that this list gave out. Leave it out to begin at the first page.',
-    { param: 'page_token' },
-  );
+  throw invalidPageToken();
 }
 
 function pageSize(text: string | undefined): number {

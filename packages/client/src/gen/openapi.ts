@@ -224,6 +224,26 @@ export interface paths {
         patch: operations["updateProfile"];
         trace?: never;
     };
+    "/api/v1/proxies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The proxies that may serve now, and what each of them has applied
+         * @description The proxies that may serve now, and what each of them has applied. Requires the scope `operator`.
+         */
+        get: operations["listProxies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -276,6 +296,66 @@ export interface paths {
          * @description Spend of a runtime key against its governing policy. Requires the scope `usage:read`.
          */
         get: operations["getKeyUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/spend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Spend broken down by dimensions and time, as JSON or CSV
+         * @description Spend broken down by dimensions and time, as JSON or CSV. Requires the scope `usage:read`.
+         */
+        get: operations["getSpend"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Single requests as the ledger has them, the newest first
+         * @description Single requests as the ledger has them, the newest first. Requires the scope `usage:read`.
+         */
+        get: operations["listRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/requests/{request_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One request with all its attempts
+         * @description One request with all its attempts. Requires the scope `usage:read`.
+         */
+        get: operations["getRequest"];
         put?: never;
         post?: never;
         delete?: never;
@@ -511,9 +591,29 @@ export interface paths {
         put?: never;
         /**
          * Chat completions (OpenAI-compatible wire)
-         * @description The body is an OpenAI-compatible request. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         * @description The body is an OpenAI-compatible chat-completions request. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
          */
         post: operations["createChatCompletion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a response (OpenAI-compatible wire)
+         * @description What it stores is read back by its id. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         */
+        post: operations["createResponse"];
         delete?: never;
         options?: never;
         head?: never;
@@ -529,12 +629,16 @@ export interface paths {
         };
         /**
          * Retrieve a stored response
-         * @description Retrieve a stored response, through the connector that made it. No model is used, nothing is routed or cached.
+         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
          */
         get: operations["getResponse"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a stored response
+         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
+         */
+        delete: operations["deleteResponse"];
         options?: never;
         head?: never;
         patch?: never;
@@ -549,9 +653,129 @@ export interface paths {
         };
         /**
          * List a stored response's input items
-         * @description List a stored response's input items, through the connector that made it. No model is used, nothing is routed or cached.
+         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
          */
         get: operations["listResponseInputItems"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{response_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a response that runs in the background
+         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
+         */
+        post: operations["cancelResponse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Messages (Anthropic-compatible wire)
+         * @description The key may also come in `x-api-key`; `Authorization` wins. Errors have the shape of this wire. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         */
+        post: operations["createMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Count the tokens of a messages request
+         * @description Nothing is generated. Errors have the shape of this wire. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         */
+        post: operations["countMessageTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/embeddings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Embeddings (OpenAI-compatible wire)
+         * @description The body is an OpenAI-compatible embeddings request. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         */
+        post: operations["createEmbeddings"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List models, in the shape that SDKs expect
+         * @description The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.
+         */
+        get: operations["listInferenceModels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a model, in the shape that SDKs expect
+         * @description The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.
+         */
+        get: operations["getInferenceModel"];
         put?: never;
         post?: never;
         delete?: never;
@@ -571,6 +795,19 @@ export interface components {
             env?: string;
             labels?: {
                 [key: string]: string;
+            };
+        };
+        AuditEntry: {
+            id: string;
+            /** Format: date-time */
+            at: string;
+            actor_principal_id: string;
+            actor_key_id: string | null;
+            /** @description resource.verb, such as key.created */
+            action: string;
+            resource_id: string;
+            detail: {
+                [key: string]: unknown;
             };
         };
         CatalogModel: {
@@ -622,12 +859,6 @@ export interface components {
             price: components["schemas"]["FullPrice"] | null;
             /** Format: date-time */
             created_at: string;
-        };
-        ChatCompletionRequest: {
-            /** @description `<provider>/<model_name>` */
-            model: string;
-        } & {
-            [key: string]: unknown;
         };
         Connector: {
             id: string;
@@ -726,6 +957,12 @@ export interface components {
                 cache_write_price: components["schemas"]["Money"];
                 cache_write_1h_price: components["schemas"]["Money"];
             }[];
+        };
+        InferenceRequest: {
+            /** @description `<provider>/<model_name>`, or `router/<profile>` */
+            model: string;
+        } & {
+            [key: string]: unknown;
         };
         IssuedKey: {
             id: string;
@@ -864,6 +1101,37 @@ export interface components {
             principal_id?: string;
             attribution?: components["schemas"]["Attribution"];
         };
+        NewPolicy: {
+            name: string;
+            /** @description Null: unlimited. */
+            limit_micro_usd?: number | null;
+            /** @enum {string} */
+            window?: "hour" | "day" | "week" | "month" | "none";
+            timezone?: string;
+            /** @enum {string} */
+            counter_scope?: "key" | "principal" | "policy";
+            /** @enum {string} */
+            enforcement?: "enforce" | "shadow" | "off";
+            /** @enum {string} */
+            budget_mode?: "balanced" | "hard";
+            /** @description Anchored patterns, * for any characters; empty for all models. */
+            allowed_models?: string[];
+            requests_per_minute?: number | null;
+            tokens_per_minute?: number | null;
+            max_parallel?: number | null;
+            parent_policy_id?: string | null;
+            /** @enum {string|null} */
+            default_for?: "service" | "user" | "all" | null;
+            self_service?: boolean;
+            profile_id?: string | null;
+            cache?: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
+            /** @description Percent of the limit. */
+            thresholds?: number[];
+        };
         NewPrice: {
             input_price: components["schemas"]["MoneyInput"];
             output_price: components["schemas"]["MoneyInput"];
@@ -879,12 +1147,141 @@ export interface components {
                 cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
             }[];
         };
+        NewProfile: {
+            name: string;
+            /** @enum {string} */
+            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+            targets: {
+                model: string;
+                weight?: number;
+            }[];
+            constraints?: {
+                context_window?: number;
+                max_input_price_micro_usd?: number;
+                max_output_price_micro_usd?: number;
+                min_score?: number;
+                capabilities?: string[];
+            };
+        };
+        Policy: {
+            id: string;
+            name: string;
+            /** @description Null: unlimited. */
+            limit_micro_usd: number | null;
+            /** @enum {string} */
+            window: "hour" | "day" | "week" | "month" | "none";
+            timezone: string;
+            /** @enum {string} */
+            counter_scope: "key" | "principal" | "policy";
+            /** @enum {string} */
+            enforcement: "enforce" | "shadow" | "off";
+            /** @enum {string} */
+            budget_mode: "balanced" | "hard";
+            /** @description Anchored patterns, * for any characters; empty for all models. */
+            allowed_models: string[];
+            requests_per_minute: number | null;
+            tokens_per_minute: number | null;
+            max_parallel: number | null;
+            parent_policy_id: string | null;
+            /** @enum {string|null} */
+            default_for: "service" | "user" | "all" | null;
+            self_service: boolean;
+            profile_id: string | null;
+            cache: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
+            /** @description Percent of the limit. */
+            thresholds: number[];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        PolicyChanges: {
+            name?: string;
+            /** @description Null: unlimited. */
+            limit_micro_usd?: number | null;
+            /** @enum {string} */
+            window?: "hour" | "day" | "week" | "month" | "none";
+            timezone?: string;
+            /** @enum {string} */
+            counter_scope?: "key" | "principal" | "policy";
+            /** @enum {string} */
+            enforcement?: "enforce" | "shadow" | "off";
+            /** @enum {string} */
+            budget_mode?: "balanced" | "hard";
+            /** @description Anchored patterns, * for any characters; empty for all models. */
+            allowed_models?: string[];
+            requests_per_minute?: number | null;
+            tokens_per_minute?: number | null;
+            max_parallel?: number | null;
+            parent_policy_id?: string | null;
+            /** @enum {string|null} */
+            default_for?: "service" | "user" | "all" | null;
+            self_service?: boolean;
+            profile_id?: string | null;
+            cache?: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
+            /** @description Percent of the limit. */
+            thresholds?: number[];
+        };
         /** @description Of one million tokens. */
         Price: {
             /** @enum {string} */
             currency_code: "USD";
             units: number;
             nanos: number;
+        };
+        Principal: {
+            id: string;
+            policy_id: string | null;
+            /** Format: date-time */
+            created_at: string;
+        };
+        PrincipalChanges: {
+            policy_id: string | null;
+        };
+        Profile: {
+            id: string;
+            name: string;
+            /** @enum {string} */
+            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+            targets: {
+                model: string;
+                weight?: number;
+            }[];
+            constraints: {
+                context_window?: number;
+                max_input_price_micro_usd?: number;
+                max_output_price_micro_usd?: number;
+                min_score?: number;
+                capabilities?: string[];
+            };
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        ProfileChanges: {
+            name?: string;
+            /** @enum {string} */
+            strategy?: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+            targets?: {
+                model: string;
+                weight?: number;
+            }[];
+            constraints?: {
+                context_window?: number;
+                max_input_price_micro_usd?: number;
+                max_output_price_micro_usd?: number;
+                min_score?: number;
+                capabilities?: string[];
+            };
         };
         UsageReport: {
             policy_id: string;
@@ -987,6 +1384,26 @@ export interface components {
                  *         "type": "not_found_error",
                  *         "code": "key_not_found",
                  *         "param": null,
+                 *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description It is not served as any type that the header `Accept` takes. */
+        406: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": {
+                 *         "message": "This is served as application/json or text/csv.",
+                 *         "type": "invalid_request_error",
+                 *         "code": "not_acceptable",
+                 *         "param": "accept",
                  *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *       }
                  *     }
@@ -1194,6 +1611,33 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description An error, in the shape of the messages wire; the status is the one that the other routes have. */
+        MessagesError: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "error",
+                 *       "error": {
+                 *         "type": "authentication_error",
+                 *         "message": "No key has this token. Check it for missing characters."
+                 *       },
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
+                 *     }
+                 */
+                "application/json": {
+                    /** @enum {string} */
+                    type: "error";
+                    error: {
+                        type: string;
+                        message: string;
+                    };
+                    request_id?: string;
+                };
+            };
+        };
     };
     parameters: never;
     requestBodies: never;
@@ -1399,7 +1843,12 @@ export interface operations {
     };
     revokeKey: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 where it is left out. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -1452,7 +1901,12 @@ export interface operations {
     };
     updateKey: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 where it is left out. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -1652,42 +2106,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            name: string;
-                            /** @description Null: unlimited. */
-                            limit_micro_usd: number | null;
-                            /** @enum {string} */
-                            window: "hour" | "day" | "week" | "month" | "none";
-                            timezone: string;
-                            /** @enum {string} */
-                            counter_scope: "key" | "principal" | "policy";
-                            /** @enum {string} */
-                            enforcement: "enforce" | "shadow" | "off";
-                            /** @enum {string} */
-                            budget_mode: "balanced" | "hard";
-                            /** @description Anchored patterns, * for any characters; empty for all models. */
-                            allowed_models: string[];
-                            requests_per_minute: number | null;
-                            tokens_per_minute: number | null;
-                            max_parallel: number | null;
-                            parent_policy_id: string | null;
-                            /** @enum {string|null} */
-                            default_for: "service" | "user" | "all" | null;
-                            self_service: boolean;
-                            profile_id: string | null;
-                            cache: {
-                                /** @enum {string} */
-                                scope: "principal" | "policy";
-                                ttl_seconds: number;
-                            } | null;
-                            /** @description Percent of the limit. */
-                            thresholds: number[];
-                            /** Format: date-time */
-                            created_at: string;
-                            /** Format: date-time */
-                            updated_at: string;
-                        }[];
+                        data: components["schemas"]["Policy"][];
                         next_page_token: string;
                     };
                 };
@@ -1735,37 +2154,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": {
-                    name: string;
-                    /** @description Null: unlimited. */
-                    limit_micro_usd?: number | null;
-                    /** @enum {string} */
-                    window?: "hour" | "day" | "week" | "month" | "none";
-                    timezone?: string;
-                    /** @enum {string} */
-                    counter_scope?: "key" | "principal" | "policy";
-                    /** @enum {string} */
-                    enforcement?: "enforce" | "shadow" | "off";
-                    /** @enum {string} */
-                    budget_mode?: "balanced" | "hard";
-                    /** @description Anchored patterns, * for any characters; empty for all models. */
-                    allowed_models?: string[];
-                    requests_per_minute?: number | null;
-                    tokens_per_minute?: number | null;
-                    max_parallel?: number | null;
-                    parent_policy_id?: string | null;
-                    /** @enum {string|null} */
-                    default_for?: "service" | "user" | "all" | null;
-                    self_service?: boolean;
-                    profile_id?: string | null;
-                    cache?: {
-                        /** @enum {string} */
-                        scope: "principal" | "policy";
-                        ttl_seconds: number;
-                    } | null;
-                    /** @description Percent of the limit. */
-                    thresholds?: number[];
-                };
+                "application/json": components["schemas"]["NewPolicy"];
             };
         };
         responses: {
@@ -1806,42 +2195,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @description Null: unlimited. */
-                        limit_micro_usd: number | null;
-                        /** @enum {string} */
-                        window: "hour" | "day" | "week" | "month" | "none";
-                        timezone: string;
-                        /** @enum {string} */
-                        counter_scope: "key" | "principal" | "policy";
-                        /** @enum {string} */
-                        enforcement: "enforce" | "shadow" | "off";
-                        /** @enum {string} */
-                        budget_mode: "balanced" | "hard";
-                        /** @description Anchored patterns, * for any characters; empty for all models. */
-                        allowed_models: string[];
-                        requests_per_minute: number | null;
-                        tokens_per_minute: number | null;
-                        max_parallel: number | null;
-                        parent_policy_id: string | null;
-                        /** @enum {string|null} */
-                        default_for: "service" | "user" | "all" | null;
-                        self_service: boolean;
-                        profile_id: string | null;
-                        cache: {
-                            /** @enum {string} */
-                            scope: "principal" | "policy";
-                            ttl_seconds: number;
-                        } | null;
-                        /** @description Percent of the limit. */
-                        thresholds: number[];
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             400: components["responses"]["400"];
@@ -1903,42 +2257,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @description Null: unlimited. */
-                        limit_micro_usd: number | null;
-                        /** @enum {string} */
-                        window: "hour" | "day" | "week" | "month" | "none";
-                        timezone: string;
-                        /** @enum {string} */
-                        counter_scope: "key" | "principal" | "policy";
-                        /** @enum {string} */
-                        enforcement: "enforce" | "shadow" | "off";
-                        /** @enum {string} */
-                        budget_mode: "balanced" | "hard";
-                        /** @description Anchored patterns, * for any characters; empty for all models. */
-                        allowed_models: string[];
-                        requests_per_minute: number | null;
-                        tokens_per_minute: number | null;
-                        max_parallel: number | null;
-                        parent_policy_id: string | null;
-                        /** @enum {string|null} */
-                        default_for: "service" | "user" | "all" | null;
-                        self_service: boolean;
-                        profile_id: string | null;
-                        cache: {
-                            /** @enum {string} */
-                            scope: "principal" | "policy";
-                            ttl_seconds: number;
-                        } | null;
-                        /** @description Percent of the limit. */
-                        thresholds: number[];
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             400: components["responses"]["400"];
@@ -1998,42 +2317,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @description Null: unlimited. */
-                        limit_micro_usd: number | null;
-                        /** @enum {string} */
-                        window: "hour" | "day" | "week" | "month" | "none";
-                        timezone: string;
-                        /** @enum {string} */
-                        counter_scope: "key" | "principal" | "policy";
-                        /** @enum {string} */
-                        enforcement: "enforce" | "shadow" | "off";
-                        /** @enum {string} */
-                        budget_mode: "balanced" | "hard";
-                        /** @description Anchored patterns, * for any characters; empty for all models. */
-                        allowed_models: string[];
-                        requests_per_minute: number | null;
-                        tokens_per_minute: number | null;
-                        max_parallel: number | null;
-                        parent_policy_id: string | null;
-                        /** @enum {string|null} */
-                        default_for: "service" | "user" | "all" | null;
-                        self_service: boolean;
-                        profile_id: string | null;
-                        cache: {
-                            /** @enum {string} */
-                            scope: "principal" | "policy";
-                            ttl_seconds: number;
-                        } | null;
-                        /** @description Percent of the limit. */
-                        thresholds: number[];
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             400: components["responses"]["400"];
@@ -2047,7 +2331,12 @@ export interface operations {
     };
     updatePolicy: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 where it is left out. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example pol_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -2085,37 +2374,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": {
-                    name?: string;
-                    /** @description Null: unlimited. */
-                    limit_micro_usd?: number | null;
-                    /** @enum {string} */
-                    window?: "hour" | "day" | "week" | "month" | "none";
-                    timezone?: string;
-                    /** @enum {string} */
-                    counter_scope?: "key" | "principal" | "policy";
-                    /** @enum {string} */
-                    enforcement?: "enforce" | "shadow" | "off";
-                    /** @enum {string} */
-                    budget_mode?: "balanced" | "hard";
-                    /** @description Anchored patterns, * for any characters; empty for all models. */
-                    allowed_models?: string[];
-                    requests_per_minute?: number | null;
-                    tokens_per_minute?: number | null;
-                    max_parallel?: number | null;
-                    parent_policy_id?: string | null;
-                    /** @enum {string|null} */
-                    default_for?: "service" | "user" | "all" | null;
-                    self_service?: boolean;
-                    profile_id?: string | null;
-                    cache?: {
-                        /** @enum {string} */
-                        scope: "principal" | "policy";
-                        ttl_seconds: number;
-                    } | null;
-                    /** @description Percent of the limit. */
-                    thresholds?: number[];
-                };
+                "application/json": components["schemas"]["PolicyChanges"];
             };
         };
         responses: {
@@ -2156,42 +2415,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @description Null: unlimited. */
-                        limit_micro_usd: number | null;
-                        /** @enum {string} */
-                        window: "hour" | "day" | "week" | "month" | "none";
-                        timezone: string;
-                        /** @enum {string} */
-                        counter_scope: "key" | "principal" | "policy";
-                        /** @enum {string} */
-                        enforcement: "enforce" | "shadow" | "off";
-                        /** @enum {string} */
-                        budget_mode: "balanced" | "hard";
-                        /** @description Anchored patterns, * for any characters; empty for all models. */
-                        allowed_models: string[];
-                        requests_per_minute: number | null;
-                        tokens_per_minute: number | null;
-                        max_parallel: number | null;
-                        parent_policy_id: string | null;
-                        /** @enum {string|null} */
-                        default_for: "service" | "user" | "all" | null;
-                        self_service: boolean;
-                        profile_id: string | null;
-                        cache: {
-                            /** @enum {string} */
-                            scope: "principal" | "policy";
-                            ttl_seconds: number;
-                        } | null;
-                        /** @description Percent of the limit. */
-                        thresholds: number[];
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Policy"];
                 };
             };
             400: components["responses"]["400"];
@@ -2241,12 +2465,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            policy_id: string | null;
-                            /** Format: date-time */
-                            created_at: string;
-                        }[];
+                        data: components["schemas"]["Principal"][];
                         next_page_token: string;
                     };
                 };
@@ -2282,12 +2501,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        policy_id: string | null;
-                        /** Format: date-time */
-                        created_at: string;
-                    };
+                    "application/json": components["schemas"]["Principal"];
                 };
             };
             400: components["responses"]["400"];
@@ -2315,9 +2529,7 @@ export interface operations {
                  *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td"
                  *     }
                  */
-                "application/json": {
-                    policy_id: string | null;
-                };
+                "application/json": components["schemas"]["PrincipalChanges"];
             };
         };
         responses: {
@@ -2334,12 +2546,7 @@ export interface operations {
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        policy_id: string | null;
-                        /** Format: date-time */
-                        created_at: string;
-                    };
+                    "application/json": components["schemas"]["Principal"];
                 };
             };
             400: components["responses"]["400"];
@@ -2406,27 +2613,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            name: string;
-                            /** @enum {string} */
-                            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                            targets: {
-                                model: string;
-                                weight?: number;
-                            }[];
-                            constraints: {
-                                context_window?: number;
-                                max_input_price_micro_usd?: number;
-                                max_output_price_micro_usd?: number;
-                                min_score?: number;
-                                capabilities?: string[];
-                            };
-                            /** Format: date-time */
-                            created_at: string;
-                            /** Format: date-time */
-                            updated_at: string;
-                        }[];
+                        data: components["schemas"]["Profile"][];
                         next_page_token: string;
                     };
                 };
@@ -2468,22 +2655,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    name: string;
-                    /** @enum {string} */
-                    strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                    targets: {
-                        model: string;
-                        weight?: number;
-                    }[];
-                    constraints?: {
-                        context_window?: number;
-                        max_input_price_micro_usd?: number;
-                        max_output_price_micro_usd?: number;
-                        min_score?: number;
-                        capabilities?: string[];
-                    };
-                };
+                "application/json": components["schemas"]["NewProfile"];
             };
         };
         responses: {
@@ -2518,27 +2690,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @enum {string} */
-                        strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                        targets: {
-                            model: string;
-                            weight?: number;
-                        }[];
-                        constraints: {
-                            context_window?: number;
-                            max_input_price_micro_usd?: number;
-                            max_output_price_micro_usd?: number;
-                            min_score?: number;
-                            capabilities?: string[];
-                        };
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             400: components["responses"]["400"];
@@ -2594,27 +2746,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @enum {string} */
-                        strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                        targets: {
-                            model: string;
-                            weight?: number;
-                        }[];
-                        constraints: {
-                            context_window?: number;
-                            max_input_price_micro_usd?: number;
-                            max_output_price_micro_usd?: number;
-                            min_score?: number;
-                            capabilities?: string[];
-                        };
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             400: components["responses"]["400"];
@@ -2668,27 +2800,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @enum {string} */
-                        strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                        targets: {
-                            model: string;
-                            weight?: number;
-                        }[];
-                        constraints: {
-                            context_window?: number;
-                            max_input_price_micro_usd?: number;
-                            max_output_price_micro_usd?: number;
-                            min_score?: number;
-                            capabilities?: string[];
-                        };
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             400: components["responses"]["400"];
@@ -2734,22 +2846,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": {
-                    name?: string;
-                    /** @enum {string} */
-                    strategy?: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                    targets?: {
-                        model: string;
-                        weight?: number;
-                    }[];
-                    constraints?: {
-                        context_window?: number;
-                        max_input_price_micro_usd?: number;
-                        max_output_price_micro_usd?: number;
-                        min_score?: number;
-                        capabilities?: string[];
-                    };
-                };
+                "application/json": components["schemas"]["ProfileChanges"];
             };
         };
         responses: {
@@ -2784,27 +2881,7 @@ export interface operations {
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */
-                    "application/json": {
-                        id: string;
-                        name: string;
-                        /** @enum {string} */
-                        strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
-                        targets: {
-                            model: string;
-                            weight?: number;
-                        }[];
-                        constraints: {
-                            context_window?: number;
-                            max_input_price_micro_usd?: number;
-                            max_output_price_micro_usd?: number;
-                            min_score?: number;
-                            capabilities?: string[];
-                        };
-                        /** Format: date-time */
-                        created_at: string;
-                        /** Format: date-time */
-                        updated_at: string;
-                    };
+                    "application/json": components["schemas"]["Profile"];
                 };
             };
             400: components["responses"]["400"];
@@ -2816,6 +2893,76 @@ export interface operations {
             414: components["responses"]["414"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    listProxies: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                /** @description Also those that may serve no more. */
+                all?: "true" | "false";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "openai/gpt-4o-mini",
+                     *           "name": "checkout",
+                     *           "version": "text",
+                     *           "applied_revision": 1,
+                     *           "lag": 1,
+                     *           "in_flight_requests": 1,
+                     *           "waiting_usage_bytes": 1,
+                     *           "connected_at": "2026-11-20T10:00:00.000Z",
+                     *           "last_seen_at": "2026-11-20T10:00:00.000Z",
+                     *           "may_serve_until": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            id: string;
+                            /** @description The host or pod that it runs on. */
+                            name: string;
+                            version: string;
+                            applied_revision: number;
+                            /** @description How many revisions it is behind. */
+                            lag: number;
+                            in_flight_requests: number;
+                            /** @description Usage that it has not handed over yet. */
+                            waiting_usage_bytes: number;
+                            /** Format: date-time */
+                            connected_at: string;
+                            /** Format: date-time */
+                            last_seen_at: string;
+                            /** Format: date-time */
+                            may_serve_until: string;
+                        }[];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
             500: components["responses"]["500"];
         };
     };
@@ -2861,19 +3008,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            /** Format: date-time */
-                            at: string;
-                            actor_principal_id: string;
-                            actor_key_id: string | null;
-                            /** @description resource.verb, such as key.created */
-                            action: string;
-                            resource_id: string;
-                            detail: {
-                                [key: string]: unknown;
-                            };
-                        }[];
+                        data: components["schemas"]["AuditEntry"][];
                         next_page_token: string;
                     };
                 };
@@ -2967,6 +3102,426 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    getSpend: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                /** @description The first instant of the range, RFC 3339. */
+                from?: string;
+                /** @description The instant at which the range ends; it does not belong to it. */
+                to?: string;
+                /** @description Without the scope operator, only your own. */
+                principal_id?: string;
+                key_id?: string;
+                /** @description The governing policy. */
+                policy_id?: string;
+                /** @description The model that served. */
+                model?: string;
+                provider?: string;
+                user?: string;
+                team?: string;
+                project?: string;
+                env?: string;
+                /** @description One or several labels, key1=val1,key2=val2; a \ stands before a comma, = or \ that is meant. */
+                label?: string;
+                /** @description Names divided by commas, of principal, key, policy, model, provider, user, team, project, env, workload_type, namespace, workload and label:<key>; a \ stands before a comma or \ that belongs to a key. Without it, all is one group. */
+                group_by?: string;
+                /** @description Without it, the range is one. */
+                bucket?: "hour" | "day" | "month";
+                /** @description IANA name, for the edges of buckets and the default range; UTC where it is left out. */
+                timezone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description By bucket, then by the values of the group. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "bucket_start": "2026-11-20T10:00:00.000Z",
+                     *           "group": {},
+                     *           "requests": 1,
+                     *           "attempts": 1,
+                     *           "estimated_requests": 1,
+                     *           "errors": 1,
+                     *           "input_tokens": 1200,
+                     *           "cache_read_tokens": 1,
+                     *           "cache_write_tokens": 1,
+                     *           "cache_write_1h_tokens": 1,
+                     *           "output_tokens": 350,
+                     *           "cost_micro_usd": 12345000,
+                     *           "cost_nano_usd": "text"
+                     *         }
+                     *       ],
+                     *       "next_page_token": "",
+                     *       "from": "2026-11-20T10:00:00.000Z",
+                     *       "to": "2026-11-20T10:00:00.000Z",
+                     *       "timezone": "UTC",
+                     *       "bucket_as_of": "2026-11-20T10:00:00.000Z",
+                     *       "complete": false
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            /** Format: date-time */
+                            bucket_start: string | null;
+                            /** @description One value for each name of group_by; null where the requests carry none. */
+                            group: {
+                                [key: string]: string | null;
+                            };
+                            /** @description Requests with at least one attempt in this row. */
+                            requests: number;
+                            /** @description What was sent to a vendor: a request may be tried several times. */
+                            attempts: number;
+                            /** @description Requests with an attempt whose usage was estimated. */
+                            estimated_requests: number;
+                            /** @description Attempts that failed at the vendor or on the way to it. */
+                            errors: number;
+                            input_tokens: number;
+                            cache_read_tokens: number;
+                            cache_write_tokens: number;
+                            cache_write_1h_tokens: number;
+                            output_tokens: number;
+                            cost_micro_usd: number;
+                            /** @description The same, exact, as a decimal integer. */
+                            cost_nano_usd: string;
+                        }[];
+                        next_page_token: string;
+                        /** Format: date-time */
+                        from: string;
+                        /** Format: date-time */
+                        to: string;
+                        timezone: string;
+                        /**
+                         * Format: date-time
+                         * @description Usage up to then is in the answer, as far as known.
+                         */
+                        bucket_as_of: string;
+                        /** @description Whether all usage of the range is known to be in the answer. */
+                        complete: boolean;
+                    };
+                    "text/csv": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            406: components["responses"]["406"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    listRequests: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                /** @description The first instant of the range, RFC 3339. */
+                from?: string;
+                /** @description The instant at which the range ends; it does not belong to it. */
+                to?: string;
+                /** @description Without the scope operator, only your own. */
+                principal_id?: string;
+                key_id?: string;
+                /** @description The governing policy. */
+                policy_id?: string;
+                /** @description The model that served. */
+                model?: string;
+                provider?: string;
+                user?: string;
+                team?: string;
+                project?: string;
+                env?: string;
+                /** @description One or several labels, key1=val1,key2=val2; a \ stands before a comma, = or \ that is meant. */
+                label?: string;
+                request_id?: string;
+                /** @description The whole X-Svc-Session-Id. */
+                session_id?: string;
+                outcome?: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown";
+                /** @description Attempts that cost at least so much. */
+                min_cost_micro_usd?: string;
+                estimated?: "true" | "false";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *           "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "principal_id": "checkout@example.com",
+                     *           "attribution": {
+                     *             "team": "payments",
+                     *             "env": "prod"
+                     *           },
+                     *           "policies": [
+                     *             {
+                     *               "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *               "window_start": "2026-11-01T00:00:00.000Z"
+                     *             }
+                     *           ],
+                     *           "cost_micro_usd": 12345000,
+                     *           "attempts": [
+                     *             {
+                     *               "event_id": "text",
+                     *               "model_requested": "text",
+                     *               "model": "openai/gpt-4o-mini",
+                     *               "provider": "openai",
+                     *               "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *               "outcome": "text",
+                     *               "http_status": 200,
+                     *               "streamed": false,
+                     *               "input_tokens": 1200,
+                     *               "cache_read_tokens": 1,
+                     *               "cache_write_tokens": 1,
+                     *               "cache_write_1h_tokens": 1,
+                     *               "output_tokens": 350,
+                     *               "cost_micro_usd": 12345000,
+                     *               "cost_nano_usd": "text",
+                     *               "price_version": 1,
+                     *               "estimated": false,
+                     *               "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *               "settled_at": "2026-11-20T10:00:00.000Z",
+                     *               "first_byte_ms": 1,
+                     *               "duration_ms": 1,
+                     *               "response_id": "resp_68af4030592c81938ec0a5fbab4a3e9f"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            request_id: string;
+                            /** Format: date-time */
+                            admitted_at: string;
+                            key_id: string;
+                            principal_id: string;
+                            attribution: {
+                                user?: string;
+                                team?: string;
+                                project?: string;
+                                env?: string;
+                                labels?: {
+                                    [key: string]: string;
+                                };
+                                workload_type?: string;
+                                namespace?: string;
+                                workload?: string;
+                                pod?: string;
+                                session_id?: string;
+                            };
+                            /** @description Whose counters it counts in, the governing policy first; its parents only to operators. */
+                            policies: {
+                                policy_id: string;
+                                /** Format: date-time */
+                                window_start: string;
+                            }[];
+                            cost_micro_usd: number;
+                            /** @description All that was sent to a vendor for it, the first attempt first. */
+                            attempts: {
+                                event_id: string;
+                                model_requested: string;
+                                /** @description What served. */
+                                model: string;
+                                provider: string;
+                                connector_id: string;
+                                /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
+                                outcome: string;
+                                /** @description The vendor's; 0 where none came. */
+                                http_status: number;
+                                streamed: boolean;
+                                input_tokens: number;
+                                cache_read_tokens: number;
+                                cache_write_tokens: number;
+                                cache_write_1h_tokens: number;
+                                output_tokens: number;
+                                cost_micro_usd: number;
+                                /** @description The same, exact, as a decimal integer. */
+                                cost_nano_usd: string;
+                                price_version: number;
+                                estimated: boolean;
+                                /** Format: date-time */
+                                admitted_at: string;
+                                /** Format: date-time */
+                                settled_at: string;
+                                first_byte_ms: number | null;
+                                duration_ms: number;
+                                /** @description The vendor's id of a stored response. */
+                                response_id: string | null;
+                            }[];
+                        }[];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            500: components["responses"]["500"];
+        };
+    };
+    getRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example req_01kafyq2s0e5fvf6m8x4n9r7td */
+                request_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "principal_id": "checkout@example.com",
+                     *       "attribution": {
+                     *         "team": "payments",
+                     *         "env": "prod"
+                     *       },
+                     *       "policies": [
+                     *         {
+                     *           "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "window_start": "2026-11-01T00:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "cost_micro_usd": 12345000,
+                     *       "attempts": [
+                     *         {
+                     *           "event_id": "text",
+                     *           "model_requested": "text",
+                     *           "model": "openai/gpt-4o-mini",
+                     *           "provider": "openai",
+                     *           "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "outcome": "text",
+                     *           "http_status": 200,
+                     *           "streamed": false,
+                     *           "input_tokens": 1200,
+                     *           "cache_read_tokens": 1,
+                     *           "cache_write_tokens": 1,
+                     *           "cache_write_1h_tokens": 1,
+                     *           "output_tokens": 350,
+                     *           "cost_micro_usd": 12345000,
+                     *           "cost_nano_usd": "text",
+                     *           "price_version": 1,
+                     *           "estimated": false,
+                     *           "admitted_at": "2026-11-20T10:00:00.000Z",
+                     *           "settled_at": "2026-11-20T10:00:00.000Z",
+                     *           "first_byte_ms": 1,
+                     *           "duration_ms": 1,
+                     *           "response_id": "resp_68af4030592c81938ec0a5fbab4a3e9f"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        request_id: string;
+                        /** Format: date-time */
+                        admitted_at: string;
+                        key_id: string;
+                        principal_id: string;
+                        attribution: {
+                            user?: string;
+                            team?: string;
+                            project?: string;
+                            env?: string;
+                            labels?: {
+                                [key: string]: string;
+                            };
+                            workload_type?: string;
+                            namespace?: string;
+                            workload?: string;
+                            pod?: string;
+                            session_id?: string;
+                        };
+                        /** @description Whose counters it counts in, the governing policy first; its parents only to operators. */
+                        policies: {
+                            policy_id: string;
+                            /** Format: date-time */
+                            window_start: string;
+                        }[];
+                        cost_micro_usd: number;
+                        /** @description All that was sent to a vendor for it, the first attempt first. */
+                        attempts: {
+                            event_id: string;
+                            model_requested: string;
+                            /** @description What served. */
+                            model: string;
+                            provider: string;
+                            connector_id: string;
+                            /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
+                            outcome: string;
+                            /** @description The vendor's; 0 where none came. */
+                            http_status: number;
+                            streamed: boolean;
+                            input_tokens: number;
+                            cache_read_tokens: number;
+                            cache_write_tokens: number;
+                            cache_write_1h_tokens: number;
+                            output_tokens: number;
+                            cost_micro_usd: number;
+                            /** @description The same, exact, as a decimal integer. */
+                            cost_nano_usd: string;
+                            price_version: number;
+                            estimated: boolean;
+                            /** Format: date-time */
+                            admitted_at: string;
+                            /** Format: date-time */
+                            settled_at: string;
+                            first_byte_ms: number | null;
+                            duration_ms: number;
+                            /** @description The vendor's id of a stored response. */
+                            response_id: string | null;
+                        }[];
+                    };
                 };
             };
             400: components["responses"]["400"];
@@ -5079,7 +5634,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["ChatCompletionRequest"];
+                "application/json": components["schemas"]["InferenceRequest"];
             };
         };
         responses: {
@@ -5135,6 +5690,84 @@ export interface operations {
             504: components["responses"]["504"];
         };
     };
+    createResponse: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                "X-Svc-Session-Id"?: string;
+                /** @description Cost-attribution user */
+                "X-Svc-User"?: string;
+                /** @description Cost-attribution team */
+                "X-Svc-Team"?: string;
+                /** @description Cost-attribution project */
+                "X-Svc-Project"?: string;
+                /** @description Cost-attribution environment */
+                "X-Svc-Env"?: string;
+                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Caller-declared workload type */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Source namespace of a container orchestrator */
+                "X-Svc-Namespace"?: string;
+                /** @description Source workload of a container orchestrator */
+                "X-Svc-Workload"?: string;
+                /** @description Source pod of a container orchestrator */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "openai/gpt-4o-mini",
+                 *       "input": "Hello, weighbridge!"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's answer; a stream of server-sent events where the body asks for `stream`. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    /** @description The model that served it. */
+                    "x-svc-model"?: string;
+                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "resp_68af4030592c81938ec0a5fbab4a3e9f",
+                     *       "object": "response",
+                     *       "status": "completed"
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
     getResponse: {
         parameters: {
             query?: never;
@@ -5150,7 +5783,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The vendor's answer. */
+            /** @description As asked. */
             200: {
                 headers: {
                     /** @description The request's id, also in an error. */
@@ -5174,9 +5807,51 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    deleteResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A stored response id issued by the upstream.
+                 * @example resp_68af4030592c81938ec0a5fbab4a3e9f
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "resp_68af4030592c81938ec0a5fbab4a3e9f",
+                     *       "object": "response",
+                     *       "deleted": true
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             500: components["responses"]["500"];
             502: components["responses"]["502"];
             503: components["responses"]["503"];
@@ -5198,7 +5873,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The vendor's answer. */
+            /** @description As asked. */
             200: {
                 headers: {
                     /** @description The request's id, also in an error. */
@@ -5222,9 +5897,405 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             404: components["responses"]["404"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    cancelResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A stored response id issued by the upstream.
+                 * @example resp_68af4030592c81938ec0a5fbab4a3e9f
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "resp_68af4030592c81938ec0a5fbab4a3e9f",
+                     *       "object": "response",
+                     *       "status": "cancelled"
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    createMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                "X-Svc-Session-Id"?: string;
+                /** @description Cost-attribution user */
+                "X-Svc-User"?: string;
+                /** @description Cost-attribution team */
+                "X-Svc-Team"?: string;
+                /** @description Cost-attribution project */
+                "X-Svc-Project"?: string;
+                /** @description Cost-attribution environment */
+                "X-Svc-Env"?: string;
+                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Caller-declared workload type */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Source namespace of a container orchestrator */
+                "X-Svc-Namespace"?: string;
+                /** @description Source workload of a container orchestrator */
+                "X-Svc-Workload"?: string;
+                /** @description Source pod of a container orchestrator */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "max_tokens": 256,
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "Hello, weighbridge!"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's answer; a stream of server-sent events where the body asks for `stream`. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    /** @description The model that served it. */
+                    "x-svc-model"?: string;
+                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "msg_1",
+                     *       "type": "message",
+                     *       "role": "assistant",
+                     *       "content": [
+                     *         {
+                     *           "type": "text",
+                     *           "text": "Hello, weighbridge!"
+                     *         }
+                     *       ],
+                     *       "usage": {
+                     *         "input_tokens": 8,
+                     *         "output_tokens": 5
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["MessagesError"];
+            401: components["responses"]["MessagesError"];
+            403: components["responses"]["MessagesError"];
+            404: components["responses"]["MessagesError"];
+            413: components["responses"]["MessagesError"];
+            415: components["responses"]["MessagesError"];
+            429: components["responses"]["MessagesError"];
+            500: components["responses"]["MessagesError"];
+            502: components["responses"]["MessagesError"];
+            503: components["responses"]["MessagesError"];
+            504: components["responses"]["MessagesError"];
+        };
+    };
+    countMessageTokens: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                "X-Svc-Session-Id"?: string;
+                /** @description Cost-attribution user */
+                "X-Svc-User"?: string;
+                /** @description Cost-attribution team */
+                "X-Svc-Team"?: string;
+                /** @description Cost-attribution project */
+                "X-Svc-Project"?: string;
+                /** @description Cost-attribution environment */
+                "X-Svc-Env"?: string;
+                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Caller-declared workload type */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Source namespace of a container orchestrator */
+                "X-Svc-Namespace"?: string;
+                /** @description Source workload of a container orchestrator */
+                "X-Svc-Workload"?: string;
+                /** @description Source pod of a container orchestrator */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "anthropic/claude-sonnet-4-5",
+                 *       "messages": [
+                 *         {
+                 *           "role": "user",
+                 *           "content": "Hello, weighbridge!"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's answer. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    /** @description The model that served it. */
+                    "x-svc-model"?: string;
+                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "input_tokens": 8
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["MessagesError"];
+            401: components["responses"]["MessagesError"];
+            403: components["responses"]["MessagesError"];
+            404: components["responses"]["MessagesError"];
+            413: components["responses"]["MessagesError"];
+            415: components["responses"]["MessagesError"];
+            429: components["responses"]["MessagesError"];
+            500: components["responses"]["MessagesError"];
+            502: components["responses"]["MessagesError"];
+            503: components["responses"]["MessagesError"];
+            504: components["responses"]["MessagesError"];
+        };
+    };
+    createEmbeddings: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                "X-Svc-Session-Id"?: string;
+                /** @description Cost-attribution user */
+                "X-Svc-User"?: string;
+                /** @description Cost-attribution team */
+                "X-Svc-Team"?: string;
+                /** @description Cost-attribution project */
+                "X-Svc-Project"?: string;
+                /** @description Cost-attribution environment */
+                "X-Svc-Env"?: string;
+                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                "X-Svc-Labels"?: string;
+                /** @description Caller-declared workload type */
+                "X-Svc-Workload-Type"?: string;
+                /** @description Source namespace of a container orchestrator */
+                "X-Svc-Namespace"?: string;
+                /** @description Source workload of a container orchestrator */
+                "X-Svc-Workload"?: string;
+                /** @description Source pod of a container orchestrator */
+                "X-Svc-Pod"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "openai/text-embedding-3-small",
+                 *       "input": "Hello, weighbridge!"
+                 *     }
+                 */
+                "application/json": components["schemas"]["InferenceRequest"];
+            };
+        };
+        responses: {
+            /** @description The vendor's answer. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    /** @description The model that served it. */
+                    "x-svc-model"?: string;
+                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    "x-svc-cost-micro-usd"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "object": "list",
+                     *       "data": [
+                     *         {
+                     *           "object": "embedding",
+                     *           "index": 0,
+                     *           "embedding": [
+                     *             0.01,
+                     *             -0.02
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "usage": {
+                     *         "prompt_tokens": 8,
+                     *         "total_tokens": 8
+                     *       }
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    listInferenceModels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "object": "list",
+                     *       "data": [
+                     *         {
+                     *           "id": "mock/echo",
+                     *           "object": "model",
+                     *           "created": 1795132800,
+                     *           "owned_by": "mock"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    getInferenceModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `<provider>/<model_name>`; its slashes may stand as they are.
+                 * @example openai/gpt-4o-mini
+                 */
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "mock/echo",
+                     *       "object": "model",
+                     *       "created": 1795132800,
+                     *       "owned_by": "mock"
+                     *     }
+                     */
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
             500: components["responses"]["500"];
             502: components["responses"]["502"];
             503: components["responses"]["503"];

@@ -5,15 +5,18 @@ import { Page, PageQuery } from '../../http/paging.ts';
 import { DateTime, Nullable, Strict } from '../../http/schemas.ts';
 import { listAudit } from './audit.service.ts';
 
-const AuditEntry = Type.Object({
-  id: Type.String(),
-  at: DateTime,
-  actor_principal_id: Type.String(),
-  actor_key_id: Nullable(Type.String()),
-  action: Type.String({ description: 'resource.verb, such as key.created' }),
-  resource_id: Type.String(),
-  detail: Type.Record(Type.String(), Type.Unknown()),
-});
+const AuditEntry = Type.Object(
+  {
+    id: Type.String(),
+    at: DateTime,
+    actor_principal_id: Type.String(),
+    actor_key_id: Nullable(Type.String()),
+    action: Type.String({ description: 'resource.verb, such as key.created' }),
+    resource_id: Type.String(),
+    detail: Type.Record(Type.String(), Type.Unknown()),
+  },
+  { title: 'AuditEntry' },
+);
 
 const Text = Type.Optional(Type.String({ minLength: 1, maxLength: 200 }));
 const AuditList = Strict({

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../http/fastify.ts';
 import { Page, PageQuery } from '../../http/paging.ts';
+import { awaitPropagation, WaitQuery } from '../../http/propagation.ts';
 import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
 import {
   changePolicy,
@@ -50,9 +51,12 @@ const settings = {
 };
 
 const { name, ...others } = settings;
-const NewPolicy = Strict({ name, ...Type.Partial(Type.Object(others)).properties });
-const PolicyChanges = Strict(Type.Partial(Type.Object(settings)).properties);
-const Policy = Type.Object({ id: Type.String(), ...settings, created_at: DateTime, updated_at: DateTime });
+const NewPolicy = Strict({ name, ...Type.Partial(Type.Object(others)).properties }, { title: 'NewPolicy' });
+const PolicyChanges = Strict(Type.Partial(Type.Object(settings)).properties, { title: 'PolicyChanges' });
+const Policy = Type.Object(
+  { id: Type.String(), ...settings, created_at: DateTime, updated_at: DateTime },
+  { title: 'Policy' },
+);
 const PolicyParams = Type.Object({ policy_id: Type.String() });
 
 const PolicyList = Strict({
@@ -119,12 +123,17 @@ export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
         operationId: 'updatePolicy',
         summary: 'Update a policy',
         params: PolicyParams,
+        querystring: Strict(WaitQuery),
         body: PolicyChanges,
         response: { 200: Policy },
       },
       preParsing: policyExists,
     },
-    async (request) => await changePolicy(deps, request.caller, request.params.policy_id, request.body),
+    async (request, reply) => {
+      const policy = await changePolicy(deps, request.caller, request.params.policy_id, request.body);
+      await awaitPropagation(deps.db, request.query, reply);
+      return policy;
+    },
   );
 
   app.delete(

@@ -4,11 +4,10 @@ import { Page, PageQuery } from '../../http/paging.ts';
 import { DateTime, Nullable, Strict } from '../../http/schemas.ts';
 import { listPrincipals, type PrincipalDeps, putPrincipal, readPrincipal } from './principals.service.ts';
 
-const Principal = Type.Object({
-  id: Type.String(),
-  policy_id: Nullable(Type.String()),
-  created_at: DateTime,
-});
+const Principal = Type.Object(
+  { id: Type.String(), policy_id: Nullable(Type.String()), created_at: DateTime },
+  { title: 'Principal' },
+);
 const PrincipalParams = Type.Object({ principal_id: Type.String() });
 const PrincipalList = Strict({
   ...PageQuery,
@@ -55,7 +54,7 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
         operationId: 'putPrincipal',
         summary: 'Create a principal, or give it another policy',
         params: PrincipalParams,
-        body: Strict({ policy_id: Nullable(Type.String()) }),
+        body: Strict({ policy_id: Nullable(Type.String()) }, { title: 'PrincipalChanges' }),
         response: { 200: Principal },
       },
     },

@@ -33,15 +33,18 @@ const settings = {
   targets: Type.Array(Target, { minItems: 1, maxItems: 50 }),
 };
 
-const NewProfile = Strict({ ...settings, constraints: Type.Optional(Constraints) });
-const ProfileChanges = Strict(Type.Partial(NewProfile).properties);
-const Profile = Type.Object({
-  id: Type.String(),
-  ...settings,
-  constraints: Constraints,
-  created_at: DateTime,
-  updated_at: DateTime,
-});
+const NewProfile = Strict({ ...settings, constraints: Type.Optional(Constraints) }, { title: 'NewProfile' });
+const ProfileChanges = Strict(Type.Partial(NewProfile).properties, { title: 'ProfileChanges' });
+const Profile = Type.Object(
+  {
+    id: Type.String(),
+    ...settings,
+    constraints: Constraints,
+    created_at: DateTime,
+    updated_at: DateTime,
+  },
+  { title: 'Profile' },
+);
 const ProfileParams = Type.Object({ profile_id: Type.String() });
 const ProfileList = Strict({
   ...PageQuery,

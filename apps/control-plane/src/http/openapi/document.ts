@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import { ErrorSchema, errorResponses, errorStatuses } from './errors.ts';
+import { ErrorSchema, errorResponses, errorStatuses, MESSAGES_ERROR, messagesError } from './errors.ts';
 import { inferencePaths } from './inference.ts';
 import { type OpenApiDocument, type Operation, operations, type Schema } from './openApi.ts';
 import { sample, sampleParameter } from './samples.ts';
@@ -40,7 +40,11 @@ export function complete(routes: OpenApiDocument): OpenApiDocument {
   const document: OpenApiDocument = {
     ...routes,
     paths: { ...routes.paths, ...structuredClone(inferencePaths) },
-    components: { ...routes.components, responses: errorResponses, schemas: { Error: ErrorSchema } },
+    components: {
+      ...routes.components,
+      responses: { ...errorResponses, [MESSAGES_ERROR]: messagesError },
+      schemas: { Error: ErrorSchema },
+    },
   };
   for (const [path, method, operation] of operations(document)) {
     const own = Object.fromEntries(
@@ -72,10 +76,11 @@ function errorsOf(path: string, method: string, operation: Operation) {
     .map(Number)
     .filter((status) => status >= 400);
   const statuses = new Set([...errorStatuses(path, method, operation), ...declared]);
+  const named = (status: number) => (path.startsWith('/v1/messages') ? MESSAGES_ERROR : status);
   return Object.fromEntries(
     [...statuses]
       .sort((a, b) => a - b)
-      .map((status) => [status, { $ref: `#/components/responses/${status}` }]),
+      .map((status) => [status, { $ref: `#/components/responses/${named(status)}` }]),
   );
 }
 

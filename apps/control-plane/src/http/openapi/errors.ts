@@ -28,6 +28,7 @@ const EXAMPLES: readonly Example[] = [
   ['authentication', 'invalid_api_key', 'No key has this token. Check it for missing characters.'],
   ['permission', 'insufficient_scope', 'This key lacks the scope keys:write.'],
   ['not_found', 'key_not_found', 'There is no key with this id.'],
+  ['not_acceptable', 'not_acceptable', 'This is served as application/json or text/csv.', 'accept'],
   ['conflict', 'policy_in_use', 'Keys would be left without a policy. Give them another one first.'],
   ['too_large', 'body_too_large', 'The body is larger than this service takes.'],
   ['uri_too_long', 'path_too_long', 'A part of the path is longer than 2048 characters.'],
@@ -45,6 +46,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   401: 'No key, or one that is unknown, disabled or expired.',
   403: 'The key may not do this.',
   404: 'There is no such thing, or none that the key may see.',
+  406: 'It is not served as any type that the header `Accept` takes.',
   409: 'What is there now stands against it.',
   413: 'The body is too large.',
   414: 'A part of the path is too long.',
@@ -76,13 +78,56 @@ export const errorResponses: Readonly<Record<string, Answer>> = Object.fromEntri
   }),
 );
 
+/** How the messages routes tell an error: in the shape of their own wire. */
+export const MESSAGES_ERROR = 'MessagesError';
+export const messagesError: Answer = {
+  description:
+    'An error, in the shape of the messages wire; the status is the one that the other routes have.',
+  content: {
+    'application/json': {
+      schema: {
+        type: 'object',
+        required: ['type', 'error'],
+        properties: {
+          type: { type: 'string', enum: ['error'] },
+          error: {
+            type: 'object',
+            required: ['type', 'message'],
+            properties: { type: { type: 'string' }, message: { type: 'string' } },
+          },
+          request_id: { type: 'string' },
+        },
+      },
+      example: {
+        type: 'error',
+        error: {
+          type: 'authentication_error',
+          message: 'No key has this token. Check it for missing characters.',
+        },
+        request_id: 'req_01kafyq2s0e5fvf6m8x4n9r7td',
+      },
+    },
+  },
+};
+
 /** Which errors an operation can answer, beside those that its route declares by a response of its own. */
 export function errorStatuses(path: string, method: string, operation: Operation): number[] {
-  if (!path.startsWith('/api/')) return [400, 401, 403, 404, 413, 415, 429, 500, 502, 503, 504];
+  const ofBody = operation.requestBody ? [413, 415] : [];
+  if (!path.startsWith('/api/')) {
+    return [400, 401, 403, 404, ...ofBody, ...(operation.requestBody ? [429] : []), 500, 502, 503, 504];
+  }
   return [
     ...[400, 401, 403, 500],
     ...(path.includes('{') ? [404, 414] : []),
+    ...(servesSeveralTypes(operation) ? [406, 503] : []),
     ...(method === 'get' ? [] : [409]),
-    ...(operation.requestBody ? [413, 415, 422] : []),
+    ...(operation.requestBody ? [...ofBody, 422] : []),
   ];
+}
+
+/** What comes as another type than JSON is streamed, and only so many streams at a time. */
+function servesSeveralTypes({ responses }: Operation): boolean {
+  return Object.values(responses).some(
+    (response) => 'content' in response && Object.keys(response.content ?? {}).length > 1,
+  );
 }

@@ -55,70 +55,75 @@ const routingHeaders = {
 
 const vendorAnswer = { type: 'object', additionalProperties: true };
 
-const chat: Operation = {
-  operationId: 'createChatCompletion',
-  summary: 'Chat completions (OpenAI-compatible wire)',
-  description:
-    "The body is an OpenAI-compatible request. The service reads `model`; the rest is the vendor's and passes through. " +
-    "The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.",
-  tags: ['Inference'],
-  security: [{ inferenceKey: [] }],
-  parameters: attribution,
-  requestBody: {
-    required: true,
-    content: {
-      'application/json': {
-        schema: {
-          title: 'ChatCompletionRequest',
-          type: 'object',
-          required: ['model'],
-          properties: { model: { type: 'string', description: '`<provider>/<model_name>`' } },
-          additionalProperties: true,
-        },
-        example: {
-          model: 'mock/echo',
-          messages: [{ role: 'user', content: 'Hello, weighbridge!' }],
-        },
-      },
-    },
-  },
-  responses: {
-    200: {
-      description: "The vendor's answer; a stream of server-sent events where the body asks for `stream`.",
-      headers: routingHeaders,
-      content: {
-        'application/json': {
-          schema: vendorAnswer,
-          example: {
-            id: 'chatcmpl-1',
-            object: 'chat.completion',
-            choices: [
-              {
-                index: 0,
-                message: { role: 'assistant', content: 'Hello, weighbridge!' },
-                finish_reason: 'stop',
-              },
-            ],
-            usage: { prompt_tokens: 8, completion_tokens: 5, total_tokens: 13 },
-          },
-        },
-        'text/event-stream': { schema: { type: 'string' } },
-      },
-    },
-  },
-};
+interface Generation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description: string;
+  /** Whether the answer may come as a stream of server-sent events. */
+  readonly streams: boolean;
+  readonly request: object;
+  readonly answer: object;
+}
 
-function readStored(operationId: string, summary: string, example: unknown): Operation {
+/** A request that a model answers. */
+function generation({ operationId, summary, description, streams, request, answer }: Generation): Operation {
   return {
     operationId,
     summary,
-    description: `${summary}, through the connector that made it. No model is used, nothing is routed or cached.`,
+    description: `${description} The service reads \`model\`; the rest is the vendor's and passes through. The \`X-Svc-*\` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.`,
     tags: ['Inference'],
     security: [{ inferenceKey: [] }],
-    parameters: [responseId],
+    parameters: attribution,
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: {
+            title: 'InferenceRequest',
+            type: 'object',
+            required: ['model'],
+            properties: {
+              model: { type: 'string', description: '`<provider>/<model_name>`, or `router/<profile>`' },
+            },
+            additionalProperties: true,
+          },
+          example: request,
+        },
+      },
+    },
     responses: {
       200: {
-        description: "The vendor's answer.",
+        description: streams
+          ? "The vendor's answer; a stream of server-sent events where the body asks for `stream`."
+          : "The vendor's answer.",
+        headers: routingHeaders,
+        content: {
+          'application/json': { schema: vendorAnswer, example: answer },
+          ...(streams && { 'text/event-stream': { schema: { type: 'string' } } }),
+        },
+      },
+    },
+  };
+}
+
+/** An operation on what there is already: no model is used, nothing is routed or cached. */
+function reading(
+  operationId: string,
+  summary: string,
+  description: string,
+  parameters: readonly Parameter[],
+  example: object,
+): Operation {
+  return {
+    operationId,
+    summary,
+    description,
+    tags: ['Inference'],
+    security: [{ inferenceKey: [] }],
+    parameters,
+    responses: {
+      200: {
+        description: 'As asked.',
         headers: answerHeaders,
         content: { 'application/json': { schema: vendorAnswer, example } },
       },
@@ -126,20 +131,135 @@ function readStored(operationId: string, summary: string, example: unknown): Ope
   };
 }
 
+const THROUGH =
+  'It goes through the connector that made the response. No model is used, nothing is routed or cached.';
+const RESPONSE = { id: 'resp_68af4030592c81938ec0a5fbab4a3e9f', object: 'response', status: 'completed' };
+const MODEL = { id: 'mock/echo', object: 'model', created: 1_795_132_800, owned_by: 'mock' };
+const LISTS =
+  "The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.";
+
 export const inferencePaths: OpenApiDocument['paths'] = {
-  '/v1/chat/completions': { post: chat },
+  '/v1/chat/completions': {
+    post: generation({
+      operationId: 'createChatCompletion',
+      summary: 'Chat completions (OpenAI-compatible wire)',
+      description: 'The body is an OpenAI-compatible chat-completions request.',
+      streams: true,
+      request: { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello, weighbridge!' }] },
+      answer: {
+        id: 'chatcmpl-1',
+        object: 'chat.completion',
+        choices: [
+          {
+            index: 0,
+            message: { role: 'assistant', content: 'Hello, weighbridge!' },
+            finish_reason: 'stop',
+          },
+        ],
+        usage: { prompt_tokens: 8, completion_tokens: 5, total_tokens: 13 },
+      },
+    }),
+  },
+  '/v1/responses': {
+    post: generation({
+      operationId: 'createResponse',
+      summary: 'Create a response (OpenAI-compatible wire)',
+      description: 'What it stores is read back by its id.',
+      streams: true,
+      request: { model: 'openai/gpt-4o-mini', input: 'Hello, weighbridge!' },
+      answer: RESPONSE,
+    }),
+  },
   '/v1/responses/{response_id}': {
-    get: readStored('getResponse', 'Retrieve a stored response', {
-      id: 'resp_68af4030592c81938ec0a5fbab4a3e9f',
+    get: reading('getResponse', 'Retrieve a stored response', THROUGH, [responseId], RESPONSE),
+    delete: reading('deleteResponse', 'Delete a stored response', THROUGH, [responseId], {
+      id: RESPONSE.id,
       object: 'response',
-      status: 'completed',
+      deleted: true,
     }),
   },
   '/v1/responses/{response_id}/input_items': {
-    get: readStored('listResponseInputItems', "List a stored response's input items", {
+    get: reading('listResponseInputItems', "List a stored response's input items", THROUGH, [responseId], {
       object: 'list',
       data: [],
       has_more: false,
     }),
+  },
+  '/v1/responses/{response_id}/cancel': {
+    post: reading('cancelResponse', 'Cancel a response that runs in the background', THROUGH, [responseId], {
+      ...RESPONSE,
+      status: 'cancelled',
+    }),
+  },
+  '/v1/messages': {
+    post: generation({
+      operationId: 'createMessage',
+      summary: 'Messages (Anthropic-compatible wire)',
+      description:
+        'The key may also come in `x-api-key`; `Authorization` wins. Errors have the shape of this wire.',
+      streams: true,
+      request: {
+        model: 'anthropic/claude-sonnet-4-5',
+        max_tokens: 256,
+        messages: [{ role: 'user', content: 'Hello, weighbridge!' }],
+      },
+      answer: {
+        id: 'msg_1',
+        type: 'message',
+        role: 'assistant',
+        content: [{ type: 'text', text: 'Hello, weighbridge!' }],
+        usage: { input_tokens: 8, output_tokens: 5 },
+      },
+    }),
+  },
+  '/v1/messages/count_tokens': {
+    post: generation({
+      operationId: 'countMessageTokens',
+      summary: 'Count the tokens of a messages request',
+      description: 'Nothing is generated. Errors have the shape of this wire.',
+      streams: false,
+      request: {
+        model: 'anthropic/claude-sonnet-4-5',
+        messages: [{ role: 'user', content: 'Hello, weighbridge!' }],
+      },
+      answer: { input_tokens: 8 },
+    }),
+  },
+  '/v1/embeddings': {
+    post: generation({
+      operationId: 'createEmbeddings',
+      summary: 'Embeddings (OpenAI-compatible wire)',
+      description: 'The body is an OpenAI-compatible embeddings request.',
+      streams: false,
+      request: { model: 'openai/text-embedding-3-small', input: 'Hello, weighbridge!' },
+      answer: {
+        object: 'list',
+        data: [{ object: 'embedding', index: 0, embedding: [0.01, -0.02] }],
+        usage: { prompt_tokens: 8, total_tokens: 8 },
+      },
+    }),
+  },
+  '/v1/models': {
+    get: reading('listInferenceModels', 'List models, in the shape that SDKs expect', LISTS, [], {
+      object: 'list',
+      data: [MODEL],
+    }),
+  },
+  '/v1/models/{model}': {
+    get: reading(
+      'getInferenceModel',
+      'Retrieve a model, in the shape that SDKs expect',
+      LISTS,
+      [
+        {
+          name: 'model',
+          in: 'path',
+          required: true,
+          description: '`<provider>/<model_name>`; its slashes may stand as they are.',
+          schema: { type: 'string' },
+        },
+      ],
+      MODEL,
+    ),
   },
 };

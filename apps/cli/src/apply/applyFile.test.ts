@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import { type Rule, readApplyFile } from './applyFile.ts';
+import { serviceLaw } from './applyRules.ts';
+
+const law = await serviceLaw();
+const read = (text: string, rule: Rule = law.rule) =>
+  readApplyFile('gateway.yaml', text, law.published, rule);
+
+/** What is told of a broken file, a line for each fault. */
+function faults(text: string): string[] {
+  try {
+    read(text);
+  } catch (error) {
+    return (error as Error).message.split('\n');
+  }
+  return [];
+}
+
+describe('an apply file', () => {
+  it('is read with the line of each thing', () => {
+    const file = read(`
+policies:
+  - name: company
+    limit_micro_usd: 1000000000
+    window: month
+  - name: team
+    parent: company
+    default_for: all
+principals:
+  - id: ada@example.com
+    policy: team
+profiles:
+  - name: cheap-chat
+    strategy: cheapest
+    targets: [{ model: openai/gpt-4o-mini }, { model: mock/echo }]
+`);
+    expect(file.policies.map(({ line, fields }) => [line, fields.name])).toEqual([
+      [3, 'company'],
+      [6, 'team'],
+    ]);
+    expect(file.principals).toHaveLength(1);
+    expect(file.profiles[0]?.line).toBe(13);
+    expect(file.connectors).toEqual([]);
+  });
+
+  it('may hold nothing', () => {
+    expect(read('{}').policies).toEqual([]);
+    expect(read('policies: []').policies).toEqual([]);
+  });
+
+  it.each([
+    ['bad YAML', 'policies:\n  - name: [a\n', 'gateway.yaml:3: '],
+    ['a repeated field', 'policies:\n  - name: a\n    name: b\n', 'gateway.yaml:3: Map keys must be unique'],
+    ['a repeated section', 'policies: []\npolicies: []\n', 'gateway.yaml:2: Map keys must be unique'],
+    ['two documents', 'policies: []\n---\npolicies: []\n', 'gateway.yaml:2: a file holds one document'],
+    ['nothing', '', 'gateway.yaml:1: the file is empty'],
+    ['another kind of file', '- a\n', 'gateway.yaml:1: the file: must be object'],
+    [
+      'an unknown section',
+      'policies: []\nrouters: []\n',
+      'gateway.yaml:2: the file: routers is not a field here',
+    ],
+    [
+      'an unknown field',
+      'policies:\n  - name: a\n    limit: 5\n',
+      'gateway.yaml:3: policies.0: limit is not a field here',
+    ],
+    [
+      'a missing field',
+      'policies:\n  - window: day\n',
+      "gateway.yaml:2: policies.0: must have required property 'name'",
+    ],
+    [
+      'a wrong type',
+      'policies:\n  - name: a\n    limit_micro_usd: "5"\n',
+      'gateway.yaml:3: policies.0.limit_micro_usd: must be',
+    ],
+    [
+      'a wrong choice',
+      'policies:\n  - name: a\n    window: year\n',
+      'gateway.yaml:3: policies.0.window: must be one of hour, day',
+    ],
+    [
+      'an id for a name',
+      'policies:\n  - name: a\n    parent_policy_id: pol_1\n',
+      'gateway.yaml:3: policies.0: parent_policy_id is not',
+    ],
+    [
+      'a name that breaks a rule',
+      'policies:\n  - name: ok\n  - name: " "\n',
+      "gateway.yaml:3: This name can't be used",
+    ],
+    ['no timezone', 'policies:\n  - name: a\n    timezone: Mars/Base\n', 'gateway.yaml:3: timezone must be'],
+    [
+      'a bad profile name',
+      'profiles:\n  - strategy: ordered\n    name: Big\n    targets: [{model: a/b}]\n',
+      'gateway.yaml:3: A profile is named',
+    ],
+    [
+      'a profile as a target',
+      'profiles:\n  - name: a\n    strategy: ordered\n    targets:\n      - model: a/b\n      - model: router/b\n',
+      'gateway.yaml:6: targets.1.model must',
+    ],
+    [
+      'the same thing twice',
+      'policies:\n  - name: a\n  - name: b\n  - name: a\n',
+      'gateway.yaml:4: policies: a is named in line 2 already',
+    ],
+    [
+      'two defaults',
+      'policies:\n  - name: a\n    default_for: all\n  - name: b\n    default_for: all\n',
+      'gateway.yaml:5: a is the default for all already',
+    ],
+  ])('that has %s is refused with its line', (_, text, expected) => {
+    expect(faults(text)[0]).toContain(expected);
+  });
+
+  it('is told all its faults at once', () => {
+    expect(
+      faults('policies:\n  - name: a\n    window: year\n    colour: red\nprincipals:\n  - id: 5\n'),
+    ).toHaveLength(4);
+  });
+
+  it('can not make the reader grow beyond the file', () => {
+    const bomb = ['a: &a [x, x, x, x, x, x, x, x, x, x]'];
+    for (let at = 1; at < 9; at++) {
+      const [name, before] = [String.fromCharCode(97 + at), String.fromCharCode(96 + at)];
+      bomb.push(`${name}: &${name} [${Array(10).fill(`*${before}`).join(', ')}]`);
+    }
+    expect(faults(bomb.join('\n'))[0]).toContain('gateway.yaml:1: ');
+  });
+});

@@ -1,0 +1,80 @@
+type Schema = Readonly<Record<string, unknown>>;
+interface ObjectSchema extends Schema {
+  readonly properties: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+}
+
+/** The named schemas of the published OpenAPI document. */
+export type OpenApiSchemas = Readonly<Record<string, ObjectSchema>>;
+
+const NameOrNone: Schema = { type: ['string', 'null'], minLength: 1 };
+const Amount: Schema = {
+  anyOf: [
+    { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' },
+    { $ref: '#/components/schemas/GivenMoney' },
+    { type: 'null' },
+  ],
+};
+
+/**
+ * What an apply file may hold: for each section what the service takes to create such a thing, but that others are
+ * named by their names, prices may be written as decimals, and credentials are only ever referred to.
+ */
+export function fileSchema(published: OpenApiSchemas): Schema {
+  const price = { $ref: '#/components/schemas/FilePrice' };
+  const sections: Record<string, Schema | undefined> = {
+    profiles: changed(published.NewProfile, {}),
+    policies: changed(published.NewPolicy, { parent: NameOrNone, profile: NameOrNone }, [
+      'parent_policy_id',
+      'profile_id',
+    ]),
+    principals: strict({ id: { type: 'string', minLength: 1, maxLength: 200 }, policy: NameOrNone }, [
+      'id',
+      'policy',
+    ]),
+    models: changed(published.NewCatalogModel, { model: { type: 'string' }, price }, ['price'], ['model']),
+    connectors: changed(published.NewConnector, { prices: { type: 'object', additionalProperties: price } }, [
+      'credential',
+    ]),
+  };
+  const known = Object.entries(sections).filter(([, schema]) => schema !== undefined);
+  return {
+    ...strict(Object.fromEntries(known.map(([name, items]) => [name, { type: 'array', items }]))),
+    components: {
+      schemas: { ...published, GivenMoney: published.GivenMoney ?? { type: 'null' }, FilePrice: filePrice() },
+    },
+  };
+}
+
+function filePrice(): Schema {
+  const { type: _, ...rates } = {
+    type: 'rates',
+    input_price: Amount,
+    output_price: Amount,
+    cache_read_price: Amount,
+    cache_write_price: Amount,
+    cache_write_1h_price: Amount,
+  };
+  const required = ['input_price', 'output_price'];
+  const tier = strict({ above_input_tokens: { type: 'integer', minimum: 1 }, ...rates }, [
+    'above_input_tokens',
+    ...required,
+  ]);
+  return strict({ ...rates, tiers: { type: 'array', items: tier } }, required);
+}
+
+/** An object schema with other fields; undefined where the service publishes none of this name. */
+function changed(
+  schema: ObjectSchema | undefined,
+  more: Readonly<Record<string, Schema>>,
+  without: readonly string[] = [],
+  required: readonly string[] = schema?.required ?? [],
+): Schema | undefined {
+  if (schema === undefined) return undefined;
+  const kept = Object.entries(schema.properties).filter(([name]) => !without.includes(name));
+  return strict({ ...Object.fromEntries(kept), ...more }, required);
+}
+
+function strict(properties: Readonly<Record<string, Schema>>, required: readonly string[] = []): Schema {
+  return { type: 'object', additionalProperties: false, properties, required };
+}

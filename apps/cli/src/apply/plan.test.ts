@@ -1,0 +1,298 @@
+import { describe, expect, it } from 'vitest';
+import type { ApplyFile, Json, Wanted } from './applyFile.ts';
+import { type Present, type Prunable, plan } from './plan.ts';
+import { runPlan } from './runPlan.ts';
+import { showPlan, summary } from './showPlan.ts';
+
+type Section = keyof ApplyFile;
+const SECTIONS: Section[] = ['profiles', 'policies', 'principals', 'models', 'connectors'];
+
+function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {
+  let line = 0;
+  const wanted = (fields: Json): Wanted => ({ fields, line: ++line });
+  return Object.fromEntries(
+    SECTIONS.map((section) => [section, (sections[section] ?? []).map(wanted)]),
+  ) as unknown as ApplyFile;
+}
+
+const NOTHING: Present = {
+  profiles: [],
+  policies: [],
+  principals: [],
+  models: [],
+  connectors: [],
+  prices: {},
+};
+
+function planned(
+  sections: Partial<Record<Section, Json[]>>,
+  present: Partial<Present> = {},
+  prune: Prunable[] = [],
+) {
+  return plan(fileOf(sections), { ...NOTHING, ...present }, prune, 'gateway.yaml');
+}
+
+const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
+
+/** A service that keeps what it is told, and answers with ids as the real one does. */
+function service() {
+  const calls: string[] = [];
+  const bodies: unknown[] = [];
+  let made = 0;
+  return {
+    calls,
+    bodies,
+    send: async (method: string, path: string, body?: unknown) => {
+      calls.push(`${method} ${path}`);
+      bodies.push(body);
+      return method === 'POST' ? { id: `id_${++made}` } : {};
+    },
+  };
+}
+
+describe('a plan', () => {
+  it('is empty where all is as the file says, however it was written', () => {
+    const policy = {
+      id: 'pol_1',
+      name: 'a',
+      limit_micro_usd: 5,
+      thresholds: [50, 80],
+      parent_policy_id: null,
+      window: 'day',
+    };
+    const profile = {
+      id: 'prf_1',
+      name: 'p',
+      strategy: 'ordered',
+      targets: [{ model: 'a/b' }],
+      constraints: {},
+    };
+    const model = {
+      model: 'a/b',
+      deprecated_at: '2027-01-01T00:00:00.000Z',
+      capabilities: ['tools'],
+      price: {
+        version: 3,
+        price: {
+          input_price: usd(1),
+          output_price: usd(2),
+          cache_read_price: usd(1),
+          cache_write_price: usd(1),
+          cache_write_1h_price: usd(1),
+          tiers: [],
+        },
+      },
+    };
+    const connector = { id: 'con_1', name: 'c', provider: 'a', models: ['a/*'], origin: 'operator' };
+    const present = {
+      profiles: [profile],
+      policies: [policy],
+      principals: [{ id: 'ada', policy_id: 'pol_1' }],
+      models: [model],
+      connectors: [connector],
+      prices: { con_1: [{ model: 'a/b', price: model.price.price }] },
+    };
+    const changes = planned(
+      {
+        profiles: [{ name: 'p', strategy: 'ordered', targets: [{ model: 'a/b', weight: 1 }] }],
+        policies: [{ name: ' a ', limit_micro_usd: 5, thresholds: [80, 50, 50], parent: null }],
+        principals: [{ id: 'ada', policy: 'a' }],
+        models: [
+          {
+            model: 'a/b',
+            deprecated_at: '2027-01-01T01:00:00+01:00',
+            capabilities: ['tools', 'tools'],
+            price: { input_price: usd(1), output_price: usd(2) },
+          },
+        ],
+        connectors: [
+          {
+            name: 'c',
+            provider: 'a',
+            models: ['a/*'],
+            prices: { 'a/b': { input_price: usd(1), output_price: usd(2) } },
+          },
+        ],
+      },
+      present,
+    );
+    expect(changes).toEqual([]);
+    expect(summary(changes)).toBe('Nothing to change.');
+  });
+
+  it('changes the fields that differ, and shows them', () => {
+    const policies = [{ id: 'pol_1', name: 'a', limit_micro_usd: 5, window: 'day' }];
+    const changes = planned(
+      { policies: [{ name: 'a', limit_micro_usd: null, window: 'day' }] },
+      { policies },
+    );
+    expect(changes.flatMap(({ calls }) => calls)).toEqual([
+      { method: 'PATCH', path: '/api/v1/policies/pol_1', body: { limit_micro_usd: null } },
+    ]);
+    expect(showPlan(changes)).toBe('~ policies a\n    limit_micro_usd: 5 → none');
+  });
+
+  it('creates what others refer to before them, and fills in the new ids', async () => {
+    const changes = planned({
+      policies: [{ name: 'team', parent: 'company', profile: 'cheap' }, { name: 'company' }],
+      profiles: [{ name: 'cheap', strategy: 'cheapest', targets: [] }],
+      principals: [{ id: 'a/b', policy: 'team' }],
+    });
+    const { calls, bodies, send } = service();
+    await runPlan(changes, send, () => {});
+    expect(calls).toEqual([
+      'POST /api/v1/profiles',
+      'POST /api/v1/policies',
+      'POST /api/v1/policies',
+      'PUT /api/v1/principals/a%2Fb',
+    ]);
+    expect(bodies.slice(1)).toEqual([
+      { name: 'company' },
+      { name: 'team', parent_policy_id: 'id_2', profile_id: 'id_1' },
+      { policy_id: 'id_3' },
+    ]);
+    expect(showPlan(changes)).toContain('+ policies team');
+    expect(summary(changes)).toBe('4 to create');
+  });
+
+  it('gives up a default before another policy becomes it', () => {
+    const policies = [
+      { id: 'pol_1', name: 'old', default_for: 'all' },
+      { id: 'pol_2', name: 'new', default_for: null },
+    ];
+    const wanted = [
+      { name: 'new', default_for: 'all' },
+      { name: 'old', default_for: null },
+    ];
+    expect(planned({ policies: wanted }, { policies }).map(({ name }) => name)).toEqual(['old', 'new']);
+  });
+
+  it.each([
+    [
+      'an unknown parent',
+      { policies: [{ name: 'a', parent: 'b' }] },
+      'gateway.yaml:1: parent: there is no b',
+    ],
+    [
+      'an unknown policy',
+      { principals: [{ id: 'a', policy: 'b' }] },
+      'gateway.yaml:1: policy: there is no b',
+    ],
+    [
+      'a circle',
+      {
+        policies: [
+          { name: 'a', parent: 'b' },
+          { name: 'b', parent: 'a' },
+        ],
+      },
+      'would stand above itself',
+    ],
+    [
+      'a default that is taken',
+      { policies: [{ name: 'a', default_for: 'all' }] },
+      'main is the default for all already',
+    ],
+    [
+      'a name that is not unique',
+      { policies: [{ name: 'twice' }] },
+      "2 of the service's policies are named twice",
+    ],
+    ['a new model without its size', { models: [{ model: 'a/new' }] }, 'give its context_window'],
+    [
+      'another provider',
+      { connectors: [{ name: 'c', provider: 'b' }] },
+      "has the provider a, which can't be changed",
+    ],
+  ])('is refused for %s, with the line', (_, sections, message) => {
+    const present = {
+      policies: [
+        { id: 'pol_1', name: 'main', default_for: 'all' },
+        { id: 'pol_2', name: 'twice' },
+        { id: 'pol_3', name: 'twice' },
+      ],
+      connectors: [{ id: 'con_1', name: 'c', provider: 'a' }],
+    };
+    expect(() => planned(sections, present)).toThrow(message);
+  });
+
+  it('prices a model by another version, and a new one as a whole', () => {
+    const price = { input_price: usd(1), output_price: usd(2) };
+    const models = [{ model: 'a/b', context_window: 10, price: null }];
+    const calls = planned(
+      {
+        models: [
+          { model: 'a/b', context_window: 20, price },
+          { model: 'a/c/d', context_window: 5, price },
+        ],
+      },
+      { models },
+    ).flatMap((change) => change.calls);
+    expect(calls).toEqual([
+      { method: 'PATCH', path: '/api/v1/catalog/models/a%2Fb', body: { context_window: 20 } },
+      { method: 'POST', path: '/api/v1/catalog/models/a%2Fb/prices', body: price },
+      { method: 'PUT', path: '/api/v1/catalog/models/a%2Fc%2Fd', body: { context_window: 5, price } },
+    ]);
+  });
+
+  it("removes only what it is told to, children first, and nothing that is not an operator's", () => {
+    const present = {
+      policies: [
+        { id: 'pol_1', name: 'parent', parent_policy_id: null },
+        { id: 'pol_2', name: 'child', parent_policy_id: 'pol_1' },
+        { id: 'pol_3', name: 'kept', parent_policy_id: null },
+      ],
+      profiles: [{ id: 'prf_1', name: 'gone' }],
+      connectors: [
+        { id: 'con_1', name: 'env-openai', origin: 'environment' },
+        { id: 'con_2', name: 'mine', origin: 'operator' },
+      ],
+      models: [
+        { model: 'a/shipped', origin: 'catalog', overridden: [] },
+        { model: 'a/changed', origin: 'catalog', overridden: ['context_window'] },
+        { model: 'a/mine', origin: 'operator', overridden: [] },
+      ],
+    };
+    const file = { policies: [{ name: 'kept' }] };
+    expect(planned(file, present)).toEqual([]);
+    expect(planned(file, present, ['profiles']).map(({ name }) => name)).toEqual(['gone']);
+    const all = planned(file, present, ['profiles', 'policies', 'models', 'connectors']);
+    expect(all.map(({ action, name }) => `${action} ${name}`)).toEqual([
+      'delete mine',
+      'delete a/changed',
+      'delete a/mine',
+      'delete child',
+      'delete parent',
+      'delete gone',
+    ]);
+  });
+
+  it('ends negotiated prices that the file no longer has, where that is asked for', () => {
+    const price = { input_price: usd(1), output_price: usd(2) };
+    const present = {
+      connectors: [{ id: 'con_1', name: 'c', provider: 'a' }],
+      prices: {
+        con_1: [
+          { model: 'a/b', price },
+          { model: 'a/c', price: null },
+        ],
+      },
+    };
+    const file = { connectors: [{ name: 'c', provider: 'a' }] };
+    expect(planned(file, present)).toEqual([]);
+    expect(planned(file, present, ['prices']).flatMap(({ calls }) => calls)).toEqual([
+      { method: 'DELETE', path: '/api/v1/connectors/con_1/prices/a%2Fb' },
+    ]);
+  });
+
+  it('tells what it did where the service refuses in the midst', async () => {
+    const changes = planned({ policies: [{ name: 'a' }, { name: 'b' }] });
+    const done: string[] = [];
+    const send = async (_method: string, _path: string, body?: unknown) => {
+      if ((body as Json).name === 'b') throw new Error('refused');
+      return { id: 'pol_1' };
+    };
+    await expect(runPlan(changes, send, ({ name }) => done.push(name))).rejects.toThrow('refused');
+    expect(done).toEqual(['a']);
+  });
+});

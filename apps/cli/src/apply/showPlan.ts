@@ -1,0 +1,34 @@
+import { shown } from '../commands/output.ts';
+import type { Change } from './plan.ts';
+
+const SIGN = { create: '+', update: '~', delete: '-' } as const;
+
+/** The changes for people: a line for each thing, one below it for each field. */
+export function showPlan(changes: readonly Change[]): string {
+  return changes
+    .flatMap(({ action, kind, name, fields }) => [
+      `${SIGN[action]} ${kind} ${shown(name)}`,
+      ...fields.map(({ field, before, after }) =>
+        action === 'update'
+          ? `    ${field}: ${value(before)} → ${value(after)}`
+          : `    ${field}: ${value(after ?? before)}`,
+      ),
+    ])
+    .join('\n');
+}
+
+/** `1 to create, 2 to update` */
+export function summary(changes: readonly Change[]): string {
+  const counts = (['create', 'update', 'delete'] as const)
+    .map((action) => [action, changes.filter((change) => change.action === action).length] as const)
+    .filter(([, count]) => count > 0)
+    .map(([action, count]) => `${count} to ${action}`);
+  return counts.join(', ') || 'Nothing to change.';
+}
+
+function value(field: unknown): string {
+  // What is not made yet has a place where its id will be: its name says more.
+  const [, name] = /^\{\w+:(.*)\}$/.exec(String(field)) ?? [];
+  if (name !== undefined) return shown(name);
+  return field === undefined || field === null ? 'none' : shown(JSON.stringify(field));
+}

@@ -1,0 +1,65 @@
+import { isDeepStrictEqual } from 'node:util';
+
+type Json = Record<string, unknown>;
+
+/** Dollars, digit by digit, as the service takes an amount. Throws where it is no decimal of at most nine places. */
+export function moneyFromDecimal(text: string): { currency_code: 'USD'; units: number; nanos: number } {
+  const [, units, fraction = ''] = /^(\d{1,6})(?:\.(\d{1,9}))?$/.exec(text) ?? [];
+  if (units === undefined) throw new Error(`"${text}" is not an amount of dollars such as 0.15`);
+  return { currency_code: 'USD', units: Number(units), nanos: Number(fraction.padEnd(9, '0')) };
+}
+
+/** Whether what is there already is what is wanted. Fields that the file leaves out do not count. */
+export function isAsWanted(field: string, wanted: unknown, actual: unknown): boolean {
+  return isDeepStrictEqual(normal(field, wanted), normal(field, actual));
+}
+
+/** A value as the service keeps it, so that the same wish is the same value however it was written. */
+function normal(field: string, value: unknown): unknown {
+  if (value === null || value === undefined) return value ?? null;
+  switch (field) {
+    case 'thresholds':
+      return [...new Set(value as number[])].sort((a, b) => a - b);
+    case 'models':
+    case 'capabilities':
+    case 'allowed_models':
+      return [...new Set(value as string[])];
+    case 'name':
+      return String(value).trim();
+    case 'deprecated_at':
+      return new Date(value as string).getTime();
+    case 'targets':
+      return (value as Json[]).map((target) => ({ weight: 1, ...target }));
+    case 'price':
+      return wholePrice(value as Json);
+    default:
+      return value;
+  }
+}
+
+/** A price with every class: what is left out costs what input costs. */
+function wholePrice({ tiers, ...rates }: Json): Json {
+  return {
+    ...wholeRates(rates),
+    tiers: ((tiers ?? []) as Json[]).map(({ above_input_tokens, ...tier }) => ({
+      above_input_tokens,
+      ...wholeRates(tier),
+    })),
+  };
+}
+
+function wholeRates({
+  input_price,
+  output_price,
+  cache_read_price,
+  cache_write_price,
+  cache_write_1h_price,
+}: Json): Json {
+  return {
+    input_price,
+    output_price,
+    cache_read_price: cache_read_price ?? input_price,
+    cache_write_price: cache_write_price ?? input_price,
+    cache_write_1h_price: cache_write_1h_price ?? cache_write_price ?? input_price,
+  };
+}

@@ -1,0 +1,104 @@
+import { moneyFromDecimal } from '../apply/values.ts';
+
+/** A model as another project's list describes it, in the words of our catalog. */
+export interface ImportedModel {
+  /** `<provider>/<model>` */
+  readonly model: string;
+  readonly context_window: number;
+  readonly max_output_tokens: number | null;
+  readonly capabilities: readonly string[];
+  readonly deprecated_at?: string;
+  readonly price: ImportedRates & {
+    readonly tiers: readonly (ImportedRates & { readonly above_input_tokens: number })[];
+  };
+}
+
+type Money = ReturnType<typeof moneyFromDecimal>;
+
+export interface ImportedRates {
+  readonly input_price: Money;
+  readonly output_price: Money;
+  readonly cache_read_price?: Money;
+  readonly cache_write_price?: Money;
+  readonly cache_write_1h_price?: Money;
+}
+
+/** What a list gave: models that can be priced, and why the others can't, by reason. */
+export interface Imported {
+  readonly models: readonly ImportedModel[];
+  readonly skipped: Readonly<Record<string, readonly string[]>>;
+}
+
+/** A model that can't be taken over; the message is the reason. */
+export class NotImported extends Error {
+  override readonly name = 'NotImported';
+}
+
+/** Reads each entry; one that can't be taken over is told of, and is no reason to leave the others. */
+export function gather<T>(
+  entries: readonly (readonly [name: string, entry: T])[],
+  read: (name: string, entry: T) => ImportedModel | undefined,
+): Imported {
+  const models = new Map<string, ImportedModel>();
+  const skipped: Record<string, string[]> = {};
+  const skip = (why: string, name: string) => {
+    skipped[why] = [...(skipped[why] ?? []), name];
+  };
+  for (const [name, entry] of entries) {
+    try {
+      const model = read(name, entry);
+      if (!model) continue;
+      if (models.has(model.model)) skip('listed more than once', name);
+      else models.set(model.model, model);
+    } catch (error) {
+      if (!(error instanceof NotImported)) throw error;
+      skip(error.message, name);
+    }
+  }
+  const byId = [...models.values()].sort((one, other) => (one.model < other.model ? -1 : 1));
+  return { models: byId, skipped };
+}
+
+/**
+ * A JSON number of dollars, times ten to the power of `shift`, exact: the number is taken as the digits in which it is
+ * written, since multiplying it would be a float's guess. Refuses what is finer than a nano-dollar.
+ */
+export function money(dollars: unknown, shift: number): Money | undefined {
+  if (dollars === undefined || dollars === null) return undefined;
+  if (typeof dollars !== 'number' || !Number.isFinite(dollars))
+    throw new NotImported('a price is not a number');
+  if (dollars < 0) throw new NotImported('a price is below zero');
+  const [, units = '', fraction = '', exponent = '0'] =
+    /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(dollars)) ?? [];
+  const point = units.length + Number(exponent) + shift;
+  const digits = `${units}${fraction}`;
+  const padded = point > 0 ? digits.padEnd(point, '0') : digits.padStart(digits.length - point + 1, '0');
+  const at = Math.max(point, 1);
+  const whole = padded.slice(0, at).replace(/^0+(?=\d)/, '');
+  const rest = padded.slice(at).replace(/0+$/, '');
+  try {
+    return moneyFromDecimal(rest === '' ? whole : `${whole}.${rest}`);
+  } catch {
+    throw new NotImported('a price is finer or larger than can be kept');
+  }
+}
+
+/** Drops what is not there: the service tells absent from null. */
+export function present<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
+}
+
+export function count(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined;
+}
+
+/** A price of zero in a list of others may mean free, or that nobody filled it in: never taken for free. */
+export function requirePriced(input: Money | undefined, output: Money | undefined): asserts input is Money {
+  if (!input || !output) throw new NotImported('no price');
+  if (isZero(input) && isZero(output)) throw new NotImported('a price of zero, which may mean unknown');
+}
+
+function isZero({ units, nanos }: Money): boolean {
+  return units === 0 && nanos === 0;
+}

@@ -1,0 +1,180 @@
+import { describe, expect, it } from 'vitest';
+import { money } from './importedModel.ts';
+import { readLiteLlm } from './litellm.ts';
+import { readModelsDev } from './modelsDev.ts';
+
+const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
+
+describe('an amount of a list', () => {
+  it('is taken digit by digit, never through a float', () => {
+    expect(money(1.5e-7, 6)).toEqual(usd(0, 150_000_000));
+    expect(money(3e-6, 6)).toEqual(usd(3));
+    expect(money(0.0000011, 6)).toEqual(usd(1, 100_000_000));
+    expect(money(2.5e-5, 6)).toEqual(usd(25));
+    expect(money(1e-15, 6)).toEqual(usd(0, 1));
+    expect(money(0.1, 0)).toEqual(usd(0, 100_000_000));
+    expect(money(0.07, 0)).toEqual(usd(0, 70_000_000));
+    expect(money(75, 0)).toEqual(usd(75));
+    expect(money(0, 6)).toEqual(usd(0));
+    expect(money(undefined, 6)).toBeUndefined();
+  });
+
+  it('is refused where it can not be kept as it is', () => {
+    expect(() => money(1.23e-16, 6)).toThrow('finer');
+    expect(() => money(-1, 0)).toThrow('below zero');
+    expect(() => money('1', 0)).toThrow('not a number');
+    expect(() => money(Number.NaN, 0)).toThrow('not a number');
+    expect(() => money(1e21, 0)).toThrow('larger');
+  });
+});
+
+const chat = {
+  mode: 'chat',
+  max_input_tokens: 1_000,
+  input_cost_per_token: 1e-6,
+  output_cost_per_token: 2e-6,
+};
+
+describe("LiteLLM's list", () => {
+  it('gives prices per million tokens, tiers, size and abilities', () => {
+    const { models } = readLiteLlm({
+      sample_spec: { mode: 'one of …' },
+      'acme-large': {
+        ...chat,
+        litellm_provider: 'acme_ai',
+        max_output_tokens: 500,
+        cache_read_input_token_cost: 1e-7,
+        cache_creation_input_token_cost: 1.25e-6,
+        cache_creation_input_token_cost_above_1hr: 2e-6,
+        input_cost_per_token_above_200k_tokens: 2e-6,
+        output_cost_per_token_above_200k_tokens: 3e-6,
+        supports_function_calling: true,
+        supports_vision: false,
+        supports_reasoning: true,
+        deprecation_date: '2027-05-01',
+      },
+    });
+    const caches = {
+      cache_read_price: usd(0, 100_000_000),
+      cache_write_price: usd(1, 250_000_000),
+      cache_write_1h_price: usd(2),
+    };
+    expect(models).toEqual([
+      {
+        model: 'acme-ai/acme-large',
+        context_window: 1_000,
+        max_output_tokens: 500,
+        capabilities: ['tools', 'reasoning'],
+        deprecated_at: '2027-05-01T00:00:00.000Z',
+        price: {
+          input_price: usd(1),
+          output_price: usd(2),
+          ...caches,
+          tiers: [{ above_input_tokens: 200_000, input_price: usd(2), output_price: usd(3), ...caches }],
+        },
+      },
+    ]);
+  });
+
+  it('names models as they are named here', () => {
+    const { models } = readLiteLlm({
+      'together_ai/meta/llama': { ...chat, litellm_provider: 'together_ai' },
+      'gpt-x': { ...chat, litellm_provider: 'openai' },
+      'gemini/flash': { ...chat, litellm_provider: 'gemini' },
+      'embed-x': {
+        mode: 'embedding',
+        litellm_provider: 'openai',
+        max_tokens: 10,
+        input_cost_per_token: 1e-7,
+      },
+    });
+    expect(models.map(({ model }) => model)).toEqual([
+      'gemini/flash',
+      'openai/embed-x',
+      'openai/gpt-x',
+      'together/meta/llama',
+    ]);
+    expect(models[1]).toMatchObject({ capabilities: ['embeddings'], price: { output_price: usd(0) } });
+  });
+
+  it('leaves out what it can not price, and says why', () => {
+    const { models, skipped } = readLiteLlm({
+      picture: { litellm_provider: 'openai', mode: 'image_generation' },
+      unpriced: { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5 },
+      free: { ...chat, litellm_provider: 'openai', input_cost_per_token: 0, output_cost_per_token: 0 },
+      thinker: { ...chat, litellm_provider: 'openai', output_cost_per_reasoning_token: 9e-6 },
+      endless: { ...chat, litellm_provider: 'openai', max_input_tokens: 'many' },
+      'openai/twice': { ...chat, litellm_provider: 'openai' },
+      twice: { ...chat, litellm_provider: 'openai' },
+      strange: { ...chat, litellm_provider: 'Ünknown' },
+    });
+    expect(models.map(({ model }) => model)).toEqual(['openai/twice']);
+    expect(skipped).toEqual({
+      'not priced by tokens': ['picture'],
+      'no price': ['unpriced'],
+      'a price of zero, which may mean unknown': ['free'],
+      'reasoning is priced apart': ['thinker'],
+      'no context window': ['endless'],
+      'listed more than once': ['twice'],
+      'no provider': ['strange'],
+    });
+  });
+
+  it('is refused where it is something else', () => {
+    expect(() => readLiteLlm([])).toThrow('not the list of LiteLLM');
+  });
+});
+
+describe('the list of models.dev', () => {
+  it('gives prices, the tier, size and abilities', () => {
+    const { models, skipped } = readModelsDev({
+      google: {
+        id: 'google',
+        models: {
+          'flash-9': {
+            id: 'flash-9',
+            tool_call: true,
+            reasoning: true,
+            modalities: { input: ['text', 'image', 'pdf'], output: ['text'] },
+            cost: {
+              input: 0.3,
+              output: 2.5,
+              cache_read: 0.075,
+              context_over_200k: { input: 0.6, output: 5 },
+            },
+            limit: { context: 1_048_576, output: 65_536 },
+          },
+          'open-weights': { limit: { context: 10, output: 10 } },
+        },
+      },
+    });
+    expect(models).toEqual([
+      {
+        model: 'gemini/flash-9',
+        context_window: 1_048_576,
+        max_output_tokens: 65_536,
+        capabilities: ['tools', 'reasoning', 'image_input', 'pdf_input'],
+        price: {
+          input_price: usd(0, 300_000_000),
+          output_price: usd(2, 500_000_000),
+          cache_read_price: usd(0, 75_000_000),
+          tiers: [
+            {
+              above_input_tokens: 200_000,
+              input_price: usd(0, 600_000_000),
+              output_price: usd(5),
+              cache_read_price: usd(0, 75_000_000),
+            },
+          ],
+        },
+      },
+    ]);
+    expect(skipped).toEqual({ 'no price': ['gemini/open-weights'] });
+  });
+
+  it('is refused where it is something else', () => {
+    for (const content of [{}, [], null, { a: 1 }, { 'gpt-x': { mode: 'chat' } }]) {
+      expect(() => readModelsDev(content)).toThrow('not the list of models.dev');
+    }
+  });
+});

@@ -1,0 +1,111 @@
+import {
+  count,
+  gather,
+  type Imported,
+  type ImportedRates,
+  money,
+  NotImported,
+  present,
+  requirePriced,
+} from './importedModel.ts';
+
+/**
+ * Reads LiteLLM's `model_prices_and_context_window.json`: an object of models by name, with prices in dollars per token
+ * (https://docs.litellm.ai/docs/completion/token_usage).
+ */
+export function readLiteLlm(content: unknown): Imported {
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
+    throw new Error('This is not the list of LiteLLM: it must be an object of models by name.');
+  }
+  const entries = Object.entries(content).filter(
+    (entry): entry is [string, Entry] =>
+      entry[0] !== 'sample_spec' && typeof entry[1] === 'object' && entry[1] !== null,
+  );
+  return gather(entries, readEntry);
+}
+
+type Entry = Readonly<Record<string, unknown>>;
+
+/** Their names of providers that are called otherwise here. */
+const PROVIDERS: Readonly<Record<string, string>> = {
+  together_ai: 'together',
+  cohere_chat: 'cohere',
+  'vertex_ai-language-models': 'vertex-ai',
+};
+
+/** What is priced by tokens. */
+const MODES = ['chat', 'completion', 'responses', 'embedding'];
+
+const PER_TOKEN_TO_PER_MILLION = 6;
+
+const CAPABILITIES: readonly (readonly [flag: string, capability: string])[] = [
+  ['supports_function_calling', 'tools'],
+  ['supports_vision', 'image_input'],
+  ['supports_pdf_input', 'pdf_input'],
+  ['supports_audio_input', 'audio_input'],
+  ['supports_video_input', 'video_input'],
+  ['supports_reasoning', 'reasoning'],
+];
+
+function readEntry(key: string, entry: Entry) {
+  const theirs = String(entry.litellm_provider ?? '');
+  const provider = PROVIDERS[theirs] ?? theirs.replaceAll('_', '-');
+  if (!/^[a-z0-9-]+$/.test(provider) || provider === 'router') throw new NotImported('no provider');
+  if (!MODES.includes(String(entry.mode))) throw new NotImported('not priced by tokens');
+  if (Number(entry.input_cost_per_request ?? 0) > 0) throw new NotImported('also priced per request');
+  const { output_cost_per_token: perOutput, output_cost_per_reasoning_token: perReasoning } = entry;
+  if (perReasoning !== undefined && perReasoning !== perOutput)
+    throw new NotImported('reasoning is priced apart');
+
+  const name = key.startsWith(`${theirs}/`) ? key.slice(theirs.length + 1) : key;
+  const context = count(entry.max_input_tokens) ?? count(entry.max_tokens);
+  if (context === undefined) throw new NotImported('no context window');
+  const base = rates(entry, '');
+  const embeds = entry.mode === 'embedding';
+  const output = base.output_price ?? (embeds ? money(0, 0) : undefined);
+  requirePriced(base.input_price, output);
+  const { input_price } = base;
+  return {
+    model: `${provider}/${name}`,
+    context_window: context,
+    max_output_tokens: count(entry.max_output_tokens) ?? null,
+    capabilities: [
+      ...CAPABILITIES.filter(([flag]) => entry[flag] === true).map(([, capability]) => capability),
+      ...(embeds ? ['embeddings'] : []),
+    ],
+    ...(/^\d{4}-\d{2}-\d{2}$/.test(String(entry.deprecation_date)) && {
+      deprecated_at: `${String(entry.deprecation_date)}T00:00:00.000Z`,
+    }),
+    price: {
+      ...base,
+      input_price,
+      output_price: output as ImportedRates['output_price'],
+      tiers: tiers(entry, { ...base, input_price }),
+    },
+  };
+}
+
+/** The prices whose names end so; those of a tier are named by where it begins. */
+function rates(entry: Entry, ending: string) {
+  const price = (name: string) => money(entry[`${name}${ending}`], PER_TOKEN_TO_PER_MILLION);
+  return present({
+    input_price: price('input_cost_per_token'),
+    output_price: price('output_cost_per_token'),
+    cache_read_price: price('cache_read_input_token_cost'),
+    cache_write_price: price('cache_creation_input_token_cost'),
+    cache_write_1h_price: price('cache_creation_input_token_cost_above_1hr'),
+  }) as Partial<ImportedRates>;
+}
+
+function tiers(entry: Entry, base: Partial<ImportedRates>) {
+  const thresholds = Object.keys(entry).flatMap((name) => /_above_(\d+)k_tokens$/.exec(name)?.[1] ?? []);
+  return [...new Set(thresholds)]
+    .map(Number)
+    .sort((one, other) => one - other)
+    .map((thousands) => ({
+      above_input_tokens: thousands * 1_000,
+      // A class that a tier does not name costs there what it costs below.
+      ...(base as ImportedRates),
+      ...rates(entry, `_above_${thousands}k_tokens`),
+    }));
+}

@@ -1,0 +1,87 @@
+import {
+  count,
+  gather,
+  type Imported,
+  type ImportedRates,
+  money,
+  NotImported,
+  present,
+  requirePriced,
+} from './importedModel.ts';
+
+type Entry = Readonly<Record<string, unknown>>;
+
+/** Their ids of providers that are called otherwise here. */
+const PROVIDERS: Readonly<Record<string, string>> = { google: 'gemini', togetherai: 'together' };
+
+const MODALITIES: Readonly<Record<string, string>> = {
+  image: 'image_input',
+  pdf: 'pdf_input',
+  audio: 'audio_input',
+  video: 'video_input',
+};
+
+/** Their one tier, of which they write the threshold into the name. */
+const TIER_ABOVE_TOKENS = 200_000;
+
+/** Reads `https://models.dev/api.json`: providers by id, each with models by id, with prices in dollars per million tokens. */
+export function readModelsDev(content: unknown): Imported {
+  const providers = Object.entries(object(content) ?? {});
+  const isTheirs =
+    providers.length > 0 && providers.every(([, provider]) => object(object(provider)?.models));
+  if (!isTheirs)
+    throw new Error(
+      'This is not the list of models.dev: it must be an object of providers, each with models.',
+    );
+  const entries = providers.flatMap(([id, provider]) =>
+    Object.entries(object(object(provider)?.models) ?? {}).map(
+      ([name, model]) => [`${PROVIDERS[id] ?? id}/${name}`, object(model) ?? {}] as const,
+    ),
+  );
+  return gather(entries, readEntry);
+}
+
+function readEntry(model: string, entry: Entry) {
+  const [provider = ''] = model.split('/');
+  if (!/^[a-z0-9-]+$/.test(provider) || provider === 'router') throw new NotImported('no provider');
+  const limit = object(entry.limit) ?? {};
+  const cost = object(entry.cost);
+  if (!cost) throw new NotImported('no price');
+  if (cost.reasoning !== undefined && cost.reasoning !== cost.output)
+    throw new NotImported('reasoning is priced apart');
+  const context = count(limit.context);
+  if (context === undefined) throw new NotImported('no context window');
+  const base = rates(cost);
+  requirePriced(base.input_price, base.output_price);
+  const whole = base as ImportedRates;
+  const above = object(cost.context_over_200k);
+  const { input } = object(entry.modalities) ?? {};
+  return {
+    model,
+    context_window: context,
+    max_output_tokens: count(limit.output) ?? null,
+    capabilities: [
+      ...(entry.tool_call === true ? ['tools'] : []),
+      ...(entry.reasoning === true ? ['reasoning'] : []),
+      ...(Array.isArray(input) ? input.flatMap((modality) => MODALITIES[String(modality)] ?? []) : []),
+    ],
+    price: {
+      ...whole,
+      // A class that the tier does not name costs there what it costs below.
+      tiers: above ? [{ above_input_tokens: TIER_ABOVE_TOKENS, ...whole, ...rates(above) }] : [],
+    },
+  };
+}
+
+function rates(cost: Entry): Partial<ImportedRates> {
+  return present({
+    input_price: money(cost.input, 0),
+    output_price: money(cost.output, 0),
+    cache_read_price: money(cost.cache_read, 0),
+    cache_write_price: money(cost.cache_write, 0),
+  }) as Partial<ImportedRates>;
+}
+
+function object(value: unknown): Entry | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Entry) : undefined;
+}

@@ -1,0 +1,100 @@
+import { allItems, answer, type Client, type PageOf } from '@weighbridge/client';
+import { Command, InvalidArgumentError } from 'commander';
+import { type ApplyFile, type Json, readApplyFile } from '../apply/applyFile.ts';
+import { serviceLaw } from '../apply/applyRules.ts';
+import { PRUNABLE, type Present, type Prunable, plan } from '../apply/plan.ts';
+import { runPlan, type Send } from '../apply/runPlan.ts';
+import { showPlan, summary } from '../apply/showPlan.ts';
+import { several } from './options.ts';
+import { type Cli, openSession } from './session.ts';
+import { UsageError } from './usageError.ts';
+
+export function applyCommand(cli: Cli): Command {
+  return new Command('apply')
+    .description('make policies, principals, profiles, connectors and the catalog what a YAML file says')
+    .requiredOption('-f, --file <file>', 'what there should be')
+    .option('--dry-run', 'show what would change, and change nothing')
+    .option('--prune <kinds>', `remove what the file does not name: any of ${PRUNABLE.join(', ')}`, kinds)
+    .addHelpText(
+      'after',
+      '\nThe file is checked whole before the service is asked for anything.\n\nExamples:\n  weighbridge apply -f gateway.yaml --dry-run\n  weighbridge apply -f gateway.yaml --prune policies,profiles',
+    )
+    .action(async (options, command: Command) => {
+      const text = await readText(cli, options.file);
+      const { published, rule } = await serviceLaw();
+      const file = readApplyFile(options.file, text, published, rule);
+      const session = await openSession(cli, command);
+      const prune: Prunable[] = options.prune ?? [];
+      const changes = plan(file, await readPresent(session.client, file, prune), prune, options.file);
+
+      if (!session.json && changes.length > 0) session.out(showPlan(changes));
+      if (!options.dryRun) {
+        let done = 0;
+        try {
+          await runPlan(changes, sender(session.client), () => done++);
+        } catch (error) {
+          const next = changes[done];
+          session.err(
+            `Stopped at ${next?.kind} ${next?.name}: ${done} of ${changes.length} changes are made.`,
+          );
+          throw error;
+        }
+      }
+      if (session.json) {
+        const told = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
+        session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: told }, null, 2));
+      } else session.out(`${summary(changes)}${changes.length > 0 && !options.dryRun ? ': done' : ''}`);
+    });
+}
+
+function kinds(text: string, before: readonly Prunable[] | undefined): Prunable[] {
+  const given = several(text, before);
+  const unknown = given.find((kind) => !PRUNABLE.some((known) => known === kind));
+  if (unknown === undefined && given.length > 0) return given as Prunable[];
+  throw new InvalidArgumentError(`It must name any of ${PRUNABLE.join(', ')}.`);
+}
+
+async function readText(cli: Cli, file: string): Promise<string> {
+  try {
+    return await cli.readFile(file);
+  } catch (error) {
+    throw new UsageError(`${file} can't be read: ${(error as Error).message}`);
+  }
+}
+
+/** What is there now of what the file speaks of. */
+async function readPresent(client: Client, file: ApplyFile, prune: readonly Prunable[]): Promise<Present> {
+  const send = sender(client);
+  const list = (path: string, wanted: boolean) => (wanted ? listPresent(send, path) : []);
+  const uses = (section: keyof ApplyFile & Prunable) => file[section].length > 0 || prune.includes(section);
+  const connectors = await list('/api/v1/connectors', uses('connectors') || prune.includes('prices'));
+  const priced = connectors.filter(({ name }) => file.connectors.some(({ fields }) => fields.name === name));
+  const prices: Record<string, Json[]> = {};
+  for (const { id } of priced) {
+    prices[String(id)] = await list(`/api/v1/connectors/${String(id)}/prices`, true);
+  }
+  return {
+    profiles: await list('/api/v1/profiles', uses('profiles') || uses('policies')),
+    policies: await list('/api/v1/policies', uses('policies') || file.principals.length > 0),
+    principals: await list('/api/v1/principals', file.principals.length > 0),
+    models: await list('/api/v1/catalog/models', uses('models')),
+    connectors,
+    prices,
+  };
+}
+
+/** All of a list, whatever the number of its pages. */
+export async function listPresent(send: Send, path: string): Promise<Json[]> {
+  return await allItems(async (token) => {
+    const page = await send('GET', `${path}?page_size=500&page_token=${encodeURIComponent(token)}`);
+    return page as unknown as PageOf<Json>;
+  });
+}
+
+/** Calls that are made of data: their paths and bodies are checked by the plan and the service, not by types. */
+export function sender(client: Client): Send {
+  return async (method, path, body) => {
+    const call = client.request(method.toLowerCase() as 'get', path as never, { body } as never);
+    return await answer<Json>(call as Promise<{ data?: Json; response: Response }>);
+  };
+}

@@ -1,0 +1,36 @@
+import { answer } from '@weighbridge/client';
+import { Command } from 'commander';
+import { limitOf, listOptions, moment } from './options.ts';
+import { time } from './output.ts';
+import { type Cli, firstItems, openSession } from './session.ts';
+
+export function auditCommand(cli: Cli): Command {
+  return listOptions(new Command('audit'))
+    .description('what was changed, by whom and when, the newest first')
+    .option('--resource <id>', 'changes of this key, policy, …')
+    .option('--actor <principal>', 'changes by this principal')
+    .option('--action <action>', 'such as key.created')
+    .option('--from <time>', 'a date-time', moment(cli.now))
+    .option('--to <time>', 'a date-time', moment(cli.now))
+    .addHelpText('after', '\nExample:\n  weighbridge audit --resource key_… --json')
+    .action(async (options, command: Command) => {
+      const session = await openSession(cli, command);
+      const filter = {
+        ...(options.resource && { resource_id: options.resource }),
+        ...(options.actor && { actor_principal_id: options.actor }),
+        ...(options.action && { action: options.action }),
+        ...(options.from && { from: options.from }),
+        ...(options.to && { to: options.to }),
+      };
+      const items = await firstItems(session, limitOf(options), (page) =>
+        answer(session.client.GET('/api/v1/audit', { params: { query: { ...filter, ...page } } })),
+      );
+      session.showList(items, [
+        ['AT', (entry) => time(entry.at)],
+        ['WHO', (entry) => entry.actor_principal_id],
+        ['ACTION', (entry) => entry.action],
+        ['RESOURCE', (entry) => entry.resource_id],
+        ['DETAIL', (entry) => JSON.stringify(entry.detail)],
+      ]);
+    });
+}

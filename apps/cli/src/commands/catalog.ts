@@ -1,0 +1,106 @@
+import { Command, Option } from 'commander';
+import type { ApplyFile, Json } from '../apply/applyFile.ts';
+import { plan } from '../apply/plan.ts';
+import { runPlan } from '../apply/runPlan.ts';
+import { showPlan, summary } from '../apply/showPlan.ts';
+import type { Imported } from '../catalog/importedModel.ts';
+import { readLiteLlm } from '../catalog/litellm.ts';
+import { readModelsDev } from '../catalog/modelsDev.ts';
+import { listPresent, sender } from './apply.ts';
+import { several } from './options.ts';
+import { shown } from './output.ts';
+import { type Cli, openSession } from './session.ts';
+import { UsageError } from './usageError.ts';
+
+const READERS: Readonly<Record<string, (content: unknown) => Imported>> = {
+  litellm: readLiteLlm,
+  'models.dev': readModelsDev,
+};
+
+const FETCH_TIMEOUT_MS = 60_000;
+/** Ten times what the largest of these lists takes today. */
+const MAX_LIST_CHARACTERS = 50_000_000;
+
+export function catalogCommand(cli: Cli): Command {
+  const catalog = new Command('catalog').description('what models cost, and what they can do');
+  catalog
+    .command('import <source>')
+    .description("take over prices and sizes from another project's list: a file, or an http(s) address")
+    .addOption(
+      new Option('--from <list>', 'whose list it is').choices(Object.keys(READERS)).makeOptionMandatory(),
+    )
+    .option('--provider <provider>', 'only of these; else of those that the catalog has', several)
+    .option('--dry-run', 'show what would change, and change nothing')
+    .addHelpText(
+      'after',
+      '\nModels that the list does not price by tokens are left out. Prices apply to requests from now on.\n\nExamples:\n  weighbridge catalog import --from models.dev https://models.dev/api.json --dry-run\n  weighbridge catalog import --from litellm prices.json --provider openai,mistral',
+    )
+    .action(async (source: string, options, command: Command) => {
+      const content = parse(source, await read(cli, source));
+      const { models, skipped } = (READERS[options.from] as (typeof READERS)[string])(content);
+      const session = await openSession(cli, command);
+      const send = sender(session.client);
+      const known = await listPresent(send, '/api/v1/catalog/models');
+      const providers: readonly unknown[] = options.provider ?? known.map(({ provider }) => provider);
+      const wanted = models
+        .filter(({ model }) => providers.includes(model.split('/')[0]))
+        .map(({ capabilities, max_output_tokens, ...facts }) => {
+          // What a list does not say of a model, the catalog may know; what a model can do, it knows better.
+          const isNew = !known.some(({ model }) => model === facts.model);
+          const more = {
+            ...((isNew || max_output_tokens !== null) && { max_output_tokens }),
+            ...(isNew && { capabilities }),
+          };
+          return { fields: { ...facts, ...more } as Json, line: 0 };
+        });
+      const file: ApplyFile = { profiles: [], policies: [], principals: [], connectors: [], models: wanted };
+      const present = {
+        profiles: [],
+        policies: [],
+        principals: [],
+        connectors: [],
+        prices: {},
+        models: known,
+      };
+      const changes = plan(file, present, [], source);
+
+      if (!session.json) {
+        if (changes.length > 0) session.out(showPlan(changes));
+        for (const [why, names] of Object.entries(skipped)) {
+          const examples = names.slice(0, 3).map(shown).join(', ');
+          session.err(`Left out, ${why}: ${names.length} (${examples}${names.length > 3 ? ', …' : ''})`);
+        }
+      }
+      if (!options.dryRun) await runPlan(changes, send, () => {});
+      if (session.json) {
+        const told = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
+        session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: told, skipped }, null, 2));
+      } else session.out(`${summary(changes)}${changes.length > 0 && !options.dryRun ? ': done' : ''}`);
+    });
+  return catalog;
+}
+
+async function read(cli: Cli, source: string): Promise<string> {
+  if (!/^https?:\/\//.test(source)) {
+    try {
+      return await cli.readFile(source);
+    } catch (error) {
+      throw new UsageError(`${source} can't be read: ${(error as Error).message}`);
+    }
+  }
+  const response = await fetch(source, { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS) }).catch((error) => {
+    throw new Error(`${source} can't be fetched: ${(error as Error).message}`);
+  });
+  if (!response.ok) throw new Error(`${source} can't be fetched: it answers ${response.status}.`);
+  const text = await response.text();
+  if (text.length <= MAX_LIST_CHARACTERS) return text;
+  throw new Error(`${source} is larger than any such list.`);
+}
+
+function parse(source: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${source} is not JSON: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,45 @@
+import { type Command, InvalidArgumentError } from 'commander';
+
+/** How much of a list is shown. */
+export function listOptions(command: Command): Command {
+  return command
+    .option('--limit <n>', 'show so many at most', wholeNumber, 100)
+    .option('--all', 'show all, however many');
+}
+
+export function limitOf(options: { limit: number; all?: boolean }): number | undefined {
+  return options.all ? undefined : options.limit;
+}
+
+export function wholeNumber(text: string): number {
+  if (/^\d{1,9}$/.test(text) && Number(text) > 0) return Number(text);
+  throw new InvalidArgumentError('It must be a whole number above zero.');
+}
+
+const SECONDS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
+
+/** `90s`, `15m`, `12h` or `30d`, in seconds. */
+export function seconds(text: string): number {
+  const [, amount, unit] = /^(\d{1,7})([smhd])$/.exec(text) ?? [];
+  if (amount === undefined || unit === undefined) {
+    throw new InvalidArgumentError('It must be a duration such as 90s, 15m, 12h or 30d.');
+  }
+  return Number(amount) * SECONDS[unit as keyof typeof SECONDS];
+}
+
+/** A date-time, or a duration from now. */
+export function moment(now: () => Date): (text: string) => string {
+  return (text) => {
+    if (/^\d{1,7}[smhd]$/.test(text)) return new Date(now().getTime() + seconds(text) * 1_000).toISOString();
+    const at = new Date(text);
+    if (/^\d{4}-\d{2}-\d{2}/.test(text) && !Number.isNaN(at.getTime())) return at.toISOString();
+    throw new InvalidArgumentError(
+      'It must be a date-time such as 2030-01-31T00:00:00Z, or a duration such as 30d.',
+    );
+  };
+}
+
+/** Gathers an option that may be given several times, or with commas. */
+export function several(text: string, before: readonly string[] | undefined): string[] {
+  return [...(before ?? []), ...text.split(',').map((part) => part.trim())].filter((part) => part !== '');
+}

@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { price, record, shown, table, time, usd } from './output.ts';
+
+describe('a table', () => {
+  it('is as wide as its cells, whatever they are', () => {
+    const items = [
+      { id: 'a', name: 'checkout', on: true, tags: ['x', 'y'] },
+      { id: 'bcd', name: 'größe', on: false, tags: [] },
+    ];
+    const text = table(items, [
+      ['ID', (item) => item.id],
+      ['NAME', (item) => item.name],
+      ['ON', (item) => item.on],
+      ['TAGS', (item) => item.tags],
+    ]);
+    expect(text).toBe('ID   NAME      ON   TAGS\na    checkout  yes  x, y\nbcd  größe     no   -');
+  });
+
+  it('never lets what a caller named something steer the terminal', () => {
+    const hostile = '\u001b[2Jname\u202e\n\u0007';
+    expect(shown(hostile)).toBe('\ufffd[2Jname\ufffd\ufffd\ufffd');
+    expect(table([hostile], [['NAME', (name) => name]]).split('\n')).toHaveLength(2);
+    expect(record({ detail: { name: hostile } })).not.toContain('\u001b');
+  });
+});
+
+describe('money', () => {
+  it('is shown to the last micro-USD', () => {
+    expect([0, 1, 1_230_000, 12_500_000, 999_999, 10 ** 15, -1_500_000].map(usd)).toEqual([
+      '$0.00',
+      '$0.000001',
+      '$1.23',
+      '$12.50',
+      '$0.999999',
+      '$1000000000.00',
+      '-$1.50',
+    ]);
+    expect(usd(null)).toBe('unlimited');
+  });
+
+  it('of a price is shown to the last nano-USD', () => {
+    expect(price({ units: 0, nanos: 150_000_000 })).toBe('$0.15');
+    expect(price({ units: 3, nanos: 1 })).toBe('$3.000000001');
+    expect(price({ units: 0, nanos: 0 })).toBe('$0.00');
+    expect(price(null)).toBe('-');
+  });
+});
+
+it('times are shown without their fraction', () => {
+  expect(time('2026-11-20T10:00:00.123Z')).toBe('2026-11-20T10:00:00Z');
+  expect(time(null)).toBe('-');
+});

@@ -1,0 +1,69 @@
+/** A column of a table: its heading, and what stands in it. */
+export type Column<T> = readonly [heading: string, value: (item: T) => Shown];
+type Shown = string | number | boolean | null | undefined | readonly string[];
+
+/** Control characters and those that turn the direction of text: what callers name things must not steer a terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
+const UNSHOWABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** A value in one line of a terminal. */
+export function shown(value: Shown): string {
+  if (value === null || value === undefined || value === '') return '-';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  const text = typeof value === 'object' ? value.join(', ') || '-' : String(value);
+  return text.replace(UNSHOWABLE, '\ufffd');
+}
+
+/** Rows under headings, each column as wide as it needs to be. */
+export function table<T>(items: readonly T[], columns: readonly Column<T>[]): string {
+  const rows = [
+    columns.map(([heading]) => heading),
+    ...items.map((item) => columns.map(([, value]) => shown(value(item)))),
+  ];
+  const widths = columns.map((_, at) => Math.max(...rows.map((row) => width(row[at] ?? ''))));
+  return rows
+    .map((row) => row.map((cell, at) => cell + ' '.repeat((widths[at] ?? 0) - width(cell))).join('  '))
+    .map((line) => line.trimEnd())
+    .join('\n');
+}
+
+/** One thing, a line for each of its fields. Objects in it are shown as JSON. */
+export function record(thing: Readonly<Record<string, unknown>>): string {
+  const lines = Object.entries(thing).map(([field, value]) => ({ field, value: flat(value) }));
+  const widest = Math.max(0, ...lines.map(({ field }) => field.length));
+  return lines.map(({ field, value }) => `${field.padEnd(widest)}  ${value}`).join('\n');
+}
+
+function flat(value: unknown): string {
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return shown(value);
+  if (typeof value === 'object' && value !== null) return shown(JSON.stringify(value));
+  return shown(value as Shown);
+}
+
+/** An amount of micro-USD as dollars, exact: `$0.000123`, `$12.50`. */
+export function usd(microUsd: number | null): string {
+  if (microUsd === null) return 'unlimited';
+  const sign = microUsd < 0 ? '-' : '';
+  const digits = String(Math.abs(microUsd)).padStart(7, '0');
+  const fraction = digits.slice(-6).replace(/0{1,4}$/, '');
+  return `${sign}$${digits.slice(0, -6)}.${fraction}`;
+}
+
+/** A price per one million tokens, in dollars. */
+export function price(money: { readonly units: number; readonly nanos: number } | null): string {
+  if (money === null) return '-';
+  const fraction = String(money.nanos)
+    .padStart(9, '0')
+    .replace(/0{1,7}$/, '');
+  return `$${money.units}.${fraction}`;
+}
+
+/** A time without its fraction of a second. */
+export function time(text: string | null): string {
+  return text === null ? '-' : text.replace(/\.\d+Z$/, 'Z');
+}
+
+/** How many columns of a terminal a text takes, as far as its number of characters tells. */
+function width(text: string): number {
+  return Array.from(text).length;
+}

@@ -1,0 +1,168 @@
+import { answer, type components } from '@weighbridge/client';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { limitOf, listOptions, several, wholeNumber } from './options.ts';
+import { type Column, usd } from './output.ts';
+import { type Cli, firstItems, openSession } from './session.ts';
+import { UsageError } from './usageError.ts';
+
+type Policy = components['schemas']['Policy'];
+type PolicyChanges = components['schemas']['PolicyChanges'];
+
+const COLUMNS: readonly Column<Policy>[] = [
+  ['ID', (policy) => policy.id],
+  ['NAME', (policy) => policy.name],
+  ['LIMIT', (policy) => usd(policy.limit_micro_usd)],
+  ['WINDOW', (policy) => policy.window],
+  ['PER', (policy) => policy.counter_scope],
+  ['ENFORCEMENT', (policy) => policy.enforcement],
+  ['DEFAULT FOR', (policy) => policy.default_for],
+  ['PARENT', (policy) => policy.parent_policy_id],
+];
+
+export function policiesCommand(cli: Cli): Command {
+  const policies = new Command('policies').description('budgets and rules, and whom they govern');
+
+  listOptions(policies.command('list'))
+    .description('list policies, the newest first')
+    .option('--name <text>', 'whose name contains this')
+    .option('--parent <id>', 'whose parent is this one')
+    .action(async (options, command: Command) => {
+      const session = await openSession(cli, command);
+      const filter = {
+        ...(options.name && { name_contains: options.name }),
+        ...(options.parent && { parent_policy_id: options.parent }),
+      };
+      const items = await firstItems(session, limitOf(options), (page) =>
+        answer(session.client.GET('/api/v1/policies', { params: { query: { ...filter, ...page } } })),
+      );
+      session.showList(items, COLUMNS);
+    });
+
+  policies
+    .command('show <policy_id>')
+    .description('show a policy')
+    .action(async (policy_id: string, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = { path: { policy_id } };
+      session.showOne(await answer(session.client.GET('/api/v1/policies/{policy_id}', { params })));
+    });
+
+  policyOptions(policies.command('create <name>'))
+    .description('create a policy')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  weighbridge policies create team --limit-usd 50 --window month --counter-scope policy\n  weighbridge policies create trial --limit-usd 0.50 --window day --allow "openai/*" --self-service',
+    )
+    .action(async (name: string, options, command: Command) => {
+      const session = await openSession(cli, command);
+      const body = { ...changes(options), name };
+      session.showOne(await answer(session.client.POST('/api/v1/policies', { body })));
+    });
+
+  policyOptions(policies.command('update <policy_id>'))
+    .description('change what the options name; the rest stays')
+    .option('--name <name>', 'another name')
+    .addHelpText(
+      'after',
+      '\nExample:\n  weighbridge policies update pol_… --limit-usd unlimited --enforcement shadow',
+    )
+    .action(async (policy_id: string, options, command: Command) => {
+      const body = changes(options);
+      if (Object.keys(body).length === 0)
+        throw new UsageError('Nothing to change: give at least one option.');
+      const session = await openSession(cli, command);
+      const params = { path: { policy_id } };
+      session.showOne(await answer(session.client.PATCH('/api/v1/policies/{policy_id}', { params, body })));
+    });
+
+  policies
+    .command('delete <policy_id>')
+    .description('delete a policy that governs nobody')
+    .action(async (policy_id: string, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = { path: { policy_id } };
+      session.showOne(await answer(session.client.DELETE('/api/v1/policies/{policy_id}', { params })));
+    });
+
+  return policies;
+}
+
+/** What a policy is made of; `none` clears what may be empty. The few fields that are not here are set by `apply`. */
+function policyOptions(command: Command): Command {
+  return command
+    .option(
+      '--limit-usd <amount>',
+      'what may be spent in a window, such as 12.50, or unlimited',
+      limitMicroUsd,
+    )
+    .addOption(
+      new Option('--window <window>', 'when spend starts anew').choices([
+        'hour',
+        'day',
+        'week',
+        'month',
+        'none',
+      ]),
+    )
+    .option('--timezone <name>', 'whose midnight ends a window, such as Europe/Vienna')
+    .addOption(
+      new Option('--counter-scope <scope>', 'who shares a counter').choices(['key', 'principal', 'policy']),
+    )
+    .addOption(new Option('--enforcement <mode>').choices(['enforce', 'shadow', 'off']))
+    .addOption(new Option('--budget-mode <mode>').choices(['balanced', 'hard']))
+    .option('--allow <pattern>', 'a model that is allowed, with * for any text; may be repeated', several)
+    .option('--requests-per-minute <n>', 'or none', countOrNone)
+    .option('--tokens-per-minute <n>', 'or none', countOrNone)
+    .option('--max-parallel <n>', 'or none', countOrNone)
+    .option('--parent <policy_id>', 'the policy whose budget it draws on too, or none')
+    .addOption(
+      new Option('--default-for <kind>', 'which keys it governs that have no other').choices([
+        'service',
+        'user',
+        'all',
+        'none',
+      ]),
+    )
+    .option('--self-service', 'callers may pick it for their own keys')
+    .option('--no-self-service', 'only operators give it out');
+}
+
+function changes(options: Readonly<Record<string, never>>): PolicyChanges {
+  const given: Record<string, unknown> = {
+    name: options.name,
+    limit_micro_usd: options.limitUsd,
+    window: options.window,
+    timezone: options.timezone,
+    counter_scope: options.counterScope,
+    enforcement: options.enforcement,
+    budget_mode: options.budgetMode,
+    allowed_models: options.allow,
+    requests_per_minute: options.requestsPerMinute,
+    tokens_per_minute: options.tokensPerMinute,
+    max_parallel: options.maxParallel,
+    parent_policy_id: noneAsNull(options.parent),
+    default_for: noneAsNull(options.defaultFor),
+    self_service: options.selfService,
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+function noneAsNull(text: string | undefined): string | null | undefined {
+  return text === 'none' ? null : text;
+}
+
+function countOrNone(text: string): number | null {
+  return text === 'none' ? null : wholeNumber(text);
+}
+
+/** Dollars as micro-USD, read digit by digit: no float ever holds money. */
+function limitMicroUsd(text: string): number | null {
+  if (text === 'unlimited') return null;
+  const [, units, fraction = ''] = /^\$?(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
+  if (units === undefined) {
+    throw new InvalidArgumentError(
+      'It must be dollars such as 50 or 0.25, of at most six decimals, or unlimited.',
+    );
+  }
+  return Number(`${units}${fraction.padEnd(6, '0')}`);
+}

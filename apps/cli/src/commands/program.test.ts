@@ -1,0 +1,212 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { candidates } from './completion.ts';
+import { createProgram, runProgram } from './program.ts';
+
+/** A service that keeps what it was asked, and answers what it is told to. */
+let server: Server;
+let url: string;
+let asked: { method: string; path: string; authorization: string; body: string }[];
+let answers: (path: string) => [status: number, body: unknown];
+
+beforeAll(async () => {
+  server = createServer(async (request, response) => {
+    const { method = '', url: path = '', headers } = request;
+    let body = '';
+    for await (const part of request) body += part;
+    asked.push({ method, path, authorization: headers.authorization ?? '', body });
+    const [status, answer] = answers(path);
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterAll(() => server.close());
+beforeEach(() => {
+  asked = [];
+  answers = () => [200, {}];
+});
+
+async function run(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  files: Record<string, string> = {},
+) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const cli = {
+    env: { WEIGHBRIDGE_URL: url, WEIGHBRIDGE_KEY: 'sk-svc-secret', ...env },
+    version: '1.2.3',
+    out: (text: string) => out.push(text),
+    err: (text: string) => err.push(text),
+    readFile: async (path: string) => {
+      const content = files[path];
+      if (content === undefined) throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' });
+      return content;
+    },
+    now: () => new Date('2026-11-20T10:00:00Z'),
+  };
+  const code = await runProgram(createProgram(cli), args, cli);
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+const refusal = (code: string, message: string) => ({
+  error: { message, type: 'x', code, param: null, request_id: 'req_1' },
+});
+
+describe('the exit code', () => {
+  it('is 0 where it is done, and where help is asked for', async () => {
+    answers = () => [200, { data: [], next_page_token: '' }];
+    expect(await run(['models', '--json'])).toEqual({ code: 0, out: '[]', err: '' });
+    const help = await run(['keys', 'create', '--help']);
+    expect([help.code, help.out]).toEqual([0, expect.stringContaining('Examples:')]);
+    expect(await run(['--version'])).toMatchObject({ code: 0, out: '1.2.3' });
+  });
+
+  it('is 1 where the service refuses, with its words and the id of the request', async () => {
+    answers = () => [404, refusal('key_not_found', 'There is no key with this id.')];
+    const { code, err, out } = await run(['keys', 'show', 'key_1']);
+    expect([code, err, out]).toEqual([
+      1,
+      'weighbridge: There is no key with this id. (key_not_found, req_1)',
+      '',
+    ]);
+  });
+
+  it('is 1 where the service is not there', async () => {
+    const { code, err } = await run(['usage', '--url', 'http://127.0.0.1:1']);
+    expect([code, err]).toEqual([1, expect.stringContaining("http://127.0.0.1:1 can't be reached")]);
+    expect((await run(['doctor', '--url', 'http://127.0.0.1:1'])).code).toBe(1);
+  });
+
+  it('is 2 where the command is not valid, and then nothing was asked', async () => {
+    for (const args of [
+      [],
+      ['frobnicate'],
+      ['keys', 'create'],
+      ['keys', 'create', 'a', '--kind', 'robot'],
+      ['keys', 'create', 'a', '--expires', 'someday'],
+      ['keys', 'list', '--limit', '0'],
+      ['keys', 'rotate', 'key_1', '--grace', '1 hour'],
+      ['policies', 'create', 'p', '--limit-usd', '0.1234567'],
+      ['policies', 'update', 'pol_1'],
+      ['usage', '--url', 'gateway:8080'],
+      ['usage', '--key-file', '/no/such'],
+      ['completion', 'powershell'],
+    ]) {
+      const { code, err } = await run(args);
+      expect([args.join(' '), code]).toEqual([args.join(' '), 2]);
+      expect(err).not.toBe('');
+    }
+    expect(asked).toEqual([]);
+  });
+});
+
+describe('the key', () => {
+  it('is that of --key-file, else of the environment, else of the data folder', async () => {
+    const files = { '/keys/mine': 'sk-svc-file\n', '/data/operator-key': 'sk-svc-operator\n' };
+    await run(['usage', '--json', '--key-file', '/keys/mine'], {}, files);
+    await run(['usage', '--json'], {}, files);
+    await run(['usage', '--json'], { WEIGHBRIDGE_KEY: '', WEIGHBRIDGE_DATA_DIR: '/data' }, files);
+    expect(asked.map(({ authorization }) => authorization)).toEqual([
+      'Bearer sk-svc-file',
+      'Bearer sk-svc-secret',
+      'Bearer sk-svc-operator',
+    ]);
+  });
+
+  it('is asked for in words where there is none, and never shown where it is no key', async () => {
+    const none = await run(['usage'], { WEIGHBRIDGE_KEY: '' });
+    expect([none.code, none.err]).toEqual([2, expect.stringContaining('WEIGHBRIDGE_KEY')]);
+    const broken = await run(['usage'], { WEIGHBRIDGE_KEY: 'sk-svc-a\nb' });
+    expect(broken.code).toBe(2);
+    expect(broken.err).not.toContain('sk-svc-a');
+  });
+});
+
+describe('issuing a key', () => {
+  const issued = { id: 'key_1', name: 'app', policy_id: 'pol_1', key: 'sk-svc-issued' };
+
+  it('puts the secret on standard output and nothing else', async () => {
+    answers = () => [201, issued];
+    const { out, err, code } = await run([
+      'keys',
+      'create',
+      'app',
+      '--scope',
+      'inference,usage:read',
+      '--expires',
+      '1d',
+    ]);
+    expect([code, out]).toEqual([0, 'sk-svc-issued']);
+    expect(err).toContain('key_1');
+    expect(err).not.toContain('sk-svc-issued');
+    expect(JSON.parse(asked[0]?.body ?? '')).toEqual({
+      name: 'app',
+      scopes: ['inference', 'usage:read'],
+      expires_at: '2026-11-21T10:00:00.000Z',
+    });
+  });
+
+  it('gives programs the whole answer', async () => {
+    answers = () => [201, issued];
+    expect(JSON.parse((await run(['keys', 'create', 'app', '--json'])).out)).toEqual(issued);
+  });
+});
+
+describe('a list', () => {
+  const model = (name: string) => ({
+    model: name,
+    input_price: { units: 1, nanos: 0 },
+    output_price: { units: 2, nanos: 0 },
+    cache_read_price: { units: 0, nanos: 100_000_000 },
+    context_window: 8_000,
+    benchmark_scores: {},
+  });
+
+  it('is read page by page until it is all there, or enough', async () => {
+    answers = (path) => {
+      const at = Number(new URL(path, url).searchParams.get('page_token') || 0);
+      return [
+        200,
+        {
+          data: [model(`mock/${at}`), model(`mock/${at + 1}`)],
+          next_page_token: at < 4 ? String(at + 2) : '',
+        },
+      ];
+    };
+    const all = await run(['models', '--all', '--json']);
+    expect(JSON.parse(all.out)).toHaveLength(6);
+    asked = [];
+    const some = await run(['models', '--limit', '3']);
+    expect(some.out.split('\n')).toHaveLength(4);
+    expect(some.err).toContain('--all');
+    expect(asked).toHaveLength(2);
+  });
+});
+
+describe('completion', () => {
+  const program = createProgram({
+    env: {},
+    version: '1',
+    out: () => {},
+    err: () => {},
+    readFile: async () => '',
+    now: () => new Date(),
+  });
+
+  it('offers what may come next', () => {
+    expect(candidates(program, [])).toEqual(expect.arrayContaining(['keys', 'usage', '--json']));
+    expect(candidates(program, [])).not.toContain('complete');
+    expect(candidates(program, ['keys'])).toEqual(expect.arrayContaining(['create', 'list', 'rotate']));
+    expect(candidates(program, ['keys', 'create', 'x', '--kind'])).toEqual(['service', 'user']);
+    expect(candidates(program, ['--url', 'keys', 'usage'])).not.toContain('create');
+  });
+
+  it('has a script for each shell', async () => {
+    for (const shell of ['bash', 'zsh', 'fish']) {
+      expect((await run(['completion', shell])).out).toContain('weighbridge complete --');
+    }
+  });
+});

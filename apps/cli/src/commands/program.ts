@@ -1,0 +1,73 @@
+import { ApiError } from '@weighbridge/client';
+import { Command, CommanderError } from 'commander';
+import { applyCommand } from './apply.ts';
+import { auditCommand } from './audit.ts';
+import { catalogCommand } from './catalog.ts';
+import { completeCommand, completionCommand } from './completion.ts';
+import { doctorCommand } from './doctor.ts';
+import { keysCommand } from './keys.ts';
+import { modelsCommand } from './models.ts';
+import { shown } from './output.ts';
+import { policiesCommand } from './policies.ts';
+import type { Cli } from './session.ts';
+import { usageCommand } from './usage.ts';
+import { UsageError } from './usageError.ts';
+
+/** Every command against a running service; `up` is added where the process is. */
+export function createProgram(cli: Cli): Command {
+  const program = new Command('weighbridge')
+    .description('A gateway for language models that companies trust with their money.')
+    .version(cli.version)
+    .option('--url <address>', 'where the service is (WEIGHBRIDGE_URL; http://127.0.0.1:8080)')
+    .option('--key-file <file>', 'the key to call it with (WEIGHBRIDGE_KEY; .weighbridge/operator-key)')
+    .option('--json', 'answer in JSON, for programs')
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 done, 1 refused or failed, 2 not a valid command. docs/cli.md tells the rest.',
+    );
+  for (const command of [
+    keysCommand(cli),
+    usageCommand(cli),
+    modelsCommand(cli),
+    policiesCommand(cli),
+    auditCommand(cli),
+    applyCommand(cli),
+    catalogCommand(cli),
+    doctorCommand(cli),
+    completionCommand(cli),
+  ]) {
+    program.addCommand(command);
+  }
+  program.addCommand(completeCommand(cli, program), { hidden: true });
+  return program;
+}
+
+/** Runs a command to its end. What comes back is the exit code: 0 done, 1 refused or failed, 2 not a valid command. */
+export async function runProgram(program: Command, args: readonly string[], cli: Cli): Promise<0 | 1 | 2> {
+  forEveryCommand(program, (command) =>
+    command.exitOverride().configureOutput({
+      writeOut: (text) => cli.out(text.replace(/\n$/, '')),
+      writeErr: (text) => cli.err(text.replace(/\n$/, '')),
+    }),
+  );
+  try {
+    await program.parseAsync([...args], { from: 'user' });
+    return 0;
+  } catch (error) {
+    // Commander has told by itself what is wrong, or has shown the help that was asked for.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    cli.err(`weighbridge: ${explain(error)}`);
+    return error instanceof UsageError ? 2 : 1;
+  }
+}
+
+function explain(error: unknown): string {
+  if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
+  const request = error.request_id ? `, ${error.request_id}` : '';
+  return shown(`${error.message} (${error.code}${request})`);
+}
+
+function forEveryCommand(command: Command, change: (command: Command) => unknown): void {
+  change(command);
+  for (const inner of command.commands) forEveryCommand(inner, change);
+}

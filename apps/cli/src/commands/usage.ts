@@ -1,0 +1,28 @@
+import { answer } from '@weighbridge/client';
+import { Command } from 'commander';
+import { time, usd } from './output.ts';
+import { type Cli, openSession } from './session.ts';
+
+export function usageCommand(cli: Cli): Command {
+  return new Command('usage')
+    .description('spend of a key, or of the calling one, against the policy that governs it')
+    .argument('[key_id]', 'the calling key where it is left out')
+    .addHelpText('after', '\nExamples:\n  weighbridge usage\n  weighbridge usage key_… --json')
+    .action(async (key_id: string | undefined, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const report = await answer(
+        key_id === undefined
+          ? session.client.GET('/api/v1/usage')
+          : session.client.GET('/api/v1/keys/{key_id}/usage', { params: { path: { key_id } } }),
+      );
+      session.showOne(report, {
+        policy: `${report.policy_id} (by ${report.source}, ${report.active ? 'enforced' : 'not enforced'})`,
+        spent: `${usd(report.bucket_spent_micro_usd)} of ${usd(report.limit_micro_usd)}`,
+        remaining: usd(report.remaining_micro_usd),
+        'counted per': report.counter_scope,
+        window: `${time(report.window_start)} to ${report.reset === null ? 'no end' : time(report.reset)}`,
+        'spent by principal': `${usd(report.principal_spent_micro_usd)}${report.principal_spent_complete ? '' : ' or more'}`,
+        'as of': time(report.bucket_as_of),
+      });
+    });
+}

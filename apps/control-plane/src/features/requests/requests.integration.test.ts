@@ -1,0 +1,229 @@
+import { createHash } from 'node:crypto';
+import { newId } from '@weighbridge/domain';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startTestApi, type TestApi } from '../../../test/testApi.ts';
+import { recordAttempts, type Used } from '../../../test/usage.ts';
+
+let api: TestApi;
+let ada: string;
+beforeAll(async () => {
+  api = await startTestApi();
+  ada = (await api.issue({ principal_id: 'ada', scopes: ['usage:read'] })).key;
+});
+afterAll(() => api.close());
+beforeEach(async () => {
+  for (const table of ['usage_events', 'spend_buckets'] as const) await api.db.deleteFrom(table).execute();
+});
+
+async function list(query: Record<string, string> = {}, key = api.operatorKey) {
+  const { status, body } = await api.call('GET', `/requests?${new URLSearchParams(query)}`, { key });
+  return {
+    status,
+    body,
+    ids: ((body.data ?? []) as { request_id: string }[]).map(({ request_id }) => request_id),
+    error: body.error as { code: string; message: string },
+  };
+}
+
+const at = (minute: number) => new Date(Date.parse('2026-11-20T09:00:00Z') + minute * 60_000);
+
+describe('GET /requests/{request_id}', () => {
+  it('shows all attempts of a request, the first one first, in every field', async () => {
+    const request = newId('req');
+    const attribution = {
+      user: 'u',
+      labels: { ['__proto__']: 'x' },
+      session_id: 's',
+      session_sha256: 'ab',
+      workload_type: 'w',
+      workload_type_sha256: 'cd',
+    };
+    const of = { request, policies: ['pol_a', 'pol_parent'], attribution };
+    await recordAttempts(api.db, [
+      { ...of, costNano: 1_400n, model: 'mock/two', admittedAt: at(1) },
+      { ...of, costNano: 100n, model: 'mock/one', outcome: 'upstream_error', admittedAt: at(0) },
+    ]);
+    const { status, body } = await api.call('GET', `/requests/${request}`);
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      request_id: request,
+      admitted_at: at(0).toISOString(),
+      key_id: 'key_1',
+      principal_id: 'ada',
+      attribution: {
+        user: 'u',
+        labels: JSON.parse('{"__proto__":"x"}'),
+        session_id: 's',
+        workload_type: 'w',
+      },
+      policies: [
+        { policy_id: 'pol_a', window_start: '2026-11-01T00:00:00.000Z' },
+        { policy_id: 'pol_parent', window_start: '2026-11-01T00:00:00.000Z' },
+      ],
+      cost_micro_usd: 2,
+      attempts: [
+        {
+          event_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+          model_requested: 'mock/one',
+          model: 'mock/one',
+          provider: 'mock',
+          connector_id: 'con_1',
+          outcome: 'upstream_error',
+          http_status: 200,
+          streamed: false,
+          input_tokens: 10,
+          cache_read_tokens: 4,
+          cache_write_tokens: 3,
+          cache_write_1h_tokens: 2,
+          output_tokens: 5,
+          cost_micro_usd: 0,
+          cost_nano_usd: '100',
+          price_version: 1,
+          estimated: false,
+          admitted_at: at(0).toISOString(),
+          settled_at: new Date(at(0).getTime() + 1_500).toISOString(),
+          first_byte_ms: 1.234,
+          duration_ms: 1_500,
+          response_id: null,
+        },
+        expect.objectContaining({ model: 'mock/two', cost_micro_usd: 1, cost_nano_usd: '1400' }),
+      ],
+    });
+    expect((await list()).body.data).toEqual([body]);
+    // Whose budget a principal's own is part of, is the operators' to know.
+    expect((await api.call('GET', `/requests/${request}`, { key: ada })).body.policies).toHaveLength(1);
+  });
+
+  it("is not found where it is unknown, malformed, or another principal's", async () => {
+    const [bobs] = await recordAttempts(api.db, [{ principal: 'bob' }]);
+    for (const id of [bobs, newId('req'), newId('key'), 'req_1', '%00', 'x'.repeat(500), "'"]) {
+      const { status, body } = await api.call('GET', `/requests/${id}`, { key: ada });
+      expect([status, (body.error as { code: string }).code]).toEqual([404, 'request_not_found']);
+    }
+    expect((await api.call('GET', `/requests/${bobs}`)).status).toBe(200);
+  });
+});
+
+describe('GET /requests', () => {
+  it('lists a request once, the newest first, page by page, while more come in', async () => {
+    const used: Used[] = Array.from({ length: 30 }, (_, n) => ({ admittedAt: at(Math.floor(n / 3)) }));
+    const ids = await recordAttempts(api.db, used);
+    await recordAttempts(
+      api.db,
+      ids.slice(10, 20).map((request) => ({ request, admittedAt: at(30), outcome: 'upstream_error' })),
+    );
+    const before = (await list()).ids;
+    expect(new Set(before)).toEqual(new Set(ids));
+    expect(before.slice(-3).sort()).toEqual(ids.slice(0, 3).sort());
+    const seen: string[] = [];
+    let token = '';
+    do {
+      const answer = await list({ page_size: '4', page_token: token });
+      seen.push(...answer.ids);
+      token = String(answer.body.next_page_token);
+      await recordAttempts(api.db, [{ admittedAt: at(40) }, { request: ids[3] ?? '', admittedAt: at(40) }]);
+    } while (token);
+    expect(seen).toEqual(before);
+  });
+
+  it('finds by each filter, and by several', async () => {
+    const session = 's'.repeat(300);
+    const [wanted] = await recordAttempts(api.db, [
+      {
+        principal: 'p1',
+        key: 'key_p1',
+        policies: ['pol_p1'],
+        model: 'p1/m',
+        costNano: 5_000_000n,
+        outcome: 'interrupted',
+        estimated: true,
+        admittedAt: at(1),
+        attribution: {
+          user: 'u1',
+          team: 't1',
+          project: 'j1',
+          env: 'e1',
+          labels: { a: '1' },
+          session_id: session.slice(0, 256),
+          session_sha256: createHash('sha256').update(session).digest('hex'),
+        },
+      },
+      { admittedAt: at(3), attribution: { session_id: session.slice(0, 256) } },
+    ]);
+    const filters: Record<string, string> = {
+      from: at(0).toISOString(),
+      to: at(2).toISOString(),
+      principal_id: 'p1',
+      key_id: 'key_p1',
+      policy_id: 'pol_p1',
+      model: 'p1/m',
+      provider: 'p1',
+      user: 'u1',
+      team: 't1',
+      project: 'j1',
+      env: 'e1',
+      label: 'a=1',
+      outcome: 'interrupted',
+      request_id: wanted ?? '',
+      session_id: session,
+      min_cost_micro_usd: '5000',
+      estimated: 'true',
+    };
+    const { from: _, ...alone } = filters;
+    for (const [name, value] of Object.entries(alone)) {
+      expect([name, (await list({ [name]: value })).ids]).toEqual([name, [wanted]]);
+    }
+    expect((await list(filters)).ids).toEqual([wanted]);
+    expect((await list({ ...filters, env: 'e2' })).ids).toEqual([]);
+    expect((await list({ min_cost_micro_usd: '5001' })).ids).toEqual([]);
+    expect((await list({ estimated: 'false' })).ids).not.toContain(wanted);
+  });
+
+  it('looks back a month, but for a request or a session as far as the ledger goes', async () => {
+    const session = createHash('sha256').update('s').digest('hex');
+    const [old] = await recordAttempts(api.db, [
+      { admittedAt: new Date('2024-01-01T00:00:00Z'), attribution: { session_sha256: session } },
+    ]);
+    expect((await list()).ids).toEqual([]);
+    expect((await list({ request_id: old ?? '' })).ids).toEqual([old]);
+    expect((await list({ session_id: 's' })).ids).toEqual([old]);
+    expect((await list({ from: '2023-12-01T00:00:00Z', to: '2024-02-01T00:00:00Z' })).ids).toEqual([old]);
+  });
+
+  it("shows without the scope operator one's own principal's requests, and no other's", async () => {
+    const [own, bobs] = await recordAttempts(api.db, [{}, { principal: 'bob', key: 'key_b' }]);
+    expect((await list()).ids).toHaveLength(2);
+    expect((await list({}, ada)).ids).toEqual([own]);
+    for (const query of [{ key_id: 'key_b' }, { request_id: bobs ?? '' }]) {
+      expect((await list(query, ada)).ids).toEqual([]);
+    }
+    expect((await list({ principal_id: 'bob' }, ada)).error.code).toBe('principal_not_allowed');
+  });
+
+  it.each<[Record<string, string>, string, RegExp]>([
+    [{ outcome: 'bad' }, 'invalid_request', /outcome/],
+    [{ estimated: 'yes' }, 'invalid_request', /estimated/],
+    [{ min_cost_micro_usd: '-1' }, 'invalid_request', /min_cost_micro_usd/],
+    [{ min_cost_micro_usd: '1e3' }, 'invalid_request', /min_cost_micro_usd/],
+    [{ min_cost_micro_usd: '9999999999999999' }, 'invalid_request', /min_cost_micro_usd/],
+    [{ from: '2026-11-20T10:00:00Z', to: '2026-11-19T10:00:00Z' }, 'invalid_request', /before/],
+    [{ from: '2020-11-20T10:00:00Z', to: '2026-11-19T10:00:00Z' }, 'invalid_request', /400 days/],
+    [{ session_id: 'a\u0000' }, 'invalid_request', /session_id/],
+    [{ page_token: 'x' }, 'invalid_page_token', /page_token/],
+    [
+      { page_token: Buffer.from('["requests","x","y"]').toString('base64url') },
+      'invalid_page_token',
+      /page_token/,
+    ],
+    [
+      { page_token: Buffer.from('["requests","2026-11-01"]').toString('base64url') },
+      'invalid_page_token',
+      /page_token/,
+    ],
+    [{ other: '1' }, 'invalid_request', /other/],
+  ])('refuses %j with %s', async (query, code, message) => {
+    const { status, error } = await list(query);
+    expect([status, error.code]).toEqual([400, code]);
+    expect(error.message).toMatch(message);
+  });
+});

@@ -1,0 +1,355 @@
+import { once } from 'node:events';
+import { eventually } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startTestApi, type TestApi } from '../../../test/testApi.ts';
+import { recordAttempts } from '../../../test/usage.ts';
+import { inTime } from './ledgerQuery.ts';
+import { createSpendExports } from './spend.service.ts';
+
+let api: TestApi;
+let ada: string;
+beforeAll(async () => {
+  api = await startTestApi();
+  ada = (await api.issue({ principal_id: 'ada', scopes: ['usage:read'] })).key;
+});
+afterAll(() => api.close());
+beforeEach(async () => {
+  for (const table of ['usage_events', 'spend_buckets'] as const) await api.db.deleteFrom(table).execute();
+});
+
+type Row = { bucket_start: string | null; group: Record<string, string | null>; cost_micro_usd: number };
+
+async function spend(query: Record<string, string>, key = api.operatorKey) {
+  const { status, body } = await api.call('GET', `/spend?${new URLSearchParams(query)}`, { key });
+  return {
+    status,
+    body,
+    rows: (body.data ?? []) as Row[],
+    error: body.error as { code: string; message: string },
+  };
+}
+
+async function csv(query: Record<string, string>, key = api.operatorKey, accept = 'text/csv') {
+  const path = `/api/v1/spend?${new URLSearchParams(query)}`;
+  const { status, text, headers } = await api.get(path, { key, headers: { accept } });
+  return { status, body: text, headers };
+}
+
+const day = (text: string) => new Date(`2026-11-${text}Z`);
+
+describe('GET /spend', () => {
+  it('answers for the current month, one row a group, with every field', async () => {
+    await recordAttempts(api.db, [
+      { request: 'req_1', costNano: 1_400n, outcome: 'upstream_error', admittedAt: day('20T08:00:00') },
+      { request: 'req_1', costNano: 100n, estimated: true, admittedAt: day('20T08:00:01') },
+      { principal: 'bob', costNano: 5n, admittedAt: new Date('2026-10-31T23:59:59.999Z') },
+    ]);
+    const { body } = await spend({ group_by: 'principal,model' });
+    expect(body).toEqual({
+      data: [
+        {
+          bucket_start: null,
+          group: { principal: 'ada', model: 'mock/echo' },
+          requests: 1,
+          attempts: 2,
+          estimated_requests: 1,
+          errors: 1,
+          input_tokens: 20,
+          cache_read_tokens: 8,
+          cache_write_tokens: 6,
+          cache_write_1h_tokens: 4,
+          output_tokens: 10,
+          // Rounded once, of the sum: the two amounts alone would be 1 and 0.
+          cost_micro_usd: 2,
+          cost_nano_usd: '1500',
+        },
+      ],
+      next_page_token: '',
+      from: '2026-11-01T00:00:00.000Z',
+      to: '2026-11-20T10:00:00.000Z',
+      timezone: 'UTC',
+      bucket_as_of: expect.stringMatching(/^2026-1/),
+      complete: false,
+    });
+  });
+
+  it('is as of the query itself where the ledger is empty', async () => {
+    const before = Date.now() - 60_000;
+    const { body, rows } = await spend({ group_by: 'model' });
+    expect(rows).toEqual([]);
+    expect(Date.parse(String(body.bucket_as_of))).toBeGreaterThan(before);
+  });
+
+  it('cuts days and months where the time zone does', async () => {
+    const at = [
+      '2026-10-24T22:00:00Z',
+      '2026-10-25T22:59:59.999Z',
+      '2026-10-25T23:00:00Z',
+      '2026-10-31T23:00:00Z',
+    ];
+    await recordAttempts(
+      api.db,
+      at.map((text) => ({ admittedAt: new Date(text) })),
+    );
+    const query = {
+      from: '2026-10-01T00:00:00Z',
+      to: '2026-11-30T00:00:00+01:00',
+      timezone: 'Europe/Berlin',
+    };
+    const days = await spend({ ...query, bucket: 'day' });
+    expect(days.rows.map((row) => [row.bucket_start, row.cost_micro_usd])).toEqual([
+      // The day on which the clocks go back has 25 hours.
+      ['2026-10-24T22:00:00.000Z', 2],
+      ['2026-10-25T23:00:00.000Z', 1],
+      ['2026-10-31T23:00:00.000Z', 1],
+    ]);
+    const months = await spend({ ...query, bucket: 'month', group_by: 'provider' });
+    expect(months.rows.map((row) => [row.bucket_start, row.group.provider, row.cost_micro_usd])).toEqual([
+      ['2026-09-30T22:00:00.000Z', 'mock', 3],
+      ['2026-10-31T23:00:00.000Z', 'mock', 1],
+    ]);
+  });
+
+  it('turns pages without losing or doubling a row, and knows its own tokens', async () => {
+    const users = Array.from({ length: 25 }, (_, n) => `user ${n}`);
+    await recordAttempts(
+      api.db,
+      users.flatMap((user) => [
+        { attribution: { user }, admittedAt: day('03T00:00:00') },
+        { attribution: { user }, admittedAt: day('04T00:00:00') },
+        { admittedAt: day('05T00:00:00') },
+      ]),
+    );
+    const query = { group_by: 'user', bucket: 'day', page_size: '7' };
+    const rows: Row[] = [];
+    let token = '';
+    do {
+      const answer = await spend({ ...query, page_token: token });
+      rows.push(...answer.rows);
+      token = String(answer.body.next_page_token);
+    } while (token);
+    const place = ({ bucket_start, group }: Row) => `${bucket_start} ${group.user}`;
+    expect(rows.map(place)).toEqual([...new Set(rows.map(place))]);
+    expect(rows).toHaveLength(51);
+    expect(rows.at(-1)).toMatchObject({ group: { user: null }, cost_micro_usd: 25 });
+
+    const first = await spend(query);
+    const other = { ...query, page_token: String(first.body.next_page_token) };
+    for (const changed of [{ bucket: 'month' }, { group_by: 'team' }, { group_by: 'user,team' }]) {
+      expect((await spend({ ...other, ...changed })).error.code).toBe('invalid_page_token');
+    }
+    const forged = (...after: string[]) =>
+      Buffer.from(JSON.stringify([JSON.stringify(['spend', 'day', 'UTC', 'user']), ...after])).toString(
+        'base64url',
+      );
+    for (const token of [
+      forged('x', '=a'),
+      forged('2026-11-01'),
+      forged('2026-11-01', 'a'),
+      forged('2026-11-01', '=\u0000'),
+    ]) {
+      expect((await spend({ ...query, page_token: token })).error.code).toBe('invalid_page_token');
+    }
+  });
+
+  it('groups and filters by labels of any key and value, and by nothing else in them', async () => {
+    const keys = [
+      'cost center',
+      "o'brien'); DROP TABLE usage_events; --",
+      '"',
+      '__proto__',
+      'a,b',
+      'a=b',
+      '\\',
+      'constructor',
+    ];
+    const labels = Object.fromEntries(keys.map((key, n) => [key, `v,${n}=\n"'`]));
+    await recordAttempts(api.db, [{ attribution: { labels } }, {}]);
+    const escaped = (text: string) => text.replace(/[\\,=]/g, '\\$&');
+    for (const [key, value] of Object.entries(labels)) {
+      const name = `label:${key}`;
+      const { rows } = await spend({ group_by: `label:${key.replace(/[\\,]/g, '\\$&')},team` });
+      expect(rows.map(({ group }) => group)).toEqual([
+        Object.fromEntries([
+          [name, null],
+          ['team', null],
+        ]),
+        Object.fromEntries([
+          [name, value],
+          ['team', null],
+        ]),
+      ]);
+      const one = await spend({ label: `${escaped(key)}=${escaped(value)}` });
+      expect(one.rows).toMatchObject([{ cost_micro_usd: 1 }]);
+    }
+    expect(
+      (await spend({ label: `${keys.map((key) => `${escaped(key)}=${escaped(labels[key] ?? '')}`)}` })).rows,
+    ).toHaveLength(1);
+    expect((await spend({ label: 'cost center=other' })).rows).toEqual([]);
+  });
+
+  it.each(['principal_id', 'key_id', 'policy_id', 'model', 'provider', 'team', 'project', 'env', 'user'])(
+    'is narrowed by %s',
+    async (name) => {
+      await recordAttempts(api.db, [
+        {
+          principal: 'p1',
+          key: 'p1',
+          policies: ['p1', 'parent'],
+          model: 'p1/p1',
+          attribution: { team: 'p1', project: 'p1', env: 'p1', user: 'p1' },
+        },
+        { costNano: 7_000n },
+      ]);
+      expect((await spend({ [name]: name === 'model' ? 'p1/p1' : 'p1' })).rows).toMatchObject([
+        { cost_micro_usd: 1 },
+      ]);
+      expect((await spend({ [name]: "p1' OR '1'='1" })).rows).toEqual([]);
+    },
+  );
+
+  it.each<[Record<string, string>, RegExp]>([
+    [{ group_by: 'color' }, /principal, key, policy, model, provider, .*workload, label:<key>/],
+    [{ group_by: 'model,' }, /group_by/],
+    [{ group_by: 'label:' }, /group_by/],
+    [{ group_by: 'label:\u0000' }, /group_by/],
+    [{ group_by: 'a,'.repeat(10) }, /group_by/],
+    [{ group_by: 'user,team,project,env,model,key,policy' }, /at most 6/],
+    [{ bucket: 'year' }, /bucket/],
+    [{ timezone: 'Europe/Atlantis' }, /IANA/],
+    [{ from: 'yesterday' }, /from/],
+    [{ from: '2026-11-20' }, /from/],
+    [{ to: '2026-11-31T00:00:00Z' }, /to/],
+    [{ from: '2026-11-20T10:00:00Z', to: '2026-11-20T10:00:00Z' }, /before/],
+    [{ from: '2025-01-01T00:00:00Z' }, /400 days/],
+    [{ from: '2026-01-01T00:00:00Z', bucket: 'hour' }, /92 days/],
+    [{ label: 'team' }, /key=value/],
+    [{ label: '=x' }, /key=value/],
+    [{ team: 'a\u0000' }, /team/],
+    [{ page_size: '0' }, /page_size/],
+    [{ other: '1' }, /other/],
+  ])('refuses %j', async (query, message) => {
+    const { status, error } = await spend(query);
+    expect([status, error.code]).toEqual([400, 'invalid_request']);
+    expect(error.message).toMatch(message);
+  });
+
+  it("shows without the scope operator one's own principal's spend, and no other's", async () => {
+    await recordAttempts(api.db, [
+      { costNano: 3_000n },
+      { principal: 'bob', key: 'key_b', costNano: 9_000n },
+    ]);
+    expect((await spend({ group_by: 'principal' })).rows).toHaveLength(2);
+    expect((await spend({ group_by: 'principal' }, ada)).rows).toMatchObject([
+      { group: { principal: 'ada' }, cost_micro_usd: 3 },
+    ]);
+    expect((await spend({ principal_id: 'ada' }, ada)).rows).toMatchObject([{ cost_micro_usd: 3 }]);
+    expect((await spend({ key_id: 'key_b' }, ada)).rows).toEqual([]);
+    expect(await spend({ principal_id: 'bob' }, ada)).toMatchObject({
+      status: 403,
+      error: { code: 'principal_not_allowed' },
+    });
+    expect((await csv({ group_by: 'principal' }, ada)).body).not.toContain('bob');
+    const narrow = await api.issue({ scopes: ['keys:read'] });
+    expect((await spend({}, narrow.key)).error.code).toBe('insufficient_scope');
+  });
+});
+
+it('a query that takes too long is told so, as one that asks too much', async () => {
+  const slow = api.db.transaction().execute(async (tx) => {
+    await sql`SET LOCAL statement_timeout = 20`.execute(tx);
+    await sql`SELECT pg_sleep(5)`.execute(tx);
+  });
+  await expect(inTime(slow)).rejects.toMatchObject({ code: 'query_too_broad', kind: 'invalid_request' });
+});
+
+describe('spend as CSV', () => {
+  it('has a header and quotes what needs it, and no value is a formula', async () => {
+    const users = ['=HYPERLINK("x")', '+1', '-1', '@x', '\tx', '\rx', 'a "b", c', 'plain', 'ü\nü'];
+    await recordAttempts(
+      api.db,
+      users.map((user) => ({ attribution: { user } })),
+    );
+    const { status, body, headers } = await csv({ group_by: 'user,team', bucket: 'month' });
+    expect(status).toBe(200);
+    expect(headers).toMatchObject({
+      'content-type': 'text/csv; charset=utf-8; header=present',
+      'content-disposition': 'attachment; filename="spend.csv"',
+      vary: 'accept',
+    });
+    const [head, ...lines] = body.split('\r\n');
+    expect(head).toBe(
+      'bucket_start,user,team,requests,attempts,estimated_requests,errors,input_tokens,cache_read_tokens,cache_write_tokens,cache_write_1h_tokens,output_tokens,cost_micro_usd,cost_nano_usd',
+    );
+    const figures = ',,1,1,0,0,10,4,3,2,5,1,1000';
+    expect(lines.sort()).toEqual(
+      [`'+1`, `'-1`, `"'=HYPERLINK(""x"")"`, `'@x`, `'\tx`, `"'\rx"`, `"a ""b"", c"`, 'plain', `"ü\nü"`]
+        .map((user) => `2026-11-01T00:00:00.000Z,${user}${figures}`)
+        .concat('')
+        .sort(),
+    );
+  });
+
+  it('comes whole, however many rows there are', async () => {
+    const users = Array.from({ length: 1_700 }, (_, n) => `u${n}`);
+    await recordAttempts(
+      api.db,
+      users.map((user) => ({ attribution: { user } })),
+    );
+    const { body } = await csv({ group_by: 'user' });
+    expect(body.trimEnd().split('\r\n')).toHaveLength(1 + users.length);
+    expect((await csv({ group_by: 'team' }, ada)).body.split('\r\n')).toHaveLength(3);
+    expect((await csv({ user: 'nobody', group_by: 'team' })).body.split('\r\n')).toHaveLength(2);
+  });
+
+  it('is refused as JSON would be, before a byte of it is sent', async () => {
+    expect((await csv({ group_by: 'color' })).status).toBe(400);
+    expect((await csv({ page_size: '5' })).status).toBe(400);
+    const other = await csv({}, api.operatorKey, 'application/xml');
+    expect([other.status, JSON.parse(other.body).error.code]).toEqual([406, 'not_acceptable']);
+  });
+
+  it('lets its connections go: many in a row, and those that nobody reads', async () => {
+    await recordAttempts(api.db, [{}]);
+    for (let n = 0; n < 12; n++) expect((await csv({ group_by: 'user' })).status).toBe(200);
+    const several = await Promise.all(Array.from({ length: 8 }, () => csv({ group_by: 'user' })));
+    for (const { status } of several) expect([200, 503]).toContain(status);
+    expect((await csv({ group_by: 'user' })).status).toBe(200);
+  });
+
+  it('lets its connection go when the reader goes away, before the first byte or in the midst of it', async () => {
+    const users = Array.from({ length: 1_500 }, (_, n) => `${n} ${'x'.repeat(200)}`);
+    await recordAttempts(
+      api.db,
+      users.map((user) => ({ attribution: { user } })),
+    );
+    const exports = createSpendExports({ db: api.db, now: () => api.now });
+    const operator = {
+      keyId: '',
+      principalId: 'operator',
+      scopes: ['operator'],
+      expiresAt: null,
+      answerKey: () => Buffer.alloc(0),
+    };
+    const open = () => exports.open(operator, { group_by: 'user' });
+    const expectOpen = async (count: bigint) => {
+      const { rows } = await sql<{ open: bigint }>`
+        SELECT count(*) AS open FROM pg_stat_activity
+        WHERE datname = current_database() AND state LIKE 'idle in transaction%'`.execute(api.db);
+      expect(rows).toEqual([{ open: count }]);
+    };
+    for (let n = 0; n < 15; n++) {
+      const stream = await open();
+      if (n % 2) await once(stream, 'readable');
+      // It reads no further than its reader: the cursor is still open.
+      await expectOpen(1n);
+      stream.destroy();
+      await eventually(() => expectOpen(0n));
+    }
+    const running = await Promise.all([open(), open(), open()]);
+    await expect(open()).rejects.toMatchObject({ code: 'too_many_exports' });
+    for (const stream of running) stream.destroy();
+    await eventually(async () => (await open()).destroy());
+  });
+});

@@ -1,0 +1,48 @@
+import { AppError } from '@weighbridge/errors';
+
+/**
+ * Which of the offered media types an `Accept` header likes best (RFC 9110, 12.5.1); the first one offered where it
+ * likes several alike, or says nothing. Refuses with 406 where it takes none of them.
+ */
+export function acceptedType<const T extends string>(
+  header: string | undefined,
+  offered: readonly [T, ...T[]],
+): T {
+  if (header === undefined || header.trim() === '') return offered[0];
+  const ranges = header.split(',').map(mediaRange);
+  let best: { type: T; quality: number } | undefined;
+  for (const type of offered) {
+    const quality = qualityOf(type, ranges);
+    if (quality > (best?.quality ?? 0)) best = { type, quality };
+  }
+  if (best) return best.type;
+  throw new AppError(
+    'not_acceptable',
+    'not_acceptable',
+    `This is served as ${offered.join(' or ')}: name one in Accept.`,
+    {
+      param: 'accept',
+    },
+  );
+}
+
+interface MediaRange {
+  readonly range: string;
+  readonly quality: number;
+}
+
+function mediaRange(text: string): MediaRange {
+  const [range = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase());
+  const q = parameters.find((parameter) => /^q\s*=/.test(parameter))?.split('=')[1];
+  const quality = q === undefined ? 1 : Number(q);
+  return { range, quality: quality >= 0 && quality <= 1 ? quality : 0 };
+}
+
+/** The most specific range that covers the type decides. */
+function qualityOf(type: string, ranges: readonly MediaRange[]): number {
+  for (const range of [type, `${type.split('/')[0]}/*`, '*/*']) {
+    const found = ranges.find((one) => one.range === range);
+    if (found) return found.quality;
+  }
+  return 0;
+}

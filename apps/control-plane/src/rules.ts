@@ -1,0 +1,26 @@
+import { isPrincipalId } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import { type NewPolicy, requireTimezone } from './features/policies/policies.ts';
+import { type NewProfile, requireProfileName, requireTargets } from './features/profiles/profiles.ts';
+import { displayName } from './http/displayName.ts';
+
+/**
+ * The rules that a thing can be told to break before the service is asked: what checks a file does so by the same rules
+ * as the service. Each throws the AppError that the service would answer.
+ */
+
+export function checkPolicy({ name, timezone }: NewPolicy): void {
+  displayName(name);
+  if (timezone !== undefined) requireTimezone(timezone);
+}
+
+export function checkProfile({ name, targets }: NewProfile): void {
+  requireProfileName(name);
+  requireTargets(targets);
+}
+
+export function checkPrincipal({ id }: { readonly id: string }): void {
+  if (isPrincipalId(id)) return;
+  const message = "A principal's id must be 1 to 200 printable characters.";
+  throw new AppError('validation', 'principal_invalid', message, { param: 'id' });
+}

@@ -1,0 +1,59 @@
+import type { LedgerEvent } from '../src/recordUsage.ts';
+
+export interface EventFields {
+  readonly request?: string;
+  readonly key?: string;
+  readonly principal?: string;
+  readonly policies?: readonly string[];
+  readonly model?: string;
+  readonly cost?: bigint;
+  readonly tokens?: number;
+  readonly estimated?: boolean;
+  readonly outcome?: string;
+  readonly admittedAt?: Date;
+  readonly attribution?: Readonly<Record<string, unknown>>;
+}
+
+/** The nth event of a test. */
+export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
+  const admittedAt = fields.admittedAt ?? new Date('2026-11-10T12:00:00Z');
+  const tokens = fields.tokens ?? 1;
+  return {
+    row: {
+      event_id: eventId(n),
+      request_id: fields.request ?? `req_${n}`,
+      key_id: fields.key ?? 'key_1',
+      principal_id: fields.principal ?? 'ada',
+      model_requested: fields.model ?? 'mock/echo',
+      model: fields.model ?? 'mock/echo',
+      connector_id: 'con_1',
+      input_tokens: tokens,
+      cache_read_tokens: tokens * 2,
+      cache_write_tokens: tokens * 3,
+      cache_write_1h_tokens: tokens * 4,
+      output_tokens: tokens * 5,
+      cost_nano_usd: fields.cost ?? 1n,
+      price_version: 1,
+      estimated: fields.estimated ?? false,
+      outcome: fields.outcome ?? 'success',
+      http_status: 200,
+      streamed: false,
+      admitted_at: admittedAt,
+      settled_at: new Date(admittedAt.getTime() + 1_000),
+      first_byte_us: 1,
+      duration_us: 2,
+      attribution: JSON.stringify(fields.attribution ?? {}),
+      response_id: '',
+    },
+    buckets: (fields.policies ?? ['pol_a']).map((policyId) => ({
+      policyId,
+      counterVersion: 1,
+      subject: 'policy',
+      windowStart: new Date('2026-11-01T00:00:00Z'),
+    })),
+  };
+}
+
+export function eventId(n: number): string {
+  return `01900000-0000-7000-8000-${n.toString(16).padStart(12, '0')}`;
+}
