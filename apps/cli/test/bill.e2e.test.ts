@@ -46,7 +46,7 @@ beforeAll(async () => {
     NATS_URL,
     CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
     PORT: String(inference),
-    UPSTREAM_CHUNK_TIMEOUT_MS: '500',
+    UPSTREAM_CHUNK_TIMEOUT_MS: '2000',
     DRAIN_TIMEOUT_MS: '500',
     LOG_LEVEL: 'fatal',
   };

@@ -1,4 +1,5 @@
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -173,6 +174,38 @@ describe('responses', () => {
     );
     for (const id of ['%2e%2e', '%2E', 'x'.repeat(513)]) expect(await get(id)).toBe(404);
     expect(vendor.requests).toHaveLength(4);
+  });
+
+  it('in the background are charged by how long they may get, since nobody tells what they came to', async () => {
+    const made = await alice.responses.create({ ...hello, background: true, max_output_tokens: 50 });
+    expect(made.status).toBe('queued');
+    expect(settled(proxy.events)).toMatchObject([{ estimated: true, usage: { input: 5, output: 50 } }]);
+    expect(await alice.responses.retrieve(made.id)).toMatchObject({ status: 'completed' });
+    const unlimited = alice.responses.create({ ...hello, background: true });
+    await expect(unlimited).rejects.toMatchObject({ status: 400, code: 'max_output_tokens_required' });
+    expect(proxy.events).toHaveLength(1);
+  });
+
+  it('that never tell their id are not given out', async () => {
+    const silent = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      for (let at = 0; at < 40; at++) response.write(`data: {"type":"x","y":"${'z'.repeat(50_000)}"}\n\n`);
+      response.end();
+    });
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const { port } = silent.address() as AddressInfo;
+    const another = await startProxy({ vendorUrl: `http://127.0.0.1:${port}/v1` });
+    const answer = await fetch(`${another.url}/v1/responses`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...hello, stream: true }),
+    });
+    const seen = await answer.text();
+    expect(seen).toContain('response_not_recorded');
+    expect(seen).not.toContain('zzz');
+    await another.close();
+    silent.closeAllConnections();
+    silent.close();
   });
 
   it('need a budget to be made, and none to be read', async () => {

@@ -26,6 +26,13 @@ describe('usage of chat completions', () => {
     );
   });
 
+  it.each(['prompt_cache_hit_tokens', 'cached_tokens'])('knows %s, as some vendors call it', (name) => {
+    expect(usageFromChat({ prompt_tokens: 10, completion_tokens: 1, [name]: 4 })).toMatchObject({
+      inputTokens: 6,
+      cacheReadTokens: 4,
+    });
+  });
+
   it('believes an explicit zero', () => {
     expect(usageFromChat({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 })).toMatchObject({
       inputTokens: 0,

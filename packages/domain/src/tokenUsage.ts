@@ -80,7 +80,13 @@ function inclusive(
   const output = tokenCount(outputField) ?? 0;
   const total = tokenCount(usage.total_tokens) ?? 0;
   const details = isRecord(detailsField) ? detailsField : {};
-  const cacheReadTokens = Math.min(tokenCount(details.cached_tokens) ?? 0, input);
+  // The second is DeepSeek's, the third Moonshot's.
+  const cached =
+    tokenCount(details.cached_tokens) ??
+    tokenCount(usage.prompt_cache_hit_tokens) ??
+    tokenCount(usage.cached_tokens) ??
+    0;
+  const cacheReadTokens = Math.min(cached, input);
   const cacheWriteTokens = Math.min(tokenCount(details.cache_write_tokens) ?? 0, input - cacheReadTokens);
   return {
     inputTokens: input - cacheReadTokens - cacheWriteTokens,

@@ -20,7 +20,8 @@ async function sendWhole(exchange: Exchange, request: ResponsesRequest, answer: 
   const entry = openBill(exchange, request, answer);
   chargeWhole(entry, request, answer);
   keep(exchange, request, response, answer);
-  await complete(entry, () => exchange.reply.json(200, response));
+  const shown = request.background ? { ...begun, status: 'queued' } : response;
+  await complete(entry, () => exchange.reply.json(200, shown));
 }
 
 async function sendStream(exchange: Exchange, request: ResponsesRequest, answer: Answer): Promise<void> {
@@ -79,6 +80,7 @@ function begin(request: ResponsesRequest) {
     object: 'response',
     created_at: Math.floor(Date.now() / 1000),
     status: 'in_progress',
+    background: request.background,
     error: null,
     incomplete_details: null,
     instructions: request.instructions,

@@ -15,6 +15,8 @@ import { invalidType, missingParameter, VendorError } from './vendorError.ts';
 export interface ResponsesRequest extends Conversation {
   readonly stream: boolean;
   readonly store: boolean;
+  /** Answered at once as queued, and kept when it is complete, which is at once too. */
+  readonly background: boolean;
   readonly previousResponseId: string | null;
   readonly instructions: string | null;
   /** As they are read back. */
@@ -39,6 +41,7 @@ export function parseResponsesRequest(body: Buffer, stored: ResponseStore): Resp
     maxOutputTokens: optionalInteger(request, 'max_output_tokens'),
     stream: optionalBoolean(request, 'stream') ?? false,
     store: optionalBoolean(request, 'store') ?? true,
+    background: optionalBoolean(request, 'background') ?? false,
     previousResponseId: typeof previousId === 'string' ? previousId : null,
     instructions: typeof instructions === 'string' ? instructions : null,
     inputItems: items.map((item: unknown) => ({ id: newId('msg_'), type: 'message', ...(item as object) })),

@@ -10,6 +10,8 @@ export interface AnswerFacts {
   /** The vendor's own words for it, where they come in several events. */
   told: JsonRecord;
   responseId: string;
+  /** The vendor goes on working after it answered: what it will have counted is not known yet. */
+  pending: boolean;
   /** The vendor reported an error after it had answered 200. */
   failed: boolean;
 }
@@ -30,7 +32,14 @@ export interface AnswerFormat {
 export type JsonRecord = Readonly<Record<string, unknown>>;
 
 export function noFacts(): AnswerFacts {
-  return { usage: undefined, partialUsage: undefined, told: {}, responseId: '', failed: false };
+  return {
+    usage: undefined,
+    partialUsage: undefined,
+    told: {},
+    responseId: '',
+    pending: false,
+    failed: false,
+  };
 }
 
 /** Where a vendor repeats a field, its last value counts, as to any JSON parser. */

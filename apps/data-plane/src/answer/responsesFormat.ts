@@ -12,7 +12,9 @@ import {
 } from './answerFormat.ts';
 
 const EVENT = new Set(['type', 'response']);
-const RESPONSE = new Set(['id', 'usage']);
+const RESPONSE = new Set(['id', 'status', 'usage']);
+/** Of a response that was asked for with `background`. */
+const UNFINISHED = new Set(['queued', 'in_progress']);
 
 /** Responses (https://platform.openai.com/docs/api-reference/responses). Events that carry the whole response report. */
 export const responsesFormat: AnswerFormat = {
@@ -44,5 +46,6 @@ export const responsesFormat: AnswerFormat = {
 function readResponse(bytes: Buffer, facts: AnswerFacts): void {
   const fields = fieldsOf(bytes, RESPONSE);
   facts.responseId ||= textAt(bytes, fields.get('id'));
+  facts.pending = UNFINISHED.has(textAt(bytes, fields.get('status')));
   facts.usage = usageFromResponses(valueAt(bytes, fields.get('usage'))) ?? facts.usage;
 }

@@ -79,6 +79,19 @@ describe('a body', () => {
     expect(call('{"model":"a/b","previous_response_id":null}').previousResponseId).toBeUndefined();
   });
 
+  it('says how long a response in the background may get, which nobody tells later', () => {
+    const call = (text: string) => readCall(RESPONSES, Buffer.from(text)).backgroundOutputTokens;
+    expect(call('{"model":"a/b","background":true,"max_output_tokens":50}')).toBe(50);
+    expect(call('{"model":"a/b","background":false}')).toBeUndefined();
+    expect(call('{"model":"a/b","max_output_tokens":50}')).toBeUndefined();
+    for (const limit of ['', ',"max_output_tokens":null', ',"max_output_tokens":"9"']) {
+      expect(refusal(`{"model":"a/b","background":true${limit}}`, RESPONSES)).toEqual({
+        code: 'max_output_tokens_required',
+        param: 'max_output_tokens',
+      });
+    }
+  });
+
   it('reads to a vendor as the caller meant it, whatever it holds', () => {
     const own = fc.record(
       {

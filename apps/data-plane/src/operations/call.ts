@@ -12,6 +12,8 @@ export interface Call {
   readonly wantsUsage: boolean;
   /** The vendor keeps the answer. */
   readonly isStored: boolean;
+  /** How long the answer of a response in the background may get; undefined where one is waited for. */
+  readonly backgroundOutputTokens: number | undefined;
   /** The stored response that this one goes on from. */
   readonly previousResponseId: string | undefined;
   readonly spans: ReadonlyMap<string, Span>;
@@ -38,9 +40,23 @@ export function readCall(operation: Operation, body: Buffer): Call {
     stream: valueAt(body, spans.get('stream')) === true,
     wantsUsage: isObject(body, options) && valueAt(body, includeUsage(body, options)) === true,
     isStored: operation.isStored && valueAt(body, spans.get('store')) !== false,
+    backgroundOutputTokens: backgroundOutputTokens(body, spans),
     previousResponseId: typeof previous === 'string' ? previous : undefined,
     spans,
   };
+}
+
+/** Nobody tells what a response in the background came to, so it has to say how long it may get: that is charged. */
+function backgroundOutputTokens(body: Buffer, spans: ReadonlyMap<string, Span>): number | undefined {
+  if (valueAt(body, spans.get('background')) !== true) return undefined;
+  const limit = valueAt(body, spans.get('max_output_tokens'));
+  if (typeof limit === 'number' && Number.isSafeInteger(limit) && limit > 0) return limit;
+  throw new AppError(
+    'invalid_request',
+    'max_output_tokens_required',
+    'A response in the background is charged by its max_output_tokens: send that field, or leave background out.',
+    { param: 'max_output_tokens' },
+  );
 }
 
 interface Edit {

@@ -40,7 +40,7 @@ export const RESPONSES: Operation = {
   path: '/responses',
   route: Route.RESPONSES,
   wire: 'openai',
-  fields: new Set(['model', 'stream', 'store', 'previous_response_id']),
+  fields: new Set(['model', 'stream', 'store', 'previous_response_id', 'background', 'max_output_tokens']),
   asksForUsage: false,
   answer: responsesFormat,
   isBilled: true,

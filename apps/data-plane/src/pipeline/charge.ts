@@ -3,6 +3,7 @@ import { estimateTokens, NO_TOKENS, type TokenUsage } from '@weighbridge/domain'
 import type { CountTokens } from '../answer/countTokens.ts';
 import { textOfRequest } from '../operations/requestText.ts';
 import type { EndedTry } from './forward.ts';
+import type { Plan } from './plan.ts';
 
 export interface Charge {
   readonly usage: TokenUsage;
@@ -18,7 +19,7 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
  */
 export async function chargeFor(
   { facts, status, outcome, output }: EndedTry,
-  requestBody: Buffer | undefined,
+  { body: requestBody, work }: Pick<Plan, 'body' | 'work'>,
   countTokens: CountTokens,
 ): Promise<Charge> {
   if (facts.usage) return { usage: facts.usage, estimated: false };
@@ -29,6 +30,8 @@ export async function chargeFor(
     ...NO_TOKENS,
     inputTokens: await countRequest(requestBody, countTokens),
   };
+  const pending = facts.pending ? work?.call.backgroundOutputTokens : undefined;
+  if (pending !== undefined) return { usage: { ...input, outputTokens: pending }, estimated: true };
   const { text, ratio } = output();
   const outputTokens = Math.max(input.outputTokens, Math.ceil((await countTokens(text)) * ratio));
   return { usage: { ...input, outputTokens }, estimated: true };

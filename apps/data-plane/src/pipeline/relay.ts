@@ -1,5 +1,6 @@
 import { Outcome } from '@weighbridge/contracts';
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
 import { type AnswerFormat, noFacts } from '../answer/answerFormat.ts';
 import { AnswerReader } from '../answer/answerReader.ts';
 import { type HoldBudget, textOfWhole } from '../answer/heldAnswer.ts';
@@ -59,7 +60,8 @@ async function relayWhole(relay: Relay): Promise<void> {
       if (bytes <= MAX_READ_BYTES) chunks.push(chunk);
       else chunks.length = 0;
       // Whose it is must be on record before a byte of it goes out: such an answer is held whole.
-      if (bytes <= MAX_HELD_BYTES || (relay.record && bytes <= MAX_READ_BYTES)) continue;
+      if (relay.record && bytes > MAX_READ_BYTES) throw tooLargeToRecord();
+      if (relay.record || bytes <= MAX_HELD_BYTES) continue;
       const due = response.headersSent ? chunk : Buffer.concat(chunks);
       if (!response.headersSent && !caller.hasLeft) response.writeHead(answer.status, headers);
       await caller.write(due);
@@ -107,6 +109,7 @@ async function relayStream(relay: Relay): Promise<void> {
   let failure: unknown;
   let record = relay.record;
   let waiting: Buffer[] = [];
+  let waitingBytes = 0;
   if (!caller.hasLeft) {
     response.writeHead(answer.status, headers);
     response.flushHeaders();
@@ -118,6 +121,8 @@ async function relayStream(relay: Relay): Promise<void> {
       let shown = passed instanceof Buffer ? passed : await passed;
       if (record) {
         waiting.push(shown);
+        waitingBytes += shown.length;
+        if (waitingBytes > MAX_HELD_BYTES) throw tooLargeToRecord();
         if (reader.facts.responseId === '') continue;
         await record(reader.facts.responseId);
         record = undefined;
@@ -171,6 +176,13 @@ function readWhole(format: AnswerFormat, body: Buffer | undefined) {
   tap.push(body);
   tap.end();
   return tap.facts;
+}
+
+function tooLargeToRecord(): AppError {
+  const message = 'The response does not tell its id early enough to be recorded, so it is not given out.';
+  return new AppError('upstream', 'response_not_recorded', message, {
+    headers: { 'x-should-retry': 'false' },
+  });
 }
 
 function reasonOf(error: unknown): unknown {

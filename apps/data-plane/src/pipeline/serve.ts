@@ -67,6 +67,8 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   const settleTry = (ended: EndedTry) => charge(deps, request, plan, admittedAtMs, ended);
   const caller = new Caller(client.response, deps.drainCap);
   try {
+    // Nobody pays for what nobody waits for: nothing was sent yet.
+    if (caller.hasLeft) return client.take();
     // forward
     const forwarded = await forward(deps.upstreams, plan, request, {
       signal: caller.giveUp,
@@ -96,12 +98,13 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
 async function charge(
   deps: ServeDeps,
   { id, key, headers }: InferenceRequest,
-  { operation, work, body }: Plan,
+  plan: Plan,
   admittedAtMs: number,
   ended: EndedTry,
 ): Promise<bigint | undefined> {
+  const { operation, work } = plan;
   if (!operation.isBilled || !work) return undefined;
-  const charged = await chargeFor(ended, body, deps.countTokens);
+  const charged = await chargeFor(ended, plan, deps.countTokens);
   return settle(
     deps,
     {
