@@ -39,8 +39,8 @@ export class ApplyFileError extends Error {
   override readonly name = 'ApplyFileError';
 }
 
-/** A business rule of the service: throws where the thing breaks it. */
-export type Rule = (section: Section, fields: Json) => void;
+/** The business rules of the service: throws where the thing breaks one. A new thing has more of them than a known one. */
+export type Rule = (section: Section, fields: Json, isNew?: boolean) => void;
 
 /**
  * Reads a file, and checks it whole: its YAML, every field against the schemas that the service publishes, every rule

@@ -25,7 +25,7 @@ export function applyCommand(cli: Cli): Command {
       const file = readApplyFile(options.file, text, published, rule);
       const session = await openSession(cli, command);
       const prune: Prunable[] = options.prune ?? [];
-      const changes = plan(file, await readPresent(session.client, file, prune), prune, options.file);
+      const changes = plan(file, await readPresent(session.client, file, prune), prune, options.file, rule);
 
       if (!session.json && changes.length > 0) session.out(showPlan(changes));
       if (!options.dryRun) {
