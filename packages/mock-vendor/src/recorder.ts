@@ -3,6 +3,8 @@ import { dropOldest } from './bounded.ts';
 
 /** A request as it arrived. */
 export interface RecordedRequest {
+  /** The `x-request-id` of its answer, by which its entry in the bill is found. */
+  readonly requestId: string;
   readonly method: string;
   /** Path and query, undecoded. */
   readonly path: string;

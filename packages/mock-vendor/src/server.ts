@@ -48,7 +48,7 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
   try {
     const { method = 'GET', url: path = '/', headers, rawHeaders } = request;
     const body = await readBody(request);
-    deps.recorder.record({ method, path, rawHeaders, headers, body });
+    deps.recorder.record({ requestId, method, path, rawHeaders, headers, body });
     const handler = findRoute(method, path);
     authenticate(deps.apiKey, headers);
 

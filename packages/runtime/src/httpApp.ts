@@ -133,7 +133,15 @@ export function acceptJsonBodies(app: FastifyInstance): void {
 
 /** Refuses a body of another type than JSON, in words that a user of `curl -d` understands. */
 export function requireJsonType(request: FastifyRequest): void {
-  const type = request.headers['content-type'];
+  const { 'content-type': type, 'content-encoding': encoding = 'identity' } = request.headers;
+  if (encoding.toLowerCase() !== 'identity') {
+    throw new AppError(
+      'unsupported_media_type',
+      'unsupported_media_type',
+      `The body must not be encoded: send it without the header "Content-Encoding" (it was "${encoding.slice(0, 100)}").`,
+      { param: 'content-encoding' },
+    );
+  }
   if (type === undefined || /^\s*application\/(json|[\w.!#$&^-]+\+json)\s*(;|$)/i.test(type)) return;
   throw new AppError(
     'unsupported_media_type',

@@ -14,6 +14,7 @@ import { banner } from './banner.ts';
 import { loadUpConfig, type UpConfig } from './config.ts';
 import { openDataDir } from './dataDir.ts';
 import { lockInstance } from './instanceLock.ts';
+import { dataDirKeyEncryptionKey } from './keyEncryptionKey.ts';
 
 export interface UpOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -62,6 +63,8 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     CONTROL_PLANE_TOKEN: token,
     OPERATOR_KEY_FILE: operatorKeyFile,
     MOCK_VENDOR_URL: mock.url,
+    WEIGHBRIDGE_KEY_ENCRYPTION_KEY:
+      env.WEIGHBRIDGE_KEY_ENCRYPTION_KEY || (await dataDirKeyEncryptionKey(config.dataDir)),
   });
   const controlPlane = await startControlPlane(controlPlaneConfig, { db, now }, context);
   await startMetering({ db, stream, now }, context);

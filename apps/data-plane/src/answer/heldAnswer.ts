@@ -48,8 +48,8 @@ export class HeldAnswer {
   text(format: AnswerFormat): { readonly text: string; readonly ratio: number } {
     const splitter = new SseSplitter();
     const events = this.#chunks.flatMap((chunk) => splitter.push(chunk));
-    const texts = [...events, splitter.rest()].map((event) => textOfEvent(format, event));
-    return { text: texts.join(''), ratio: this.#heldBytes === 0 ? 1 : this.#allBytes / this.#heldBytes };
+    const text = [...events, splitter.rest()].map((event) => textOfEvent(format, event)).join('');
+    return { text, ratio: this.#heldBytes === 0 ? 1 : this.#allBytes / this.#heldBytes };
   }
 
   release(): void {

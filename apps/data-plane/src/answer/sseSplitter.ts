@@ -62,7 +62,8 @@ export class SseSplitter {
   }
 
   #hold(bytes: Buffer): void {
-    this.#held.push(bytes);
+    // A copy of a small rest, so that it does not keep the whole chunk in memory: thousands may wait for their callers.
+    this.#held.push(bytes.length * 2 < bytes.buffer.byteLength ? Buffer.from(bytes) : bytes);
     this.#heldBytes += bytes.length;
   }
 

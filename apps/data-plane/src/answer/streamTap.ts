@@ -47,6 +47,8 @@ export class StreamTap {
   /** What is left when the vendor's stream ends well. */
   end(): Buffer {
     const rest = this.#splitter.rest();
+    // One document that calls itself a stream.
+    if (this.#isFirst && rest[0] === OPEN_BRACE) this.#format.readWhole(rest, this.facts);
     const isOnlyUsage = rest.length > 0 && this.#read(rest);
     return isOnlyUsage && this.#hideUsage ? NOTHING : rest;
   }

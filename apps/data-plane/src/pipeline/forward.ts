@@ -1,9 +1,17 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Outcome } from '@weighbridge/contracts';
+import { AppError } from '@weighbridge/errors';
 import { type AnswerFacts, noFacts } from '../answer/answerFormat.ts';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
-import { type UpstreamAnswer, type Upstreams, upstreamError, wasNeverSent } from '../upstream/upstreams.ts';
+import {
+  isRedirect,
+  redirectError,
+  type UpstreamAnswer,
+  type Upstreams,
+  upstreamError,
+  wasNeverSent,
+} from '../upstream/upstreams.ts';
 import type { Plan } from './plan.ts';
 
 /** A vendor began to answer. Times are monotonic, in milliseconds. */
@@ -42,30 +50,39 @@ export async function forward(
   const { signal } = options;
   for (const [at, connector] of connectors.entries()) {
     const dispatchedAt = performance.now();
-    try {
-      const hasBody = body !== undefined;
-      const answer = await upstreams.send(connector, {
+    const answer = await upstreams
+      .send(connector, {
         method,
         path: path + request.query,
         headers: upstreamHeaders(request.headers, {
           wire: operation.wire,
           connector,
           plain: hideUsage,
-          hasBody,
+          hasBody: body !== undefined,
         }),
         body,
         signal,
+      })
+      .catch(async (error) => {
+        // Nothing was sent where this service itself held it back. The seam for retries and fallbacks: until there are
+        // any, a failure is the answer.
+        if (!(error instanceof AppError)) {
+          await options.settle({ ...NO_ANSWER, connector, dispatchedAt, outcome: outcomeOf(error, signal) });
+        }
+        throw upstreamError(error, connector.provider);
       });
-      const isLast = at === connectors.length - 1;
-      if (isLast || !isElsewhere(plan, answer)) {
-        return { connector, answer, dispatchedAt, answeredAt: performance.now() };
-      }
+    if (isRedirect(answer)) {
       await answer.body.dump();
-    } catch (error) {
-      // The seam for retries and fallbacks: until there are any, a failure is the answer.
-      await options.settle({ ...NO_ANSWER, connector, dispatchedAt, outcome: outcomeOf(error, signal) });
-      throw upstreamError(error, connector.provider);
+      const { status } = answer;
+      const outcome = Outcome.UPSTREAM_ERROR;
+      await options.settle({ ...NO_ANSWER, connector, dispatchedAt, outcome, status });
+      throw redirectError(connector.provider);
     }
+    const isLast = at === connectors.length - 1;
+    if (isLast || !isElsewhere(plan, answer)) {
+      return { connector, answer, dispatchedAt, answeredAt: performance.now() };
+    }
+    await answer.body.dump();
   }
   throw new Error('the last connector answers or fails');
 }

@@ -36,8 +36,8 @@ export interface UpstreamOptions {
   readonly chunkTimeoutMs: number;
 }
 
-const MAX_CONNECTIONS = 1_024;
-/** Followed, these would carry the caller's prompt, and a credential, to wherever the answer says. */
+/** What is read of a vendor's answer before the caller takes it: with thousands of slow callers this adds up. */
+const READ_AHEAD_BYTES = 16 * 1024;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 export function createUpstreams(options: UpstreamOptions): Upstreams {
@@ -69,17 +69,15 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
           headers,
           body: body ?? null,
           signal,
+          highWaterMark: READ_AHEAD_BYTES,
         });
-        answer.body.once('close', leave);
-        if (!REDIRECTS.has(answer.statusCode)) {
-          return { status: answer.statusCode, headers: answer.headers, body: answer.body };
-        }
-        answer.body.destroy();
+        // Whoever reads the body meets its error too; unheard, one that comes before would end the process.
+        answer.body.on('error', () => {}).once('close', leave);
+        return { status: answer.statusCode, headers: answer.headers, body: answer.body };
       } catch (error) {
         leave();
         throw error;
       }
-      throw redirected(connector);
     },
     async close() {
       await Promise.all([...accounts.values()].map(({ pool }) => pool.destroy()));
@@ -100,7 +98,8 @@ function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: Upstr
   const { origin, pathname, hostname } = new URL(baseUrl);
   if (!allowPrivateAddress) assertPublicHost(hostname);
   const pool = new Pool(origin, {
-    connections: MAX_CONNECTIONS,
+    // As many as there are requests: what limits those is max_parallel, not a queue that nobody sees.
+    connections: null,
     pipelining: 1,
     connect: {
       timeout: options.connectTimeoutMs,
@@ -123,7 +122,12 @@ function busy({ provider }: Connector): AppError {
   return new AppError('unavailable', 'connector_busy', message);
 }
 
-function redirected({ provider }: Connector): AppError {
+/** Followed, a redirect would carry the caller's prompt, and a credential, to wherever the answer says. */
+export function isRedirect({ status }: UpstreamAnswer): boolean {
+  return REDIRECTS.has(status);
+}
+
+export function redirectError(provider: string): AppError {
   const message = `The provider ${provider} answered with a redirect, which this service does not follow.`;
   return new AppError('upstream', 'upstream_redirect', message);
 }

@@ -1,0 +1,82 @@
+import { create } from '@bufbuild/protobuf';
+import { SnapshotSchema } from '@weighbridge/contracts';
+import { describe, expect, it } from 'vitest';
+import {
+  priceAt,
+  type RoutableConnector,
+  type RoutableModel,
+  routingTable,
+  upstreamNameAt,
+} from './routingTable.ts';
+
+const rates = (nano: bigint) => ({
+  input: nano,
+  output: nano,
+  cacheRead: nano,
+  cacheWrite: nano,
+  cacheWrite1h: nano,
+});
+const table = routingTable(
+  create(SnapshotSchema, {
+    revision: 1n,
+    connectors: [
+      { id: 'second', provider: 'acme', priority: 2 },
+      {
+        id: 'first',
+        provider: 'acme',
+        priority: 1,
+        models: ['acme/a*'],
+        upstreamNames: { 'acme/a': 'deployment' },
+        prices: {
+          'acme/a': { version: 4, rates: rates(1n), tiers: [{ aboveInputTokens: 10, rates: rates(2n) }] },
+          'acme/free': { version: 1, rates: rates(5n) },
+          'acme/broken': { version: 1 },
+        },
+      },
+    ],
+    models: [
+      { id: 'acme/a', provider: 'acme', upstreamName: 'a', price: { version: 9, rates: rates(7n) } },
+      { id: 'acme/b', provider: 'acme', upstreamName: 'b', price: { version: 2, rates: rates(0n) } },
+      { id: 'acme/free', provider: 'acme', upstreamName: 'free', price: { version: 2, rates: rates(0n) } },
+      {
+        id: 'acme/broken',
+        provider: 'acme',
+        upstreamName: 'constructor',
+        price: { version: 2, rates: rates(3n) },
+      },
+    ],
+  }),
+);
+const [first, second] = table.connectors.get('acme') as [RoutableConnector, RoutableConnector];
+const model = (id: string) => table.models.get(id) as RoutableModel;
+
+describe('at each connector', () => {
+  it('a model costs what was negotiated there, else what the catalog says', () => {
+    expect([first.id, second.id]).toEqual(['first', 'second']);
+    expect(priceAt(model('acme/a'), first)).toMatchObject({
+      source: 'connector',
+      price: { version: 4, input: 1n, tiers: [{ aboveInputTokens: 10, input: 2n }] },
+    });
+    expect(priceAt(model('acme/a'), second)).toMatchObject({
+      source: 'catalog',
+      price: { version: 9, input: 7n },
+    });
+    // A price without rates is none: it is never zero.
+    expect(priceAt(model('acme/broken'), first)).toMatchObject({ source: 'catalog', price: { input: 3n } });
+  });
+
+  it('a model has the name of that account', () => {
+    expect(upstreamNameAt(model('acme/a'), first)).toBe('deployment');
+    expect(upstreamNameAt(model('acme/a'), second)).toBe('a');
+    expect(upstreamNameAt({ ...model('acme/b'), id: 'constructor' }, first)).toBe('b');
+  });
+
+  it('those models are served that its patterns name, or all of them', () => {
+    expect(['acme/a', 'acme/b'].map(first.serves)).toEqual([true, false]);
+    expect(['acme/a', 'acme/b'].map(second.serves)).toEqual([true, true]);
+  });
+});
+
+it('a model is free only where it is at every connector: an exhausted budget must stop the rest', () => {
+  expect(['acme/a', 'acme/b', 'acme/free'].map((id) => model(id).free)).toEqual([false, true, false]);
+});
