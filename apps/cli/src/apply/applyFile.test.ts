@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type Rule, readApplyFile } from './applyFile.ts';
+import { readApplyFile } from './applyFile.ts';
 import { serviceLaw } from './applyRules.ts';
+import type { Rule } from './wanted.ts';
 
 const law = await serviceLaw();
 const read = (text: string, rule: Rule = law.rule) =>

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import type { Json, Rule } from './applyFile.ts';
 import type { OpenApiSchemas } from './fileSchema.ts';
+import type { Json, Rule } from './wanted.ts';
 
 /** What the service publishes, and what it would refuse: both from the control plane itself, so that they are its law. */
 export async function serviceLaw(): Promise<{ published: OpenApiSchemas; rule: Rule }> {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { ApplyFile, Json, Wanted } from './applyFile.ts';
 import { type Present, type Prunable, plan } from './plan.ts';
 import { runPlan } from './runPlan.ts';
 import { showPlan, summary } from './showPlan.ts';
+import type { ApplyFile, Json, Wanted } from './wanted.ts';
 
 type Section = keyof ApplyFile;
 const SECTIONS: Section[] = ['profiles', 'policies', 'principals', 'models', 'connectors'];

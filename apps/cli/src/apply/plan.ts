@@ -1,5 +1,5 @@
-import { type ApplyFile, ApplyFileError, type Json, NAMED_BY, type Rule, type Wanted } from './applyFile.ts';
 import { isAsWanted } from './values.ts';
+import { type ApplyFile, ApplyFileError, type Json, NAMED_BY, type Rule, type Wanted } from './wanted.ts';
 
 /** What `--prune` may remove; a principal is never removed, since its spend is on record. */
 export const PRUNABLE = ['profiles', 'policies', 'models', 'connectors', 'prices'] as const;
