@@ -6,6 +6,7 @@ import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors, resealCredentials } from './features/connectors/connectors.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
+import { followChanges } from './features/proxies/proxies.service.ts';
 import { startForgettingResponses } from './features/responses/responses.service.ts';
 import { buildApp } from './http/app.ts';
 
@@ -47,7 +48,9 @@ export async function startControlPlane(
     logger.warn({ unopened }, 'credentials are sealed under a key-encryption key that is not given');
 
   startForgettingResponses(deps, context);
-  const grpc = await listenGrpc(deps, config.grpc);
+  const watchers = followChanges(deps, config.databaseUrl);
+  onShutdown('watchers', () => watchers.close());
+  const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
   const app = buildApp({ ...deps, notReady: () => undefined });
   onShutdown('control plane API', () => app.close());

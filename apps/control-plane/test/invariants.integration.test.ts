@@ -31,7 +31,7 @@ interface Operation {
   readonly policy: Choice;
   readonly principal: Choice;
   readonly fields: {
-    readonly scopes?: Scope[];
+    readonly scopes?: readonly Scope[];
     readonly kind?: 'service' | 'user';
     readonly disabled?: boolean;
     readonly expires_at?: string | null;

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { Host, LogLevel, type LogLevelName, NatsUrl, Port, readSettings } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { DrainCap } from './pipeline/caller.ts';
@@ -19,6 +20,25 @@ const Settings = Type.Object({
   CONTROL_PLANE_TOKEN: Type.Optional(
     Type.String({ minLength: 16, description: 'the secret that the control plane was given' }),
   ),
+  MAX_STALENESS_MS: Type.Integer({
+    minimum: 1_000,
+    maximum: 86_400_000,
+    default: 600_000,
+    description:
+      'how long the data plane serves what it knows without its control plane, from 1000 to 86400000',
+  }),
+  STATE_FILE: Type.String({
+    default: '.weighbridge/data-plane-state',
+    description: 'where the data plane keeps what it needs to start without its control plane',
+  }),
+  STATE_KEY: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9+/]{43}=$',
+      description:
+        'the key that seals STATE_FILE, 32 bytes in base64, such as `openssl rand -base64 32` makes',
+    }),
+  ),
+  PROXY_NAME: Type.String({ default: hostname(), description: 'a name of this proxy for people' }),
   BODY_LIMIT_BYTES: Type.Integer({
     minimum: 1_024,
     maximum: 1_073_741_824,
@@ -53,6 +73,9 @@ const ProcessSettings = Type.Object({
 /** What the data plane does, in whichever process it runs. */
 export interface DataPlaneConfig {
   readonly controlPlane: { readonly address: string; readonly token: string | undefined };
+  /** Undefined: nothing is kept. */
+  readonly state: { readonly file: string; readonly key: Buffer } | undefined;
+  readonly proxy: { readonly name: string; readonly maxStalenessMs: number };
   readonly bodyLimitBytes: number;
   readonly corsOrigins: readonly string[];
   readonly drainCap: DrainCap;
@@ -71,6 +94,10 @@ export function loadConfig(env: Environment): DataPlaneConfig {
   const settings = readSettings(Settings, env);
   return {
     controlPlane: { address: settings.CONTROL_PLANE_ADDRESS, token: settings.CONTROL_PLANE_TOKEN },
+    state: settings.STATE_KEY
+      ? { file: settings.STATE_FILE, key: Buffer.from(settings.STATE_KEY, 'base64') }
+      : undefined,
+    proxy: { name: settings.PROXY_NAME, maxStalenessMs: settings.MAX_STALENESS_MS },
     bodyLimitBytes: settings.BODY_LIMIT_BYTES,
     corsOrigins: settings.CORS_ORIGINS.split(',')
       .map((origin) => origin.trim())

@@ -7,8 +7,12 @@ import { HoldBudget } from './answer/heldAnswer.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
 import { createKeyCache } from './control/keyCache.ts';
+import { createKeyStore } from './control/keyStore.ts';
 import { createResponseOwners } from './control/responseOwners.ts';
+import { createStateFile } from './control/stateFile.ts';
+import { View } from './control/view.ts';
 import { buildApp } from './http/app.ts';
+import { countInFlight } from './http/inFlight.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
 import { createUsagePublisher } from './usage/usagePublisher.ts';
 
@@ -27,6 +31,9 @@ export interface DataPlaneDeps {
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
 /** What answers under way may hold together, in case that their vendors do not say what they counted. */
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
+/** What the keys may take that a proxy knows: some hundred thousand of them. */
+const MAX_KEY_BYTES = 128 * 1024 * 1024;
+const CLOCK = { wallMs: () => Date.now(), monotonicMs: () => performance.now() };
 const FLUSH_TIMEOUT_MS = 5_000;
 
 /** Starts a proxy; resolves once it knows what it may route to. */
@@ -36,18 +43,38 @@ export async function startDataPlane(
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const proxyId = newUuid();
-  const controlPlane = connectControlPlane({ ...config.controlPlane, proxyId, version, logger });
-  onShutdown('line to the control plane', () => controlPlane.close());
-  await controlPlane.firstTable(FIRST_SNAPSHOT_TIMEOUT_MS);
-
+  const { maxStalenessMs, name } = config.proxy;
+  const store = createKeyStore(MAX_KEY_BYTES);
+  const view = new View({ keys: store, maxStalenessMs });
   const usage = createUsagePublisher({ stream, producerId: proxyId, newBatchId: newUuid, logger });
+  let inFlight = () => 0;
+  const controlPlane = connectControlPlane({
+    ...config.controlPlane,
+    proxy: { id: proxyId, name, version, maxStalenessMs },
+    view,
+    load: () => ({ inFlightRequests: inFlight(), waitingUsageBytes: usage.waitingBytes }),
+    logger,
+  });
+  onShutdown('line to the control plane', () => controlPlane.close());
+  const kept = config.state && createStateFile({ ...config.state, view, store, logger, clock: CLOCK });
+  // Without its control plane, a proxy starts on what an earlier process kept.
+  if (!(await kept?.restore())) await controlPlane.firstTable(FIRST_SNAPSHOT_TIMEOUT_MS);
+  const keeping = kept?.start();
+  onShutdown('kept state', () => keeping?.close());
+
   onShutdown('usage', () => usage.close(FLUSH_TIMEOUT_MS), FLUSH_TIMEOUT_MS + 1_000);
   const upstreams = createUpstreams(config.upstream);
   onShutdown('upstream connections', () => upstreams.close());
 
   const app = buildApp({
-    keys: createKeyCache(controlPlane),
-    table: controlPlane.table,
+    keys: createKeyCache({
+      store,
+      resolve: controlPlane.resolve,
+      state: (nowMs) => view.state(nowMs),
+      nowMs: () => performance.now(),
+      now,
+    }),
+    table: () => view.table,
     usage,
     upstreams,
     owners: createResponseOwners(controlPlane),
@@ -60,8 +87,13 @@ export async function startDataPlane(
     now,
     logger,
     bodyLimitBytes: config.bodyLimitBytes,
-    notReady: () => (controlPlane.table() ? undefined : 'no snapshot from the control plane yet'),
+    notReady: () => {
+      const state = view.state(performance.now());
+      return state === 'live' || state === 'stale' ? undefined : `the view of the control plane is ${state}`;
+    },
   });
   onShutdown('data plane API', () => app.close());
-  return { handler: await toHandler(app) };
+  const counted = countInFlight(await toHandler(app));
+  inFlight = counted.count;
+  return { handler: counted.handler };
 }

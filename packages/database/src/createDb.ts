@@ -33,6 +33,9 @@ export function createDb(databaseUrl: string, options: DatabaseOptions): Databas
         oid === INT8_OID ? (text: string) => BigInt(text) : pg.types.getTypeParser(oid, format as 'text'),
     },
   });
+  // A connection that breaks inside a transaction, between two queries, tells it by this event, and then by the next
+  // query's rejection. Without a listener the event would end the process.
+  pool.on('connect', (client) => client.on('error', () => {}));
   pool.on('error', (error) => {
     // While the pool is closing, a server that closes first is no news.
     if (pool.ending) return;

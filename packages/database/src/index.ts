@@ -1,3 +1,4 @@
 export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx } from './createDb.ts';
+export { type Listener, listen } from './listen.ts';
 export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';
 export type * from './tables.ts';

@@ -33,6 +33,14 @@ export interface AuditLog {
   resource_id: string;
 }
 
+export interface Changes {
+  committed_at: Generated<Timestamp>;
+  kind: string;
+  reach: Generated<string>;
+  resource_id: string;
+  revision: bigint;
+}
+
 export interface ConnectorPrices {
   cache_read_nano_usd: bigint | null;
   cache_write_1h_nano_usd: bigint | null;
@@ -184,6 +192,18 @@ export interface Profiles {
   updated_at: Timestamp;
 }
 
+export interface Proxies {
+  applied_revision: bigint;
+  connected_at: Timestamp;
+  id: string;
+  in_flight_requests: Generated<number>;
+  last_seen_at: Timestamp;
+  may_serve_until: Timestamp;
+  name: string;
+  version: string;
+  waiting_usage_bytes: Generated<bigint>;
+}
+
 export interface QuarantinedMessages {
   id: Generated<bigint>;
   payload: Buffer;
@@ -246,6 +266,7 @@ export interface UsageEvents {
 
 export interface DB {
   audit_log: AuditLog;
+  changes: Changes;
   connector_prices: ConnectorPrices;
   connectors: Connectors;
   idempotent_answers: IdempotentAnswers;
@@ -257,6 +278,7 @@ export interface DB {
   policies: Policies;
   principals: Principals;
   profiles: Profiles;
+  proxies: Proxies;
   quarantined_messages: QuarantinedMessages;
   revision: Revision;
   spend_buckets: SpendBuckets;

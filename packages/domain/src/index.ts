@@ -5,5 +5,6 @@ export * from './keyToken.ts';
 export * from './modelId.ts';
 export * from './money.ts';
 export * from './pricing.ts';
+export * from './sealing.ts';
 export * from './tokenUsage.ts';
 export * from './windows.ts';

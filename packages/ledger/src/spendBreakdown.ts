@@ -89,11 +89,13 @@ export async function readSpendRows(
 
 /**
  * The whole answer, read by a cursor: a few hundred rows are in memory at a time, and all are of one snapshot. Holds a
- * connection until it ends or is given up.
+ * connection until it ends or is given up, or for a minute after the last rows that were asked for.
  */
 export async function* streamSpendRows(db: Database, query: SpendQuery): AsyncGenerator<SpendRow[]> {
   const tx = await db.startTransaction().setAccessMode('read only').execute();
   try {
+    // A server may be set to end idle transactions sooner than a slow reader comes back for more.
+    await sql`SET LOCAL idle_in_transaction_session_timeout = ${sql.lit(READER_TIMEOUT_MS)}`.execute(tx);
     await sql`DECLARE spend_rows NO SCROLL CURSOR FOR ${spendSql(query, undefined)}`.execute(tx);
     for (;;) {
       const { rows } = await sql<Row>`FETCH ${sql.lit(ROWS_AT_A_TIME)} FROM spend_rows`.execute(tx);
@@ -106,6 +108,7 @@ export async function* streamSpendRows(db: Database, query: SpendQuery): AsyncGe
 }
 
 const ROWS_AT_A_TIME = 500;
+const READER_TIMEOUT_MS = 60_000;
 
 interface Row {
   readonly bucket: Date | null;

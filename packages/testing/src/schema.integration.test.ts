@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createDb, type Database, migrate, schemaMismatch } from '@weighbridge/database';
 import { sql } from 'kysely';
@@ -36,6 +37,18 @@ it('the committed table types are those of the migrated schema: run `pnpm genera
 it('money is read as an integer, whatever its size', async () => {
   const { rows } = await sql<{ amount: bigint }>`SELECT 9007199254740993::bigint AS amount`.execute(db);
   expect(rows[0]?.amount).toBe(9_007_199_254_740_993n);
+});
+
+it('a connection that breaks in the midst of a transaction fails that transaction, and nothing else', async () => {
+  const broken = db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(tx);
+    await sql`SELECT pg_terminate_backend(${rows[0]?.pid})`.execute(db);
+    // No query is under way when the news arrives.
+    await sleep(200);
+    await sql`SELECT 1`.execute(tx);
+  });
+  await expect(broken).rejects.toThrow();
+  expect((await sql<{ one: number }>`SELECT 1 AS one`.execute(db)).rows).toEqual([{ one: 1 }]);
 });
 
 it('says what is wrong with a schema that is older or newer than the release', async () => {

@@ -47,7 +47,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const lock = await lockInstance(config.dataDir, url);
   onShutdown('lock', () => lock.release());
 
-  const db = await openDatabase(config, context, print);
+  const { db, databaseUrl } = await openDatabase(config, context, print);
   const stream = await openUsageStream(config, context);
   const mock = await startMockVendor({ keep: 0 });
   onShutdown('mock vendor', () => mock.close());
@@ -57,7 +57,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const operatorKeyFile = join(config.dataDir, 'operator-key');
   const controlPlaneConfig = loadControlPlaneConfig({
     ...env,
-    DATABASE_URL: config.databaseUrl ?? 'postgresql://embedded',
+    DATABASE_URL: databaseUrl,
     GRPC_HOST: '127.0.0.1',
     GRPC_PORT: '0',
     CONTROL_PLANE_TOKEN: token,
@@ -99,7 +99,7 @@ async function openDatabase(
   config: UpConfig,
   { logger, onShutdown, fail }: ServiceContext,
   print: UpOptions['print'],
-): Promise<Database> {
+): Promise<{ db: Database; databaseUrl: string }> {
   let { databaseUrl } = config;
   if (databaseUrl === undefined) {
     print('Starting Postgres …');
@@ -117,7 +117,7 @@ async function openDatabase(
   });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);
-  return db;
+  return { db, databaseUrl };
 }
 
 async function openUsageStream(

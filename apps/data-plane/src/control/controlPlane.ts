@@ -7,6 +7,7 @@ import {
   type FindResponseRequestSchema,
   type FindResponseResponse,
   openBidi,
+  type ProxyStatusSchema,
   type RecordResponseRequestSchema,
   type ResolveResponse,
   tokenMetadata,
@@ -14,20 +15,26 @@ import {
   type WatchResponse,
 } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
-import { type RoutingTable, routingTable } from './routingTable.ts';
+import type { View } from './view.ts';
 
 export interface ControlPlaneOptions {
   readonly address: string;
   readonly token: string | undefined;
-  readonly proxyId: string;
-  readonly version: string;
+  readonly proxy: {
+    readonly id: string;
+    readonly name: string;
+    readonly version: string;
+    readonly maxStalenessMs: number;
+  };
+  /** Takes in what the stream says. */
+  readonly view: View;
+  /** What is told of this proxy besides what it has applied. */
+  readonly load: () => { readonly inFlightRequests: number; readonly waitingUsageBytes: number };
   readonly logger: Logger;
 }
 
 /** This proxy's line to the control plane. */
 export interface ControlPlane {
-  /** What it last said of models and connectors; undefined until it first said anything. */
-  readonly table: () => RoutingTable | undefined;
   /** Looks a key up. Rejects when the control plane can't be reached in time. */
   readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
   /** Rejects when it is not on record in time. */
@@ -37,7 +44,7 @@ export interface ControlPlane {
   readonly findResponse: (
     response: MessageInitShape<typeof FindResponseRequestSchema>,
   ) => Promise<FindResponseResponse>;
-  /** Resolves once there is a table; rejects after `timeoutMs`. */
+  /** Resolves once there is something to route by; rejects after `timeoutMs`. */
   readonly firstTable: (timeoutMs: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }
@@ -47,9 +54,13 @@ const RECONNECT_MIN_MS = 100;
 const RECONNECT_MAX_MS = 2_000;
 /** Heartbeats come every second: after some missed ones the stream is taken for dead, whatever the socket says. */
 const SILENCE_MS = 5_000;
+/** For the good-bye to leave. */
+const GOODBYE_MS = 50;
+const STATUS_MS = 500;
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 export function connectControlPlane(options: ControlPlaneOptions): ControlPlane {
+  const { view, logger, proxy } = options;
   const client = new Client(options.address, credentials.createInsecure(), {
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
     'grpc.keepalive_time_ms': 10_000,
@@ -57,36 +68,71 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   });
   const metadata = tokenMetadata(options.token);
   const closing = new AbortController();
-  let table: RoutingTable | undefined;
   let announceFirst: () => void = () => {};
   const first = new Promise<void>((resolve) => {
     announceFirst = resolve;
   });
 
+  const status = (): MessageInitShape<typeof ProxyStatusSchema> => {
+    const { inFlightRequests, waitingUsageBytes } = options.load();
+    return {
+      appliedRevision: view.position?.revision ?? 0n,
+      inFlightRequests,
+      waitingUsageBytes: BigInt(waitingUsageBytes),
+      sentAtMs: BigInt(Math.floor(performance.now())),
+    };
+  };
+
   /** One stream, from hello to its end. */
   function watchOnce(): Promise<unknown> {
     return new Promise((resolve) => {
       const stream = openBidi(client, ControlService.method.watch, metadata);
+      const helloAtMs = performance.now();
       const end = (reason: unknown): void => {
         clearTimeout(silence);
-        closing.signal.removeEventListener('abort', cancel);
+        clearInterval(reporting);
+        closing.signal.removeEventListener('abort', leave);
         stream.cancel();
         resolve(reason);
       };
-      const cancel = () => end('closing');
+      const report = () => {
+        // What was not read yet is as good as newer ones: nothing piles up.
+        if (!stream.writableNeedDrain) {
+          stream.write(create(WatchRequestSchema, { message: { case: 'status', value: status() } }));
+        }
+      };
+      const leave = () => {
+        stream.write(create(WatchRequestSchema, { message: { case: 'goodbye', value: {} } }));
+        stream.end();
+        setTimeout(() => end('closing'), GOODBYE_MS);
+      };
       const silence = setTimeout(() => end('no heartbeat'), SILENCE_MS);
-      closing.signal.addEventListener('abort', cancel, { once: true });
+      const reporting = setInterval(report, STATUS_MS);
+      closing.signal.addEventListener('abort', leave, { once: true });
       stream.on('data', ({ message }: WatchResponse) => {
         silence.refresh();
-        if (message.case !== 'snapshot') return;
-        table = routingTable(message.value);
-        announceFirst();
-        options.logger.debug({ revision: String(table.revision) }, 'applied a snapshot');
+        switch (message.case) {
+          case 'snapshot':
+            view.applySnapshot(message.value, helloAtMs);
+            announceFirst();
+            report();
+            break;
+          case 'delta':
+            if (view.applyDelta(message.value) === 'gap') end('a change was missed');
+            else report();
+            break;
+          case 'heartbeat':
+            view.heartbeat(message.value.revision, Number(message.value.answersSentAtMs));
+            break;
+        }
       });
       stream.on('error', end);
       stream.on('end', () => end('the control plane ended the stream'));
-      const hello = { proxyId: options.proxyId, version: options.version };
+      const { id: proxyId, name, version, maxStalenessMs } = proxy;
+      const resumeFrom = view.position;
+      const hello = { proxyId, name, version, maxStalenessMs, ...(resumeFrom && { resumeFrom }) };
       stream.write(create(WatchRequestSchema, { message: { case: 'hello', value: hello } }));
+      report();
     });
   }
 
@@ -97,10 +143,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
       const reason = await watchOnce();
       if (closing.signal.aborted) return;
       if (Date.now() - began > RECONNECT_MAX_MS) pause = RECONNECT_MIN_MS;
-      options.logger.warn(
-        { reason: String(reason) },
-        'the stream from the control plane broke; reconnecting',
-      );
+      logger.warn({ reason: String(reason) }, 'the stream from the control plane broke; reconnecting');
       // Spread out, so that a control plane that comes back is not met by all proxies at once.
       await sleep(pause * (0.5 + Math.random()), undefined, { signal: closing.signal }).catch(() => {});
       pause = Math.min(pause * 2, RECONNECT_MAX_MS);
@@ -110,7 +153,6 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   const watching = watch();
   const call = { timeoutMs: CALL_TIMEOUT_MS, metadata };
   return {
-    table: () => table,
     resolve: (tokenSha256) => callUnary(client, ControlService.method.resolve, { tokenSha256 }, call),
     recordResponse: (response) => callUnary(client, ControlService.method.recordResponse, response, call),
     findResponse: (response) => callUnary(client, ControlService.method.findResponse, response, call),

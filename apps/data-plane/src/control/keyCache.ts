@@ -1,10 +1,18 @@
-import type { ResolveResponse } from '@weighbridge/contracts';
+import { toBinary } from '@bufbuild/protobuf';
+import { type Key, KeySchema, type ResolveResponse } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
-import { LRUCache } from 'lru-cache';
+import type { KeyEntry, KeyStore } from './keyStore.ts';
 import { type ResolvedKey, resolvedKey } from './resolvedKey.ts';
+import type { ViewState } from './view.ts';
 
 export interface KeyCacheDeps {
+  readonly store: KeyStore;
   readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
+  readonly state: (nowMs: number) => ViewState;
+  /** Monotonic, in milliseconds. */
+  readonly nowMs: () => number;
+  /** The wall clock, for the edges of windows. */
+  readonly now: () => Date;
 }
 
 export interface KeyCache {
@@ -12,41 +20,89 @@ export interface KeyCache {
   find(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
 }
 
-const MAX_KEYS = 100_000;
+/** So many look-ups at once, and not more: a flood of unknown tokens must not become one of the database. */
+const MAX_LOOK_UPS = 512;
+/** An answer that was overtaken by a change is asked for again, so many times. */
+const MAX_ASKS = 5;
+/** What an entry takes beside the key's own bytes: maps, hashes, compiled patterns. */
+const ENTRY_OVERHEAD_BYTES = 1_000;
 
 /**
- * Keys as the control plane last told them, for as long as it lets us go on with that. Tokens that nobody knows are
- * not kept: a key that was just created works at once. However many requests want a key, one look-up is under way.
+ * Keys as the control plane told them, until its stream says otherwise. Tokens that nobody knows are not kept: a key that
+ * was just created works at once. However many requests want a key, one look-up is under way.
  */
-export function createKeyCache({ resolve }: KeyCacheDeps): KeyCache {
-  const known = new LRUCache<string, ResolvedKey>({ max: MAX_KEYS, ttl: 1, ttlResolution: 0 });
-  const underWay = new Map<string, Promise<ResolvedKey | undefined>>();
+export function createKeyCache({ store, resolve, state, nowMs, now }: KeyCacheDeps): KeyCache {
+  const underWay = new Map<string, Promise<KeyEntry | undefined>>();
 
-  async function lookUp(id: string, tokenSha256: Uint8Array): Promise<ResolvedKey | undefined> {
-    const { key, maxAgeMs } = await resolve(tokenSha256).catch((error) => {
-      throw new AppError(
-        'unavailable',
-        'control_plane_unreachable',
-        'Keys can not be checked right now. Try again.',
-        {
-          cause: error,
-        },
-      );
-    });
-    if (!key) return undefined;
-    const resolved = resolvedKey(key);
-    known.set(id, resolved, { ttl: maxAgeMs });
-    return resolved;
+  async function lookUp(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
+    const look = store.beginLookUp();
+    try {
+      for (let asked = 0; asked < MAX_ASKS; asked++) {
+        const readAtMs = nowMs();
+        const { key, revision, maxAgeMs } = await resolve(tokenSha256).catch((error) => {
+          throw unreachable(error);
+        });
+        if (!key) {
+          // It may have been known: a secret that was replaced, at the end of its grace.
+          store.forget(tokenId);
+          return undefined;
+        }
+        const entry = keyEntry(key, { revision, readAtMs, maxAgeMs });
+        if (look.store(tokenId, entry)) return entry;
+      }
+      throw unreachable(new Error('the key changed faster than it could be read'));
+    } finally {
+      look.end();
+    }
+  }
+
+  function singleLookUp(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
+    const pending = underWay.get(tokenId);
+    if (pending) return pending;
+    if (underWay.size >= MAX_LOOK_UPS) return Promise.reject(tooManyLookUps());
+    const started = lookUp(tokenId, tokenSha256).finally(() => underWay.delete(tokenId));
+    underWay.set(tokenId, started);
+    return started;
   }
 
   return {
-    find(tokenSha256) {
-      const id = Buffer.from(tokenSha256).toString('base64');
-      const cached = known.get(id);
-      if (cached) return Promise.resolve(cached);
-      const pending = underWay.get(id) ?? lookUp(id, tokenSha256).finally(() => underWay.delete(id));
-      underWay.set(id, pending);
-      return pending;
+    async find(tokenSha256) {
+      const at = nowMs();
+      const standing = state(at);
+      if (standing === 'starting' || standing === 'expired') throw unreachable(`the view is ${standing}`);
+      const tokenId = Buffer.from(tokenSha256.buffer, tokenSha256.byteOffset, tokenSha256.length).toString(
+        'base64',
+      );
+      const known = store.get(tokenId);
+      if (!known) return (await singleLookUp(tokenId, tokenSha256))?.key;
+      if (at - known.readAtMs < known.maxAgeMs) return known.key;
+      // What it has spent is no longer fresh. Nobody waits for that, but where a window has ended.
+      const refreshed = singleLookUp(tokenId, tokenSha256).catch(() => known);
+      if (standing === 'live' && hasWindowEnded(known.key, now().getTime())) return (await refreshed)?.key;
+      return known.key;
     },
   };
+}
+
+/** An entry of the store, from what the control plane said. */
+export function keyEntry(message: Key, told: Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>): KeyEntry {
+  const bytes = 2 * toBinary(KeySchema, message).length + ENTRY_OVERHEAD_BYTES;
+  return { key: resolvedKey(message), message, bytes, ...told };
+}
+
+function hasWindowEnded(key: ResolvedKey, nowMs: number): boolean {
+  return key.policies.some(({ windowEndMs }) => windowEndMs !== undefined && windowEndMs <= nowMs);
+}
+
+function unreachable(cause: unknown): AppError {
+  const message = 'Keys can not be checked right now. Try again.';
+  return new AppError('unavailable', 'control_plane_unreachable', message, { cause });
+}
+
+function tooManyLookUps(): AppError {
+  return new AppError(
+    'unavailable',
+    'too_many_look_ups',
+    'Too many keys are being looked up right now. Try again.',
+  );
 }

@@ -19,6 +19,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createTokenCounter } from '../answer/countTokens.ts';
 import { HoldBudget } from '../answer/heldAnswer.ts';
 import { createKeyCache } from '../control/keyCache.ts';
+import { createKeyStore } from '../control/keyStore.ts';
 import { routingTable } from '../control/routingTable.ts';
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts';
 import { buildApp } from './app.ts';
@@ -96,11 +97,16 @@ async function startProxy(baseUrl: string): Promise<void> {
   events = [];
   resolved = keyMessage();
   resolve = async () => resolved;
+  // A store without room keeps nothing: every request asks.
   const keys = createKeyCache({
+    store: createKeyStore(1),
     resolve: async () => {
       const key = await resolve();
       return create(ResolveResponseSchema, { ...(key && { key }), maxAgeMs: 1 });
     },
+    state: () => 'live',
+    nowMs: () => performance.now(),
+    now: () => new Date(),
   });
   const app = buildApp({
     keys,

@@ -21,6 +21,8 @@ export interface UsagePublisherDeps {
 export interface UsagePublisher {
   /** Whether what a request will leave behind still finds room: asked before anything is spent. */
   hasRoom(): boolean;
+  /** What was not handed over yet. */
+  readonly waitingBytes: number;
   publish(event: UsageEvent): void;
   /** Hands over what is left; rejects where that can't be done within `timeoutMs`, saying how much is lost. */
   close(timeoutMs: number): Promise<void>;
@@ -96,6 +98,9 @@ export function createUsagePublisher({
 
   return {
     hasRoom: () => heldBytes < MAX_WAITING_BYTES,
+    get waitingBytes() {
+      return heldBytes;
+    },
 
     publish(event) {
       const [bucket] = event.buckets;

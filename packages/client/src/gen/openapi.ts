@@ -224,6 +224,26 @@ export interface paths {
         patch: operations["updateProfile"];
         trace?: never;
     };
+    "/api/v1/proxies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The proxies that may serve now, and what each of them has applied
+         * @description The proxies that may serve now, and what each of them has applied. Requires the scope `operator`.
+         */
+        get: operations["listProxies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -1924,7 +1944,12 @@ export interface operations {
     };
     revokeKey: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 where it is left out. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -1977,7 +2002,12 @@ export interface operations {
     };
     updateKey: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 where it is left out. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example key_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -2402,7 +2432,12 @@ export interface operations {
     };
     updatePolicy: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                wait?: "propagated";
+                /** @description From 0 to 60000; 5000 where it is left out. */
+                timeout_ms?: string;
+            };
             header?: never;
             path: {
                 /** @example pol_01kafyq2s0e5fvf6m8x4n9r7td */
@@ -2959,6 +2994,76 @@ export interface operations {
             414: components["responses"]["414"];
             415: components["responses"]["415"];
             422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    listProxies: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                /** @description Also those that may serve no more. */
+                all?: "true" | "false";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "openai/gpt-4o-mini",
+                     *           "name": "checkout",
+                     *           "version": "text",
+                     *           "applied_revision": 1,
+                     *           "lag": 1,
+                     *           "in_flight_requests": 1,
+                     *           "waiting_usage_bytes": 1,
+                     *           "connected_at": "2026-11-20T10:00:00.000Z",
+                     *           "last_seen_at": "2026-11-20T10:00:00.000Z",
+                     *           "may_serve_until": "2026-11-20T10:00:00.000Z"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: {
+                            id: string;
+                            /** @description The host or pod that it runs on. */
+                            name: string;
+                            version: string;
+                            applied_revision: number;
+                            /** @description How many revisions it is behind. */
+                            lag: number;
+                            in_flight_requests: number;
+                            /** @description Usage that it has not handed over yet. */
+                            waiting_usage_bytes: number;
+                            /** Format: date-time */
+                            connected_at: string;
+                            /** Format: date-time */
+                            last_seen_at: string;
+                            /** Format: date-time */
+                            may_serve_until: string;
+                        }[];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
             500: components["responses"]["500"];
         };
     };

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Database, Tx } from '@weighbridge/database';
+import { seal, unseal } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { sql } from 'kysely';
-import { seal, unseal } from '../../sealing/aesGcm.ts';
 import type { Caller } from '../access/caller.ts';
 
 export interface IdempotentRequest {

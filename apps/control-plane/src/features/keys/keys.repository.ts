@@ -16,16 +16,20 @@ export async function lockKey(tx: Tx, id: string): Promise<KeyRow | undefined> {
   return await tx.selectFrom('keys').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst();
 }
 
+/** A key, and when the secret that it was found by ends. */
+export type KeyBySecret = KeyRow & { readonly secret_expires_at: Date | null };
+
 /** The key that has one of these as a secret at `now`: a replaced secret works until its grace ends. */
 export async function findKeyBySecret(
   db: Database,
   hashes: readonly Buffer[],
   now: Date,
-): Promise<KeyRow | undefined> {
+): Promise<KeyBySecret | undefined> {
   return await db
     .selectFrom('key_secrets')
     .innerJoin('keys', 'keys.id', 'key_secrets.key_id')
     .selectAll('keys')
+    .select('key_secrets.expires_at as secret_expires_at')
     .where('key_secrets.secret_hash', 'in', hashes)
     .where((row) =>
       row.or([row('key_secrets.expires_at', 'is', null), row('key_secrets.expires_at', '>', now)]),

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../http/fastify.ts';
 import { Page, PageQuery } from '../../http/paging.ts';
+import { awaitPropagation, WaitQuery } from '../../http/propagation.ts';
 import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
 import { SCOPES } from '../access/scopes.ts';
 import {
@@ -158,12 +159,17 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
         operationId: 'updateKey',
         summary: 'Update a runtime key',
         params: KeyParams,
+        querystring: Strict(WaitQuery),
         body: KeyChanges,
         response: { 200: Key },
       },
       preParsing: keyIsVisible,
     },
-    async (request) => await changeKey(deps, request.caller, request.params.key_id, request.body),
+    async (request, reply) => {
+      const key = await changeKey(deps, request.caller, request.params.key_id, request.body);
+      await awaitPropagation(deps.db, request.query, reply);
+      return key;
+    },
   );
 
   app.delete(
@@ -174,10 +180,15 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
         operationId: 'revokeKey',
         summary: 'Revoke a runtime key for good',
         params: KeyParams,
+        querystring: Strict(WaitQuery),
         response: { 200: Key },
       },
     },
-    async (request) => await revokeKey(deps, request.caller, request.params.key_id),
+    async (request, reply) => {
+      const key = await revokeKey(deps, request.caller, request.params.key_id);
+      await awaitPropagation(deps.db, request.query, reply);
+      return key;
+    },
   );
 
   app.post(

@@ -18,6 +18,7 @@ import {
   type HashedSecret,
   insertKey,
   insertSecret,
+  type KeyBySecret,
   type KeyRow,
   lockKey,
   updateKey,
@@ -197,7 +198,10 @@ export async function rotateKey(
   });
 }
 
-export async function findKeyByTokenSha256(deps: KeyDeps, sha256: Uint8Array): Promise<KeyRow | undefined> {
+export async function findKeyByTokenSha256(
+  deps: KeyDeps,
+  sha256: Uint8Array,
+): Promise<KeyBySecret | undefined> {
   return await findKeyBySecret(deps.db, deps.peppers.hashes(sha256), deps.now());
 }
 

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../http/fastify.ts';
 import { Page, PageQuery } from '../../http/paging.ts';
+import { awaitPropagation, WaitQuery } from '../../http/propagation.ts';
 import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
 import {
   changePolicy,
@@ -122,12 +123,17 @@ export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
         operationId: 'updatePolicy',
         summary: 'Update a policy',
         params: PolicyParams,
+        querystring: Strict(WaitQuery),
         body: PolicyChanges,
         response: { 200: Policy },
       },
       preParsing: policyExists,
     },
-    async (request) => await changePolicy(deps, request.caller, request.params.policy_id, request.body),
+    async (request, reply) => {
+      const policy = await changePolicy(deps, request.caller, request.params.policy_id, request.body);
+      await awaitPropagation(deps.db, request.query, reply);
+      return policy;
+    },
   );
 
   app.delete(

@@ -111,6 +111,7 @@ export async function createPolicy(
       action: 'policy.created',
       resourceId: id,
       detail: { ...input },
+      reach: reachOf(settings.default_for),
       at: now,
     });
     return present(row);
@@ -149,7 +150,15 @@ export async function changePolicy(
     const detail = {
       changed: Object.fromEntries(changed.map((field) => [field, { from: shown[field], to: input[field] }])),
     };
-    await recordChange(tx, { actor: caller, action: 'policy.updated', resourceId: id, detail, at: now });
+    const reach = reachOf(changed.includes('default_for') || before.default_for);
+    await recordChange(tx, {
+      actor: caller,
+      action: 'policy.updated',
+      resourceId: id,
+      detail,
+      reach,
+      at: now,
+    });
     return present(after);
   });
 }
@@ -163,7 +172,7 @@ export async function deletePolicy(
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'exclusive');
-    await existingPolicy(tx, id);
+    const before = await existingPolicy(tx, id);
     const user = await findPolicyUser(tx, id);
     if (user) {
       throw new AppError(
@@ -182,10 +191,16 @@ export async function deletePolicy(
       action: 'policy.deleted',
       resourceId: id,
       detail: { name: row.name },
+      reach: reachOf(before.default_for),
       at: now,
     });
     return present(row);
   });
+}
+
+/** A default policy governs keys that do not name it. */
+function reachOf(isDefault: unknown): 'own' | 'all' {
+  return isDefault ? 'all' : 'own';
 }
 
 /** A change of one of these starts a new counter. */

@@ -1,12 +1,11 @@
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { ControlService, grpcService } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
-import { currentRevision } from '../changes/changes.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
 import { ownershipMessage } from './messages.ts';
-import { readSnapshot, resolveKey } from './proxies.service.ts';
-import { startWatchers } from './watch.ts';
+import { resolveKey } from './proxies.service.ts';
+import type { Watchers } from './watch.ts';
 
 export interface GrpcServerOptions {
   readonly host: string;
@@ -26,18 +25,13 @@ const CLOSE_GRACE_MS = 2_000;
 
 /** Serves the proxies. */
 export async function listenGrpc(
-  deps: ModelDeps & { logger: Logger },
+  deps: ModelDeps & { readonly logger: Logger; readonly watchers: Watchers },
   options: GrpcServerOptions,
 ): Promise<GrpcServer> {
-  const watchers = startWatchers({
-    logger: deps.logger,
-    readRevision: () => currentRevision(deps.db),
-    readSnapshot: () => readSnapshot(deps),
-  });
   const service = grpcService(
     ControlService,
     {
-      watch: (stream) => watchers.add(stream),
+      watch: (stream) => deps.watchers.add(stream),
       resolve: async ({ tokenSha256 }) => await resolveKey(deps, tokenSha256),
       recordResponse: async (made) => {
         await recordResponse(deps, made);
@@ -60,7 +54,6 @@ export async function listenGrpc(
   return {
     address: `${options.host}:${port}`,
     async close() {
-      watchers.close();
       const cut = setTimeout(() => server.forceShutdown(), CLOSE_GRACE_MS);
       await new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
       clearTimeout(cut);

@@ -1,101 +1,225 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { ServerDuplexStream } from '@grpc/grpc-js';
 import {
-  type Snapshot,
-  SnapshotSchema,
+  type Hello,
+  type ProxyStatus,
   type WatchRequest,
   type WatchResponse,
   WatchResponseSchema,
 } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
+import type { ChangeFeed } from './changeFeed.ts';
+import type { SeenProxy } from './proxies.repository.ts';
 
 type WatchStream = ServerDuplexStream<WatchRequest, WatchResponse>;
 
 export interface WatcherDeps {
   readonly logger: Logger;
-  readonly readRevision: () => Promise<bigint>;
-  readonly readSnapshot: () => Promise<MessageInitShape<typeof SnapshotSchema>>;
+  readonly now: () => Date;
+  readonly feed: ChangeFeed;
+  /** Puts on record until when proxies may serve. What they are told rests on that. */
+  readonly recordSeen: (proxies: readonly SeenProxy[]) => Promise<void>;
+  readonly recordGone: (proxyId: string) => Promise<void>;
+  readonly countLive: () => Promise<number>;
 }
 
 export interface Watchers {
   /** Serves a proxy's stream until either side ends it. */
   add(stream: WatchStream): void;
-  close(): void;
+  /** Something may have been committed: look now rather than with the next poll. */
+  wake(): void;
+  readonly count: number;
+  close(): Promise<void>;
 }
 
+interface Watcher {
+  readonly stream: WatchStream;
+  proxy: SeenProxy;
+  /** What it has been sent up to; undefined: it gets everything anew. */
+  sent: bigint | undefined;
+  /** Its own clock in the newest status. */
+  sentAtMs: bigint;
+}
+
+/** A missed wake-up costs one poll. It is also the rhythm of the heartbeats. */
 const POLL_MS = 1_000;
+/** So long after a proxy applied something, that is put on record: somebody may be waiting for it. */
+const RECORD_DELAY_MS = 20;
 
 /**
- * Tells every proxy the state of things: a snapshot when it comes and after each change, and a heartbeat every second.
- * While the revision can't be read there is no heartbeat, so that a proxy never takes silence for news.
+ * Tells every proxy what it missed, each change as it is committed, and every second that this control plane reads the
+ * database: where it can't, there is no heartbeat, and no proxy takes silence for news.
  */
-export function startWatchers({ logger, readRevision, readSnapshot }: WatcherDeps): Watchers {
-  const streams = new Map<WatchStream, { revision: bigint }>();
-  let snapshot: Snapshot | undefined;
+export function startWatchers({
+  logger,
+  now,
+  feed,
+  recordSeen,
+  recordGone,
+  countLive,
+}: WatcherDeps): Watchers {
+  const watchers = new Map<WatchStream, Watcher>();
   let closed = false;
-  let polling: NodeJS.Timeout | undefined;
+  let isAdvancing = false;
+  let isWoken = false;
+  let recording: NodeJS.Timeout | undefined;
+  const poll = setInterval(() => void beat(), POLL_MS);
 
-  async function poll(): Promise<void> {
+  /** One look at the database at a time; a wake-up meanwhile makes for another one. */
+  async function advance(): Promise<boolean> {
+    isWoken = true;
+    if (isAdvancing) return true;
+    isAdvancing = true;
     try {
-      if (streams.size > 0) {
-        const revision = await readRevision();
-        if (snapshot?.revision !== revision) snapshot = create(SnapshotSchema, await readSnapshot());
-        for (const stream of streams.keys()) send(stream, revision);
+      while (isWoken && !closed) {
+        isWoken = false;
+        await feed.advance();
+      }
+      for (const watcher of watchers.values()) await catchUp(watcher);
+      return true;
+    } catch (error) {
+      logger.error({ err: error }, 'changes could not be read; proxies get no heartbeat');
+      return false;
+    } finally {
+      isAdvancing = false;
+    }
+  }
+
+  async function beat(): Promise<void> {
+    if (!(await advance()) || watchers.size === 0) return;
+    try {
+      // The grants first: a proxy must never believe in a right that nobody knows of.
+      const seen = [...watchers.values()].map((watcher) => ({ ...watcher, watcher }));
+      await recordSeen(seen.map(({ proxy }) => proxy));
+      const liveProxies = await countLive();
+      for (const { stream, sentAtMs, watcher } of seen) {
+        if (!watchers.has(stream) || watcher.sent === undefined || stream.writableNeedDrain) continue;
+        const clockMs = BigInt(now().getTime());
+        // No further than it was sent: it has to have seen all that the heartbeat vouches for.
+        const revision = watcher.sent;
+        send(stream, {
+          case: 'heartbeat',
+          value: { revision, clockMs, liveProxies, answersSentAtMs: sentAtMs },
+        });
       }
     } catch (error) {
-      logger.error({ err: error }, 'the revision could not be read; proxies get no heartbeat');
-    } finally {
-      if (!closed) polling = setTimeout(poll, POLL_MS);
+      logger.error({ err: error }, 'proxies could not be put on record; they get no heartbeat');
     }
   }
 
-  function send(stream: WatchStream, revision: bigint): void {
-    const state = streams.get(stream);
-    if (!state || !snapshot) return;
-    if (state.revision !== snapshot.revision) {
-      // A proxy that does not read must not make us hold every state that it missed: it gets the newest when it does.
-      if (stream.writableNeedDrain) return;
-      state.revision = snapshot.revision;
-      stream.write(create(WatchResponseSchema, { message: { case: 'snapshot', value: snapshot } }));
+  /** Sends what a proxy lacks. One that does not read gets it when it does: nothing piles up for it here. */
+  async function catchUp(watcher: Watcher): Promise<void> {
+    const { position } = feed;
+    if (!position || watcher.stream.writableNeedDrain || watcher.sent === position.revision) return;
+    const delta = watcher.sent === undefined ? undefined : feed.deltaAfter(watcher.sent);
+    if (delta) {
+      watcher.sent = delta.toRevision;
+      send(watcher.stream, { case: 'delta', value: delta });
+      return;
     }
-    if (stream.writableNeedDrain) return;
-    stream.write(create(WatchResponseSchema, { message: { case: 'heartbeat', value: { revision } } }));
+    const snapshot = await feed.snapshot();
+    watcher.sent = snapshot.revision;
+    send(watcher.stream, { case: 'snapshot', value: snapshot });
   }
 
-  async function welcome(stream: WatchStream): Promise<void> {
-    streams.set(stream, { revision: 0n });
-    try {
-      snapshot = create(SnapshotSchema, await readSnapshot());
-      send(stream, snapshot.revision);
-    } catch (error) {
-      logger.error({ err: error }, 'a snapshot could not be read; the proxy gets it with the next poll');
-    }
+  async function welcome(stream: WatchStream, hello: Hello): Promise<void> {
+    const proxy: SeenProxy = {
+      id: hello.proxyId,
+      name: hello.name,
+      version: hello.version,
+      appliedRevision: 0n,
+      inFlightRequests: 0,
+      waitingUsageBytes: 0n,
+      connectedAt: now(),
+      maxStalenessMs: hello.maxStalenessMs,
+    };
+    logger.info({ proxyId: proxy.id, name: proxy.name, version: proxy.version }, 'a proxy is watching');
+    if (!feed.position && !(await advance())) return void stream.end();
+    await recordSeen([proxy]);
+    const watcher: Watcher = { stream, proxy, sent: resumable(hello), sentAtMs: 0n };
+    watchers.set(stream, watcher);
+    await catchUp(watcher);
   }
 
-  polling = setTimeout(poll, POLL_MS);
+  /** Where a proxy can go on from: its position, if it is one of this history. */
+  function resumable({ resumeFrom }: Hello): bigint | undefined {
+    const { position } = feed;
+    const isOfThisHistory =
+      resumeFrom?.databaseSystemId === position?.databaseSystemId &&
+      resumeFrom?.timeline === position?.timeline;
+    return isOfThisHistory && resumeFrom && feed.deltaAfter(resumeFrom.revision)
+      ? resumeFrom.revision
+      : undefined;
+  }
+
+  function applied(stream: WatchStream, status: ProxyStatus): void {
+    const watcher = watchers.get(stream);
+    if (!watcher) return;
+    watcher.sentAtMs = status.sentAtMs;
+    const isNews = status.appliedRevision > watcher.proxy.appliedRevision;
+    watcher.proxy = {
+      ...watcher.proxy,
+      appliedRevision: status.appliedRevision,
+      inFlightRequests: status.inFlightRequests,
+      waitingUsageBytes: status.waitingUsageBytes,
+    };
+    if (isNews) recording ??= setTimeout(() => void recordNews(), RECORD_DELAY_MS);
+  }
+
+  function gone(stream: WatchStream): void {
+    const proxyId = watchers.get(stream)?.proxy.id;
+    watchers.delete(stream);
+    if (proxyId)
+      recordGone(proxyId).catch((error) => logger.warn({ err: error }, 'a good-bye was not recorded'));
+  }
+
+  async function recordNews(): Promise<void> {
+    recording = undefined;
+    await recordSeen([...watchers.values()].map(({ proxy }) => proxy)).catch((error) =>
+      logger.error({ err: error }, 'what proxies applied could not be put on record'),
+    );
+  }
+
   return {
+    get count() {
+      return watchers.size;
+    },
+    wake: () => void advance(),
     add(stream) {
       if (closed) return void stream.end();
+      const leave = () => watchers.delete(stream);
       stream.on('data', ({ message }: WatchRequest) => {
-        if (message.case !== 'hello') return;
-        logger.info(
-          { proxyId: message.value.proxyId, version: message.value.version },
-          'a proxy is watching',
-        );
-        void welcome(stream);
+        if (message.case === 'status') applied(stream, message.value);
+        else if (message.case === 'goodbye') gone(stream);
+        else if (message.case === 'hello') {
+          welcome(stream, message.value).catch((error) => {
+            logger.error({ err: error }, 'a proxy could not be welcomed; it will try again');
+            stream.end();
+          });
+        }
       });
-      stream.on('error', () => streams.delete(stream));
-      stream.on('close', () => streams.delete(stream));
+      stream.on('drain', () => {
+        const watcher = watchers.get(stream);
+        if (watcher)
+          catchUp(watcher).catch((error) => logger.error({ err: error }, 'a slow proxy was not caught up'));
+      });
+      stream.on('error', leave);
+      stream.on('close', leave);
       stream.on('end', () => {
-        streams.delete(stream);
+        leave();
         stream.end();
       });
     },
-    close() {
+    async close() {
       closed = true;
-      clearTimeout(polling);
-      for (const stream of streams.keys()) stream.end();
-      streams.clear();
+      clearInterval(poll);
+      clearTimeout(recording);
+      for (const stream of watchers.keys()) stream.end();
+      watchers.clear();
     },
   };
+}
+
+function send(stream: WatchStream, message: MessageInitShape<typeof WatchResponseSchema>['message']): void {
+  stream.write(create(WatchResponseSchema, message === undefined ? {} : { message }));
 }

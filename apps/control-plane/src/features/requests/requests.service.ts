@@ -8,6 +8,7 @@ import { type Caller, isOperator } from '../access/caller.ts';
 import {
   checkedRange,
   instant,
+  inTime,
   invalid,
   type LedgerFilterValues,
   ledgerFilter,
@@ -55,7 +56,7 @@ export async function listRequests(
     minCost: minCost(query.min_cost_micro_usd),
     estimated: query.estimated && query.estimated === 'true',
   };
-  const rows = await findRequests(deps.db, filter, { after, limit: wanted.size + 1 });
+  const rows = await inTime(findRequests(deps.db, filter, { after, limit: wanted.size + 1 }));
   return page(
     LIST,
     wanted,

@@ -84,6 +84,23 @@ export function instant(param: 'from' | 'to', text: string | undefined): Date | 
   return text === undefined ? undefined : dateTime(param, text);
 }
 
+const QUERY_CANCELED = '57014';
+
+/** Waits for a reading of the ledger; one that takes longer than a statement may is the query's fault, and told so. */
+export async function inTime<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === QUERY_CANCELED)) throw error;
+    throw new AppError(
+      'invalid_request',
+      'query_too_broad',
+      'The ledger holds too much for this query: give a shorter range, or filters that narrow it.',
+      { param: 'from', cause: error },
+    );
+  }
+}
+
 /** Splits at a character, but not where a backslash stands before it; the backslashes stay for `unescaped`. */
 export function splitEscaped(text: string, separator: ',' | '='): string[] {
   const parts: string[] = [];

@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { recordAttempts } from '../../../test/usage.ts';
+import { inTime } from './ledgerQuery.ts';
 import { createSpendExports } from './spend.service.ts';
 
 let api: TestApi;
@@ -255,6 +256,14 @@ describe('GET /spend', () => {
   });
 });
 
+it('a query that takes too long is told so, as one that asks too much', async () => {
+  const slow = api.db.transaction().execute(async (tx) => {
+    await sql`SET LOCAL statement_timeout = 20`.execute(tx);
+    await sql`SELECT pg_sleep(5)`.execute(tx);
+  });
+  await expect(inTime(slow)).rejects.toMatchObject({ code: 'query_too_broad', kind: 'invalid_request' });
+});
+
 describe('spend as CSV', () => {
   it('has a header and quotes what needs it, and no value is a formula', async () => {
     const users = ['=HYPERLINK("x")', '+1', '-1', '@x', '\tx', '\rx', 'a "b", c', 'plain', 'ü\nü'];
@@ -324,16 +333,19 @@ describe('spend as CSV', () => {
       answerKey: () => Buffer.alloc(0),
     };
     const open = () => exports.open(operator, { group_by: 'user' });
+    const expectOpen = async (count: bigint) => {
+      const { rows } = await sql<{ open: bigint }>`
+        SELECT count(*) AS open FROM pg_stat_activity
+        WHERE datname = current_database() AND state LIKE 'idle in transaction%'`.execute(api.db);
+      expect(rows).toEqual([{ open: count }]);
+    };
     for (let n = 0; n < 15; n++) {
       const stream = await open();
       if (n % 2) await once(stream, 'readable');
+      // It reads no further than its reader: the cursor is still open.
+      await expectOpen(1n);
       stream.destroy();
-      await eventually(async () => {
-        const { rows } = await sql<{ open: bigint }>`
-          SELECT count(*) AS open FROM pg_stat_activity
-          WHERE datname = current_database() AND state LIKE 'idle in transaction%'`.execute(api.db);
-        expect(rows).toEqual([{ open: 0n }]);
-      });
+      await eventually(() => expectOpen(0n));
     }
     const running = await Promise.all([open(), open(), open()]);
     await expect(open()).rejects.toMatchObject({ code: 'too_many_exports' });

@@ -11,7 +11,7 @@ import {
 } from '@weighbridge/ledger';
 import { invalidPageToken, type PageOf, page, pageRequest } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
-import { invalid, type LedgerFilterValues, ledgerFilter } from './ledgerQuery.ts';
+import { inTime, invalid, type LedgerFilterValues, ledgerFilter } from './ledgerQuery.ts';
 import {
   bucketEdges,
   dimensions,
@@ -57,7 +57,7 @@ export async function spendReport(
   const wanted = pageRequest(list, request);
   if (wanted.after && !isSpendPosition(query, wanted.after)) throw invalidPageToken();
   const asOf = await ledgerAsOf(deps.db);
-  const rows = await readSpendRows(deps.db, query, { after: wanted.after, limit: wanted.size + 1 });
+  const rows = await inTime(readSpendRows(deps.db, query, { after: wanted.after, limit: wanted.size + 1 }));
   return {
     ...page(
       list,
@@ -106,7 +106,7 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
         running--;
       };
       // What is wrong with the query shows at its first rows, while there still is an answer to give.
-      const first = await lines.next().catch((error: unknown) => {
+      const first = await inTime(lines.next()).catch((error: unknown) => {
         end();
         throw error;
       });

@@ -12,7 +12,70 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJBCgxXYXRjaFJlcXVlc3QSJgoFaGVsbG8YASABKAsyFS53ZWlnaGJyaWRnZS52MS5IZWxsb0gAQgkKB21lc3NhZ2UiKgoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCSJ4Cg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIAEIJCgdtZXNzYWdlInIKCFNuYXBzaG90EhAKCHJldmlzaW9uGAEgASgEEi0KCmNvbm5lY3RvcnMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3ISJQoGbW9kZWxzGAMgAygLMhUud2VpZ2hicmlkZ2UudjEuTW9kZWwiHQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEIiYKDlJlc29sdmVSZXF1ZXN0EhQKDHRva2VuX3NoYTI1NhgBIAEoDCJZCg9SZXNvbHZlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMud2VpZ2hicmlkZ2UudjEuS2V5EhAKCHJldmlzaW9uGAIgASgEEhIKCm1heF9hZ2VfbXMYAyABKA0iaAoVUmVjb3JkUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSDgoGa2V5X2lkGAQgASgJIhgKFlJlY29yZFJlc3BvbnNlUmVzcG9uc2UiQAoTRmluZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAki2AEKFEZpbmRSZXNwb25zZVJlc3BvbnNlEkEKCW93bmVyc2hpcBgBIAEoDjIuLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlLk93bmVyc2hpcBIUCgxjb25uZWN0b3JfaWQYAiABKAkiZwoJT3duZXJzaGlwEhkKFU9XTkVSU0hJUF9VTlNQRUNJRklFRBAAEhUKEU9XTkVSU0hJUF9VTktOT1dOEAESEQoNT1dORVJTSElQX09XThACEhUKEU9XTkVSU0hJUF9GT1JFSUdOEAMy4gIKDkNvbnRyb2xTZXJ2aWNlEkgKBVdhdGNoEhwud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXNwb25zZSgBMAESSgoHUmVzb2x2ZRIeLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXF1ZXN0Gh8ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlc3BvbnNlEl8KDlJlY29yZFJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXNwb25zZRJZCgxGaW5kUmVzcG9uc2USIy53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXF1ZXN0GiQud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKBAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCJ0CgtQcm94eVN0YXR1cxIYChBhcHBsaWVkX3JldmlzaW9uGAEgASgEEhoKEmluX2ZsaWdodF9yZXF1ZXN0cxgCIAEoDRIbChN3YWl0aW5nX3VzYWdlX2J5dGVzGAMgASgEEhIKCnNlbnRfYXRfbXMYBCABKAQioAEKDVdhdGNoUmVzcG9uc2USLAoIc25hcHNob3QYASABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdEgAEi4KCWhlYXJ0YmVhdBgCIAEoCzIZLndlaWdoYnJpZGdlLnYxLkhlYXJ0YmVhdEgAEiYKBWRlbHRhGAMgASgLMhUud2VpZ2hicmlkZ2UudjEuRGVsdGFIAEIJCgdtZXNzYWdlIp4BCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24iqwEKBURlbHRhEhUKDWZyb21fcmV2aXNpb24YASABKAQSEwoLdG9fcmV2aXNpb24YAiABKAQSDwoHa2V5X2lkcxgDIAMoCRISCgpwb2xpY3lfaWRzGAQgAygJEhUKDXByaW5jaXBhbF9pZHMYBSADKAkSEAoIYWxsX2tleXMYBiABKAgSKAoGdGFibGVzGAcgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QiYQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQiJgoOUmVzb2x2ZVJlcXVlc3QSFAoMdG9rZW5fc2hhMjU2GAEgASgMIlkKD1Jlc29sdmVSZXNwb25zZRIgCgNrZXkYASABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAiABKAQSEgoKbWF4X2FnZV9tcxgDIAEoDSJoChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkiGAoWUmVjb3JkUmVzcG9uc2VSZXNwb25zZSJAChNGaW5kUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCSLYAQoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAzLiAgoOQ29udHJvbFNlcnZpY2USSAoFV2F0Y2gSHC53ZWlnaGJyaWRnZS52MS5XYXRjaFJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5XYXRjaFJlc3BvbnNlKAEwARJKCgdSZXNvbHZlEh4ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlcXVlc3QaHy53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVzcG9uc2USXwoOUmVjb3JkUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlc3BvbnNlElkKDEZpbmRSZXNwb25zZRIjLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlcXVlc3QaJC53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZWIGcHJvdG8z", [file_weighbridge_v1_resources]);
+
+/**
+ * What a proxy keeps on its disk, sealed, so that it can start while its control plane is away.
+ *
+ * @generated from message weighbridge.v1.ProxyState
+ */
+export type ProxyState = Message<"weighbridge.v1.ProxyState"> & {
+  /**
+   * @generated from field: weighbridge.v1.Snapshot snapshot = 1;
+   */
+  snapshot?: Snapshot | undefined;
+
+  /**
+   * When the control plane was last heard of, in Unix milliseconds of this host.
+   *
+   * @generated from field: int64 heard_at_ms = 2;
+   */
+  heardAtMs: bigint;
+
+  /**
+   * @generated from field: repeated weighbridge.v1.KnownKey keys = 3;
+   */
+  keys: KnownKey[];
+};
+
+/**
+ * Describes the message weighbridge.v1.ProxyState.
+ * Use `create(ProxyStateSchema)` to create a new message.
+ */
+export const ProxyStateSchema: GenMessage<ProxyState> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 0);
+
+/**
+ * @generated from message weighbridge.v1.KnownKey
+ */
+export type KnownKey = Message<"weighbridge.v1.KnownKey"> & {
+  /**
+   * @generated from field: bytes token_sha256 = 1;
+   */
+  tokenSha256: Uint8Array;
+
+  /**
+   * @generated from field: weighbridge.v1.Key key = 2;
+   */
+  key?: Key | undefined;
+
+  /**
+   * @generated from field: uint64 revision = 3;
+   */
+  revision: bigint;
+
+  /**
+   * @generated from field: uint32 max_age_ms = 4;
+   */
+  maxAgeMs: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.KnownKey.
+ * Use `create(KnownKeySchema)` to create a new message.
+ */
+export const KnownKeySchema: GenMessage<KnownKey> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 1);
 
 /**
  * @generated from message weighbridge.v1.WatchRequest
@@ -27,6 +90,18 @@ export type WatchRequest = Message<"weighbridge.v1.WatchRequest"> & {
      */
     value: Hello;
     case: "hello";
+  } | {
+    /**
+     * @generated from field: weighbridge.v1.ProxyStatus status = 2;
+     */
+    value: ProxyStatus;
+    case: "status";
+  } | {
+    /**
+     * @generated from field: weighbridge.v1.Goodbye goodbye = 3;
+     */
+    value: Goodbye;
+    case: "goodbye";
   } | { case: undefined; value?: undefined };
 };
 
@@ -35,7 +110,7 @@ export type WatchRequest = Message<"weighbridge.v1.WatchRequest"> & {
  * Use `create(WatchRequestSchema)` to create a new message.
  */
 export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 0);
+  messageDesc(file_weighbridge_v1_control, 2);
 
 /**
  * The first message of a proxy.
@@ -54,6 +129,27 @@ export type Hello = Message<"weighbridge.v1.Hello"> & {
    * @generated from field: string version = 2;
    */
   version: string;
+
+  /**
+   * What it has applied, to go on from there; absent in a proxy that knows nothing yet.
+   *
+   * @generated from field: weighbridge.v1.Position resume_from = 3;
+   */
+  resumeFrom?: Position | undefined;
+
+  /**
+   * For how long after its last heartbeat it goes on serving what it knows.
+   *
+   * @generated from field: uint32 max_staleness_ms = 4;
+   */
+  maxStalenessMs: number;
+
+  /**
+   * The host or pod that it runs on, for people.
+   *
+   * @generated from field: string name = 5;
+   */
+  name: string;
 };
 
 /**
@@ -61,7 +157,87 @@ export type Hello = Message<"weighbridge.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 1);
+  messageDesc(file_weighbridge_v1_control, 3);
+
+/**
+ * The proxy serves no more. A stream that merely ends says nothing of that.
+ *
+ * @generated from message weighbridge.v1.Goodbye
+ */
+export type Goodbye = Message<"weighbridge.v1.Goodbye"> & {
+};
+
+/**
+ * Describes the message weighbridge.v1.Goodbye.
+ * Use `create(GoodbyeSchema)` to create a new message.
+ */
+export const GoodbyeSchema: GenMessage<Goodbye> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 4);
+
+/**
+ * A revision, and of which history: after a restore or a failover the same number may name something else.
+ *
+ * @generated from message weighbridge.v1.Position
+ */
+export type Position = Message<"weighbridge.v1.Position"> & {
+  /**
+   * @generated from field: string database_system_id = 1;
+   */
+  databaseSystemId: string;
+
+  /**
+   * @generated from field: uint32 timeline = 2;
+   */
+  timeline: number;
+
+  /**
+   * @generated from field: uint64 revision = 3;
+   */
+  revision: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.Position.
+ * Use `create(PositionSchema)` to create a new message.
+ */
+export const PositionSchema: GenMessage<Position> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 5);
+
+/**
+ * Sent after each change that was applied, and every second.
+ *
+ * @generated from message weighbridge.v1.ProxyStatus
+ */
+export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
+  /**
+   * @generated from field: uint64 applied_revision = 1;
+   */
+  appliedRevision: bigint;
+
+  /**
+   * @generated from field: uint32 in_flight_requests = 2;
+   */
+  inFlightRequests: number;
+
+  /**
+   * @generated from field: uint64 waiting_usage_bytes = 3;
+   */
+  waitingUsageBytes: bigint;
+
+  /**
+   * The proxy's own monotonic clock, in milliseconds: what the next heartbeat answers.
+   *
+   * @generated from field: uint64 sent_at_ms = 4;
+   */
+  sentAtMs: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.ProxyStatus.
+ * Use `create(ProxyStatusSchema)` to create a new message.
+ */
+export const ProxyStatusSchema: GenMessage<ProxyStatus> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 6);
 
 /**
  * @generated from message weighbridge.v1.WatchResponse
@@ -82,6 +258,12 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
      */
     value: Heartbeat;
     case: "heartbeat";
+  } | {
+    /**
+     * @generated from field: weighbridge.v1.Delta delta = 3;
+     */
+    value: Delta;
+    case: "delta";
   } | { case: undefined; value?: undefined };
 };
 
@@ -90,10 +272,11 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 2);
+  messageDesc(file_weighbridge_v1_control, 7);
 
 /**
- * Everything that a proxy needs besides keys, at one revision.
+ * Everything that a proxy needs besides keys, at one revision. Sent by itself, it also says that every key that is known
+ * has to be asked for again: the proxy missed too much, or another history.
  *
  * @generated from message weighbridge.v1.Snapshot
  */
@@ -112,6 +295,11 @@ export type Snapshot = Message<"weighbridge.v1.Snapshot"> & {
    * @generated from field: repeated weighbridge.v1.Model models = 3;
    */
   models: Model[];
+
+  /**
+   * @generated from field: weighbridge.v1.Position position = 4;
+   */
+  position?: Position | undefined;
 };
 
 /**
@@ -119,7 +307,62 @@ export type Snapshot = Message<"weighbridge.v1.Snapshot"> & {
  * Use `create(SnapshotSchema)` to create a new message.
  */
 export const SnapshotSchema: GenMessage<Snapshot> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 3);
+  messageDesc(file_weighbridge_v1_control, 8);
+
+/**
+ * What was committed after `from_revision`, up to and including `to_revision`.
+ *
+ * @generated from message weighbridge.v1.Delta
+ */
+export type Delta = Message<"weighbridge.v1.Delta"> & {
+  /**
+   * @generated from field: uint64 from_revision = 1;
+   */
+  fromRevision: bigint;
+
+  /**
+   * @generated from field: uint64 to_revision = 2;
+   */
+  toRevision: bigint;
+
+  /**
+   * Keys to forget: by their ids, by a policy in their chain, by their principal.
+   *
+   * @generated from field: repeated string key_ids = 3;
+   */
+  keyIds: string[];
+
+  /**
+   * @generated from field: repeated string policy_ids = 4;
+   */
+  policyIds: string[];
+
+  /**
+   * @generated from field: repeated string principal_ids = 5;
+   */
+  principalIds: string[];
+
+  /**
+   * All keys are to be forgotten: a default policy changed, which governs any of them.
+   *
+   * @generated from field: bool all_keys = 6;
+   */
+  allKeys: boolean;
+
+  /**
+   * Connectors and models as they are now; absent where none of them changed.
+   *
+   * @generated from field: weighbridge.v1.Snapshot tables = 7;
+   */
+  tables?: Snapshot | undefined;
+};
+
+/**
+ * Describes the message weighbridge.v1.Delta.
+ * Use `create(DeltaSchema)` to create a new message.
+ */
+export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 9);
 
 /**
  * Says that the stream is alive and what the newest committed revision is.
@@ -131,6 +374,26 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
    * @generated from field: uint64 revision = 1;
    */
   revision: bigint;
+
+  /**
+   * The control plane's clock, in Unix milliseconds.
+   *
+   * @generated from field: int64 clock_ms = 2;
+   */
+  clockMs: bigint;
+
+  /**
+   * @generated from field: uint32 live_proxies = 3;
+   */
+  liveProxies: number;
+
+  /**
+   * Of the newest status that had arrived when the proxy's right to serve was put on record. The right counts from there:
+   * a heartbeat that was long on its way gives no more than was written down.
+   *
+   * @generated from field: uint64 answers_sent_at_ms = 4;
+   */
+  answersSentAtMs: bigint;
 };
 
 /**
@@ -138,7 +401,7 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 4);
+  messageDesc(file_weighbridge_v1_control, 10);
 
 /**
  * @generated from message weighbridge.v1.ResolveRequest
@@ -155,7 +418,7 @@ export type ResolveRequest = Message<"weighbridge.v1.ResolveRequest"> & {
  * Use `create(ResolveRequestSchema)` to create a new message.
  */
 export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 5);
+  messageDesc(file_weighbridge_v1_control, 11);
 
 /**
  * @generated from message weighbridge.v1.ResolveResponse
@@ -169,11 +432,15 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
   key?: Key | undefined;
 
   /**
+   * Read before the key: what was committed later may be in the answer, and is not said to be.
+   *
    * @generated from field: uint64 revision = 2;
    */
   revision: bigint;
 
   /**
+   * After so long the figures of its counters are to be asked for again; the key itself stays.
+   *
    * @generated from field: uint32 max_age_ms = 3;
    */
   maxAgeMs: number;
@@ -184,7 +451,7 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
  * Use `create(ResolveResponseSchema)` to create a new message.
  */
 export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 6);
+  messageDesc(file_weighbridge_v1_control, 12);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseRequest
@@ -216,7 +483,7 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  * Use `create(RecordResponseRequestSchema)` to create a new message.
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 7);
+  messageDesc(file_weighbridge_v1_control, 13);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -229,7 +496,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 8);
+  messageDesc(file_weighbridge_v1_control, 14);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -251,7 +518,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 9);
+  messageDesc(file_weighbridge_v1_control, 15);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -275,7 +542,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 10);
+  messageDesc(file_weighbridge_v1_control, 16);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -313,7 +580,7 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 10, 0);
+  enumDesc(file_weighbridge_v1_control, 16, 0);
 
 /**
  * What the control plane tells the proxies.
@@ -322,7 +589,7 @@ export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_
  */
 export const ControlService: GenService<{
   /**
-   * One stream per proxy: a snapshot at once and after each change, a heartbeat every second.
+   * One stream per proxy: what it missed, then each change as it is committed, and a heartbeat every second.
    *
    * @generated from rpc weighbridge.v1.ControlService.Watch
    */
@@ -332,7 +599,7 @@ export const ControlService: GenService<{
     output: typeof WatchResponseSchema;
   },
   /**
-   * Looks a key up by the SHA-256 of its token. Not cached by anybody for longer than `max_age_ms`.
+   * Looks a key up by the SHA-256 of its token. The answer holds at its revision, until the stream says otherwise.
    *
    * @generated from rpc weighbridge.v1.ControlService.Resolve
    */

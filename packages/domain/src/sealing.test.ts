@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { seal, unseal } from './aesGcm.ts';
+import { seal, unseal } from './sealing.ts';
 
 it('what is sealed comes back under the same key, and under no other, and not when a bit was changed', () => {
   const key = randomBytes(32);

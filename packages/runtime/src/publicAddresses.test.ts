@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { assertPublicHost, isPublicAddress, publicLookup } from './addresses.ts';
+import { assertPublicHost, isPublicAddress, publicLookup } from './publicAddresses.ts';
 
 describe('addresses', () => {
   it.each([

@@ -1,0 +1,250 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { manage, type Service } from './mainJob.ts';
+import { type RunningProcess, startApp } from './processes.ts';
+
+const PROXIES = 4;
+const MAX_STALENESS_MS = 4_000;
+
+/** A wire that can be cut. */
+async function startWire(
+  to: number,
+): Promise<{ port: number; cut: () => void; mend: () => void; close: () => void }> {
+  const sockets = new Set<Socket>();
+  let isCut = false;
+  const server: Server = createServer((near) => {
+    if (isCut) return void near.destroy();
+    const far = connect(to, '127.0.0.1');
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(one);
+      one.on('error', () => other.destroy());
+      one.on('close', () => {
+        sockets.delete(one);
+        other.destroy();
+      });
+      one.pipe(other);
+    }
+  });
+  const port = await freePort();
+  await new Promise<void>((ready) => server.listen(port, '127.0.0.1', ready));
+  const cut = () => {
+    isCut = true;
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    port,
+    cut,
+    mend: () => {
+      isCut = false;
+    },
+    close: () => {
+      cut();
+      server.close();
+    },
+  };
+}
+
+describe('proxies and their control plane', () => {
+  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let nats: Awaited<ReturnType<typeof startNats>>;
+  let vendor: MockVendor;
+  let folder: string;
+  let service: Service;
+  let controlPlane: RunningProcess;
+  let grpc: number;
+  let wire: Awaited<ReturnType<typeof startWire>>;
+  let proxies: { url: string; env: Record<string, string>; process: RunningProcess }[] = [];
+
+  const startControlPlane = async (env: Record<string, string>) =>
+    await startApp('control-plane', env, /is ready/);
+  let controlPlaneEnv: Record<string, string>;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+    [database, nats, vendor] = await Promise.all([
+      createTestDatabase(),
+      startNats(),
+      startMockVendor({ keep: 0 }),
+    ]);
+    const api = await freePort();
+    grpc = await freePort();
+    wire = await startWire(grpc);
+    controlPlaneEnv = {
+      DATABASE_URL: database.url,
+      PORT: String(api),
+      GRPC_PORT: String(grpc),
+      OPERATOR_KEY_FILE: join(folder, 'operator-key'),
+      MOCK_VENDOR_URL: vendor.url,
+    };
+    controlPlane = await startControlPlane(controlPlaneEnv);
+    proxies = await Promise.all(
+      Array.from({ length: PROXIES }, async (_, index) => {
+        const port = await freePort();
+        const env = {
+          NATS_URL: nats.url,
+          PORT: String(port),
+          // The first one is reached by a wire that can be cut.
+          CONTROL_PLANE_ADDRESS: `127.0.0.1:${index === 0 ? wire.port : grpc}`,
+          MAX_STALENESS_MS: String(index === 0 ? MAX_STALENESS_MS : 60_000),
+          PROXY_NAME: `proxy-${index}`,
+          STATE_FILE: join(folder, `state-${index}`),
+          STATE_KEY: randomBytes(32).toString('base64'),
+        };
+        return {
+          url: `http://127.0.0.1:${port}`,
+          env,
+          process: await startApp('data-plane', env, /is ready/),
+        };
+      }),
+    );
+    const operatorKey = (await readFile(join(folder, 'operator-key'), 'utf8')).trim();
+    service = { managementUrl: `http://127.0.0.1:${api}`, inferenceUrl: '', operatorKey };
+  });
+
+  afterAll(async () => {
+    await Promise.all(
+      [controlPlane, ...proxies.map(({ process }) => process)].map((process) => process?.stop()),
+    );
+    wire?.close();
+    await Promise.all([
+      vendor?.close(),
+      nats?.stop(),
+      database?.drop(),
+      rm(folder, { recursive: true, force: true }),
+    ]);
+  });
+
+  const complete = async (url: string, key: string): Promise<string> => {
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'x' }] }),
+    });
+    const body = (await response.json()) as { error?: { code: string } };
+    return body.error ? `${response.status} ${body.error.code}` : String(response.status);
+  };
+  const everywhere = (key: string) => Promise.all(proxies.map(({ url }) => complete(url, key)));
+  const same = (outcome: string) => Array.from({ length: PROXIES }, () => outcome);
+  const issue = async (name: string) => {
+    const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name } });
+    return body as { id: string; key: string };
+  };
+  const patch = async (id: string, body: object, query: string) => {
+    const response = await fetch(`${service.managementUrl}/api/v1/keys/${id}?${query}`, {
+      method: 'PATCH',
+      headers: { authorization: `Bearer ${service.operatorKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    return response.headers;
+  };
+
+  it('serve a key at once that was just created, and none that was revoked, once the change is said to be everywhere', async () => {
+    for (let round = 0; round < 10; round++) {
+      const { id, key } = await issue(`round ${round}`);
+      expect(await everywhere(key)).toEqual(same('200'));
+      const headers = await patch(id, { disabled: true }, 'wait=propagated');
+      expect([headers.get('x-svc-propagated'), headers.get('x-svc-pending-proxies')]).toEqual(['true', null]);
+      expect(await everywhere(key)).toEqual(same('401 key_disabled'));
+      await patch(id, { disabled: false }, 'wait=propagated');
+      expect(await everywhere(key)).toEqual(same('200'));
+    }
+  });
+
+  it('are told of a change that reaches a key by its policy or its principal', async () => {
+    const { body: policy } = await manage(service, 'POST', '/api/v1/policies', {
+      body: { name: 'narrow', allowed_models: ['x/*'] },
+    });
+    const { key } = await issue('by principal');
+    expect(await everywhere(key)).toEqual(same('200'));
+    await manage(service, 'PUT', '/api/v1/principals/operator', { body: { policy_id: policy.id } });
+    await eventually(async () => expect(await everywhere(key)).toEqual(same('403 model_not_allowed')), {
+      timeoutMs: 3_000,
+      intervalMs: 20,
+    });
+    await manage(service, 'PATCH', `/api/v1/policies/${policy.id}?wait=propagated`, {
+      body: { allowed_models: [] },
+    });
+    expect(await everywhere(key)).toEqual(same('200'));
+    await manage(service, 'PUT', '/api/v1/principals/operator', { body: { policy_id: null } });
+  });
+
+  it('are visible to an operator, with what each of them has applied', async () => {
+    await eventually(
+      async () => {
+        const { body } = await manage(service, 'GET', '/api/v1/proxies');
+        const listed = body.data as { name: string; lag: number }[];
+        expect(listed.map(({ name }) => name).sort()).toEqual(proxies.map(({ env }) => env.PROXY_NAME));
+        expect(listed.map(({ lag }) => lag)).toEqual(proxies.map(() => 0));
+      },
+      { timeoutMs: 5_000, intervalMs: 50 },
+    );
+  });
+
+  it('serve a revoked key no longer than the bound where one of them is cut off, and say which one that is', async () => {
+    const { id, key } = await issue('cut');
+    expect(await everywhere(key)).toEqual(same('200'));
+    wire.cut();
+    const headers = await patch(id, { disabled: true }, 'wait=propagated&timeout_ms=500');
+    const { body } = await manage(service, 'GET', '/api/v1/proxies');
+    const cutOff = (body.data as { id: string; name: string }[]).find(({ name }) => name === 'proxy-0');
+    expect([headers.get('x-svc-propagated'), headers.get('x-svc-pending-proxies')]).toEqual([
+      'false',
+      cutOff?.id,
+    ]);
+    expect((await everywhere(key)).slice(1)).toEqual(same('401 key_disabled').slice(1));
+    // Its right ends, and then the change is everywhere: nobody serves the key any more.
+    const again = await patch(
+      id,
+      { name: 'still cut' },
+      `wait=propagated&timeout_ms=${2 * MAX_STALENESS_MS}`,
+    );
+    expect(again.get('x-svc-propagated')).toBe('true');
+    expect((await everywhere(key))[0]).toBe('503 control_plane_unreachable');
+    expect((await fetch(`${proxies[0]?.url}/readyz`)).status).toBe(503);
+    wire.mend();
+    await eventually(async () => expect(await everywhere(key)).toEqual(same('401 key_disabled')), {
+      timeoutMs: 10_000,
+      intervalMs: 50,
+    });
+  });
+
+  it('serve the keys they know while the control plane is away, also after a restart, and answer 503 for the others', async () => {
+    const known = await issue('known');
+    const unknown = await issue('unknown');
+    // The second one; the first has the short time of the test before.
+    const [, proxy] = proxies;
+    if (!proxy) throw new Error('there is no second proxy');
+    expect(await complete(proxy.url, known.key)).toBe('200');
+    await controlPlane.stop('SIGKILL');
+    for (let asked = 0; asked < 20; asked++) expect(await complete(proxy.url, known.key)).toBe('200');
+    expect(await complete(proxy.url, unknown.key)).toBe('503 control_plane_unreachable');
+
+    await proxy.process.stop();
+    proxy.process = await startApp('data-plane', proxy.env, /is ready/);
+    expect(await complete(proxy.url, known.key)).toBe('200');
+    expect(await complete(proxy.url, unknown.key)).toBe('503 control_plane_unreachable');
+
+    // Revoked while the proxy knew nothing of it: it learns that when the control plane is back.
+    controlPlane = await startControlPlane(controlPlaneEnv);
+    await manage(service, 'DELETE', `/api/v1/keys/${known.id}`);
+    await eventually(async () => expect(await complete(proxy.url, known.key)).toBe('401 key_disabled'), {
+      timeoutMs: 10_000,
+      intervalMs: 50,
+    });
+    expect(await complete(proxy.url, unknown.key)).toBe('200');
+  });
+
+  it('keep nothing readable on disk', async () => {
+    const state = await readFile(join(folder, 'state-1'));
+    for (const canary of ['operator', 'key_', 'mock', vendor.url]) expect(state.includes(canary)).toBe(false);
+  });
+});

@@ -1,0 +1,16 @@
+import type { RequestListener } from 'node:http';
+
+/** Counts the requests that a handler has begun and not ended. */
+export function countInFlight(handler: RequestListener): { handler: RequestListener; count: () => number } {
+  let count = 0;
+  return {
+    count: () => count,
+    handler: (request, response) => {
+      count++;
+      response.once('close', () => {
+        count--;
+      });
+      handler(request, response);
+    },
+  };
+}
