@@ -4,10 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually, freePort } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type RunningProcess, startApp } from './processes.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+
+// Each command is a process of its own, and a test runs several.
+vi.setConfig({ testTimeout: 120_000 });
 
 let dataDir: string;
 let service: RunningProcess;

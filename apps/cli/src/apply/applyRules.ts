@@ -1,12 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import * as law from '@weighbridge/control-plane/rules';
 import type { OpenApiSchemas } from './fileSchema.ts';
 import type { Json, Rule } from './wanted.ts';
 
 /** What the service publishes, and what it would refuse: both from the control plane itself, so that they are its law. */
 export async function serviceLaw(): Promise<{ published: OpenApiSchemas; rule: Rule }> {
-  // Only where it is needed: loading the control plane takes a while.
-  const law = await import('@weighbridge/control-plane');
   const file = createRequire(import.meta.url).resolve('@weighbridge/control-plane/openapi.json');
   const { components } = JSON.parse(await readFile(file, 'utf8'));
   return {

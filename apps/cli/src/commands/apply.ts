@@ -1,6 +1,5 @@
 import { allItems, answer, type Client, type PageOf } from '@weighbridge/client';
 import { Command, InvalidArgumentError } from 'commander';
-import { serviceLaw } from '../apply/applyRules.ts';
 import { PRUNABLE, type Present, type Prunable, plan } from '../apply/plan.ts';
 import { runPlan, type Send } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
@@ -23,6 +22,7 @@ export function applyCommand(cli: Cli): Command {
       const text = await readText(cli, options.file);
       // Only here: the other commands start the quicker for not loading what reads and checks files.
       const { readApplyFile } = await import('../apply/applyFile.ts');
+      const { serviceLaw } = await import('../apply/applyRules.ts');
       const { published, rule } = await serviceLaw();
       const file = readApplyFile(options.file, text, published, rule);
       const session = await openSession(cli, command);
