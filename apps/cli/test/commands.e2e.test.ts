@@ -55,6 +55,24 @@ async function revision(): Promise<number> {
   return (await json<unknown[]>(['audit', '--all'])).length;
 }
 
+describe('the published document', () => {
+  it('is there without a key, with its page, and names only inference operations that are served', async () => {
+    expect((await fetch(`${url}/docs`)).status).toBe(200);
+    const { paths } = (await (await fetch(`${url}/api/v1/openapi.json`)).json()) as {
+      paths: Record<string, Record<string, unknown>>;
+    };
+    const inference = Object.entries(paths).filter(([path]) => path.startsWith('/v1/'));
+    expect(inference.length).toBeGreaterThan(3);
+    for (const [path, methods] of inference) {
+      for (const method of Object.keys(methods)) {
+        const { status } = await fetch(url + path.replace(/\{\w+\}/, 'x'), { method: method.toUpperCase() });
+        // Not 404 or 405: who has no key is told so by an operation that is there.
+        expect([method, path, status]).toEqual([method, path, 401]);
+      }
+    }
+  });
+});
+
 describe('the command against a running service', () => {
   it('finds all in order', async () => {
     const { code, out } = await weighbridge(['doctor']);
