@@ -18,12 +18,12 @@ module.exports = {
     },
     {
       name: 'cli-by-public-entry',
-      comment: 'The command line imports an app by its public entry, not by a file inside it.',
+      comment: 'The command line imports an app by its public entries, not by a file inside it.',
       severity: 'error',
       from: { path: '^apps/cli/' },
       to: {
         path: '^apps/(?!cli/)[^/]+/(src|dist)/',
-        pathNot: '^apps/[^/]+/(src|dist)/index\\.(d\\.)?[jt]s$',
+        pathNot: '^apps/[^/]+/(src|dist)/(index|rules)\\.(d\\.)?[jt]s$',
       },
     },
     {

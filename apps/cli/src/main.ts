@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { runService } from '@weighbridge/runtime';
 import { createProgram, runProgram } from './commands/program.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
@@ -27,6 +26,7 @@ program
   )
   .action(async () => {
     // Only here: the other commands start the quicker for not loading three apps.
+    const { runService } = await import('@weighbridge/runtime');
     const { up } = await import('./up/up.ts');
     process.exit(
       await runService('weighbridge', (context) => up({ env: process.env, version, print }, context)),

@@ -1,3 +1,2 @@
 export { type ControlPlaneConfig, loadConfig } from './config.ts';
 export { type ControlPlane, type ControlPlaneDeps, startControlPlane } from './controlPlane.ts';
-export { checkPolicy, checkPrincipal, checkProfile } from './rules.ts';

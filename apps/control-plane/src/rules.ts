@@ -1,5 +1,14 @@
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { newModelId } from './features/catalog/catalog.ts';
+import { type PriceInput, priceFrom } from './features/catalog/prices.ts';
+import {
+  connectorName,
+  modelPatterns,
+  type NewConnector,
+  upstreamNames,
+  wireOf,
+} from './features/connectors/connectorSettings.ts';
 import { type NewPolicy, requireTimezone } from './features/policies/policies.ts';
 import { type NewProfile, requireProfileName, requireTargets } from './features/profiles/profiles.ts';
 import { displayName } from './http/displayName.ts';
@@ -23,4 +32,20 @@ export function checkPrincipal({ id }: { readonly id: string }): void {
   if (isPrincipalId(id)) return;
   const message = "A principal's id must be 1 to 200 printable characters.";
   throw new AppError('validation', 'principal_invalid', message, { param: 'id' });
+}
+
+/** A connector, new or not. One that the environment made keeps its name. */
+export function checkConnector(connector: NewConnector, isNew: boolean): void {
+  const { name, provider, models, upstream_names } = connector;
+  if (isNew) {
+    connectorName(name);
+    wireOf(connector);
+  }
+  modelPatterns(provider, models ?? []);
+  upstreamNames(provider, upstream_names ?? {});
+}
+
+export function checkModelPrice(model: string, price: PriceInput | undefined): void {
+  newModelId(model);
+  if (price) priceFrom(price);
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type Rule, readApplyFile } from './applyFile.ts';
+import { readApplyFile } from './applyFile.ts';
 import { serviceLaw } from './applyRules.ts';
+import type { Rule } from './wanted.ts';
 
 const law = await serviceLaw();
 const read = (text: string, rule: Rule = law.rule) =>
@@ -41,6 +42,30 @@ profiles:
     expect(file.principals).toHaveLength(1);
     expect(file.profiles[0]?.line).toBe(13);
     expect(file.connectors).toEqual([]);
+  });
+
+  it('may give prices as decimals, kept digit by digit however they are written', () => {
+    const file = read(`
+models:
+  - model: acme/large
+    context_window: 1000
+    price: { input_price: 0.1, output_price: "2.50", cache_read_price: 0.10 }
+connectors:
+  - name: negotiated
+    provider: openai
+    credential_ref: env:OPENAI_API_KEY
+    prices:
+      openai/gpt-4o-mini: { input_price: 0.000000001, output_price: { currency_code: USD, units: 3, nanos: 0 } }
+`);
+    const usd = (units: number, nanos: number) => ({ currency_code: 'USD', units, nanos });
+    expect(file.models[0]?.fields.price).toEqual({
+      input_price: usd(0, 100_000_000),
+      output_price: usd(2, 500_000_000),
+      cache_read_price: usd(0, 100_000_000),
+    });
+    expect(file.connectors[0]?.fields.prices).toEqual({
+      'openai/gpt-4o-mini': { input_price: usd(0, 1), output_price: usd(3, 0) },
+    });
   });
 
   it('may hold nothing', () => {
@@ -100,6 +125,26 @@ profiles:
       'a profile as a target',
       'profiles:\n  - name: a\n    strategy: ordered\n    targets:\n      - model: a/b\n      - model: router/b\n',
       'gateway.yaml:6: targets.1.model must',
+    ],
+    [
+      'a secret',
+      'connectors:\n  - name: a\n    provider: openai\n    credential: sk-secret\n',
+      'gateway.yaml:4: connectors.0: credential is not a field here',
+    ],
+    [
+      'a price that is no amount',
+      'models:\n  - model: a/b\n    price: { input_price: 1e-3, output_price: 1 }\n',
+      'gateway.yaml:3: models.0.price.input_price: must',
+    ],
+    [
+      'tiers that do not rise',
+      'models:\n  - model: a/b\n    price: { input_price: 1, output_price: 1, tiers: [{ above_input_tokens: 9, input_price: 1, output_price: 1 }, { above_input_tokens: 9, input_price: 1, output_price: 1 }] }\n',
+      'gateway.yaml:2: Each tier must begin above',
+    ],
+    [
+      'patterns of another provider',
+      'connectors:\n  - name: a\n    provider: openai\n    models: ["anthropic/*"]\n',
+      'gateway.yaml:4: "anthropic/*" matches no model of the provider',
     ],
     [
       'the same thing twice',

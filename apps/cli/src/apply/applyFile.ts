@@ -3,44 +3,17 @@ import addFormats from 'ajv-formats';
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml';
 import { fileSchema, type OpenApiSchemas } from './fileSchema.ts';
 import { moneyFromDecimal } from './values.ts';
-
-export type Json = Record<string, unknown>;
-
-/** One thing of the file: its fields, and the line where it begins. */
-export interface Wanted {
-  readonly fields: Json;
-  readonly line: number;
-}
-
-/** What a file asks for, by section. Sections that it leaves out are empty. */
-export interface ApplyFile {
-  readonly profiles: readonly Wanted[];
-  readonly policies: readonly Wanted[];
-  readonly principals: readonly Wanted[];
-  readonly models: readonly Wanted[];
-  readonly connectors: readonly Wanted[];
-}
-
-type Section = keyof ApplyFile;
-
-/** What the things of each section are told apart by. */
-export const NAMED_BY: Readonly<Record<Section, string>> = {
-  profiles: 'name',
-  policies: 'name',
-  principals: 'id',
-  models: 'model',
-  connectors: 'name',
-};
+import {
+  type ApplyFile,
+  ApplyFileError,
+  type Json,
+  NAMED_BY,
+  type Rule,
+  type Section,
+  type Wanted,
+} from './wanted.ts';
 
 const SECTIONS = Object.keys(NAMED_BY) as Section[];
-
-/** What is wrong in the file, a line for each fault, each with its place. */
-export class ApplyFileError extends Error {
-  override readonly name = 'ApplyFileError';
-}
-
-/** A business rule of the service: throws where the thing breaks it. */
-export type Rule = (section: Section, fields: Json) => void;
 
 /**
  * Reads a file, and checks it whole: its YAML, every field against the schemas that the service publishes, every rule

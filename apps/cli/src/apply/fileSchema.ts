@@ -11,7 +11,7 @@ const NameOrNone: Schema = { type: ['string', 'null'], minLength: 1 };
 const Amount: Schema = {
   anyOf: [
     { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' },
-    { $ref: '#/components/schemas/GivenMoney' },
+    { $ref: '#/components/schemas/MoneyInput' },
     { type: 'null' },
   ],
 };
@@ -41,7 +41,7 @@ export function fileSchema(published: OpenApiSchemas): Schema {
   return {
     ...strict(Object.fromEntries(known.map(([name, items]) => [name, { type: 'array', items }]))),
     components: {
-      schemas: { ...published, GivenMoney: published.GivenMoney ?? { type: 'null' }, FilePrice: filePrice() },
+      schemas: { ...published, MoneyInput: published.MoneyInput ?? { type: 'null' }, FilePrice: filePrice() },
     },
   };
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { ApplyFile, Json, Wanted } from './applyFile.ts';
 import { type Present, type Prunable, plan } from './plan.ts';
 import { runPlan } from './runPlan.ts';
 import { showPlan, summary } from './showPlan.ts';
+import type { ApplyFile, Json, Wanted } from './wanted.ts';
 
 type Section = keyof ApplyFile;
 const SECTIONS: Section[] = ['profiles', 'policies', 'principals', 'models', 'connectors'];
@@ -251,6 +251,7 @@ describe('a plan', () => {
         { model: 'a/shipped', origin: 'catalog', overridden: [] },
         { model: 'a/changed', origin: 'catalog', overridden: ['context_window'] },
         { model: 'a/mine', origin: 'operator', overridden: [] },
+        { model: 'a/repriced', origin: 'catalog', overridden: [], price: { origin: 'operator' } },
       ],
     };
     const file = { policies: [{ name: 'kept' }] };
@@ -261,6 +262,7 @@ describe('a plan', () => {
       'delete mine',
       'delete a/changed',
       'delete a/mine',
+      'delete a/repriced',
       'delete child',
       'delete parent',
       'delete gone',
@@ -283,6 +285,16 @@ describe('a plan', () => {
     expect(planned(file, present, ['prices']).flatMap(({ calls }) => calls)).toEqual([
       { method: 'DELETE', path: '/api/v1/connectors/con_1/prices/a%2Fb' },
     ]);
+  });
+
+  it('is refused where something new breaks a rule that only the service knew', () => {
+    const rule = () => {
+      throw new Error('Give a base_url');
+    };
+    const file = fileOf({ connectors: [{ name: 'c', provider: 'unheard-of' }] });
+    expect(() => plan(file, NOTHING, [], 'gateway.yaml', rule)).toThrow('gateway.yaml:1: Give a base_url');
+    const known = { ...NOTHING, connectors: [{ id: 'con_1', name: 'c', provider: 'unheard-of' }] };
+    expect(plan(file, known, [], 'gateway.yaml', rule)).toEqual([]);
   });
 
   it('tells what it did where the service refuses in the midst', async () => {

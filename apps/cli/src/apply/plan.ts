@@ -1,5 +1,5 @@
-import { type ApplyFile, ApplyFileError, type Json, NAMED_BY, type Wanted } from './applyFile.ts';
 import { isAsWanted } from './values.ts';
+import { type ApplyFile, ApplyFileError, type Json, NAMED_BY, type Rule, type Wanted } from './wanted.ts';
 
 /** What `--prune` may remove; a principal is never removed, since its spend is on record. */
 export const PRUNABLE = ['profiles', 'policies', 'models', 'connectors', 'prices'] as const;
@@ -53,6 +53,7 @@ export function plan(
   present: Present,
   prune: readonly Prunable[],
   fileName: string,
+  rule: Rule = () => {},
 ): Change[] {
   const faults: string[] = [];
   const fault = ({ line }: Wanted, message: string) => faults.push(`${fileName}:${line}: ${message}`);
@@ -124,6 +125,13 @@ export function plan(
             wanted,
             `${String(fields.name)} has the ${fixed} ${String(found[fixed])}, which can't be changed: choose another name`,
           );
+        }
+      }
+      if (!found) {
+        try {
+          rule('connectors', wanted.fields, true);
+        } catch (error) {
+          fault(wanted, (error as Error).message);
         }
       }
       const { provider: _, ...changeable } = fields;
@@ -250,14 +258,24 @@ function removals(file: ApplyFile, present: Present, prune: readonly Prunable[])
   };
   return [
     ...surplus('connectors').filter(isOperators).map(byId('connectors')),
-    ...surplus('models')
-      .filter((model) => isOperators(model) || (model.overridden as unknown[] | undefined)?.length)
-      .map(({ model }) =>
-        removal('models', String(model), `/api/v1/catalog/models/${encodeURIComponent(String(model))}`),
-      ),
+    ...surplus('models').flatMap(modelRemoval),
     ...[...policies].sort((one, other) => depth(other) - depth(one)).map(byId('policies')),
     ...surplus('profiles').map(byId('profiles')),
   ];
+}
+
+/** An operator's entry goes; of a shipped one goes what an operator made of it. */
+function modelRemoval({ model, origin, overridden, disabled, price }: Json): Change[] {
+  const path = `/api/v1/catalog/models/${encodeURIComponent(String(model))}`;
+  const isShipped = origin !== 'operator';
+  const isChanged = !isShipped || (overridden as unknown[]).length > 0 || disabled === true;
+  const isRepriced = isShipped && (price as { origin?: unknown } | null)?.origin === 'operator';
+  const calls: Call[] = [
+    ...(isChanged ? [{ method: 'DELETE', path } as const] : []),
+    ...(isRepriced ? [{ method: 'DELETE', path: `${path}/prices` } as const] : []),
+  ];
+  if (calls.length === 0) return [];
+  return [{ action: 'delete', kind: 'models', name: String(model), fields: [], calls }];
 }
 
 function removal(kind: string, name: string, path: string, fields: readonly FieldChange[] = []): Change {

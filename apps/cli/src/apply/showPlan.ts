@@ -1,4 +1,4 @@
-import { shown } from '../commands/output.ts';
+import { price, shown } from '../commands/output.ts';
 import type { Change } from './plan.ts';
 
 const SIGN = { create: '+', update: '~', delete: '-' } as const;
@@ -30,5 +30,12 @@ function value(field: unknown): string {
   // What is not made yet has a place where its id will be: its name says more.
   const [, name] = /^\{\w+:(.*)\}$/.exec(String(field)) ?? [];
   if (name !== undefined) return shown(name);
-  return field === undefined || field === null ? 'none' : shown(JSON.stringify(field));
+  return field === undefined || field === null ? 'none' : shown(JSON.stringify(field, readable));
+}
+
+/** Amounts as dollars; a price without tiers need not say so. */
+function readable(name: string, field: unknown): unknown {
+  if (name === 'tiers' && Array.isArray(field) && field.length === 0) return undefined;
+  const isMoney = typeof field === 'object' && field !== null && 'currency_code' in field;
+  return isMoney ? price(field as unknown as Parameters<typeof price>[0]) : field;
 }

@@ -28,6 +28,8 @@ function normal(field: string, value: unknown): unknown {
       return String(value).trim();
     case 'deprecated_at':
       return new Date(value as string).getTime();
+    case 'base_url':
+      return URL.canParse(String(value)) ? new URL(String(value)).href.replace(/\/+$/, '') : value;
     case 'targets':
       return (value as Json[]).map((target) => ({ weight: 1, ...target }));
     case 'price':

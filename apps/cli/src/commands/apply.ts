@@ -1,10 +1,9 @@
 import { allItems, answer, type Client, type PageOf } from '@weighbridge/client';
 import { Command, InvalidArgumentError } from 'commander';
-import { type ApplyFile, type Json, readApplyFile } from '../apply/applyFile.ts';
-import { serviceLaw } from '../apply/applyRules.ts';
 import { PRUNABLE, type Present, type Prunable, plan } from '../apply/plan.ts';
 import { runPlan, type Send } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
+import type { ApplyFile, Json } from '../apply/wanted.ts';
 import { several } from './options.ts';
 import { type Cli, openSession } from './session.ts';
 import { UsageError } from './usageError.ts';
@@ -21,11 +20,14 @@ export function applyCommand(cli: Cli): Command {
     )
     .action(async (options, command: Command) => {
       const text = await readText(cli, options.file);
+      // Only here: the other commands start the quicker for not loading what reads and checks files.
+      const { readApplyFile } = await import('../apply/applyFile.ts');
+      const { serviceLaw } = await import('../apply/applyRules.ts');
       const { published, rule } = await serviceLaw();
       const file = readApplyFile(options.file, text, published, rule);
       const session = await openSession(cli, command);
       const prune: Prunable[] = options.prune ?? [];
-      const changes = plan(file, await readPresent(session.client, file, prune), prune, options.file);
+      const changes = plan(file, await readPresent(session.client, file, prune), prune, options.file, rule);
 
       if (!session.json && changes.length > 0) session.out(showPlan(changes));
       if (!options.dryRun) {

@@ -1,8 +1,8 @@
 import { Command, Option } from 'commander';
-import type { ApplyFile, Json } from '../apply/applyFile.ts';
 import { plan } from '../apply/plan.ts';
 import { runPlan } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
+import type { ApplyFile, Json } from '../apply/wanted.ts';
 import type { Imported } from '../catalog/importedModel.ts';
 import { readLiteLlm } from '../catalog/litellm.ts';
 import { readModelsDev } from '../catalog/modelsDev.ts';

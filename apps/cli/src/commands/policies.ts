@@ -130,16 +130,16 @@ function policyOptions(command: Command): Command {
 function changes(options: Readonly<Record<string, never>>): PolicyChanges {
   const given: Record<string, unknown> = {
     name: options.name,
-    limit_micro_usd: options.limitUsd,
+    limit_micro_usd: noneAsNull(options.limitUsd),
     window: options.window,
     timezone: options.timezone,
     counter_scope: options.counterScope,
     enforcement: options.enforcement,
     budget_mode: options.budgetMode,
     allowed_models: options.allow,
-    requests_per_minute: options.requestsPerMinute,
-    tokens_per_minute: options.tokensPerMinute,
-    max_parallel: options.maxParallel,
+    requests_per_minute: noneAsNull(options.requestsPerMinute),
+    tokens_per_minute: noneAsNull(options.tokensPerMinute),
+    max_parallel: noneAsNull(options.maxParallel),
     parent_policy_id: noneAsNull(options.parent),
     default_for: noneAsNull(options.defaultFor),
     self_service: options.selfService,
@@ -147,17 +147,18 @@ function changes(options: Readonly<Record<string, never>>): PolicyChanges {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-function noneAsNull(text: string | undefined): string | null | undefined {
-  return text === 'none' ? null : text;
+/** Commander takes a null from a parser for no value, so that words stand for it until here. */
+function noneAsNull(value: string | number | undefined): string | number | null | undefined {
+  return value === 'none' || value === 'unlimited' ? null : value;
 }
 
-function countOrNone(text: string): number | null {
-  return text === 'none' ? null : wholeNumber(text);
+function countOrNone(text: string): number | 'none' {
+  return text === 'none' ? text : wholeNumber(text);
 }
 
 /** Dollars as micro-USD, read digit by digit: no float ever holds money. */
-function limitMicroUsd(text: string): number | null {
-  if (text === 'unlimited') return null;
+function limitMicroUsd(text: string): number | 'unlimited' {
+  if (text === 'unlimited') return text;
   const [, units, fraction = ''] = /^\$?(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
   if (units === undefined) {
     throw new InvalidArgumentError(

@@ -155,6 +155,29 @@ describe('issuing a key', () => {
   });
 });
 
+describe('a policy', () => {
+  it('is changed in what the options name, to the last digit, and cleared by their words', async () => {
+    const bodyOf = async (...args: string[]) => {
+      asked = [];
+      await run(['policies', 'update', 'pol_1', '--json', ...args]);
+      return JSON.parse(asked[0]?.body ?? '');
+    };
+    expect(await bodyOf('--limit-usd', '12.500001')).toEqual({ limit_micro_usd: 12_500_001 });
+    expect(await bodyOf('--limit-usd', 'unlimited', '--parent', 'none', '--max-parallel', 'none')).toEqual({
+      limit_micro_usd: null,
+      parent_policy_id: null,
+      max_parallel: null,
+    });
+    expect(await bodyOf('--no-self-service', '--default-for', 'none')).toEqual({
+      self_service: false,
+      default_for: null,
+    });
+    expect(await bodyOf('--allow', 'openai/*', '--allow', 'mock/echo')).toEqual({
+      allowed_models: ['openai/*', 'mock/echo'],
+    });
+  });
+});
+
 describe('a list', () => {
   const model = (name: string) => ({
     model: name,

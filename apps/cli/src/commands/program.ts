@@ -4,12 +4,14 @@ import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
 import { catalogCommand } from './catalog.ts';
 import { completeCommand, completionCommand } from './completion.ts';
+import { connectorsCommand } from './connectors.ts';
 import { doctorCommand } from './doctor.ts';
 import { keysCommand } from './keys.ts';
 import { modelsCommand } from './models.ts';
 import { shown } from './output.ts';
 import { policiesCommand } from './policies.ts';
 import type { Cli } from './session.ts';
+import { spendCommand } from './spend.ts';
 import { usageCommand } from './usage.ts';
 import { UsageError } from './usageError.ts';
 
@@ -30,6 +32,8 @@ export function createProgram(cli: Cli): Command {
     usageCommand(cli),
     modelsCommand(cli),
     policiesCommand(cli),
+    connectorsCommand(cli),
+    spendCommand(cli),
     auditCommand(cli),
     applyCommand(cli),
     catalogCommand(cli),

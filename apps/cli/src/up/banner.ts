@@ -14,6 +14,7 @@ export function banner({ url, dataDir, operatorKeyFile, providers }: BannerFacts
 Weighbridge is ready at ${url}
 Operator key: ${operatorKeyFile ?? 'the one that this database was set up with'}
 Data:         ${dataDir}
+API:          ${url}/docs
 
 Issue a key for an application, use it, see what it cost:
 

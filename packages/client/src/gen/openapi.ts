@@ -788,6 +788,37 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Attempt: {
+            event_id: string;
+            model_requested: string;
+            /** @description What served. */
+            model: string;
+            provider: string;
+            connector_id: string;
+            /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
+            outcome: string;
+            /** @description The vendor's; 0 where none came. */
+            http_status: number;
+            streamed: boolean;
+            input_tokens: number;
+            cache_read_tokens: number;
+            cache_write_tokens: number;
+            cache_write_1h_tokens: number;
+            output_tokens: number;
+            cost_micro_usd: number;
+            /** @description The same, exact, as a decimal integer. */
+            cost_nano_usd: string;
+            price_version: number;
+            estimated: boolean;
+            /** Format: date-time */
+            admitted_at: string;
+            /** Format: date-time */
+            settled_at: string;
+            first_byte_ms: number | null;
+            duration_ms: number;
+            /** @description The vendor's id of a stored response. */
+            response_id: string | null;
+        };
         Attribution: {
             user?: string;
             team?: string;
@@ -1282,6 +1313,76 @@ export interface components {
                 min_score?: number;
                 capabilities?: string[];
             };
+        };
+        RequestRecord: {
+            request_id: string;
+            /** Format: date-time */
+            admitted_at: string;
+            key_id: string;
+            principal_id: string;
+            attribution: {
+                user?: string;
+                team?: string;
+                project?: string;
+                env?: string;
+                labels?: {
+                    [key: string]: string;
+                };
+                workload_type?: string;
+                namespace?: string;
+                workload?: string;
+                pod?: string;
+                session_id?: string;
+            };
+            /** @description Whose counters it counts in, the governing policy first; its parents only to operators. */
+            policies: {
+                policy_id: string;
+                /** Format: date-time */
+                window_start: string;
+            }[];
+            cost_micro_usd: number;
+            /** @description All that was sent to a vendor for it, the first attempt first. */
+            attempts: components["schemas"]["Attempt"][];
+        };
+        SpendReport: {
+            data: components["schemas"]["SpendRow"][];
+            next_page_token: string;
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            timezone: string;
+            /**
+             * Format: date-time
+             * @description Usage up to then is in the answer, as far as known.
+             */
+            bucket_as_of: string;
+            /** @description Whether all usage of the range is known to be in the answer. */
+            complete: boolean;
+        };
+        SpendRow: {
+            /** Format: date-time */
+            bucket_start: string | null;
+            /** @description One value for each name of group_by; null where the requests carry none. */
+            group: {
+                [key: string]: string | null;
+            };
+            /** @description Requests with at least one attempt in this row. */
+            requests: number;
+            /** @description What was sent to a vendor: a request may be tried several times. */
+            attempts: number;
+            /** @description Requests with an attempt whose usage was estimated. */
+            estimated_requests: number;
+            /** @description Attempts that failed at the vendor or on the way to it. */
+            errors: number;
+            input_tokens: number;
+            cache_read_tokens: number;
+            cache_write_tokens: number;
+            cache_write_1h_tokens: number;
+            output_tokens: number;
+            cost_micro_usd: number;
+            /** @description The same, exact, as a decimal integer. */
+            cost_nano_usd: string;
         };
         UsageReport: {
             policy_id: string;
@@ -3183,45 +3284,7 @@ export interface operations {
                      *       "complete": false
                      *     }
                      */
-                    "application/json": {
-                        data: {
-                            /** Format: date-time */
-                            bucket_start: string | null;
-                            /** @description One value for each name of group_by; null where the requests carry none. */
-                            group: {
-                                [key: string]: string | null;
-                            };
-                            /** @description Requests with at least one attempt in this row. */
-                            requests: number;
-                            /** @description What was sent to a vendor: a request may be tried several times. */
-                            attempts: number;
-                            /** @description Requests with an attempt whose usage was estimated. */
-                            estimated_requests: number;
-                            /** @description Attempts that failed at the vendor or on the way to it. */
-                            errors: number;
-                            input_tokens: number;
-                            cache_read_tokens: number;
-                            cache_write_tokens: number;
-                            cache_write_1h_tokens: number;
-                            output_tokens: number;
-                            cost_micro_usd: number;
-                            /** @description The same, exact, as a decimal integer. */
-                            cost_nano_usd: string;
-                        }[];
-                        next_page_token: string;
-                        /** Format: date-time */
-                        from: string;
-                        /** Format: date-time */
-                        to: string;
-                        timezone: string;
-                        /**
-                         * Format: date-time
-                         * @description Usage up to then is in the answer, as far as known.
-                         */
-                        bucket_as_of: string;
-                        /** @description Whether all usage of the range is known to be in the answer. */
-                        complete: boolean;
-                    };
+                    "application/json": components["schemas"]["SpendReport"];
                     "text/csv": string;
                 };
             };
@@ -3329,66 +3392,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            request_id: string;
-                            /** Format: date-time */
-                            admitted_at: string;
-                            key_id: string;
-                            principal_id: string;
-                            attribution: {
-                                user?: string;
-                                team?: string;
-                                project?: string;
-                                env?: string;
-                                labels?: {
-                                    [key: string]: string;
-                                };
-                                workload_type?: string;
-                                namespace?: string;
-                                workload?: string;
-                                pod?: string;
-                                session_id?: string;
-                            };
-                            /** @description Whose counters it counts in, the governing policy first; its parents only to operators. */
-                            policies: {
-                                policy_id: string;
-                                /** Format: date-time */
-                                window_start: string;
-                            }[];
-                            cost_micro_usd: number;
-                            /** @description All that was sent to a vendor for it, the first attempt first. */
-                            attempts: {
-                                event_id: string;
-                                model_requested: string;
-                                /** @description What served. */
-                                model: string;
-                                provider: string;
-                                connector_id: string;
-                                /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
-                                outcome: string;
-                                /** @description The vendor's; 0 where none came. */
-                                http_status: number;
-                                streamed: boolean;
-                                input_tokens: number;
-                                cache_read_tokens: number;
-                                cache_write_tokens: number;
-                                cache_write_1h_tokens: number;
-                                output_tokens: number;
-                                cost_micro_usd: number;
-                                /** @description The same, exact, as a decimal integer. */
-                                cost_nano_usd: string;
-                                price_version: number;
-                                estimated: boolean;
-                                /** Format: date-time */
-                                admitted_at: string;
-                                /** Format: date-time */
-                                settled_at: string;
-                                first_byte_ms: number | null;
-                                duration_ms: number;
-                                /** @description The vendor's id of a stored response. */
-                                response_id: string | null;
-                            }[];
-                        }[];
+                        data: components["schemas"]["RequestRecord"][];
                         next_page_token: string;
                     };
                 };
@@ -3462,66 +3466,7 @@ export interface operations {
                      *       ]
                      *     }
                      */
-                    "application/json": {
-                        request_id: string;
-                        /** Format: date-time */
-                        admitted_at: string;
-                        key_id: string;
-                        principal_id: string;
-                        attribution: {
-                            user?: string;
-                            team?: string;
-                            project?: string;
-                            env?: string;
-                            labels?: {
-                                [key: string]: string;
-                            };
-                            workload_type?: string;
-                            namespace?: string;
-                            workload?: string;
-                            pod?: string;
-                            session_id?: string;
-                        };
-                        /** @description Whose counters it counts in, the governing policy first; its parents only to operators. */
-                        policies: {
-                            policy_id: string;
-                            /** Format: date-time */
-                            window_start: string;
-                        }[];
-                        cost_micro_usd: number;
-                        /** @description All that was sent to a vendor for it, the first attempt first. */
-                        attempts: {
-                            event_id: string;
-                            model_requested: string;
-                            /** @description What served. */
-                            model: string;
-                            provider: string;
-                            connector_id: string;
-                            /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
-                            outcome: string;
-                            /** @description The vendor's; 0 where none came. */
-                            http_status: number;
-                            streamed: boolean;
-                            input_tokens: number;
-                            cache_read_tokens: number;
-                            cache_write_tokens: number;
-                            cache_write_1h_tokens: number;
-                            output_tokens: number;
-                            cost_micro_usd: number;
-                            /** @description The same, exact, as a decimal integer. */
-                            cost_nano_usd: string;
-                            price_version: number;
-                            estimated: boolean;
-                            /** Format: date-time */
-                            admitted_at: string;
-                            /** Format: date-time */
-                            settled_at: string;
-                            first_byte_ms: number | null;
-                            duration_ms: number;
-                            /** @description The vendor's id of a stored response. */
-                            response_id: string | null;
-                        }[];
-                    };
+                    "application/json": components["schemas"]["RequestRecord"];
                 };
             };
             400: components["responses"]["400"];

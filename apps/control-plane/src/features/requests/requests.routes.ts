@@ -9,56 +9,62 @@ import { OUTCOMES } from './requests.ts';
 const Text = Type.Optional(Type.String());
 const Count = Type.Integer();
 
-const Attempt = Type.Object({
-  event_id: Type.String(),
-  model_requested: Type.String(),
-  model: Type.String({ description: 'What served.' }),
-  provider: Type.String(),
-  connector_id: Type.String(),
-  outcome: Type.String({ description: `One of ${OUTCOMES.join(', ')}.` }),
-  http_status: Type.Integer({ description: "The vendor's; 0 where none came." }),
-  streamed: Type.Boolean(),
-  input_tokens: Count,
-  cache_read_tokens: Count,
-  cache_write_tokens: Count,
-  cache_write_1h_tokens: Count,
-  output_tokens: Count,
-  cost_micro_usd: MicroUsd,
-  cost_nano_usd: Type.String({ description: 'The same, exact, as a decimal integer.' }),
-  price_version: Type.Integer(),
-  estimated: Type.Boolean(),
-  admitted_at: DateTime,
-  settled_at: DateTime,
-  first_byte_ms: Nullable(Type.Number()),
-  duration_ms: Type.Number(),
-  response_id: Nullable(Type.String({ description: "The vendor's id of a stored response." })),
-});
+const Attempt = Type.Object(
+  {
+    event_id: Type.String(),
+    model_requested: Type.String(),
+    model: Type.String({ description: 'What served.' }),
+    provider: Type.String(),
+    connector_id: Type.String(),
+    outcome: Type.String({ description: `One of ${OUTCOMES.join(', ')}.` }),
+    http_status: Type.Integer({ description: "The vendor's; 0 where none came." }),
+    streamed: Type.Boolean(),
+    input_tokens: Count,
+    cache_read_tokens: Count,
+    cache_write_tokens: Count,
+    cache_write_1h_tokens: Count,
+    output_tokens: Count,
+    cost_micro_usd: MicroUsd,
+    cost_nano_usd: Type.String({ description: 'The same, exact, as a decimal integer.' }),
+    price_version: Type.Integer(),
+    estimated: Type.Boolean(),
+    admitted_at: DateTime,
+    settled_at: DateTime,
+    first_byte_ms: Nullable(Type.Number()),
+    duration_ms: Type.Number(),
+    response_id: Nullable(Type.String({ description: "The vendor's id of a stored response." })),
+  },
+  { title: 'Attempt' },
+);
 
-const Request = Type.Object({
-  request_id: Type.String(),
-  admitted_at: DateTime,
-  key_id: Type.String(),
-  principal_id: Type.String(),
-  attribution: Type.Object({
-    user: Text,
-    team: Text,
-    project: Text,
-    env: Text,
-    labels: Type.Optional(Type.Record(Type.String(), Type.String())),
-    workload_type: Text,
-    namespace: Text,
-    workload: Text,
-    pod: Text,
-    session_id: Text,
-  }),
-  policies: Type.Array(Type.Object({ policy_id: Type.String(), window_start: DateTime }), {
-    description: 'Whose counters it counts in, the governing policy first; its parents only to operators.',
-  }),
-  cost_micro_usd: MicroUsd,
-  attempts: Type.Array(Attempt, {
-    description: 'All that was sent to a vendor for it, the first attempt first.',
-  }),
-});
+const Request = Type.Object(
+  {
+    request_id: Type.String(),
+    admitted_at: DateTime,
+    key_id: Type.String(),
+    principal_id: Type.String(),
+    attribution: Type.Object({
+      user: Text,
+      team: Text,
+      project: Text,
+      env: Text,
+      labels: Type.Optional(Type.Record(Type.String(), Type.String())),
+      workload_type: Text,
+      namespace: Text,
+      workload: Text,
+      pod: Text,
+      session_id: Text,
+    }),
+    policies: Type.Array(Type.Object({ policy_id: Type.String(), window_start: DateTime }), {
+      description: 'Whose counters it counts in, the governing policy first; its parents only to operators.',
+    }),
+    cost_micro_usd: MicroUsd,
+    attempts: Type.Array(Attempt, {
+      description: 'All that was sent to a vendor for it, the first attempt first.',
+    }),
+  },
+  { title: 'RequestRecord' },
+);
 
 const Query = Strict({
   ...PageQuery,

@@ -11,35 +11,43 @@ import { BUCKETS } from './spend.ts';
 
 const Count = Type.Integer();
 
-const SpendRow = Type.Object({
-  bucket_start: Nullable(DateTime),
-  group: Type.Record(Type.String(), Nullable(Type.String()), {
-    description: 'One value for each name of group_by; null where the requests carry none.',
-  }),
-  requests: Type.Integer({ description: 'Requests with at least one attempt in this row.' }),
-  attempts: Type.Integer({ description: 'What was sent to a vendor: a request may be tried several times.' }),
-  estimated_requests: Type.Integer({ description: 'Requests with an attempt whose usage was estimated.' }),
-  errors: Type.Integer({ description: 'Attempts that failed at the vendor or on the way to it.' }),
-  input_tokens: Count,
-  cache_read_tokens: Count,
-  cache_write_tokens: Count,
-  cache_write_1h_tokens: Count,
-  output_tokens: Count,
-  cost_micro_usd: MicroUsd,
-  cost_nano_usd: Type.String({ description: 'The same, exact, as a decimal integer.' }),
-});
+const SpendRow = Type.Object(
+  {
+    bucket_start: Nullable(DateTime),
+    group: Type.Record(Type.String(), Nullable(Type.String()), {
+      description: 'One value for each name of group_by; null where the requests carry none.',
+    }),
+    requests: Type.Integer({ description: 'Requests with at least one attempt in this row.' }),
+    attempts: Type.Integer({
+      description: 'What was sent to a vendor: a request may be tried several times.',
+    }),
+    estimated_requests: Type.Integer({ description: 'Requests with an attempt whose usage was estimated.' }),
+    errors: Type.Integer({ description: 'Attempts that failed at the vendor or on the way to it.' }),
+    input_tokens: Count,
+    cache_read_tokens: Count,
+    cache_write_tokens: Count,
+    cache_write_1h_tokens: Count,
+    output_tokens: Count,
+    cost_micro_usd: MicroUsd,
+    cost_nano_usd: Type.String({ description: 'The same, exact, as a decimal integer.' }),
+  },
+  { title: 'SpendRow' },
+);
 
-const SpendReport = Type.Object({
-  ...Page(SpendRow).properties,
-  from: DateTime,
-  to: DateTime,
-  timezone: Type.String(),
-  bucket_as_of: Type.String({
-    format: 'date-time',
-    description: 'Usage up to then is in the answer, as far as known.',
-  }),
-  complete: Type.Boolean({ description: 'Whether all usage of the range is known to be in the answer.' }),
-});
+const SpendReport = Type.Object(
+  {
+    ...Page(SpendRow).properties,
+    from: DateTime,
+    to: DateTime,
+    timezone: Type.String(),
+    bucket_as_of: Type.String({
+      format: 'date-time',
+      description: 'Usage up to then is in the answer, as far as known.',
+    }),
+    complete: Type.Boolean({ description: 'Whether all usage of the range is known to be in the answer.' }),
+  },
+  { title: 'SpendReport' },
+);
 
 const Query = Strict({
   ...PageQuery,

@@ -1,0 +1,51 @@
+import { answer } from '@weighbridge/client';
+import { Command } from 'commander';
+import { limitOf, listOptions } from './options.ts';
+import { type Cli, firstItems, openSession } from './session.ts';
+
+export function connectorsCommand(cli: Cli): Command {
+  const connectors = new Command('connectors').description("the vendors' accounts that requests go through");
+
+  listOptions(connectors.command('list'))
+    .description('list connectors, the newest first')
+    .option('--provider <provider>', 'of this provider')
+    .action(async (options, command: Command) => {
+      const session = await openSession(cli, command);
+      const filter = { ...(options.provider && { provider: options.provider }) };
+      const items = await firstItems(session, limitOf(options), (page) =>
+        answer(session.client.GET('/api/v1/connectors', { params: { query: { ...filter, ...page } } })),
+      );
+      session.showList(items, [
+        ['ID', (connector) => connector.id],
+        ['NAME', (connector) => connector.name],
+        ['PROVIDER', (connector) => connector.provider],
+        ['ENABLED', (connector) => connector.enabled],
+        ['USABLE', (connector) => connector.usable],
+        ['PRIORITY', (connector) => connector.priority],
+        ['CREDENTIAL', (connector) => (connector.credential_sealed ? 'sealed' : connector.credential_ref)],
+        ['BASE URL', (connector) => connector.base_url],
+      ]);
+    });
+
+  connectors
+    .command('show <connector_id>')
+    .description('show a connector; its credential is never shown')
+    .action(async (connector_id: string, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = { path: { connector_id } };
+      session.showOne(await answer(session.client.GET('/api/v1/connectors/{connector_id}', { params })));
+    });
+
+  connectors
+    .command('test <connector_id>')
+    .description("try a connector's credential at its vendor; nothing is generated or billed")
+    .action(async (connector_id: string, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = { path: { connector_id } };
+      const result = await answer(session.client.POST('/api/v1/connectors/{connector_id}/test', { params }));
+      session.showOne(result);
+      if (!result.ok) throw new Error('The vendor did not take it.');
+    });
+
+  return connectors;
+}

@@ -1,0 +1,319 @@
+import { execFile } from 'node:child_process';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { eventually, freePort } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type RunningProcess, startApp } from './processes.ts';
+
+const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+
+// Each command is a process of its own, and a test runs several.
+vi.setConfig({ testTimeout: 120_000 });
+
+let dataDir: string;
+let service: RunningProcess;
+let url: string;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-commands-'));
+  await chmod(dataDir, 0o711);
+  const PORT = String(await freePort());
+  url = `http://127.0.0.1:${PORT}`;
+  service = await startApp('cli', { WEIGHBRIDGE_DATA_DIR: dataDir, PORT }, /Ctrl-C stops it/, ['up']);
+});
+afterAll(async () => {
+  await service?.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Runs a command as a user does, beside the data folder of the service. */
+function weighbridge(args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
+  return new Promise((resolve) => {
+    const settings = { PATH: process.env.PATH, WEIGHBRIDGE_URL: url, WEIGHBRIDGE_DATA_DIR: dataDir, ...env };
+    execFile(process.execPath, [MAIN, ...args], { env: settings, cwd: dataDir }, (error, out, err) => {
+      resolve({ code: error ? Number(error.code) : 0, out: out.trimEnd(), err: err.trimEnd() });
+    });
+  });
+}
+
+/** What a command answers in JSON. */
+async function json<T = Record<string, unknown>>(args: readonly string[]): Promise<T> {
+  const { code, out, err } = await weighbridge([...args, '--json']);
+  expect([code, err]).toEqual([0, expect.any(String)]);
+  return JSON.parse(out) as T;
+}
+
+async function revision(): Promise<number> {
+  return (await json<unknown[]>(['audit', '--all'])).length;
+}
+
+describe('the published document', () => {
+  it('is there without a key, with its page, and names only inference operations that are served', async () => {
+    expect((await fetch(`${url}/docs`)).status).toBe(200);
+    const { paths } = (await (await fetch(`${url}/api/v1/openapi.json`)).json()) as {
+      paths: Record<string, Record<string, unknown>>;
+    };
+    const inference = Object.entries(paths).filter(([path]) => path.startsWith('/v1/'));
+    expect(inference.length).toBeGreaterThan(3);
+    for (const [path, methods] of inference) {
+      for (const method of Object.keys(methods)) {
+        const { status } = await fetch(url + path.replace(/\{\w+\}/, 'x'), { method: method.toUpperCase() });
+        // Not 404 or 405: who has no key is told so by an operation that is there.
+        expect([method, path, status]).toEqual([method, path, 401]);
+      }
+    }
+  });
+});
+
+describe('the command against a running service', () => {
+  it('finds all in order', async () => {
+    const { code, out } = await weighbridge(['doctor']);
+    expect([code, out.match(/✗/)]).toEqual([0, null]);
+    expect(out).toContain('mock/echo');
+    const wrong = await weighbridge(['doctor'], { WEIGHBRIDGE_KEY: 'sk-svc-nonsense' });
+    expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining('✗ key: No key has this token')]);
+  });
+
+  it('takes a key through its life', async () => {
+    const issued = await weighbridge([
+      'keys',
+      'create',
+      'my app',
+      '--scope',
+      'inference',
+      '--principal',
+      'ada',
+    ]);
+    expect([issued.code, issued.out]).toEqual([0, expect.stringMatching(/^sk-svc-[0-9A-Za-z]{49}$/)]);
+    const [key] = await json<{ id: string }[]>(['keys', 'list', '--principal', 'ada']);
+    const id = key?.id ?? '';
+    expect(issued.err).toContain(id);
+
+    const complete = async (token: string) => {
+      const response = await fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'Hello!' }] }),
+      });
+      return response.status;
+    };
+    const becomes = (token: string, status: number) =>
+      eventually(async () => expect(await complete(token)).toBe(status), {
+        timeoutMs: 10_000,
+        intervalMs: 50,
+      });
+    await becomes(issued.out, 200);
+    expect(await json(['keys', 'disable', id])).toMatchObject({ disabled: true });
+    await becomes(issued.out, 401);
+    expect(await json(['keys', 'enable', id])).toMatchObject({ disabled: false });
+    await becomes(issued.out, 200);
+    const rotated = await weighbridge(['keys', 'rotate', id]);
+    await becomes(issued.out, 401);
+    await becomes(rotated.out, 200);
+
+    await eventually(
+      async () => {
+        const usage = await weighbridge(['usage', id]);
+        expect(usage.out).toMatch(/spent +\$0\.0000\d+ of \$10\.00/);
+        const spend = await weighbridge(['spend', '--by', 'principal,model', '--principal', 'ada']);
+        expect(spend.out).toMatch(/ada +mock\/echo +\$0\.0000\d+ +\d/);
+      },
+      { timeoutMs: 10_000, intervalMs: 200 },
+    );
+    const csv = await weighbridge(['spend', '--csv', '--by', 'model']);
+    expect(csv.out.split('\n')[1]).toMatch(/mock\/echo/);
+
+    expect(await json(['keys', 'revoke', id])).toMatchObject({
+      disabled: true,
+      revoked_at: expect.any(String),
+    });
+    await becomes(rotated.out, 401);
+    const again = await weighbridge(['keys', 'enable', id]);
+    expect([again.code, again.err]).toEqual([1, expect.stringContaining('key_revoked')]);
+    expect((await weighbridge(['keys', 'list'])).out).toMatch(/my app .* revoked/);
+  });
+
+  it('makes, changes and deletes a policy', async () => {
+    const args = [
+      'policies',
+      'create',
+      'trial',
+      '--limit-usd',
+      '0.25',
+      '--window',
+      'day',
+      '--allow',
+      'mock/*',
+    ];
+    const { id } = await json<{ id: string }>(args);
+    expect(await json(['policies', 'show', id])).toMatchObject({
+      limit_micro_usd: 250_000,
+      window: 'day',
+      allowed_models: ['mock/*'],
+    });
+    const changed = await json(['policies', 'update', id, '--limit-usd', 'unlimited', '--self-service']);
+    expect(changed).toMatchObject({ limit_micro_usd: null, self_service: true, window: 'day' });
+    expect((await weighbridge(['policies', 'list', '--name', 'tri'])).out).toContain('unlimited');
+    await json(['policies', 'delete', id]);
+    expect((await weighbridge(['policies', 'show', id])).err).toContain('policy_not_found');
+  });
+
+  it('lists connectors and tries them', async () => {
+    const [mock] = await json<{ id: string }[]>(['connectors', 'list', '--provider', 'mock']);
+    expect(await json(['connectors', 'show', mock?.id ?? ''])).toMatchObject({ usable: true });
+    expect(await json(['connectors', 'test', mock?.id ?? ''])).toMatchObject({ ok: true });
+  });
+
+  it('completes its own words in a shell', async () => {
+    const script = (await weighbridge(['completion', 'bash'])).out;
+    const words = `weighbridge() { "${process.execPath}" "${MAIN}" "$@"; }
+${script}
+COMP_WORDS=(weighbridge keys r) COMP_CWORD=2
+_weighbridge
+echo "\${COMPREPLY[*]}"`;
+    const completed = await new Promise<string>((resolve) => {
+      execFile('bash', ['-c', words], (_error, out) => resolve(out.trim()));
+    });
+    expect(completed.split(/\s+/)).toEqual(['rotate', 'revoke']);
+  });
+});
+
+describe('apply', () => {
+  const file = () => join(dataDir, 'gateway.yaml');
+  const GATEWAY = `
+profiles:
+  - name: cheap-chat
+    strategy: cheapest
+    targets: [{ model: mock/echo }]
+policies:
+  - name: team
+    parent: company
+    profile: cheap-chat
+    limit_micro_usd: 50000000
+    thresholds: [90, 50]
+    timezone: Europe/Vienna
+  - name: company
+    limit_micro_usd: 1000000000
+    counter_scope: policy
+principals:
+  - id: grace@example.com
+    policy: team
+models:
+  - model: acme/large
+    context_window: 200000
+    deprecated_at: 2030-01-01T00:00:00+01:00
+    price: { input_price: 0.5, output_price: 1.5 }
+  - model: mock/echo
+    price: { input_price: 1, output_price: 2.5, cache_read_price: 0.1 }
+connectors:
+  - name: acme
+    provider: acme
+    dialect: openai
+    base_url: https://api.acme.test/v1/
+    credential_ref: env:ACME_API_KEY
+    models: ["acme/*"]
+    prices:
+      acme/large: { input_price: 0.4, output_price: 1.2 }
+`;
+
+  it('changes nothing where the file is broken, however near its end', async () => {
+    const before = await revision();
+    await writeFile(file(), `${GATEWAY}      acme/small: { input_price: cheap, output_price: 1 }\n`);
+    const { code, err, out } = await weighbridge(['apply', '-f', 'gateway.yaml']);
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toContain('gateway.yaml:35: connectors.0.prices.acme/small.input_price');
+    expect(await revision()).toBe(before);
+  });
+
+  it('shows what it would do, and does nothing, in a dry run', async () => {
+    const before = await revision();
+    await writeFile(file(), GATEWAY);
+    const { code, out } = await weighbridge(['apply', '-f', 'gateway.yaml', '--dry-run']);
+    expect([code, out]).toEqual([0, expect.stringContaining('+ policies team')]);
+    expect(out).toContain('parent_policy_id: company');
+    expect(out).toMatch(/~ models mock\/echo\n {4}price: .*"\$2\.00".* → .*"\$2\.50"/);
+    expect(await revision()).toBe(before);
+  });
+
+  it('makes it so, and finds nothing to do the second time', async () => {
+    const first = await weighbridge(['apply', '-f', 'gateway.yaml']);
+    expect([first.code, first.out.split('\n').at(-1)]).toEqual([0, '7 to create, 1 to update: done']);
+    const after = await revision();
+    const second = await weighbridge(['apply', '-f', 'gateway.yaml']);
+    expect(second).toEqual({ code: 0, out: 'Nothing to change.', err: '' });
+    expect(await json(['apply', '-f', 'gateway.yaml'])).toEqual({ dry_run: false, changes: [] });
+    expect(await revision()).toBe(after);
+    const { out } = await weighbridge(['policies', 'list', '--name', 'team', '--json']);
+    const [team] = JSON.parse(out);
+    const company = await json<{ id: string }[]>(['policies', 'list', '--name', 'company']);
+    expect(team).toMatchObject({ parent_policy_id: company[0]?.id, thresholds: [50, 90] });
+  });
+
+  it('removes only what it is told to', async () => {
+    await writeFile(file(), 'policies: []\n');
+    expect((await weighbridge(['apply', '-f', 'gateway.yaml'])).out).toBe('Nothing to change.');
+    const dry = await weighbridge([
+      'apply',
+      '-f',
+      'gateway.yaml',
+      '--prune',
+      'connectors,models',
+      '--dry-run',
+    ]);
+    expect(dry.out.split('\n')).toEqual([
+      '- connectors acme',
+      '- models acme/large',
+      '- models mock/echo',
+      '3 to delete',
+    ]);
+    const pruned = await weighbridge(['apply', '-f', 'gateway.yaml', '--prune', 'connectors,models']);
+    expect([pruned.code, pruned.err]).toEqual([0, '']);
+    const again = await weighbridge(['apply', '-f', 'gateway.yaml', '--prune', 'connectors,models']);
+    expect(again.out).toBe('Nothing to change.');
+    expect((await weighbridge(['models'])).out).toMatch(/mock\/echo +\$1\.00 +\$0\.10 +\$2\.00/);
+  });
+});
+
+describe('catalog import', () => {
+  it('takes prices over from a list, and finds nothing to do the second time', async () => {
+    const list = {
+      'gpt-4o-mini': {
+        mode: 'chat',
+        litellm_provider: 'openai',
+        max_input_tokens: 128_000,
+        max_output_tokens: 16_384,
+        input_cost_per_token: 1.4e-7,
+        output_cost_per_token: 5.5e-7,
+        cache_read_input_token_cost: 7e-8,
+      },
+      'dall-e': { mode: 'image_generation', litellm_provider: 'openai' },
+      elsewhere: {
+        mode: 'chat',
+        litellm_provider: 'unknown',
+        max_input_tokens: 5,
+        input_cost_per_token: 1e-6,
+        output_cost_per_token: 1e-6,
+      },
+    };
+    await writeFile(join(dataDir, 'list.json'), JSON.stringify(list));
+    const args = ['catalog', 'import', '--from', 'litellm', 'list.json'];
+    const first = await weighbridge(args);
+    expect([first.code, first.out]).toEqual([
+      0,
+      expect.stringMatching(/^~ models openai\/gpt-4o-mini\n.*"\$0\.14"/),
+    ]);
+    expect(first.out).toContain('1 to update: done');
+    expect(first.err).toContain('Left out, not priced by tokens: 1 (dall-e)');
+    expect((await weighbridge(args)).out).toBe('Nothing to change.');
+    const other = await weighbridge(['catalog', 'import', '--from', 'models.dev', 'list.json']);
+    expect([other.code, other.err]).toEqual([1, expect.stringContaining('not the list of models.dev')]);
+  });
+});
