@@ -1,5 +1,6 @@
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { newId } from '@weighbridge/domain';
 import { AppError, type ErrorKind, toHttpError } from '@weighbridge/errors';
 
 export interface HttpServerOptions {
@@ -72,11 +73,17 @@ function listenError(error: NodeJS.ErrnoException, { host, port, portSetting }: 
 function answerParserError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable) return void socket.destroy();
   const [kind, code, message] = PARSER_ERRORS[error.code ?? ''] ?? MALFORMED;
-  const { status, body } = toHttpError(new AppError(kind, code, message), '');
+  const requestId = newId('req');
+  const { status, body } = toHttpError(new AppError(kind, code, message), requestId);
   const text = JSON.stringify(body);
-  socket.end(
-    `HTTP/1.1 ${status} Error\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
-  );
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'connection: close',
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(text)}`,
+    `x-request-id: ${requestId}`,
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${text}`);
 }
 
 const MALFORMED: [ErrorKind, string, string] = [
