@@ -20,6 +20,17 @@ async function app() {
       };
       api.post('/things', { schema: { body } }, async (request) => ({ got: request.body }));
       api.get('/things', async () => ({ all: [] }));
+      api.delete('/perhaps', async ({ body: got }) => ({ got: got ?? null }));
+      const config = { bodyIsOptional: true };
+      api.post('/perhaps', { config, schema: { body: {} } }, async ({ body: got }) => ({ got: got ?? null }));
+      api.get(
+        '/known',
+        { schema: { querystring: { type: 'object', additionalProperties: false } } },
+        async () => ({}),
+      );
+      api.get('/teapot', async () => {
+        throw Object.assign(new Error('inner words'), { code: 'FST_ERR_OF_TOMORROW', statusCode: 418 });
+      });
       api.get('/broken', async () => {
         throw new Error('the password is hunter2');
       });
@@ -104,6 +115,61 @@ describe('the HTTP application', () => {
     const { http } = await app();
     const response = await http.inject({ method: 'DELETE', url: '/v0/things' });
     expect(response.headers.allow).toBe('GET, HEAD, POST');
+    for (const [method, url] of [
+      ['POST', '/healthz'],
+      ['DELETE', '/readyz'],
+      ['TRACE', '/healthz'],
+      ['TRACE', '/v0/things'],
+    ] as const) {
+      // The client that injects knows no TRACE by its types.
+      const { statusCode, headers } = await http.inject({ method: method as 'POST', url });
+      expect([method, url, statusCode]).toEqual([method, url, 405]);
+      expect(headers.allow).toMatch(/^GET, HEAD/);
+    }
+  });
+
+  it.each(['x', '', 'application/json,text/plain', '+json', 'application/', '/json'])(
+    'answers the content type "%s" with 415, and names the header',
+    async (type) => {
+      const { http } = await app();
+      const headers = { 'content-type': type };
+      const response = await http.inject({
+        method: 'POST',
+        url: '/v0/things',
+        headers,
+        payload: '{"name":"a"}',
+      });
+      expect([response.statusCode, response.json().error.param]).toEqual([415, 'content-type']);
+    },
+  );
+
+  it('leaves to the caller what the framework blames on the caller', async () => {
+    const { http } = await app();
+    const response = await http.inject('/v0/teapot');
+    expect(response.statusCode).toBe(400);
+    expect(response.body).not.toContain('inner words');
+  });
+
+  it('takes an empty body for none where a route can do without one', async () => {
+    const { http } = await app();
+    for (const [method, url] of [
+      ['DELETE', '/v0/perhaps'],
+      ['POST', '/v0/perhaps'],
+    ] as const) {
+      const { statusCode, body } = await http.inject({ method, url, headers: json, payload: '' });
+      expect([statusCode, body]).toEqual([200, '{"got":null}']);
+    }
+  });
+
+  it('says how large a body may be, and what is a parameter rather than a field', async () => {
+    const { http } = await app();
+    const payload = `"${'x'.repeat(200)}"`;
+    const large = await http.inject({ method: 'POST', url: '/v0/things', headers: json, payload });
+    expect(large.json().error.message).toContain('100 bytes');
+    expect((await http.inject('/v0/known?x=1')).json().error).toMatchObject({
+      param: 'x',
+      message: 'x: is not a parameter of this request.',
+    });
   });
 
   it('takes bodies of application/json, of types that end in +json, and of none', async () => {

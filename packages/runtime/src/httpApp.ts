@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { newId } from '@weighbridge/domain';
-import { AppError, type HttpError, toHttpError } from '@weighbridge/errors';
+import { AppError, type ErrorKind, type HttpError, toHttpError } from '@weighbridge/errors';
 import Fastify, {
   type FastifyError,
   type FastifyInstance,
@@ -10,6 +10,13 @@ import Fastify, {
   LogController,
 } from 'fastify';
 import type { Logger } from './logger.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether an empty body is as good as none, on a route whose schema describes one. */
+    bodyIsOptional?: boolean;
+  }
+}
 
 export interface HttpAppOptions {
   readonly logger: Logger;
@@ -22,7 +29,7 @@ export interface HttpAppOptions {
   readonly errorAnswer?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
 
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE'] as const;
 /** Ids and model names in a path: above any real one, below the limit of a request line. */
 const MAX_PARAM_LENGTH = 2_048;
 
@@ -33,7 +40,7 @@ const MAX_PARAM_LENGTH = 2_048;
 export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   const errorAnswer = options.errorAnswer ?? ((error, request) => toHttpError(error, request.id));
   const sendError = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const known = error instanceof AppError ? error : (fromFastify(error as FastifyError) ?? error);
+    const known = error instanceof AppError ? error : (fromFastify(error as FastifyError, request) ?? error);
     const { status, headers, body } = errorAnswer(known, request);
     if (status >= 500) request.log.error({ err: error, requestId: request.id }, 'a request failed');
     return reply
@@ -67,12 +74,16 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     );
   });
 
-  app.get('/healthz', async () => ({ status: 'ok' }));
-  app.get('/readyz', async (_request, reply) => {
-    const reason = options.notReady();
-    return reply
-      .code(reason ? 503 : 200)
-      .send(reason ? { status: 'not ready', reason } : { status: 'ready' });
+  app.register(async (health) => {
+    const others = refuseOtherMethods(health);
+    health.get('/healthz', async () => ({ status: 'ok' }));
+    health.get('/readyz', async (_request, reply) => {
+      const reason = options.notReady();
+      return reply
+        .code(reason ? 503 : 200)
+        .send(reason ? { status: 'not ready', reason } : { status: 'ready' });
+    });
+    others.register();
   });
   return app;
 }
@@ -83,10 +94,12 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
  */
 export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
   const methodsByUrl = new Map<string, Set<string>>();
-  app.addHook('onRoute', ({ routePath, method }) => {
-    const methods = methodsByUrl.get(routePath) ?? new Set();
+  app.addHook('onRoute', ({ url, method }) => {
+    // A plugin inside may have a prefix of its own, so a route's own path does not say where it is.
+    const path = url.slice(app.prefix.length);
+    const methods = methodsByUrl.get(path) ?? new Set();
     for (const one of [method].flat()) methods.add(one);
-    methodsByUrl.set(routePath, methods);
+    methodsByUrl.set(path, methods);
   });
   return {
     register() {
@@ -118,11 +131,16 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
   };
 }
 
-/** Reads JSON bodies: `application/json`, `*+json`, or no type at all. */
+/**
+ * Reads JSON bodies: `application/json`, `*+json`, or no type at all. Where a route takes no body, or can do without
+ * (`config.bodyIsOptional`), one of no characters is none: many clients send a Content-Type with everything.
+ */
 export function acceptJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, async (request: FastifyRequest, body: string) => {
     requireJsonType(request);
+    const { config, schema } = request.routeOptions;
+    if (body === '' && (config.bodyIsOptional || !schema?.body)) return undefined;
     try {
       return JSON.parse(body);
     } catch (error) {
@@ -143,7 +161,11 @@ export function requireJsonType(request: FastifyRequest): void {
     );
   }
   if (type === undefined || /^\s*application\/(json|[\w.!#$&^-]+\+json)\s*(;|$)/i.test(type)) return;
-  throw new AppError(
+  throw notJsonType(type);
+}
+
+function notJsonType(type: string): AppError {
+  return new AppError(
     'unsupported_media_type',
     'unsupported_media_type',
     `The body must be JSON: send the header "Content-Type: application/json" (it was "${type.slice(0, 100)}").`,
@@ -169,7 +191,7 @@ export async function toHandler(app: FastifyInstance): Promise<RequestListener> 
 }
 
 /** Fastify's own refusals (https://fastify.dev/docs/latest/Reference/Errors/) in our words. */
-function fromFastify(error: FastifyError): AppError | undefined {
+function fromFastify(error: FastifyError, request: FastifyRequest): AppError | undefined {
   if (error.validation) {
     const [first] = error.validation;
     const extra = first?.params.additionalProperty;
@@ -177,7 +199,8 @@ function fromFastify(error: FastifyError): AppError | undefined {
       '.',
     );
     const param = path || String(first?.params.missingProperty ?? '');
-    const message = extra ? 'is not a field of this request' : (first?.message ?? 'is not valid');
+    const kind = error.validationContext === 'querystring' ? 'parameter' : 'field';
+    const message = extra ? `is not a ${kind} of this request` : (first?.message ?? 'is not valid');
     return new AppError(
       'invalid_request',
       'invalid_request',
@@ -189,7 +212,15 @@ function fromFastify(error: FastifyError): AppError | undefined {
   }
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new AppError('too_large', 'body_too_large', 'The body is larger than this service takes.');
+      return new AppError(
+        'too_large',
+        'body_too_large',
+        `The body is larger than the ${request.routeOptions.bodyLimit} bytes that this service takes.`,
+      );
+    case 'FST_ERR_CTP_EMPTY_TYPE':
+    case 'FST_ERR_CTP_INVALID_TYPE':
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return notJsonType(request.headers['content-type'] ?? '');
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return new AppError(
         'invalid_request',
@@ -205,6 +236,23 @@ function fromFastify(error: FastifyError): AppError | undefined {
         `A part of the path is longer than ${MAX_PARAM_LENGTH} characters.`,
       );
     default:
-      return undefined;
+      return clientsFault(error);
   }
 }
+
+/** What else the framework blames on the caller stays the caller's: no release of it turns a 4xx into our 500. */
+function clientsFault({ code, statusCode = 500 }: FastifyError): AppError | undefined {
+  if (!/^FST_/.test(code ?? '') || statusCode < 400 || statusCode > 499) return undefined;
+  const [kind, name, message] = REFUSALS[statusCode] ?? [
+    'invalid_request',
+    'malformed_request',
+    'This is not a request that can be read. Check its headers and its body.',
+  ];
+  return new AppError(kind, name, message);
+}
+
+const REFUSALS: Record<number, [ErrorKind, string, string]> = {
+  404: ['not_found', 'route_not_found', 'There is nothing here.'],
+  413: ['too_large', 'body_too_large', 'The body is larger than this service takes.'],
+  415: ['unsupported_media_type', 'unsupported_media_type', 'The body must be JSON.'],
+};

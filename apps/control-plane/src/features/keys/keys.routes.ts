@@ -194,7 +194,7 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
   app.post(
     '/keys/:key_id/rotate',
     {
-      config: { scope: 'keys:write' },
+      config: { scope: 'keys:write', bodyIsOptional: true },
       schema: {
         operationId: 'rotateKey',
         summary: 'Replace the secret of a runtime key',
