@@ -27,10 +27,16 @@ describe('the document and its page', () => {
       expect([source, asset.status]).toEqual([source, 200]);
     }
     expect(page.headers['content-security-policy']).toContain("default-src 'self'");
+    // Over plain HTTP this blanks the page on every host but a loopback one.
+    expect(page.headers['content-security-policy']).not.toContain('upgrade-insecure-requests');
   });
 
   it('are read only', async () => {
     const refused = await api.call('POST', '/openapi.json', { key: null });
     expect([refused.status, refused.headers.allow]).toEqual([405, 'GET, HEAD']);
+    for (const path of ['/docs', '/docs/static/index.html', '/healthz', '/readyz']) {
+      const { status, headers } = await api.get(path, { method: 'POST' });
+      expect([path, status, headers.allow]).toEqual([path, 405, 'GET, HEAD']);
+    }
   });
 });

@@ -39,10 +39,15 @@ export interface TestApi {
       readonly headers?: Record<string, string>;
     },
   ): Promise<{ status: number; body: Json; headers: Record<string, unknown> }>;
-  /** Reads any path of the service, without a key unless one is given. */
+  /** Reads any path of the service, without a key unless one is given; GET unless the method is another. */
   get(
     path: string,
-    options?: { readonly key?: string; readonly headers?: Record<string, string> },
+    options?: {
+      readonly key?: string;
+      readonly headers?: Record<string, string>;
+      readonly method?: 'POST' | 'DELETE';
+      readonly payload?: string;
+    },
   ): Promise<{ status: number; type: string; text: string; headers: Record<string, unknown> }>;
   /** Issues a key by the operator; returns the answer of the API. */
   issue(fields?: Json, key?: string): Promise<{ id: string; key: string; policy_id: string } & Json>;
@@ -89,7 +94,7 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     });
     return { status: response.statusCode, body: response.json() as Json, headers: response.headers };
   };
-  return Object.assign(api, {
+  const rest: Omit<TestApi, 'now'> = {
     db,
     operatorKey,
     document,
@@ -98,10 +103,11 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
       return create(SnapshotSchema, await readSnapshot(deps));
     },
     call,
-    async get(path: string, { key, headers: sent }: { key?: string; headers?: Record<string, string> } = {}) {
+    async get(path, { key, headers: sent, method = 'GET', payload } = {}) {
       const { statusCode, headers, body } = await app.inject({
-        method: 'GET',
+        method,
         url: path,
+        ...(payload !== undefined && { payload }),
         headers: { ...(key !== undefined && { authorization: `Bearer ${key}` }), ...sent },
       });
       return { status: statusCode, type: String(headers['content-type']), text: body, headers };
@@ -116,7 +122,8 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
       await db.destroy();
       await database.drop();
     },
-  });
+  };
+  return Object.assign(api, rest);
 }
 
 /** The status of an answer, and the code of its error where it is one: what most tests of refusals ask for. */

@@ -29,11 +29,15 @@ export function publishOpenApi(app: FastifyInstance, version: string): void {
     transformObject: (document) =>
       complete(('openapiObject' in document ? document.openapiObject : {}) as OpenApiDocument) as object,
   });
-  app.register(swaggerUi, {
-    routePrefix: '/docs',
-    staticCSP: PAGE_POLICY,
-    theme: { title: 'Weighbridge API' },
-    uiConfig: { validatorUrl: null, docExpansion: 'list', persistAuthorization: false },
+  app.register(async (pages) => {
+    const others = refuseOtherMethods(pages);
+    await pages.register(swaggerUi, {
+      routePrefix: '/docs',
+      staticCSP: PAGE_POLICY,
+      theme: { title: 'Weighbridge API' },
+      uiConfig: { validatorUrl: null, docExpansion: 'list', persistAuthorization: false },
+    });
+    others.register();
   });
   app.register(
     async (api) => {
