@@ -70,11 +70,16 @@ const LABEL = 'label:';
 /** Whether rows can stand at this position of the query's answer. */
 export function isSpendPosition(query: SpendQuery, position: readonly string[]): boolean {
   const values = query.bucketEdges.length > 0 ? position.slice(1) : position;
-  const bucketIsTime = values.length === position.length || !Number.isNaN(Date.parse(position[0] ?? ''));
+  const bucketIsTime = values.length === position.length || isTime(position[0] ?? '');
   const areValues = values.every(
     (value) => (value === '' || value.startsWith('=')) && !value.includes('\u0000'),
   );
   return values.length === query.groupBy.length && bucketIsTime && areValues;
+}
+
+/** As a row's position writes it: other forms of time mean other things to Postgres, or nothing. */
+function isTime(text: string): boolean {
+  return /^\d{4}-/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString() === text;
 }
 
 /** At most `limit` rows, by bucket and then by the values of the group, after a position. */

@@ -1,5 +1,7 @@
+import { type IdPrefix, isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { type TSchema, Type } from 'typebox';
+import { isUnfit } from './unfitText.ts';
 
 /** How every list is asked for, to be spread into the schema of its query. Query values are text. */
 export const PageQuery = {
@@ -30,17 +32,40 @@ const MAX_PAGE_SIZE = 500;
 
 /**
  * Reads what page is wanted. A token names a position in the order of the list, not a number of items to skip: so pages
- * are stable while items come and go, and the last one costs what the first one costs.
+ * are stable while items come and go, and the last one costs what the first one costs. Anybody can make one up, so
+ * the list says what its positions look like.
  */
 export function pageRequest(
   list: string,
   query: { readonly page_size?: string; readonly page_token?: string },
+  isPosition: (parts: readonly string[]) => boolean,
 ): PageRequest {
-  return {
-    size: pageSize(query.page_size),
-    after: query.page_token ? position(list, query.page_token) : undefined,
-  };
+  const size = pageSize(query.page_size);
+  if (!query.page_token) return { size, after: undefined };
+  const after = position(list, query.page_token);
+  if (!isPosition(after)) throw invalidPageToken();
+  return { size, after };
 }
+
+/** A position of so many parts, each of its kind. */
+export function positionOf(
+  ...parts: readonly ((text: string) => boolean)[]
+): (position: readonly string[]) => boolean {
+  return (position) =>
+    position.length === parts.length && parts.every((isOfKind, index) => isOfKind(position[index] ?? ''));
+}
+
+/** What a part of a position may be. */
+export const part = {
+  text: () => true,
+  /** A time as `toISOString` writes it. */
+  time: (text: string) =>
+    /^\d{4}-/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString() === text,
+  /** Of a `bigint` that was counted up from 1; an `integer` where it says so. */
+  bigint: (text: string) => /^\d{1,18}$/.test(text),
+  integer: (text: string) => /^\d{1,9}$/.test(text),
+  id: (prefix: IdPrefix) => (text: string) => isId(prefix, text),
+} as const;
 
 /** Makes a page of rows that were read with a limit of `size + 1`: one more than shown tells that there is more. */
 export function page<Row, Item>(
@@ -56,8 +81,11 @@ export function page<Row, Item>(
   return { data: shown.map(present), next_page_token: next };
 }
 
-/** For a token that is well formed, but whose position means nothing to the list. */
-export function invalidPageToken(): AppError {
+function isFitText(value: unknown): value is string {
+  return typeof value === 'string' && !isUnfit(value);
+}
+
+function invalidPageToken(): AppError {
   return new AppError(
     'invalid_request',
     'invalid_page_token',
@@ -73,7 +101,7 @@ function pageToken(list: string, after: readonly string[]): string {
 function position(list: string, token: string): readonly string[] {
   try {
     const [name, ...after] = JSON.parse(Buffer.from(token, 'base64url').toString()) as string[];
-    const isOurs = name === list && after.length > 0 && after.every((part) => typeof part === 'string');
+    const isOurs = name === list && after.length > 0 && after.every(isFitText);
     if (isOurs && pageToken(list, after) === token) return after;
   } catch {
     // Told below, in the same words as for any other token that is not ours.

@@ -1,6 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import { dateTime } from '../../http/dateTime.ts';
-import { invalidPageToken, type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import { type AuditRow, findAuditRows } from './audit.repository.ts';
 
 /** One mutation, as the API shows it. */
@@ -29,9 +29,8 @@ export async function listAudit(
   deps: { readonly db: Database },
   query: AuditListQuery,
 ): Promise<PageOf<PresentedAuditEntry>> {
-  const request = pageRequest('audit', query);
+  const request = pageRequest('audit', query, positionOf(part.bigint));
   const [before] = request.after ?? [];
-  if (before !== undefined && !/^\d{1,18}$/.test(before)) throw invalidPageToken();
   const rows = await findAuditRows(
     deps.db,
     {

@@ -1,6 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { benchmarkScores } from './benchmarkScores.ts';
@@ -55,7 +55,7 @@ export interface CatalogQuery {
 }
 
 export async function listCatalog(deps: CatalogDeps, query: CatalogQuery): Promise<PageOf<PresentedEntry>> {
-  const request = pageRequest('catalog_models', query);
+  const request = pageRequest('catalog_models', query, positionOf(part.text));
   const filter = {
     provider: query.provider,
     nameContains: query.name_contains,

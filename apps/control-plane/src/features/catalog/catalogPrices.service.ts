@@ -1,6 +1,6 @@
 import type { Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
@@ -37,9 +37,9 @@ export async function listPrices(
   query: { readonly page_size?: string; readonly page_token?: string },
 ): Promise<PageOf<PresentedVersion>> {
   const list = `catalog_prices ${id}`;
-  const request = pageRequest(list, query);
+  const request = pageRequest(list, query, positionOf(part.integer));
   const { id: modelId } = await existingModel(deps.db, id);
-  const before = request.after && versionOf(request.after[0]);
+  const before = request.after && Number(request.after[0]);
   const rows = await findPriceVersions(deps.db, { modelId, before, limit: request.size + 1 });
   return page(list, request, rows, (row) => [String(row.version)], presentVersion);
 }
@@ -119,9 +119,4 @@ export function presentVersion(row: ModelPriceRow): PresentedVersion {
     price: price ? presentPrice(price) : null,
     created_at: row.created_at.toISOString(),
   };
-}
-
-function versionOf(text: string | undefined): number {
-  const version = Number(text);
-  return Number.isSafeInteger(version) ? version : 0;
 }

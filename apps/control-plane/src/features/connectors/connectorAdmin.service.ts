@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Tx } from '@weighbridge/database';
 import { newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { type ProbeResult, probe } from './connectorProbe.ts';
@@ -73,7 +73,7 @@ export async function listConnectors(
   deps: ConnectorAdminDeps,
   query: ConnectorQuery,
 ): Promise<PageOf<PresentedConnector>> {
-  const request = pageRequest('connectors', query);
+  const request = pageRequest('connectors', query, positionOf(part.id('con')));
   const filter = {
     provider: query.provider,
     enabled: query.enabled && query.enabled === 'true',

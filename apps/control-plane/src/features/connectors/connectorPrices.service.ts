@@ -1,6 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
 import {
@@ -71,14 +71,14 @@ export async function listConnectorPrices(
   query: ConnectorPriceQuery,
 ): Promise<PageOf<PresentedConnectorPrice>> {
   const list = `connector_prices ${connectorId}`;
-  const request = pageRequest(list, query);
+  const request = pageRequest(list, query, positionOf(part.text, part.integer));
   await existingConnector(deps.db, connectorId);
   const [modelId, version] = request.after ?? [];
   const rows = await findPrices(deps.db, {
     connectorId,
     modelId: query.model,
     allVersions: query.all_versions === 'true',
-    after: modelId === undefined ? undefined : { modelId, version: Number(version) || 0 },
+    after: modelId === undefined ? undefined : { modelId, version: Number(version) },
     limit: request.size + 1,
   });
   return page(list, request, rows, (row) => [row.model_id, String(row.version)], present);

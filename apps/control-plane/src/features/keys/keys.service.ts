@@ -2,7 +2,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { isId, keyHint, mintToken, newId, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { displayName } from '../../http/displayName.ts';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import { type Caller, isOperator } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { answerOnce } from '../idempotency/idempotency.service.ts';
@@ -119,7 +119,7 @@ export async function listKeys(
   caller: Caller,
   query: KeyListQuery,
 ): Promise<PageOf<PresentedKey>> {
-  const request = pageRequest('keys', query);
+  const request = pageRequest('keys', query, positionOf(part.time, part.id('key')));
   const [createdAt, id] = request.after ?? [];
   const after = createdAt && id ? { createdAt: new Date(createdAt), id } : undefined;
   const rows = await findKeys(deps.db, keyFilter(caller, query), after, request.size + 1);

@@ -1,6 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import { compileModelPatterns, type Money, moneyFromNano } from '@weighbridge/domain';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import { type PricedModel, pricedModels } from '../catalog/catalog.service.ts';
@@ -35,7 +35,7 @@ export async function listModels(
   caller: Caller,
   query: { readonly page_token?: string; readonly page_size?: string },
 ): Promise<PageOf<ListedModel>> {
-  const request = pageRequest('models', query);
+  const request = pageRequest('models', query, positionOf(part.text));
   const { counters } = await countersOf(deps.db, await visibleKey(deps, caller, caller.keyId), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
   const rows = (await routableModels(deps, request.after?.[0])).filter((row) =>

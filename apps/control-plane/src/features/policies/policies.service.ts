@@ -1,5 +1,5 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
+import { isId, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
 import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/ledger';
 import {
   findGoverningPolicy,
@@ -32,7 +32,7 @@ export async function governingPolicy(db: Database, key: GovernedBy): Promise<Go
 }
 
 export async function policyExists(db: Database, id: string): Promise<boolean> {
-  return (await findPolicy(db, id)) !== undefined;
+  return isId('pol', id) && (await findPolicy(db, id)) !== undefined;
 }
 
 /** The governing policy's counter for a key, then its parents', as they stand at `now`. */

@@ -3,7 +3,7 @@ import { isId, microFromNano, nanoFromMicro, newId, windowAt } from '@weighbridg
 import { AppError, raise } from '@weighbridge/errors';
 import { openCounter } from '@weighbridge/ledger';
 import { displayName } from '../../http/displayName.ts';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
@@ -18,6 +18,7 @@ import {
   type PolicyRow,
   updatePolicy,
 } from './policies.repository.ts';
+import { policyExists } from './policies.service.ts';
 import {
   MAX_POLICY_DEPTH,
   type NewPolicy,
@@ -72,7 +73,7 @@ export async function listPolicies(
   deps: PolicyAdminDeps,
   query: PolicyListQuery,
 ): Promise<PageOf<PresentedPolicy>> {
-  const request = pageRequest('policies', query);
+  const request = pageRequest('policies', query, positionOf(part.time, part.id('pol')));
   const [createdAt, id] = request.after ?? [];
   const rows = await findPolicies(
     deps.db,
@@ -209,8 +210,10 @@ const COUNTER_FIELDS: ReadonlySet<string> = new Set(['window', 'timezone', 'coun
 /** What a policy refers to is there, and leads to no cycle. */
 async function checkReferences(tx: Tx, id: string, settings: PolicyChanges): Promise<void> {
   if (settings.default_for) await requireFreeDefault(tx, id, settings.default_for);
-  if (settings.parent_policy_id) await requireParent(tx, id, settings.parent_policy_id);
-  if (settings.profile_id && !(await profileExists(tx, settings.profile_id))) {
+  const { parent_policy_id: parentId, profile_id: profileId } = settings;
+  // An empty text is no id, and not nothing either.
+  if (typeof parentId === 'string') await requireParent(tx, id, parentId);
+  if (typeof profileId === 'string' && !(await profileExists(tx, profileId))) {
     throw new AppError('validation', 'profile_not_found', 'There is no profile with this profile_id.', {
       param: 'profile_id',
     });
@@ -255,7 +258,7 @@ async function requireFreeDefault(tx: Tx, id: string, kind: 'service' | 'user' |
 }
 
 async function requireParent(tx: Tx, id: string, parentId: string): Promise<void> {
-  if (!(await findPolicy(tx, parentId))) {
+  if (!(await policyExists(tx, parentId))) {
     throw new AppError('validation', 'policy_not_found', 'There is no policy with this parent_policy_id.', {
       param: 'parent_policy_id',
     });

@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { lockGovernance, requireEveryKeyGoverned } from '../policies/governance.ts';
@@ -45,7 +45,7 @@ export async function listPrincipals(
   deps: PrincipalDeps,
   query: PrincipalListQuery,
 ): Promise<PageOf<PresentedPrincipal>> {
-  const request = pageRequest('principals', query);
+  const request = pageRequest('principals', query, positionOf(part.text));
   const filter = { policyId: query.policy_id, idContains: query.id_contains };
   const rows = await findPrincipals(deps.db, filter, request.after?.[0], request.size + 1);
   return page('principals', request, rows, (row) => [row.id], present);

@@ -1,7 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
@@ -59,7 +59,7 @@ export async function listProfiles(
   deps: ProfileDeps,
   query: ProfileListQuery,
 ): Promise<PageOf<PresentedProfile>> {
-  const request = pageRequest('profiles', query);
+  const request = pageRequest('profiles', query, positionOf(part.text));
   const filter = { nameContains: query.name_contains };
   const rows = await findProfiles(deps.db, filter, request.after?.[0], request.size + 1);
   return page('profiles', request, rows, (row) => [row.name], present);

@@ -4,7 +4,7 @@ import type { ResolveResponseSchema, SnapshotSchema } from '@weighbridge/contrac
 import { type Database, listen } from '@weighbridge/database';
 import { bucketKey, readSpent } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import {
   CHANGES_CHANNEL,
   changesAfter,
@@ -164,7 +164,7 @@ export async function listProxies(
   { db }: { readonly db: Database },
   query: { readonly page_size?: string; readonly page_token?: string; readonly all?: 'true' | 'false' },
 ): Promise<PageOf<PresentedProxy>> {
-  const request = pageRequest('proxies', query);
+  const request = pageRequest('proxies', query, positionOf(part.text));
   const revision = await currentRevision(db);
   const [after] = request.after ?? [];
   const rows = await findProxies(db, { after, limit: request.size + 1, all: query.all === 'true' });

@@ -3,7 +3,7 @@ import type { Database } from '@weighbridge/database';
 import { MAX_LIMIT_MICRO_USD, nanoFromMicro } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { findAttempts, findRequests } from '@weighbridge/ledger';
-import { invalidPageToken, type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import { type Caller, isOperator } from '../access/caller.ts';
 import {
   checkedRange,
@@ -44,9 +44,8 @@ export async function listRequests(
   caller: Caller,
   query: RequestListQuery,
 ): Promise<PageOf<PresentedRequest>> {
-  const wanted = pageRequest(LIST, query);
+  const wanted = pageRequest(LIST, query, (parts) => requestPosition(parts) !== undefined);
   const after = wanted.after && requestPosition(wanted.after);
-  if (wanted.after && !after) throw invalidPageToken();
   const filter = {
     ...ledgerFilter(caller, query, rangeOf(query, deps.now())),
     requestId: query.request_id,

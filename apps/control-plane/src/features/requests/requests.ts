@@ -1,5 +1,6 @@
 import { isId, microFromNano } from '@weighbridge/domain';
 import type { AttemptRow, LedgerRequest, RequestPosition } from '@weighbridge/ledger';
+import { part } from '../../http/paging.ts';
 
 /** How an attempt may have ended. */
 export const OUTCOMES = [
@@ -120,9 +121,8 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** The position that a page token carries; undefined where it is none. */
 export function requestPosition(parts: readonly string[]): RequestPosition | undefined {
   const [time = '', eventId = ''] = parts;
-  const admittedAt = new Date(time);
-  if (parts.length !== 2 || Number.isNaN(admittedAt.getTime()) || !UUID.test(eventId)) return undefined;
-  return { admittedAt, eventId };
+  if (parts.length !== 2 || !part.time(time) || !UUID.test(eventId)) return undefined;
+  return { admittedAt: new Date(time), eventId };
 }
 
 export function isRequestId(text: string): boolean {

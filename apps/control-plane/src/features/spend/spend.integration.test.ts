@@ -147,7 +147,10 @@ describe('GET /spend', () => {
       forged('x', '=a'),
       forged('2026-11-01'),
       forged('2026-11-01', 'a'),
-      forged('2026-11-01', '=\u0000'),
+      forged('2026-11-01', '=a'),
+      forged('1', '=a'),
+      forged('2026-11-01T00:00:00.000Z', '=\u0000'),
+      forged('2026-11-01T00:00:00.000Z', '=\ud800'),
     ]) {
       expect((await spend({ ...query, page_token: token })).error.code).toBe('invalid_page_token');
     }

@@ -9,7 +9,7 @@ import {
   type SpendQuery,
   streamSpendRows,
 } from '@weighbridge/ledger';
-import { invalidPageToken, type PageOf, page, pageRequest } from '../../http/paging.ts';
+import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { inTime, invalid, type LedgerFilterValues, ledgerFilter } from './ledgerQuery.ts';
 import {
@@ -54,8 +54,7 @@ export async function spendReport(
   const { query, timezone } = spendQuery(deps, caller, request);
   // A token belongs to one way of grouping.
   const list = JSON.stringify(['spend', request.bucket ?? '', timezone, ...query.groupBy]);
-  const wanted = pageRequest(list, request);
-  if (wanted.after && !isSpendPosition(query, wanted.after)) throw invalidPageToken();
+  const wanted = pageRequest(list, request, (parts) => isSpendPosition(query, parts));
   const asOf = await ledgerAsOf(deps.db);
   const rows = await inTime(readSpendRows(deps.db, query, { after: wanted.after, limit: wanted.size + 1 }));
   return {
