@@ -232,3 +232,23 @@ describe('responses', () => {
     },
   );
 });
+
+describe('an id that no record can hold', () => {
+  const headers = { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' };
+  const notFound = async (answer: Promise<Response>) => {
+    const response = await answer;
+    const { error } = (await response.json()) as { error: { code: string } };
+    expect([response.status, error.code]).toEqual([404, 'response_not_found']);
+    expect(vendor.requests).toEqual([]);
+  };
+
+  it('names no stored response, and nobody is asked for it', async () => {
+    await notFound(fetch(`${proxy.url}/v1/responses/a%00b`, { headers }));
+    await notFound(fetch(`${proxy.url}/v1/responses/a%00b`, { headers, method: 'DELETE' }));
+  });
+
+  it.each(['a\\u0000b', 'a\\ud800b'])('is nothing that a request goes on from: %s', async (id) => {
+    const body = `{"model":"mock/echo","input":"hi","previous_response_id":"${id}"}`;
+    await notFound(fetch(`${proxy.url}/v1/responses`, { headers, method: 'POST', body }));
+  });
+});

@@ -199,6 +199,18 @@ describe('admission', () => {
       code: 'invalid_model',
       message: expect.stringContaining('mock/echo'),
     });
+    for (const [model, suggestion] of [
+      ['MOCK/Echo', '"mock/echo"'],
+      ['', '"openai/gpt-5.4"'],
+      ['NOBODY/echo', '"openai/gpt-5.4"'],
+      ['gpt-5', '"openai/gpt-5"'],
+    ]) {
+      const answer = await refusal(ask({ model }));
+      expect(answer).toMatchObject({
+        code: 'invalid_model',
+        message: expect.stringContaining(suggestion ?? ''),
+      });
+    }
   });
 
   it('is 503, not 401, where nobody can be asked about the key', async () => {

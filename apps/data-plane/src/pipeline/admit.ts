@@ -3,6 +3,9 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey, ResolvedPolicy } from '../control/resolvedKey.ts';
 import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
 
+/** Of the form that a model's id has. */
+const EXAMPLE = 'openai/gpt-5.4';
+
 /** Decides whether a key may use a model now: it exists and is priced, the policies allow it, and there is budget. */
 export function admit(
   key: ResolvedKey,
@@ -44,8 +47,13 @@ function findModel(id: string, table: RoutingTable): RoutableModel {
 }
 
 function notAnId(id: string, table: RoutingTable): AppError {
-  const suggestion =
-    [...table.models.values()].find((model) => model.upstreamName === id)?.id ?? `openai/${shown(id)}`;
+  const wanted = id.toLowerCase();
+  const isMeant = (model: RoutableModel) =>
+    [model.id, model.upstreamName].some((n) => n.toLowerCase() === wanted);
+  const models = [...table.models.values()];
+  const meant = models.find((model) => model.upstreamName === id) ?? models.find(isMeant);
+  // A name alone may be that of the best known vendor; what has a slash, or nothing in it, is no name of a model.
+  const suggestion = meant?.id ?? (/^[^/]+$/.test(id) ? `openai/${shown(id)}` : EXAMPLE);
   return new AppError(
     'invalid_request',
     'invalid_model',
