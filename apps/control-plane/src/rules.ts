@@ -30,7 +30,7 @@ export function checkProfile({ name, targets }: NewProfile): void {
 
 export function checkPrincipal({ id }: { readonly id: string }): void {
   if (isPrincipalId(id)) return;
-  const message = "A principal's id must be 1 to 200 printable characters.";
+  const message = `A principal's id must be 1 to 200 printable characters, without spaces at its ends, and neither "." nor "..".`;
   throw new AppError('validation', 'principal_invalid', message, { param: 'id' });
 }
 

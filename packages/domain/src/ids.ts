@@ -16,9 +16,12 @@ export function isId(prefix: IdPrefix, text: string): boolean {
   }
 }
 
-/** A principal's id is the operator's own string, an e-mail address or a service's name. */
+/**
+ * A principal's id is the operator's own string, an e-mail address or a service's name. It stands in paths, where clients
+ * resolve `.` and `..` away, and in headers, where spaces at the ends are lost.
+ */
 export function isPrincipalId(text: string): boolean {
-  return /^[^\p{C}\p{Zl}\p{Zp}]{1,200}$/u.test(text) && text.trim() !== '';
+  return /^[^\p{C}\p{Zl}\p{Zp}]{1,200}$/u.test(text) && text.trim() === text && !/^\.\.?$/.test(text);
 }
 
 /** A UUIDv7: unique, and sorted by time. */

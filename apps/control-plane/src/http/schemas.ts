@@ -25,6 +25,18 @@ export function Strict<P extends Parameters<typeof Type.Object>[0]>(
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
+/** An object of texts under any names. `Type.Record` would let names with a line break in them have any value. */
+export function TextByName(
+  text: { readonly minLength?: number; readonly maxLength: number },
+  options: { readonly maxProperties: number; readonly description?: string },
+) {
+  return Type.Unsafe<Record<string, string>>({
+    type: 'object',
+    additionalProperties: { type: 'string', ...text },
+    ...options,
+  });
+}
+
 export const DateTime = Type.String({ format: 'date-time' });
 /** An amount of micro-USD. */
 export const MicroUsd = Type.Integer();

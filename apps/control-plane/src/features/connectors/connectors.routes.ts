@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../http/fastify.ts';
 import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../http/schemas.ts';
 import {
   type ConnectorAdminDeps,
   changeConnector,
@@ -20,9 +20,8 @@ const Patterns = Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
   description:
     'Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all.',
 });
-const UpstreamNames = Type.Record(
-  Type.String({ minLength: 1, maxLength: 256 }),
-  Type.String({ minLength: 1, maxLength: 256 }),
+const UpstreamNames = TextByName(
+  { minLength: 1, maxLength: 256 },
   { maxProperties: 500, description: 'What this account calls a model, by the model’s id.' },
 );
 const Priority = Type.Integer({

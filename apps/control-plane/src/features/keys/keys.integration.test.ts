@@ -68,12 +68,55 @@ describe('creating a key', () => {
     [{ name: 'x'.repeat(101) }, 422, 'name_invalid'],
     [{ name: 'a\u202eb' }, 422, 'name_invalid'],
     [{ name: 'a\u0007b' }, 422, 'name_invalid'],
+    [{ name: '\u200b\u200d\u2060' }, 422, 'name_invalid'],
+    [{ name: '\u3164 \u{e0041}\u{e007f}' }, 422, 'name_invalid'],
+    [{ name: 'a\u2028b' }, 422, 'name_invalid'],
+    [{ name: 'a', attribution: { labels: { '': 'x' } } }, 422, 'attribution_invalid'],
+    [{ name: 'a', attribution: { labels: { ['x'.repeat(65)]: 'x' } } }, 422, 'attribution_invalid'],
+    [{ name: 'a', attribution: { labels: { 'a\nb': 5 } } }, 400, 'invalid_request'],
     [{ name: 'a', expires_at: '2020-01-01T00:00:00Z' }, 422, 'expires_at_in_past'],
     [{ name: 'a', policy_id: 'pol_nope' }, 422, 'policy_not_found'],
     [{ name: 'a', principal_id: '' }, 422, 'principal_invalid'],
     [{ name: 'a', principal_id: 'a\nb' }, 422, 'principal_invalid'],
+    [{ name: 'a', principal_id: ' a' }, 422, 'principal_invalid'],
+    [{ name: 'a', principal_id: 'a ' }, 422, 'principal_invalid'],
+    [{ name: 'a', principal_id: '.' }, 422, 'principal_invalid'],
+    [{ name: 'a', principal_id: '..' }, 422, 'principal_invalid'],
   ])('refuses %j with %d %s', async (body, status, code) => {
     expect(await outcome(api.call('POST', '/keys', { body }))).toEqual([status, code]);
+  });
+
+  it('takes a name in which format characters join what can be seen', async () => {
+    expect((await api.issue({ name: '👩\u200d🔧' })).name).toBe('👩\u200d🔧');
+  });
+
+  it('does not change by an attribution that it has already', async () => {
+    const labels = { ['x'.repeat(64)]: '1', a: '2' };
+    const { id, updated_at } = await api.issue({ attribution: { team: 'a', labels } });
+    const told = async () => [
+      (await api.db.selectFrom('audit_log').select('id').where('resource_id', '=', id).execute()).length,
+      (await api.snapshot()).revision,
+    ];
+    const before = await told();
+    api.now = new Date(api.now.getTime() + 1_000);
+    // Jsonb keeps no order.
+    const same = { labels: { a: '2', ['x'.repeat(64)]: '1' }, team: 'a' };
+    const { body } = await api.call('PATCH', `/keys/${id}`, { body: { attribution: same } });
+    expect([body.updated_at, await told()]).toEqual([updated_at, before]);
+    const other = await api.call('PATCH', `/keys/${id}`, { body: { attribution: { team: 'b' } } });
+    expect([other.body.attribution, other.body.updated_at]).toEqual([{ team: 'b' }, api.now.toISOString()]);
+  });
+
+  it('takes a Content-Type without a body for nothing where a body is not needed', async () => {
+    const { id } = await api.issue();
+    const send = async (method: 'POST' | 'DELETE', path: string) => {
+      const headers = { 'content-type': 'application/json' };
+      return (await api.get(`/api/v1/keys${path}`, { method, headers, key: api.operatorKey, payload: '' }))
+        .status;
+    };
+    expect(await send('POST', `/${id}/rotate`)).toBe(200);
+    expect(await send('DELETE', `/${id}`)).toBe(200);
+    expect(await send('POST', '')).toBe(400);
   });
 
   it('gives no caller more than it holds itself', async () => {

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox';
 import type { App } from '../../http/fastify.ts';
 import { Page, PageQuery } from '../../http/paging.ts';
 import { awaitPropagation, WaitQuery } from '../../http/propagation.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../http/schemas.ts';
 import { SCOPES } from '../access/scopes.ts';
 import {
   changeKey,
@@ -17,9 +17,7 @@ import {
 } from './keys.service.ts';
 
 const KIND = ['service', 'user'] as const;
-const Labels = Type.Record(Type.String({ maxLength: 64 }), Type.String({ maxLength: 256 }), {
-  maxProperties: 32,
-});
+const Labels = TextByName({ maxLength: 256 }, { maxProperties: 32 });
 const Text = Type.Optional(Type.String({ maxLength: 256 }));
 const Attribution = Strict(
   { user: Text, team: Text, project: Text, env: Text, labels: Type.Optional(Labels) },

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, keyHint, mintToken, newId, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
@@ -24,6 +25,7 @@ import {
   updateKey,
 } from './keys.repository.ts';
 import {
+  checkAttribution,
   checkExpiryAgainst,
   checkMayRotate,
   checkMaySetAttribution,
@@ -58,7 +60,10 @@ export async function createKey(
   const name = displayName(input.name);
   const scopes = grantableScopes(caller, input.scopes);
   const principalId = principalOf(caller, input.principal_id);
-  if (input.attribution) checkMaySetAttribution(caller);
+  if (input.attribution) {
+    checkMaySetAttribution(caller);
+    checkAttribution(input.attribution);
+  }
 
   return await answerOnce(deps.db, { caller, idempotencyKey, body: input, now }, async (tx) => {
     await lockGovernance(tx, 'shared');
@@ -289,7 +294,10 @@ async function permittedChanges(
   }
   if (input.attribution !== undefined) {
     checkMaySetAttribution(caller);
-    changes.attribution = JSON.stringify(input.attribution);
+    checkAttribution(input.attribution);
+    if (!isDeepStrictEqual(input.attribution, key.attribution)) {
+      changes.attribution = JSON.stringify(input.attribution);
+    }
   }
   return changes;
 }

@@ -73,7 +73,7 @@ export function principalOf(caller: Caller, asked: string | undefined): string {
   throw new AppError(
     'validation',
     'principal_invalid',
-    'principal_id must be 1 to 200 printable characters.',
+    'principal_id must be 1 to 200 printable characters, without spaces at its ends, and neither "." nor "..".',
     {
       param: 'principal_id',
     },
@@ -97,6 +97,19 @@ export function checkMaySetAttribution(caller: Caller): void {
   throw new AppError('permission', 'attribution_not_allowed', "Only an operator sets a key's attribution.", {
     param: 'attribution',
   });
+}
+
+const MAX_LABEL_KEY = 64;
+
+export function checkAttribution({ labels = {} }: LockedAttribution): void {
+  const odd = Object.keys(labels).find((key) => key === '' || Array.from(key).length > MAX_LABEL_KEY);
+  if (odd === undefined) return;
+  throw new AppError(
+    'validation',
+    'attribution_invalid',
+    `The name of a label must have 1 to ${MAX_LABEL_KEY} characters; ${odd ? `"${odd.slice(0, 20)}…" is longer` : 'one is empty'}.`,
+    { param: 'attribution.labels' },
+  );
 }
 
 /** What a list of keys may be narrowed by; query values are text. */

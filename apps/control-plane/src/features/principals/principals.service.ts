@@ -64,7 +64,7 @@ export async function putPrincipal(
     throw new AppError(
       'validation',
       'principal_invalid',
-      "A principal's id must be 1 to 200 printable characters.",
+      `A principal's id must be 1 to 200 printable characters, without spaces at its ends, and neither "." nor "..".`,
       {
         param: 'principal_id',
       },
