@@ -103,6 +103,7 @@ export interface Keys {
   policy_id: string | null;
   principal_id: string;
   revoked_at: Timestamp | null;
+  revoked_source: "key" | "principal" | "default" | null;
   scopes: string[];
   updated_at: Timestamp;
 }

@@ -172,7 +172,13 @@ export async function revokeKey(deps: KeyDeps, caller: Caller, id: string): Prom
     const policy = await governing(tx, before);
     if (before.revoked_at) return presentKey(before, policy.id);
     // What governs it at the end stays with it: policies may go, the key's history does not.
-    const changes = { disabled: true, revoked_at: now, policy_id: policy.id, updated_at: now };
+    const changes = {
+      disabled: true,
+      revoked_at: now,
+      policy_id: policy.id,
+      revoked_source: policy.source,
+      updated_at: now,
+    };
     const after = await updateKey(tx, id, changes);
     await recordChange(tx, { actor: caller, action: 'key.revoked', resourceId: id, at: now });
     return presentKey(after, policy.id);

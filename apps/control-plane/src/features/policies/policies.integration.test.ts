@@ -150,8 +150,15 @@ describe('a governing policy', () => {
     await api.call('PUT', '/principals/dora', { body: { policy_id: ofPrincipal.id } });
     const source = async (fields: Json) => {
       const { id } = await api.issue(fields);
-      const { body } = await api.call('GET', `/keys/${id}/usage`);
-      return [body.policy_id, body.source];
+      const told = async () => {
+        const { body } = await api.call('GET', `/keys/${id}/usage`);
+        return [body.policy_id, body.source];
+      };
+      const before = await told();
+      // Its history says the same.
+      await api.call('DELETE', `/keys/${id}`);
+      expect(await told()).toEqual(before);
+      return before;
     };
     expect(await source({ policy_id: own.id, principal_id: 'dora' })).toEqual([own.id, 'key']);
     expect(await source({ principal_id: 'dora', kind: 'user' })).toEqual([ofPrincipal.id, 'principal']);

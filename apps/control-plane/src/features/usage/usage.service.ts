@@ -43,7 +43,8 @@ async function report(deps: KeyDeps, key: KeyRow): Promise<UsageReport> {
   const windowStart = (unbounded ? policy.counter_since : counter.window.start).toISOString();
   return {
     policy_id: policy.id,
-    source: policy.source,
+    // A revoked key names the policy that governed it at the end, however that came to.
+    source: key.revoked_source ?? policy.source,
     active: policy.enforcement === 'enforce',
     counter_scope: policy.counter_scope,
     pooled: policy.counter_scope === 'policy',
