@@ -96,6 +96,19 @@ it.each([
   expect((await api.call('GET', path)).status).toBe(404);
 });
 
+it('prices are not listed from a version that can not be', async () => {
+  const [connector] = (await api.call('GET', '/connectors')).body.data as [{ id: string }];
+  for (const version of ['x', '-1', '1.5', '99999999999', '']) {
+    for (const [path, ...parts] of [
+      ['/catalog/models/mock%2Fecho/prices', 'catalog_prices mock/echo', version],
+      [`/connectors/${connector.id}/prices`, `connector_prices ${connector.id}`, 'mock/echo', version],
+    ] as const) {
+      const answer = await outcome(api.call('GET', `${path}?page_token=${token(...parts)}`));
+      expect([path, version, ...answer]).toEqual([path, version, 400, 'invalid_page_token']);
+    }
+  }
+});
+
 it('an id in a body that has not the form of one names nothing', async () => {
   for (const text of ['', 'x', newId('req'), 'x'.repeat(5_000)]) {
     const refused = async (method: 'POST' | 'PUT', path: string, body: Json) =>

@@ -228,7 +228,14 @@ describe('admission', () => {
     expect(await refusal(ask({ filler: 'x'.repeat(20_000) }))).toMatchObject({
       status: 413,
       code: 'body_too_large',
+      message: expect.stringContaining('10000 bytes'),
     });
+    for (const type of ['x', 'application/json,text/plain', '+json']) {
+      expect(await refusal(ask({}, { 'content-type': type }))).toMatchObject({
+        status: 415,
+        param: 'content-type',
+      });
+    }
     expect(events).toEqual([]);
   });
 });
