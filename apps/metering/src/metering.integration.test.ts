@@ -18,11 +18,13 @@ import { startMetering } from './metering.ts';
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let db: Database;
 let stream: UsageStream;
+/** How often a batch was left for later. */
+let failures = 0;
 
 beforeAll(async () => {
   database = await createTestDatabase();
   db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  stream = createInProcessUsageStream({ onError: () => {} });
+  stream = createInProcessUsageStream({ onError: () => void failures++ });
   const logger = createLogger('test');
   logger.level = 'silent';
   await startMetering(
@@ -122,6 +124,16 @@ describe('metering', () => {
     const row = await db.selectFrom('usage_events').selectAll().executeTakeFirstOrThrow();
     expect(row).toMatchObject({ input_tokens: 2_147_483_647, output_tokens: 2_147_483_647 });
     expect(row).toMatchObject({ duration_us: 2_147_483_647, first_byte_us: 2_147_483_647 });
+  });
+
+  it('keeps a whole batch for later when the database refuses for a reason of its own', async () => {
+    await db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
+    const before = failures;
+    await publish(batchOf([event(), event()]));
+    await eventually(async () => expect(failures).toBeGreaterThan(before), { timeoutMs: 10_000 });
+    await db.schema.alterTable('usage_events_away').renameTo('usage_events').execute();
+    await settled(2, 0);
+    expect(await spent()).toBe(14n);
   });
 
   it('keeps what is no batch at all, whole, and reads on', async () => {

@@ -77,7 +77,11 @@ it('charges for what a vendor says beyond what an event can hold', () => {
 
 it('can be written down however long an attempt took and however much it cost', () => {
   const event = settled({ input: Number.MAX_SAFE_INTEGER, durationMs: 5_000_000 });
-  expect(event).toMatchObject({ durationUs: 2_147_483_647, firstByteUs: 2_147_483_647 });
+  expect(event).toMatchObject({
+    durationUs: 2_147_483_647,
+    firstByteUs: 2_147_483_647,
+    costNanoUsd: 10n ** 16n,
+  });
   expect(toBinary(UsageEventSchema, event).length).toBeGreaterThan(0);
 });
 

@@ -8,7 +8,8 @@ import type { EndedTry } from './forward.ts';
 
 /** What the ledger's columns hold; some 35 minutes in microseconds. */
 const MAX_COUNT = 2_147_483_647;
-const MAX_COST = 2n ** 63n - 1n;
+/** Ten million USD. A vendor that says more is wrong, and must not fill a bucket that others count in. */
+const MAX_COST = 10n ** 16n;
 /** No event gets near to what a message of the stream may hold: the other texts in it are bounded where they are read. */
 const MAX_MODEL_LENGTH = 512;
 
