@@ -1,9 +1,8 @@
 import { hkdfSync } from 'node:crypto';
 import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
-import { AppError, disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
+import { disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
 import { findKeyByTokenSha256, type KeyDeps } from '../keys/keys.service.ts';
 import type { Caller } from './caller.ts';
-import type { Scope } from './scopes.ts';
 
 /** Who holds the key of an `Authorization` header. Refuses with 401 in the order in which a user would look for the fault. */
 export async function authenticate(deps: KeyDeps, authorization: string | undefined): Promise<Caller> {
@@ -20,11 +19,4 @@ export async function authenticate(deps: KeyDeps, authorization: string | undefi
     expiresAt: key.expires_at,
     answerKey: () => Buffer.from(hkdfSync('sha256', token, '', 'weighbridge answer', 32)),
   };
-}
-
-export function requireScope(caller: Caller, scope: Scope): void {
-  if (caller.scopes.includes(scope)) return;
-  throw new AppError('permission', 'insufficient_scope', `This key lacks the scope ${scope}.`, {
-    details: { required_scope: scope },
-  });
 }
