@@ -1,5 +1,13 @@
 import { hostname } from 'node:os';
-import { Host, LogLevel, type LogLevelName, NatsUrl, Port, readSettings } from '@weighbridge/runtime';
+import {
+  Host,
+  LogLevel,
+  type LogLevelName,
+  NatsUrl,
+  Port,
+  readSettings,
+  ShutdownGraceMs,
+} from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { DrainCap } from './pipeline/caller.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
@@ -67,6 +75,7 @@ const ProcessSettings = Type.Object({
   NATS_URL: NatsUrl,
   HOST: Host,
   PORT: Port(8080, 'inference'),
+  SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -86,6 +95,7 @@ export interface DataPlaneConfig {
 export interface ProcessConfig {
   readonly natsUrl: string;
   readonly http: { readonly host: string; readonly port: number };
+  readonly shutdownGraceMs: number;
   readonly logLevel: LogLevelName;
 }
 
@@ -116,6 +126,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
   return {
     natsUrl: settings.NATS_URL,
     http: { host: settings.HOST, port: settings.PORT },
+    shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     logLevel: settings.LOG_LEVEL,
   };
 }

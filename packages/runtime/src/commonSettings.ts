@@ -30,3 +30,12 @@ export function LogLevel(fallback: (typeof LOG_LEVELS)[number]) {
     { default: fallback, description: `one of ${LOG_LEVELS.join(', ')}` },
   );
 }
+
+export const ShutdownGraceMs = (fallback: number) =>
+  Type.Integer({
+    minimum: 0,
+    maximum: 3_600_000,
+    default: fallback,
+    description:
+      'how long requests may go on when the service is told to stop, in milliseconds, at most an hour',
+  });

@@ -1,4 +1,4 @@
-export { DatabaseUrl, Host, LogLevel, NatsUrl, Port } from './commonSettings.ts';
+export { DatabaseUrl, Host, LogLevel, NatsUrl, Port, ShutdownGraceMs } from './commonSettings.ts';
 export {
   acceptJsonBodies,
   createHttpApp,

@@ -23,8 +23,6 @@ export interface UpOptions {
   readonly print: (text: string) => void;
 }
 
-const DRAIN_MS = 10_000;
-
 /** Embedded mode: the three apps, their database and the stream between them in one process, behind one port. */
 export async function up({ env, version, print }: UpOptions, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
@@ -78,7 +76,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     const isInference = request.url === '/v1' || request.url?.startsWith('/v1/');
     (isInference ? dataPlane.handler : controlPlane.handler)(request, response);
   };
-  onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
+  dataPlane.closeFirst(server, config.shutdownGraceMs);
   const hasKeyFile = await access(operatorKeyFile).then(
     () => true,
     () => false,

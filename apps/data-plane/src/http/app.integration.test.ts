@@ -21,6 +21,7 @@ import { HoldBudget } from '../answer/heldAnswer.ts';
 import { createKeyCache } from '../control/keyCache.ts';
 import { createKeyStore } from '../control/keyStore.ts';
 import { routingTable } from '../control/routingTable.ts';
+import { Attempts } from '../pipeline/attempts.ts';
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts';
 import { buildApp } from './app.ts';
 
@@ -117,6 +118,7 @@ async function startProxy(baseUrl: string): Promise<void> {
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(1_000_000),
     drainCap: { drainMs: 2_000, drainBytes: 1_000_000 },
+    attempts: new Attempts(),
     corsOrigins: [],
     publish: (event) => events.push(event),
     newEventId: newUuid,
