@@ -163,6 +163,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     id: `key_${principalId}`,
     principalId,
     disabled: false,
+    isOperator: false,
     expiresAtMs: undefined,
     attribution: principalId === 'bob' ? { team: 'locked' } : {},
     policies: [

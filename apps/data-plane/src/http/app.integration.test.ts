@@ -180,6 +180,22 @@ describe('admission', () => {
     expect(vendor.requests.map(({ body }) => JSON.parse(String(body)).model)).toEqual(['free']);
   });
 
+  it("tells a parent policy's figures to operators only", async () => {
+    const own = keyMessage();
+    const parent = keyMessage({ limitNanoUsd: 5_000_000n, spentNanoUsd: 6_000_000n });
+    resolved = { ...own, policies: [...own.policies, ...parent.policies] };
+    const figures = { policy_id: 'pol_1', limit_micro_usd: 5_000, spent_micro_usd: 6_000 };
+    const told: Record<string, unknown> = await refusal(ask());
+    expect(told).toMatchObject({ status: 429, code: 'budget_exhausted', reset: '2100-01-01T00:00:00.000Z' });
+    for (const name of Object.keys(figures)) expect(told).not.toHaveProperty(name);
+    resolved = { ...resolved, isOperator: true };
+    expect(await refusal(ask())).toMatchObject({
+      code: 'budget_exhausted',
+      message: told.message,
+      ...figures,
+    });
+  });
+
   it('counts but does not refuse under a policy that is in shadow', async () => {
     resolved = keyMessage({ limitNanoUsd: 1n, spentNanoUsd: 5n, enforcement: Enforcement.SHADOW });
     expect((await ask()).status).toBe(200);
