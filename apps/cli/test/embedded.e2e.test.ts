@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, freePort, startNats } from '@weighbridge/testing';
@@ -119,6 +121,49 @@ describe('weighbridge up', () => {
     });
     const lacking = await manage(service, 'GET', '/api/v1/usage', { key: narrow.body.key as string });
     expect([lacking.status, lacking.body.error]).toMatchObject([403, { code: 'insufficient_scope' }]);
+  });
+
+  it('serves a target that names the server too, and any query, as the path that it is', async () => {
+    const { port } = new URL(service.managementUrl);
+    const code = async (target: string) => {
+      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+        request({ port, host: '127.0.0.1', path: target }, resolve).on('error', reject).end();
+      });
+      return JSON.parse(await text(answer)).error?.code ?? answer.statusCode;
+    };
+    const own = service.managementUrl;
+    expect(await code(`${own}/v1/models`)).toBe('missing_api_key');
+    expect(await code(`${own}/v1/models?page=1`)).toBe(await code('/v1/models?page=1'));
+    expect(await code(`${own}/healthz`)).toBe(200);
+    // Inference answers, not the operator API: that one does not know these keys' paths.
+    expect(await code('/v1?x=1')).toBe(await code('/v1'));
+    expect(await code(`${own}?x=1`)).toBe(await code('/?x=1'));
+  });
+
+  it("tells an operator's key what a parent policy has spent", async () => {
+    const create = async (path: string, body: object) => {
+      const created = await manage(service, 'POST', `/api/v1/${path}`, { body });
+      expect(created).toMatchObject({ status: 201 });
+      return created.body;
+    };
+    const parent = await create('policies', { name: 'spent parent', limit_micro_usd: 0, window: 'month' });
+    const child = await create('policies', {
+      name: 'child',
+      parent_policy_id: parent.id,
+      window: 'month',
+    });
+    for (const [scope, told] of [
+      ['inference', undefined],
+      ['operator', parent.id],
+    ] as const) {
+      const { key } = await create('keys', { name: scope, scopes: [scope], policy_id: child.id });
+      const messages = [{ role: 'user' as const, content: 'x' }];
+      const refused = await sdk(service, String(key))
+        .chat.completions.create({ model: 'mock/echo', messages })
+        .catch((error) => error);
+      expect(refused).toMatchObject({ status: 429, code: 'budget_exhausted' });
+      expect(refused.error.policy_id).toBe(told);
+    }
   });
 
   it('says where the running one is when it is started a second time on the same folder', async () => {

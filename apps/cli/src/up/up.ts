@@ -73,8 +73,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   );
 
   handler = (request, response) => {
-    const isInference = request.url === '/v1' || request.url?.startsWith('/v1/');
-    (isInference ? dataPlane.handler : controlPlane.handler)(request, response);
+    (/^\/v1(?=[/?]|$)/.test(request.url ?? '') ? dataPlane.handler : controlPlane.handler)(request, response);
   };
   dataPlane.closeFirst(server, config.shutdownGraceMs);
   const hasKeyFile = await access(operatorKeyFile).then(
