@@ -10,6 +10,7 @@ export {
 } from './httpApp.ts';
 export { type HttpServer, type HttpServerOptions, listenHttp } from './httpServer.ts';
 export { createLogger, type Logger, type LogLevelName } from './logger.ts';
+export { makeFolder } from './makeFolder.ts';
 export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
 export { runService, type ServiceContext } from './runService.ts';
 export { readSettings, SettingsError } from './settings.ts';
