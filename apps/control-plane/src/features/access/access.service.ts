@@ -22,6 +22,15 @@ export async function authenticate(deps: KeyDeps, authorization: string | undefi
   };
 }
 
+export async function isOperatorKey(deps: KeyDeps, token: string): Promise<boolean> {
+  try {
+    return (await authenticate(deps, `Bearer ${token}`)).scopes.includes('operator' satisfies Scope);
+  } catch (error) {
+    if (error instanceof AppError && error.kind === 'authentication') return false;
+    throw error;
+  }
+}
+
 export function requireScope(caller: Caller, scope: Scope): void {
   if (caller.scopes.includes(scope)) return;
   throw new AppError('permission', 'insufficient_scope', `This key lacks the scope ${scope}.`, {
