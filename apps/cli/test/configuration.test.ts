@@ -1,11 +1,15 @@
 import { readFile } from 'node:fs/promises';
+import { TlsSettings } from '@weighbridge/runtime';
 import { expect, it } from 'vitest';
 
 const read = (path: string) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
 /** The settings that a file of an app declares, by its schemas. */
 async function declared(file: string): Promise<string[]> {
-  return [...(await read(file)).matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name).sort();
+  const text = await read(file);
+  const names = [...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
+  if (text.includes('...TlsSettings')) names.push(...Object.keys(TlsSettings));
+  return names.sort();
 }
 
 /** The settings in the first column of the first table behind `heading`. */

@@ -189,6 +189,16 @@ describe('proxies and their control plane', () => {
     );
   });
 
+  it('tell in metrics how they stand, and how long a change takes to reach them', async () => {
+    const ofProxy = await (await fetch(`${proxies[0]?.url}/metrics`)).text();
+    expect(ofProxy).toMatch(/^weighbridge_view_state 1$/m);
+    expect(ofProxy).toMatch(/^weighbridge_view_age_seconds [0-2](\.\d+)?$/m);
+    expect(ofProxy).toMatch(/^weighbridge_key_lookups_total\{met="miss"\} [1-9]/m);
+    const ofControlPlane = await (await fetch(`${service.managementUrl}/metrics`)).text();
+    expect(ofControlPlane).toMatch(/^weighbridge_watchers 4$/m);
+    expect(ofControlPlane).toMatch(/^weighbridge_propagation_seconds_count [1-9]/m);
+  });
+
   it('serve a revoked key no longer than the bound where one of them is cut off, and say which one that is', async () => {
     const { id, key } = await issue('cut');
     expect(await everywhere(key)).toEqual(same('200'));

@@ -1,4 +1,5 @@
 import { normalize } from 'node:path';
+import type { TlsFiles } from '@weighbridge/contracts';
 import { isWellFormedToken } from '@weighbridge/domain';
 import {
   DatabaseUrl,
@@ -8,6 +9,8 @@ import {
   Port,
   readSettings,
   SettingsError,
+  TlsSettings,
+  tlsFiles,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import { type EnvironmentConnector, environmentConnectors } from './features/connectors/connectors.ts';
@@ -26,6 +29,11 @@ const Settings = Type.Object({
   PORT: Port(8081, 'the operator API'),
   GRPC_HOST: Type.String({ default: '127.0.0.1', description: 'the address to serve the data plane on' }),
   GRPC_PORT: Port(8082, 'the data plane'),
+  ...TlsSettings,
+  GRPC_PLAINTEXT: Type.Boolean({
+    default: false,
+    description: 'true to serve the data plane in plain text beyond this machine',
+  }),
   CONTROL_PLANE_TOKEN: Type.Optional(
     Type.String({
       minLength: 16,
@@ -62,7 +70,13 @@ const Settings = Type.Object({
 export interface ControlPlaneConfig {
   readonly databaseUrl: string;
   readonly http: { readonly host: string; readonly port: number };
-  readonly grpc: { readonly host: string; readonly port: number; readonly token: string | undefined };
+  readonly grpc: {
+    readonly host: string;
+    readonly port: number;
+    readonly token: string | undefined;
+    /** Undefined: plain text. */
+    readonly tls: TlsFiles | undefined;
+  };
   readonly bootstrap: { readonly token: string | undefined; readonly file: string | undefined };
   readonly pepper: string | undefined;
   readonly connectors: readonly EnvironmentConnector[];
@@ -78,15 +92,27 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   if (given !== undefined && !isWellFormedToken(given)) {
     throw new SettingsError(`WEIGHBRIDGE_BOOTSTRAP_KEY is not valid: ${BOOTSTRAP_KEY_FORM}`);
   }
-  if (!isLoopback(settings.GRPC_HOST) && !settings.CONTROL_PLANE_TOKEN) {
+  const tls = tlsFiles(settings);
+  const isOpen = !tls && !isLoopback(settings.GRPC_HOST);
+  if (isOpen && !settings.GRPC_PLAINTEXT) {
     throw new SettingsError(
-      `CONTROL_PLANE_TOKEN is missing: GRPC_HOST is not a loopback address, and what is served there holds vendors' credentials`,
+      "CONTROL_TLS_CERTIFICATE_FILE is missing: GRPC_HOST is not a loopback address, and what is served there holds vendors' credentials. GRPC_PLAINTEXT=true serves it in plain text all the same",
+    );
+  }
+  if (isOpen && !settings.CONTROL_PLANE_TOKEN) {
+    throw new SettingsError(
+      'CONTROL_PLANE_TOKEN is missing: without TLS, nothing else tells who connects to GRPC_HOST',
     );
   }
   return {
     databaseUrl: settings.DATABASE_URL,
     http: { host: settings.HOST, port: settings.PORT },
-    grpc: { host: settings.GRPC_HOST, port: settings.GRPC_PORT, token: settings.CONTROL_PLANE_TOKEN },
+    grpc: {
+      host: settings.GRPC_HOST,
+      port: settings.GRPC_PORT,
+      token: settings.CONTROL_PLANE_TOKEN,
+      tls,
+    },
     bootstrap: {
       token: given,
       file: settings.OPERATOR_KEY_FILE ?? (given === undefined ? '.weighbridge/operator-key' : undefined),

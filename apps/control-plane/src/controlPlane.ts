@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { type Database, migrate } from '@weighbridge/database';
-import { type ServiceContext, toHandler } from '@weighbridge/runtime';
+import { createMetrics, type ServiceContext, serveMetrics, toHandler } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { isOperatorKey } from './features/access/access.service.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
@@ -53,11 +53,13 @@ export async function startControlPlane(
 
   startForgettingResponses(deps, context);
   watchCredentialFiles(deps, context);
-  const watchers = followChanges(deps, config.databaseUrl);
+  const metrics = createMetrics();
+  const watchers = followChanges({ ...deps, metrics }, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
   const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
   const app = buildApp({ ...deps, notReady: () => undefined });
+  serveMetrics(app, metrics);
   onShutdown('control plane API', () => app.close());
   return {
     handler: await toHandler(app),

@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import type { TlsFiles } from '@weighbridge/contracts';
 import {
   Host,
   LogLevel,
@@ -7,6 +8,8 @@ import {
   Port,
   readSettings,
   ShutdownGraceMs,
+  TlsSettings,
+  tlsFiles,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { DrainCap } from './pipeline/caller.ts';
@@ -25,6 +28,7 @@ const Settings = Type.Object({
     default: '127.0.0.1:8082',
     description: "host and port of the control plane's gRPC",
   }),
+  ...TlsSettings,
   CONTROL_PLANE_TOKEN: Type.Optional(
     Type.String({ minLength: 16, description: 'the secret that the control plane was given' }),
   ),
@@ -81,7 +85,12 @@ const ProcessSettings = Type.Object({
 
 /** What the data plane does, in whichever process it runs. */
 export interface DataPlaneConfig {
-  readonly controlPlane: { readonly address: string; readonly token: string | undefined };
+  readonly controlPlane: {
+    readonly address: string;
+    readonly token: string | undefined;
+    /** Undefined: plain text. */
+    readonly tls: TlsFiles | undefined;
+  };
   /** Undefined: nothing is kept. */
   readonly state: { readonly file: string; readonly key: Buffer } | undefined;
   readonly proxy: { readonly name: string; readonly maxStalenessMs: number };
@@ -103,7 +112,11 @@ export interface ProcessConfig {
 export function loadConfig(env: Environment): DataPlaneConfig {
   const settings = readSettings(Settings, env);
   return {
-    controlPlane: { address: settings.CONTROL_PLANE_ADDRESS, token: settings.CONTROL_PLANE_TOKEN },
+    controlPlane: {
+      address: settings.CONTROL_PLANE_ADDRESS,
+      token: settings.CONTROL_PLANE_TOKEN,
+      tls: tlsFiles(settings),
+    },
     state: settings.STATE_KEY
       ? { file: settings.STATE_FILE, key: Buffer.from(settings.STATE_KEY, 'base64') }
       : undefined,

@@ -1,7 +1,13 @@
 import type { RequestListener } from 'node:http';
 import type { UsageStream } from '@weighbridge/bus';
 import { newUuid } from '@weighbridge/domain';
-import { type HttpServer, type ServiceContext, toHandler } from '@weighbridge/runtime';
+import {
+  createMetrics,
+  type HttpServer,
+  type ServiceContext,
+  serveMetrics,
+  toHandler,
+} from '@weighbridge/runtime';
 import { createTokenCounter } from './answer/countTokens.ts';
 import { HoldBudget } from './answer/heldAnswer.ts';
 import type { DataPlaneConfig } from './config.ts';
@@ -11,6 +17,7 @@ import { createKeyStore } from './control/keyStore.ts';
 import { createResponseOwners } from './control/responseOwners.ts';
 import { createStateFile } from './control/stateFile.ts';
 import { View } from './control/view.ts';
+import { describeView } from './control/viewMetrics.ts';
 import { buildApp } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
 import { Attempts } from './pipeline/attempts.ts';
@@ -75,11 +82,15 @@ export async function startDataPlane(
   onShutdown('upstream connections', () => upstreams.close());
 
   const attempts = new Attempts();
+  const metrics = createMetrics();
+  const lookUps = metrics.counter('weighbridge_key_lookups_total', 'Keys looked up in the cache.', ['met']);
+  describeView(metrics, view, store);
   const app = buildApp({
     keys: createKeyCache({
       store,
       resolve: controlPlane.resolve,
       state: (nowMs) => view.state(nowMs),
+      count: (met) => lookUps.inc({ met }),
       nowMs: () => performance.now(),
       now,
     }),
@@ -102,6 +113,7 @@ export async function startDataPlane(
       return state === 'live' || state === 'stale' ? undefined : `the view of the control plane is ${state}`;
     },
   });
+  serveMetrics(app, metrics);
   onShutdown('data plane API', () => app.close());
   const counted = countInFlight(await toHandler(app));
   inFlight = counted.count;

@@ -57,3 +57,21 @@ it('a request goes to a connector that serves its model, by the name there, and 
   });
   expect(there).toMatchObject({ connectorId: 'con_1', priceVersion: 7, priceSource: PriceSource.CATALOG });
 });
+
+it("a connector's own time-outs stand in for the proxy's", async () => {
+  const impatient = await startProxy({ vendorUrl: vendor.url, connectors: [{ firstByteTimeoutMs: 50 }] });
+  const response = await fetch(`${impatient.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${ALICE}`,
+      'content-type': 'application/json',
+      'x-mock-delay-ms': '10000',
+    },
+    body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'x' }] }),
+  });
+  expect([response.status, (await response.json()) as object]).toMatchObject([
+    504,
+    { error: { code: 'upstream_timeout' } },
+  ]);
+  await impatient.close();
+});

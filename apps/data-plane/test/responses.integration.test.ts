@@ -106,6 +106,10 @@ describe('responses', () => {
     for (const attempt of attempts) {
       await expect((async () => await attempt())()).rejects.toThrow(OpenAI.NotFoundError);
     }
+    // Of an id that could not be recorded, nobody can tell whose it is.
+    await expect(alice.responses.create({ ...hello, previous_response_id: 'a\u0000' })).rejects.toThrow(
+      OpenAI.NotFoundError,
+    );
     expect(vendor.requests).toHaveLength(2);
     await expect(alice.responses.cancel(id)).rejects.toMatchObject({ status: 400 });
     await alice.responses.delete(id);

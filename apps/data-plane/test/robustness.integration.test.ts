@@ -178,7 +178,7 @@ describe('connectors', () => {
     expect(await answer.json()).toMatchObject({ error: { code: 'upstream_redirect' } });
     expect(answer.headers.has('location')).toBe(false);
     expect(reached).toEqual([]);
-    expect(settled(misled.events)).toMatchObject([{ outcome: 'UPSTREAM_ERROR', cost: 0n }]);
+    expect(settled(misled.events)).toMatchObject([{ outcome: 'UPSTREAM_ERROR', estimated: false, cost: 0n }]);
   });
 
   it('are not reached at private addresses, unless that is allowed', async () => {

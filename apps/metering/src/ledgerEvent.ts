@@ -10,17 +10,11 @@ export function ledgerEvent(event: UsageEvent): LedgerEvent {
   if (!event.usage) throw new Error('usage is missing');
   if (event.buckets.length === 0) throw new Error('no bucket is named');
   if (event.costNanoUsd < 0n) throw new Error('the cost is negative');
+  const unkept = unkeptText(event);
+  if (unkept !== undefined) throw new Error(`${unkept} holds what no database keeps as text`);
   const { input, cacheRead, cacheWrite, cacheWrite1h, output } = event.usage;
-  const counts = [
-    input,
-    cacheRead,
-    cacheWrite,
-    cacheWrite1h,
-    output,
-    event.durationUs,
-    event.firstByteUs ?? 0,
-  ];
-  if (counts.some((count) => count > MAX_INT4)) throw new Error('a count is beyond what a column holds');
+  // What counts is the cost: it was computed from the whole figures.
+  const held = (count: number) => Math.min(count, MAX_INT4);
   const buckets = event.buckets.map((bucket) => ({
     policyId: bucket.policyId,
     counterVersion: bucket.counterVersion,
@@ -37,11 +31,11 @@ export function ledgerEvent(event: UsageEvent): LedgerEvent {
       model_requested: event.modelRequested,
       model: event.model,
       connector_id: event.connectorId,
-      input_tokens: input,
-      cache_read_tokens: cacheRead,
-      cache_write_tokens: cacheWrite,
-      cache_write_1h_tokens: cacheWrite1h,
-      output_tokens: output,
+      input_tokens: held(input),
+      cache_read_tokens: held(cacheRead),
+      cache_write_tokens: held(cacheWrite),
+      cache_write_1h_tokens: held(cacheWrite1h),
+      output_tokens: held(output),
       cost_nano_usd: event.costNanoUsd,
       price_version: event.priceVersion,
       price_source: event.priceSource === PriceSource.CONNECTOR ? 'connector' : 'catalog',
@@ -51,8 +45,8 @@ export function ledgerEvent(event: UsageEvent): LedgerEvent {
       streamed: event.streamed,
       admitted_at: time(event.admittedAtMs),
       settled_at: time(event.settledAtMs),
-      first_byte_us: event.firstByteUs ?? null,
-      duration_us: event.durationUs,
+      first_byte_us: event.firstByteUs === undefined ? null : held(event.firstByteUs),
+      duration_us: held(event.durationUs),
       attribution: JSON.stringify(attribution(event)),
       response_id: event.responseId,
     },
@@ -73,6 +67,22 @@ const OUTCOMES: Partial<Record<Outcome, string>> = {
   [Outcome.INTERRUPTED]: 'interrupted',
   [Outcome.CLIENT_GONE]: 'client_gone',
 };
+
+/** A NUL, or half of a surrogate pair. */
+const UNKEPT = /[\0\p{Cs}]/u;
+
+/** Where in an event a text stands that Postgres would refuse; undefined where there is none. */
+function unkeptText(value: unknown, path = ''): string | undefined {
+  if (typeof value === 'string') return UNKEPT.test(value) ? path : undefined;
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return undefined;
+  for (const [name, item] of Object.entries(value)) {
+    const inside = path === '' ? name : `${path}.${name}`;
+    // The names of labels are text of the caller's: not fit for a reason.
+    const found = UNKEPT.test(name) ? path : unkeptText(item, inside);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
 
 function time(ms: bigint): Date {
   if (ms < 0n || ms > MAX_TIME_MS) throw new Error('a time is out of range');

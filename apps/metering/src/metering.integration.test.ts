@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { createInProcessUsageStream, type UsageStream } from '@weighbridge/bus';
-import { Outcome, UsageBatchSchema, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import {
+  AttributionSchema,
+  Outcome,
+  TokenUsageSchema,
+  UsageBatchSchema,
+  type UsageEvent,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
 import { createLogger } from '@weighbridge/runtime';
 import { createTestDatabase, eventually } from '@weighbridge/testing';
@@ -11,11 +18,13 @@ import { startMetering } from './metering.ts';
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let db: Database;
 let stream: UsageStream;
+/** How often a batch was left for later. */
+let failures = 0;
 
 beforeAll(async () => {
   database = await createTestDatabase();
   db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  stream = createInProcessUsageStream({ onError: () => {} });
+  stream = createInProcessUsageStream({ onError: () => void failures++ });
   const logger = createLogger('test');
   logger.level = 'silent';
   await startMetering(
@@ -95,12 +104,36 @@ describe('metering', () => {
     ['no bucket', { buckets: [] }],
     ['a negative cost', { costNanoUsd: -1n }],
     ['a time beyond all calendars', { admittedAtMs: 9_000_000_000_000_000_000n }],
-    ['a count beyond the column', { durationUs: 4_000_000_000 }],
+    ['a NUL in an id', { responseId: 'chatcmpl\u0000' }],
+    ['a NUL in a label', { attribution: create(AttributionSchema, { labels: { a: 'b', 'c\u0000': 'd' } }) }],
+    // Only the database finds out.
+    ['a version beyond the column', { priceVersion: 4_000_000_000 }],
+    ['a cost that no bucket can hold', { costNanoUsd: 2n ** 63n - 1n }],
   ])('keeps an event with %s in quarantine, and counts the 499 beside it', async (_what, poison) => {
     const good = Array.from({ length: 499 }, () => event());
     await publish(batchOf([...good.slice(0, 200), event(poison), ...good.slice(200)]));
     await settled(499, 1);
     expect(await spent()).toBe(499n * 7n);
+  });
+
+  it('counts the whole cost of an event whose counts are beyond the columns', async () => {
+    const usage = create(TokenUsageSchema, { input: 3_000_000_000, output: 4_294_967_295 });
+    await publish(batchOf([event({ usage, durationUs: 4_000_000_000, firstByteUs: 3_000_000_000 })]));
+    await settled(1, 0);
+    expect(await spent()).toBe(7n);
+    const row = await db.selectFrom('usage_events').selectAll().executeTakeFirstOrThrow();
+    expect(row).toMatchObject({ input_tokens: 2_147_483_647, output_tokens: 2_147_483_647 });
+    expect(row).toMatchObject({ duration_us: 2_147_483_647, first_byte_us: 2_147_483_647 });
+  });
+
+  it('keeps a whole batch for later when the database refuses for a reason of its own', async () => {
+    await db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
+    const before = failures;
+    await publish(batchOf([event(), event()]));
+    await eventually(async () => expect(failures).toBeGreaterThan(before), { timeoutMs: 10_000 });
+    await db.schema.alterTable('usage_events_away').renameTo('usage_events').execute();
+    await settled(2, 0);
+    expect(await spent()).toBe(14n);
   });
 
   it('keeps what is no batch at all, whole, and reads on', async () => {

@@ -1,5 +1,7 @@
 /** What arrives one by one and is taken in batches: whatever has come by the time that somebody asks. */
 export interface Gathering<T> {
+  /** How many items nobody has taken yet. */
+  readonly size: number;
   add(item: T): void;
   /** Resolves with at least one item, or with none once the signal aborts. Taken items are gone. */
   take(max: number, signal: AbortSignal): Promise<T[]>;
@@ -11,6 +13,9 @@ export function createGathering<T>(): Gathering<T> {
   const items: T[] = [];
   let wake: () => void = () => {};
   return {
+    get size() {
+      return items.length;
+    },
     add(item) {
       items.push(item);
       wake();
@@ -22,11 +27,12 @@ export function createGathering<T>(): Gathering<T> {
       if (items.length === 0 && !signal.aborted) {
         await new Promise<void>((resolve) => {
           // The signal outlives each wait: a listener that stayed would be one more for every wait.
-          wake = () => {
-            signal.removeEventListener('abort', wake);
+          const wakeUp = () => {
+            signal.removeEventListener('abort', wakeUp);
             resolve();
           };
-          signal.addEventListener('abort', wake, { once: true });
+          wake = wakeUp;
+          signal.addEventListener('abort', wakeUp, { once: true });
         });
       }
       return items.splice(0, max);

@@ -3,6 +3,7 @@ import { createConsumptions } from './consumptions.ts';
 import { createGathering, type Gathering } from './gathering.ts';
 import {
   MAX_BATCH_MESSAGES,
+  MessageTooLargeError,
   REDELIVERY_PAUSE_MS,
   type UsageMessage,
   type UsageStream,
@@ -21,6 +22,7 @@ export function createInProcessUsageStream(options: InProcessOptions): UsageStre
   const consumptions = createConsumptions();
   let bytes = 0;
   let closed = false;
+  let lastError: unknown;
 
   const shardOf = (number: number): Gathering<UsageMessage> => {
     const shard = shards.get(number) ?? createGathering<UsageMessage>();
@@ -31,6 +33,9 @@ export function createInProcessUsageStream(options: InProcessOptions): UsageStre
   return {
     async publish(number, _messageId, payload) {
       if (closed) throw new Error('the usage stream is closed');
+      if (payload.length > maxBytes) {
+        throw new MessageTooLargeError(`the usage stream takes no message of ${payload.length} bytes`);
+      }
       if (bytes + payload.length > maxBytes) throw new Error('the usage stream is full');
       bytes += payload.length;
       shardOf(number).add({ payload });
@@ -47,8 +52,10 @@ export function createInProcessUsageStream(options: InProcessOptions): UsageStre
             await handle(batch);
             for (const message of batch) bytes -= message.payload.length;
           } catch (error) {
+            lastError = error;
             options.onError(error, 'a batch of usage was not handled and will be tried again');
             shard.putBack(batch);
+            // What is left is for the next reader, or lost when the stream is closed.
             if (signal.aborted) return;
             await sleep(REDELIVERY_PAUSE_MS, undefined, { signal }).catch(() => {});
           }
@@ -59,6 +66,8 @@ export function createInProcessUsageStream(options: InProcessOptions): UsageStre
     async close() {
       closed = true;
       await consumptions.stopAll();
+      const lost = [...shards.values()].reduce((sum, shard) => sum + shard.size, 0);
+      if (lost > 0) options.onError(lastError, `${lost} messages of usage were not handled and are lost`);
     },
   };
 }

@@ -1,3 +1,9 @@
 export { createInProcessUsageStream, type InProcessOptions } from './inProcess.ts';
 export { type JetStreamOptions, openJetStreamUsageStream } from './jetStream.ts';
-export type { Consumption, UsageMessage, UsageStream, UsageStreamEvents } from './usageStream.ts';
+export {
+  type Consumption,
+  MessageTooLargeError,
+  type UsageMessage,
+  type UsageStream,
+  type UsageStreamEvents,
+} from './usageStream.ts';

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AckPolicy,
   DiscardPolicy,
+  JetStreamApiError,
   type JetStreamManager,
   type JsMsg,
   jetstream,
@@ -10,11 +11,12 @@ import {
   StorageType,
   type StreamConfig,
 } from '@nats-io/jetstream';
-import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import { connect, errors, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { createConsumptions } from './consumptions.ts';
 import { createGathering } from './gathering.ts';
 import {
   MAX_BATCH_MESSAGES,
+  MessageTooLargeError,
   REDELIVERY_PAUSE_MS,
   type UsageStream,
   type UsageStreamEvents,
@@ -27,6 +29,8 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const PUBLISH_TIMEOUT_MS = 5_000;
 const ACK_WAIT_MS = 60_000;
 const MAX_UNACKNOWLEDGED = 256;
+/** JetStream's code for it: JSStreamMessageExceedsMaximumErr. */
+const MESSAGE_SIZE_EXCEEDS_MAXIMUM = 10_054;
 const DUPLICATE_WINDOW_MS = 120_000;
 
 export interface JetStreamOptions extends UsageStreamEvents {
@@ -69,7 +73,12 @@ function usageStream(
 
   return {
     async publish(shard, messageId, payload) {
-      await stream.publish(subjectOf(shard), payload, { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS });
+      try {
+        await stream.publish(subjectOf(shard), payload, { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS });
+      } catch (error) {
+        if (!isTooLarge(error)) throw error;
+        throw new MessageTooLargeError(`NATS takes no message of ${payload.length} bytes`, { cause: error });
+      }
     },
 
     async consume(shard, handle) {
@@ -146,6 +155,13 @@ function streamConfig(options: JetStreamOptions): Partial<StreamConfig> & { name
     num_replicas: options.replicas ?? 1,
     duplicate_window: nanos(DUPLICATE_WINDOW_MS),
   };
+}
+
+/** Beyond what the server takes, the client refuses; beyond what the stream takes, the server does. */
+function isTooLarge(error: unknown): boolean {
+  if (error instanceof JetStreamApiError) return error.code === MESSAGE_SIZE_EXCEEDS_MAXIMUM;
+  if (error instanceof errors.InvalidArgumentError) return error.message.includes('max_payload');
+  return error instanceof Error && error.cause !== undefined && isTooLarge(error.cause);
 }
 
 async function reportStatus(connection: NatsConnection, options: JetStreamOptions): Promise<void> {

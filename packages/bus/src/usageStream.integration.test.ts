@@ -2,7 +2,7 @@ import { startNats } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createInProcessUsageStream } from './inProcess.ts';
 import { openJetStreamUsageStream } from './jetStream.ts';
-import type { UsageStream } from './usageStream.ts';
+import { MessageTooLargeError, type UsageStream } from './usageStream.ts';
 
 let nats: Awaited<ReturnType<typeof startNats>>;
 beforeAll(async () => {
@@ -111,6 +111,14 @@ describe('JetStream', () => {
     await reader.close();
   });
 
+  it('refuses for good what is larger than the server takes', async () => {
+    const stream = await openJetStreamUsageStream({ url: nats.url, name: 'test', onError: () => {} });
+    await expect(stream.publish(nextShard++, 'large', new Uint8Array(2 * 1024 * 1024))).rejects.toThrow(
+      MessageTooLargeError,
+    );
+    await stream.close();
+  });
+
   it('says so when no server answers', async () => {
     await expect(
       openJetStreamUsageStream({ url: 'nats://127.0.0.1:1', name: 'test', onError: () => {} }),
@@ -119,6 +127,27 @@ describe('JetStream', () => {
 });
 
 describe('the in-process usage stream', () => {
+  it('says how much is lost when it is closed while nothing can be handled', async () => {
+    const told: [unknown, string][] = [];
+    const stream = createInProcessUsageStream({ onError: (error, what) => told.push([error, what]) });
+    for (let at = 0; at < 150; at++) await stream.publish(0, `m${at}`, new Uint8Array(1));
+    await stream.publish(1, 'other', new Uint8Array(1));
+    const away = new Error('the database is away');
+    const consumption = await stream.consume(0, async () => {
+      throw away;
+    });
+    await expect.poll(() => told.length).toBeGreaterThan(0);
+    await consumption.stop();
+    await stream.close();
+    expect(told.at(-1)).toEqual([away, '151 messages of usage were not handled and are lost']);
+  });
+
+  it('refuses for good what is larger than it is', async () => {
+    const stream = createInProcessUsageStream({ maxBytes: 10, onError: () => {} });
+    await expect(stream.publish(0, 'a', new Uint8Array(11))).rejects.toThrow(MessageTooLargeError);
+    await stream.close();
+  });
+
   it('refuses when it is full: the publisher keeps what it could not hand over', async () => {
     const stream = createInProcessUsageStream({ maxBytes: 10, onError: () => {} });
     await stream.publish(0, 'a', new Uint8Array(10));

@@ -14,7 +14,10 @@ export interface Consumption {
 
 /** The transport from proxies to metering. It delivers at least once; counting once is the ledger's part. */
 export interface UsageStream {
-  /** Resolves once the stream holds the message. Rejects when it can't be stored within a time-out: publish it again. */
+  /**
+   * Resolves once the stream holds the message. Rejects when it can't be stored within a time-out: publish it again,
+   * unless it is a MessageTooLargeError.
+   */
   publish(shard: number, messageId: string, payload: Uint8Array): Promise<void>;
 
   /**
@@ -29,6 +32,11 @@ export interface UsageStream {
 export interface UsageStreamEvents {
   /** A failure that the stream recovers from by itself: a batch that was not handled, a connection lost. */
   readonly onError: (error: unknown, what: string) => void;
+}
+
+/** The message is larger than the stream ever takes: it does not help to publish it again. */
+export class MessageTooLargeError extends Error {
+  override readonly name = 'MessageTooLargeError';
 }
 
 export const MAX_BATCH_MESSAGES = 100;

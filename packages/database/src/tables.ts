@@ -57,6 +57,8 @@ export interface ConnectorPrices {
 
 export interface Connectors {
   base_url: string;
+  chunk_timeout_ms: number | null;
+  connect_timeout_ms: number | null;
   created_at: Timestamp;
   credential_kek_id: string | null;
   credential_ref: string | null;
@@ -64,6 +66,7 @@ export interface Connectors {
   deleted_at: Timestamp | null;
   dialect: "openai" | "anthropic";
   enabled: Generated<boolean>;
+  first_byte_timeout_ms: number | null;
   id: string;
   max_parallel: number | null;
   models: Generated<string[]>;

@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { LOG_LEVELS } from './logger.ts';
+import { SettingsError } from './settings.ts';
 
 /** The settings that several apps share, so that each means the same everywhere. */
 
@@ -39,3 +40,26 @@ export const ShutdownGraceMs = (fallback: number) =>
     description:
       'how long requests may go on when the service is told to stop, in milliseconds, at most an hour',
   });
+
+const File = (what: string) => Type.Optional(Type.String({ description: `${what}, a file in PEM` }));
+
+/** Mutual TLS between the apps, to be spread into the settings of each. */
+export const TlsSettings = {
+  CONTROL_TLS_CERTIFICATE_FILE: File("this app's certificate"),
+  CONTROL_TLS_KEY_FILE: File("the certificate's private key"),
+  CONTROL_TLS_CA_FILE: File('the authorities whose certificates it believes'),
+};
+
+/** All three files, or undefined for none; some of them are an error. */
+export function tlsFiles(settings: {
+  readonly CONTROL_TLS_CERTIFICATE_FILE?: string;
+  readonly CONTROL_TLS_KEY_FILE?: string;
+  readonly CONTROL_TLS_CA_FILE?: string;
+}): { certificateFile: string; privateKeyFile: string; caFile: string } | undefined {
+  const { CONTROL_TLS_CERTIFICATE_FILE: certificateFile, CONTROL_TLS_KEY_FILE: privateKeyFile } = settings;
+  const { CONTROL_TLS_CA_FILE: caFile } = settings;
+  if (certificateFile && privateKeyFile && caFile) return { certificateFile, privateKeyFile, caFile };
+  if (!certificateFile && !privateKeyFile && !caFile) return undefined;
+  const missing = Object.keys(TlsSettings).filter((name) => !settings[name as keyof typeof TlsSettings]);
+  throw new SettingsError(`${missing.join(' and ')} is missing: TLS between the apps takes all three files`);
+}

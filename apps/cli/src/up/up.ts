@@ -25,6 +25,7 @@ export interface UpOptions {
 
 /** Any number that no other advisory lock has: what counts is that every embedded start uses the same. */
 const INSTANCE_LOCK = 9_071_336_025;
+const WITHOUT_TLS = { CONTROL_TLS_CERTIFICATE_FILE: '', CONTROL_TLS_KEY_FILE: '', CONTROL_TLS_CA_FILE: '' };
 
 /** Embedded mode: the three apps, their database and the stream between them in one process, behind one port. */
 export async function up({ env, version, print }: UpOptions, context: ServiceContext): Promise<void> {
@@ -62,6 +63,8 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     GRPC_HOST: '127.0.0.1',
     GRPC_PORT: '0',
     CONTROL_PLANE_TOKEN: token,
+    // Within one process there is nobody to hide from.
+    ...WITHOUT_TLS,
     OPERATOR_KEY_FILE: operatorKeyFile,
     MOCK_VENDOR_URL: mock.url,
     WEIGHBRIDGE_KEY_ENCRYPTION_KEY:
@@ -70,7 +73,10 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const controlPlane = await startControlPlane(controlPlaneConfig, { db, now }, context);
   await startMetering({ db, stream, now }, context);
   const dataPlane = await startDataPlane(
-    { ...loadDataPlaneConfig(env), controlPlane: { address: controlPlane.grpcAddress, token } },
+    {
+      ...loadDataPlaneConfig({ ...env, ...WITHOUT_TLS }),
+      controlPlane: { address: controlPlane.grpcAddress, token, tls: undefined },
+    },
     { stream, now, version },
     context,
   );

@@ -1,8 +1,8 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { acceptJsonBodies, createHttpApp, type Logger, refuseOtherMethods } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
-import { authenticate, requireScope } from '../features/access/access.service.ts';
-import type { Caller } from '../features/access/caller.ts';
+import { authenticate } from '../features/access/access.service.ts';
+import { type Caller, requireScope } from '../features/access/caller.ts';
 import { SCOPES } from '../features/access/scopes.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';

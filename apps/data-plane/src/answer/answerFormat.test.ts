@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { noFacts } from './answerFormat.ts';
 import { chatFormat } from './chatFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
+import { isResponseId } from './responseId.ts';
 import { responsesFormat } from './responsesFormat.ts';
 
 const count = fc.oneof(fc.nat(), fc.constantFrom(null, -1, 1.5, '3', undefined));
@@ -61,12 +62,25 @@ describe.each(DIALECTS)('a whole answer of %s', (_name, format, oracle) => {
         format.readWhole(Buffer.from(text), facts);
         expect(facts).toMatchObject({
           usage: oracle(parsed.usage),
-          // Ids are compared as they come through UTF-8, in which a lone surrogate can't be written.
-          responseId: typeof parsed.id === 'string' ? Buffer.from(parsed.id).toString() : '',
+          responseId: typeof parsed.id === 'string' && isResponseId(parsed.id) ? parsed.id : '',
         });
       }),
       { numRuns: 1_000 },
     );
+  });
+
+  it.each([
+    ['a control character', 'a\u0000b'],
+    ['half of a surrogate pair', 'a\ud800b'],
+    ['more than 512 characters', 'a'.repeat(513)],
+  ])('has no id where the vendor sent one with %s', (_what, id) => {
+    const idOf = (sent: string) => {
+      const facts = noFacts();
+      format.readWhole(Buffer.from(JSON.stringify({ id: sent })), facts);
+      return facts.responseId;
+    };
+    expect(idOf(id)).toBe('');
+    expect(idOf('€'.repeat(512))).toBe('€'.repeat(512));
   });
 
   it('says nothing where it is damaged, and does not fail', () => {

@@ -1,5 +1,6 @@
 import type { TokenUsage } from '@weighbridge/domain';
 import { JsonScanError, type Span, scanObject } from '../body/scanJson.ts';
+import { isResponseId } from './responseId.ts';
 
 /** What an answer says about itself; of a stream, what it has said so far. */
 export interface AnswerFacts {
@@ -67,6 +68,12 @@ export function bytesAt(bytes: Buffer, span: Span | undefined): Buffer {
 export function textAt(bytes: Buffer, span: Span | undefined): string {
   const value = valueAt(bytes, span);
   return typeof value === 'string' ? value : '';
+}
+
+/** An answer's id; empty where it has none that could be written down. */
+export function idAt(bytes: Buffer, span: Span | undefined): string {
+  const id = textAt(bytes, span);
+  return isResponseId(id) ? id : '';
 }
 
 export function isRecord(value: unknown): value is JsonRecord {

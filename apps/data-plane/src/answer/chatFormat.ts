@@ -4,11 +4,11 @@ import {
   bytesAt,
   fieldName,
   fieldsOf,
+  idAt,
   isRecord,
   type JsonRecord,
   joined,
   records,
-  textAt,
   valueAt,
 } from './answerFormat.ts';
 
@@ -21,7 +21,7 @@ export const chatFormat: AnswerFormat = {
 
   readEvent(data, facts) {
     const fields = fieldsOf(data, CHUNK);
-    if (facts.responseId === '') facts.responseId = textAt(data, fields.get('id'));
+    if (facts.responseId === '') facts.responseId = idAt(data, fields.get('id'));
     if (fields.has('error') && !fields.has('choices')) facts.failed = true;
     const usage = usageFromChat(valueAt(data, fields.get('usage')));
     if (!usage) return false;
@@ -32,7 +32,7 @@ export const chatFormat: AnswerFormat = {
   readWhole(body, facts) {
     const fields = fieldsOf(body, WHOLE);
     facts.usage = usageFromChat(valueAt(body, fields.get('usage')));
-    facts.responseId = textAt(body, fields.get('id'));
+    facts.responseId = idAt(body, fields.get('id'));
   },
 
   textOfEvent: (chunk) =>

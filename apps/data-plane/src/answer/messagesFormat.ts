@@ -5,6 +5,7 @@ import {
   bytesAt,
   fieldName,
   fieldsOf,
+  idAt,
   isRecord,
   joined,
   records,
@@ -29,7 +30,7 @@ export const messagesFormat: AnswerFormat = {
     if (type === 'message_start') {
       const message = bytesAt(data, fields.get('message'));
       const start = fieldsOf(message, MESSAGE);
-      facts.responseId = textAt(message, start.get('id'));
+      facts.responseId = idAt(message, start.get('id'));
       tell(facts, valueAt(message, start.get('usage')));
       facts.partialUsage = usageFromMessages(facts.told);
     }
@@ -43,7 +44,7 @@ export const messagesFormat: AnswerFormat = {
   readWhole(body, facts) {
     const fields = fieldsOf(body, MESSAGE);
     facts.usage = usageFromMessages(valueAt(body, fields.get('usage')));
-    facts.responseId = textAt(body, fields.get('id'));
+    facts.responseId = idAt(body, fields.get('id'));
   },
 
   textOfEvent: ({ delta }) =>

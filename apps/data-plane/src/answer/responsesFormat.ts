@@ -5,6 +5,7 @@ import {
   bytesAt,
   fieldName,
   fieldsOf,
+  idAt,
   joined,
   records,
   textAt,
@@ -45,7 +46,7 @@ export const responsesFormat: AnswerFormat = {
 
 function readResponse(bytes: Buffer, facts: AnswerFacts): void {
   const fields = fieldsOf(bytes, RESPONSE);
-  facts.responseId ||= textAt(bytes, fields.get('id'));
+  facts.responseId ||= idAt(bytes, fields.get('id'));
   facts.pending = UNFINISHED.has(textAt(bytes, fields.get('status')));
   facts.usage = usageFromResponses(valueAt(bytes, fields.get('usage'))) ?? facts.usage;
 }

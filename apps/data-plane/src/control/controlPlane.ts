@@ -1,15 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { Client, credentials, status as GrpcStatus, type ServiceError } from '@grpc/grpc-js';
+import { Client, status as GrpcStatus, type ServiceError } from '@grpc/grpc-js';
 import {
   ControlService,
   callUnary,
+  channelCredentials,
   type FindResponseRequestSchema,
   type FindResponseResponse,
   openBidi,
   type ProxyStatusSchema,
   type RecordResponseRequestSchema,
   type ResolveResponse,
+  type TlsFiles,
   tokenMetadata,
   WatchRequestSchema,
   type WatchResponse,
@@ -20,6 +22,8 @@ import type { View } from './view.ts';
 export interface ControlPlaneOptions {
   readonly address: string;
   readonly token: string | undefined;
+  /** Undefined: plain text. */
+  readonly tls: TlsFiles | undefined;
   readonly proxy: {
     readonly id: string;
     readonly name: string;
@@ -61,7 +65,7 @@ const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 export function connectControlPlane(options: ControlPlaneOptions): ControlPlane {
   const { view, logger, proxy } = options;
-  const client = new Client(options.address, credentials.createInsecure(), {
+  const client = new Client(options.address, channelCredentials(options.tls), {
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
     'grpc.keepalive_time_ms': 10_000,
     'grpc.max_reconnect_backoff_ms': RECONNECT_MAX_MS,

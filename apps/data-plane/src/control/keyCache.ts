@@ -11,6 +11,8 @@ export interface KeyCacheDeps {
   readonly state: (nowMs: number) => ViewState;
   /** Monotonic, in milliseconds. */
   readonly nowMs: () => number;
+  /** Counts look-ups by what they met. */
+  readonly count: (met: 'hit' | 'miss') => void;
   /** The wall clock, for the edges of windows. */
   readonly now: () => Date;
 }
@@ -31,7 +33,7 @@ const ENTRY_OVERHEAD_BYTES = 1_000;
  * Keys as the control plane told them, until its stream says otherwise. Tokens that nobody knows are not kept: a key that
  * was just created works at once. However many requests want a key, one look-up is under way.
  */
-export function createKeyCache({ store, resolve, state, nowMs, now }: KeyCacheDeps): KeyCache {
+export function createKeyCache({ store, resolve, state, count, nowMs, now }: KeyCacheDeps): KeyCache {
   const underWay = new Map<string, Promise<KeyEntry | undefined>>();
 
   async function lookUp(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
@@ -74,6 +76,7 @@ export function createKeyCache({ store, resolve, state, nowMs, now }: KeyCacheDe
         'base64',
       );
       const known = store.get(tokenId);
+      count(known ? 'hit' : 'miss');
       if (!known) return (await singleLookUp(tokenId, tokenSha256))?.key;
       if (at - known.readAtMs < known.maxAgeMs) return known.key;
       // What it has spent is no longer fresh. Nobody waits for that, but where a window has ended.

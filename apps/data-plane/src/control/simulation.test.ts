@@ -81,6 +81,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
       cache: createKeyCache({
         store,
         state: (at) => view.state(at),
+        count: () => {},
         nowMs: () => now,
         now: () => new Date(now),
         resolve: (tokenSha256) =>

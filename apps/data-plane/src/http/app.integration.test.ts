@@ -106,6 +106,7 @@ async function startProxy(baseUrl: string): Promise<void> {
       return create(ResolveResponseSchema, { ...(key && { key }), maxAgeMs: 1 });
     },
     state: () => 'live',
+    count: () => {},
     nowMs: () => performance.now(),
     now: () => new Date(),
   });

@@ -6,6 +6,13 @@ import { priceAt, type RoutableModel } from '../control/routingTable.ts';
 import type { Charge } from './charge.ts';
 import type { EndedTry } from './forward.ts';
 
+/** What the ledger's columns hold; some 35 minutes in microseconds. */
+const MAX_COUNT = 2_147_483_647;
+/** Ten million USD. A vendor that says more is wrong, and must not fill a bucket that others count in. */
+const MAX_COST = 10n ** 16n;
+/** No event gets near to what a message of the stream may hold: the other texts in it are bounded where they are read. */
+const MAX_MODEL_LENGTH = 512;
+
 /** What the tries of a request have in common. */
 export interface Attempted {
   readonly requestId: string;
@@ -31,7 +38,8 @@ export function settle(
   { usage, estimated }: Charge,
 ): NanoUsd {
   const { price, source } = priceAt(attempt.model, ended.connector);
-  const cost = costOf(usage, price);
+  const whole = costOf(usage, price);
+  const cost = whole < MAX_COST ? whole : MAX_COST;
   const endedAt = performance.now();
   deps.publish(
     create(UsageEventSchema, {
@@ -40,16 +48,17 @@ export function settle(
       keyId: attempt.key.id,
       principalId: attempt.key.principalId,
       buckets: attempt.key.policies.map((policy) => policy.bucket),
-      modelRequested: attempt.modelRequested,
+      modelRequested: attempt.modelRequested.slice(0, MAX_MODEL_LENGTH),
       model: attempt.model.id,
       connectorId: ended.connector.id,
       usage: {
-        input: usage.inputTokens,
-        cacheRead: usage.cacheReadTokens,
-        cacheWrite: usage.cacheWriteTokens,
-        cacheWrite1h: usage.cacheWrite1hTokens,
-        output: usage.outputTokens,
+        input: held(usage.inputTokens),
+        cacheRead: held(usage.cacheReadTokens),
+        cacheWrite: held(usage.cacheWriteTokens),
+        cacheWrite1h: held(usage.cacheWrite1hTokens),
+        output: held(usage.outputTokens),
       },
+      // Computed from the whole figures, whatever the event holds of them.
       costNanoUsd: cost,
       priceVersion: price.version,
       priceSource: source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG,
@@ -80,6 +89,10 @@ function attributionMessage(attribution: Attribution) {
   };
 }
 
+function held(count: number): number {
+  return Math.min(count, MAX_COUNT);
+}
+
 function microseconds(from: number, to: number): number {
-  return Math.max(0, Math.round((to - from) * 1_000));
+  return held(Math.max(0, Math.round((to - from) * 1_000)));
 }

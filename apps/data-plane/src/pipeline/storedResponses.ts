@@ -1,11 +1,10 @@
 import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
+import { isResponseId } from '../answer/responseId.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
 import { servesRoute } from '../control/routes.ts';
 import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
-
-const MAX_ID_LENGTH = 512;
 
 /**
  * The connectors to ask for a stored response: the one that made it, or, where nobody knows it, all that could have and
@@ -17,7 +16,7 @@ export async function connectorsOfResponse(
   responseId: string,
   table: RoutingTable,
 ): Promise<[RoutableConnector, ...RoutableConnector[]]> {
-  if (!isResponseId(responseId)) throw notFound(responseId);
+  if (!isResponseId(responseId) || !isSegment(responseId)) throw notFound(responseId);
   const owner = await owners.find(responseId, key.principalId);
   if (owner.kind === 'foreign') throw notFound(responseId);
   const enabled = [...table.connectors.values()].flat();
@@ -40,14 +39,16 @@ export async function makerOfPrevious(
   key: ResolvedKey,
   responseId: string,
 ): Promise<string | undefined> {
+  // Of an id that nobody could record, nobody can tell whose it is.
+  if (!isResponseId(responseId)) throw notFound(responseId, 'previous_response_id');
   const owner = await owners.find(responseId, key.principalId);
   if (owner.kind === 'foreign') throw notFound(responseId, 'previous_response_id');
   return owner.kind === 'own' ? owner.connectorId : undefined;
 }
 
-/** An id goes to the vendor as one segment of a path; nothing else in it is checked, since vendors make them. */
-function isResponseId(id: string): boolean {
-  return id !== '' && id.length <= MAX_ID_LENGTH && id !== '.' && id !== '..';
+/** An id goes to the vendor as one segment of a path. */
+function isSegment(id: string): boolean {
+  return id !== '.' && id !== '..';
 }
 
 /** A connector is allowed where some model of it is. */

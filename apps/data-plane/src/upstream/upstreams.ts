@@ -45,11 +45,11 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
 
   function accountOf(connector: Connector): Account {
     const known = accounts.get(connector.id);
-    if (known?.baseUrl === connector.baseUrl && known.mayBePrivate === connector.allowPrivateAddress)
-      return known;
+    const timeouts = timeoutsOf(connector, options);
+    if (known && isSameAccount(known, connector, timeouts)) return known;
     // What is under way on the old connections ends in peace.
     void known?.pool.close();
-    const account = openAccount(connector, options);
+    const account = openAccount(connector, timeouts);
     accounts.set(connector.id, account);
     return account;
   }
@@ -89,6 +89,7 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
 interface Account {
   readonly baseUrl: string;
   readonly mayBePrivate: boolean;
+  readonly timeouts: UpstreamOptions;
   readonly path: string;
   readonly pool: Pool;
   underWay: number;
@@ -111,10 +112,30 @@ function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: Upstr
   return {
     baseUrl,
     mayBePrivate: allowPrivateAddress,
+    timeouts: options,
     path: pathname.replace(/\/$/, ''),
     pool,
     underWay: 0,
   };
+}
+
+/** The connector's own time-outs, where it has any. */
+function timeoutsOf(connector: Connector, options: UpstreamOptions): UpstreamOptions {
+  return {
+    connectTimeoutMs: connector.connectTimeoutMs ?? options.connectTimeoutMs,
+    firstByteTimeoutMs: connector.firstByteTimeoutMs ?? options.firstByteTimeoutMs,
+    chunkTimeoutMs: connector.chunkTimeoutMs ?? options.chunkTimeoutMs,
+  };
+}
+
+function isSameAccount(account: Account, connector: Connector, timeouts: UpstreamOptions): boolean {
+  return (
+    account.baseUrl === connector.baseUrl &&
+    account.mayBePrivate === connector.allowPrivateAddress &&
+    account.timeouts.connectTimeoutMs === timeouts.connectTimeoutMs &&
+    account.timeouts.firstByteTimeoutMs === timeouts.firstByteTimeoutMs &&
+    account.timeouts.chunkTimeoutMs === timeouts.chunkTimeoutMs
+  );
 }
 
 function busy({ provider }: Connector): AppError {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create, toBinary } from '@bufbuild/protobuf';
-import type { UsageStream } from '@weighbridge/bus';
+import { MessageTooLargeError, type UsageStream } from '@weighbridge/bus';
 import {
   USAGE_SHARDS,
   UsageBatchSchema,
@@ -36,9 +36,14 @@ const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 const RETRY_MIN_MS = 50;
 const RETRY_MAX_MS = 2_000;
 
+interface Waiting {
+  readonly event: UsageEvent;
+  readonly bytes: number;
+}
+
 interface Shard {
   readonly number: number;
-  waiting: { readonly event: UsageEvent; readonly bytes: number }[];
+  waiting: Waiting[];
   waitingBytes: number;
   timer: NodeJS.Timeout | undefined;
   sending: Promise<void> | undefined;
@@ -60,6 +65,7 @@ export function createUsagePublisher({
   const giveUp = new AbortController();
   let heldBytes = 0;
   let heldEvents = 0;
+  let droppedEvents = 0;
 
   function flush(shard: Shard): void {
     clearTimeout(shard.timer);
@@ -73,27 +79,49 @@ export function createUsagePublisher({
   async function sendAll(shard: Shard): Promise<void> {
     while (shard.waiting.length > 0 && !giveUp.signal.aborted) {
       const taken = takeBatch(shard);
-      const events = taken.map(({ event }) => event);
-      const payload = toBinary(UsageBatchSchema, create(UsageBatchSchema, { producerId, events }));
-      if (!(await sendUntilTaken(shard.number, payload))) return;
-      heldEvents -= taken.length;
-      for (const { bytes } of taken) heldBytes -= bytes;
+      if (!(await sendUntilTaken(shard.number, taken))) return;
     }
   }
 
-  async function sendUntilTaken(shard: number, payload: Uint8Array): Promise<boolean> {
+  /** False where it was given up; true where the stream has it all, but for what is too large for any stream. */
+  async function sendUntilTaken(shard: number, taken: readonly Waiting[]): Promise<boolean> {
+    const events = taken.map(({ event }) => event);
+    const payload = toBinary(UsageBatchSchema, create(UsageBatchSchema, { producerId, events }));
     // The same id on every try: a batch that was stored although its answer got lost is recognised.
     const id = newBatchId();
     for (let pause = RETRY_MIN_MS; !giveUp.signal.aborted; pause = Math.min(pause * 2, RETRY_MAX_MS)) {
       try {
         await stream.publish(shard, id, payload);
+        letGo(taken);
         return true;
       } catch (error) {
+        if (error instanceof MessageTooLargeError) return sendSingly(shard, taken, error);
         logger.warn({ err: error, heldEvents }, 'usage could not be handed over; trying again');
         await sleep(pause, undefined, { signal: giveUp.signal }).catch(() => {});
       }
     }
     return false;
+  }
+
+  async function sendSingly(shard: number, taken: readonly Waiting[], error: unknown): Promise<boolean> {
+    const [first, ...others] = taken;
+    if (first && others.length === 0) drop(first, error);
+    else for (const one of taken) if (!(await sendUntilTaken(shard, [one]))) return false;
+    return true;
+  }
+
+  /** Held any longer, it would hold up its shard for ever: the log is where it can be read up. */
+  function drop(one: Waiting, error: unknown): void {
+    const { eventId, requestId, keyId, costNanoUsd } = one.event;
+    const lost = { eventId, requestId, keyId, costNanoUsd: String(costNanoUsd), bytes: one.bytes };
+    logger.error({ err: error, ...lost }, 'a usage event is larger than the stream takes; it is lost');
+    droppedEvents++;
+    letGo([one]);
+  }
+
+  function letGo(taken: readonly Waiting[]): void {
+    heldEvents -= taken.length;
+    for (const { bytes } of taken) heldBytes -= bytes;
   }
 
   return {
@@ -120,7 +148,8 @@ export function createUsagePublisher({
       for (const shard of shards) flush(shard);
       await Promise.all(shards.map((shard) => shard.sending));
       clearTimeout(deadline);
-      if (heldEvents > 0) throw new Error(`${heldEvents} usage events could not be handed over and are lost`);
+      const lost = heldEvents + droppedEvents;
+      if (lost > 0) throw new Error(`${lost} usage events could not be handed over and are lost`);
     },
   };
 }

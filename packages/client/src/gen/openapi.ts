@@ -910,6 +910,12 @@ export interface components {
             /** @description The share of the requests among connectors of the same priority. */
             weight: number;
             max_parallel: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            connect_timeout_ms: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            first_byte_timeout_ms: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            chunk_timeout_ms: number | null;
             /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
             models: string[];
             /** @description What this account calls a model, by the model’s id. */
@@ -938,6 +944,12 @@ export interface components {
             /** @description The share of the requests among connectors of the same priority. */
             weight?: number;
             max_parallel?: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            connect_timeout_ms?: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            first_byte_timeout_ms?: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            chunk_timeout_ms?: number | null;
             /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
             models?: string[];
             /** @description What this account calls a model, by the model’s id. */
@@ -1113,6 +1125,12 @@ export interface components {
             /** @description The share of the requests among connectors of the same priority. */
             weight?: number;
             max_parallel?: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            connect_timeout_ms?: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            first_byte_timeout_ms?: number | null;
+            /** @description Null: as the proxy’s own setting says. */
+            chunk_timeout_ms?: number | null;
             /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
             models?: string[];
             /** @description What this account calls a model, by the model’s id. */
@@ -3592,6 +3610,9 @@ export interface operations {
                      *           "priority": 1,
                      *           "weight": 1,
                      *           "max_parallel": 1,
+                     *           "connect_timeout_ms": 1,
+                     *           "first_byte_timeout_ms": 1,
+                     *           "chunk_timeout_ms": 1,
                      *           "models": [
                      *             "openai/*"
                      *           ],
@@ -3637,6 +3658,9 @@ export interface operations {
                  *       "priority": 1,
                  *       "weight": 1,
                  *       "max_parallel": 1,
+                 *       "connect_timeout_ms": 1,
+                 *       "first_byte_timeout_ms": 1,
+                 *       "chunk_timeout_ms": 1,
                  *       "models": [
                  *         "openai/*"
                  *       ],
@@ -3668,6 +3692,9 @@ export interface operations {
                      *       "priority": 1,
                      *       "weight": 1,
                      *       "max_parallel": 1,
+                     *       "connect_timeout_ms": 1,
+                     *       "first_byte_timeout_ms": 1,
+                     *       "chunk_timeout_ms": 1,
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -3723,6 +3750,9 @@ export interface operations {
                      *       "priority": 1,
                      *       "weight": 1,
                      *       "max_parallel": 1,
+                     *       "connect_timeout_ms": 1,
+                     *       "first_byte_timeout_ms": 1,
+                     *       "chunk_timeout_ms": 1,
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -3776,6 +3806,9 @@ export interface operations {
                      *       "priority": 1,
                      *       "weight": 1,
                      *       "max_parallel": 1,
+                     *       "connect_timeout_ms": 1,
+                     *       "first_byte_timeout_ms": 1,
+                     *       "chunk_timeout_ms": 1,
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -3820,6 +3853,9 @@ export interface operations {
                  *       "priority": 1,
                  *       "weight": 1,
                  *       "max_parallel": 1,
+                 *       "connect_timeout_ms": 1,
+                 *       "first_byte_timeout_ms": 1,
+                 *       "chunk_timeout_ms": 1,
                  *       "models": [
                  *         "openai/*"
                  *       ],
@@ -3851,6 +3887,9 @@ export interface operations {
                      *       "priority": 1,
                      *       "weight": 1,
                      *       "max_parallel": 1,
+                     *       "connect_timeout_ms": 1,
+                     *       "first_byte_timeout_ms": 1,
+                     *       "chunk_timeout_ms": 1,
                      *       "models": [
                      *         "openai/*"
                      *       ],

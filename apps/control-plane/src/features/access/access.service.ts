@@ -30,10 +30,3 @@ export async function isOperatorKey(deps: KeyDeps, token: string): Promise<boole
     throw error;
   }
 }
-
-export function requireScope(caller: Caller, scope: Scope): void {
-  if (caller.scopes.includes(scope)) return;
-  throw new AppError('permission', 'insufficient_scope', `This key lacks the scope ${scope}.`, {
-    details: { required_scope: scope },
-  });
-}

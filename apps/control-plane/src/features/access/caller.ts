@@ -1,3 +1,6 @@
+import { AppError } from '@weighbridge/errors';
+import type { Scope } from './scopes.ts';
+
 /** Who calls the operator API, by the key that it showed. */
 export interface Caller {
   readonly keyId: string;
@@ -10,4 +13,11 @@ export interface Caller {
 
 export function isOperator(caller: Caller): boolean {
   return caller.scopes.includes('operator');
+}
+
+export function requireScope(caller: Caller, scope: Scope): void {
+  if (caller.scopes.includes(scope)) return;
+  throw new AppError('permission', 'insufficient_scope', `This key lacks the scope ${scope}.`, {
+    details: { required_scope: scope },
+  });
 }

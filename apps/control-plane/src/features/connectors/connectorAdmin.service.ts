@@ -52,6 +52,9 @@ export interface PresentedConnector {
   readonly priority: number;
   readonly weight: number;
   readonly max_parallel: number | null;
+  readonly connect_timeout_ms: number | null;
+  readonly first_byte_timeout_ms: number | null;
+  readonly chunk_timeout_ms: number | null;
   readonly models: string[];
   readonly upstream_names: Record<string, string>;
   readonly origin: 'environment' | 'operator';
@@ -115,6 +118,9 @@ export async function createConnector(
     priority: input.priority ?? 0,
     weight: input.weight ?? 1,
     max_parallel: input.max_parallel ?? null,
+    connect_timeout_ms: input.connect_timeout_ms ?? null,
+    first_byte_timeout_ms: input.first_byte_timeout_ms ?? null,
+    chunk_timeout_ms: input.chunk_timeout_ms ?? null,
     models: modelPatterns(input.provider, input.models ?? []),
     upstream_names: JSON.stringify(upstreamNames(input.provider, input.upstream_names ?? {})),
     origin: 'operator' as const,
@@ -241,7 +247,7 @@ async function permittedChanges(
   if (models && !isDeepStrictEqual(models, row.models)) changes.models = models;
   const names = input.upstream_names && upstreamNames(row.provider, input.upstream_names);
   if (names && !isDeepStrictEqual(names, row.upstream_names)) changes.upstream_names = JSON.stringify(names);
-  for (const field of ['enabled', 'priority', 'weight', 'max_parallel'] as const) {
+  for (const field of PLAIN_FIELDS) {
     const value = input[field];
     if (value !== undefined && value !== row[field]) Object.assign(changes, { [field]: value });
   }
@@ -249,6 +255,17 @@ async function permittedChanges(
   checkCredentialStaysHome(row, changes);
   return changes;
 }
+
+/** What is kept as it is given. */
+const PLAIN_FIELDS = [
+  'enabled',
+  'priority',
+  'weight',
+  'max_parallel',
+  'connect_timeout_ms',
+  'first_byte_timeout_ms',
+  'chunk_timeout_ms',
+] as const;
 
 /** The columns of a credential that changed; none where it is the same as before. */
 function changedCredential(deps: ConnectorAdminDeps, row: ConnectorRow, input: ConnectorChanges): Changes {
@@ -361,6 +378,9 @@ async function present(deps: ConnectorAdminDeps, row: ConnectorRow): Promise<Pre
     priority: row.priority,
     weight: row.weight,
     max_parallel: row.max_parallel,
+    connect_timeout_ms: row.connect_timeout_ms,
+    first_byte_timeout_ms: row.first_byte_timeout_ms,
+    chunk_timeout_ms: row.chunk_timeout_ms,
     models: row.models,
     upstream_names: row.upstream_names as Record<string, string>,
     origin: row.origin,

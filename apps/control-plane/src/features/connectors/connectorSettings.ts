@@ -16,6 +16,10 @@ export interface ConnectorChanges {
   readonly priority?: number;
   readonly weight?: number;
   readonly max_parallel?: number | null;
+  /** Null: as the proxy's own setting says. */
+  readonly connect_timeout_ms?: number | null;
+  readonly first_byte_timeout_ms?: number | null;
+  readonly chunk_timeout_ms?: number | null;
   readonly models?: readonly string[];
   readonly upstream_names?: Readonly<Record<string, string>>;
 }

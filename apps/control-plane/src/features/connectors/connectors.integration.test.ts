@@ -84,6 +84,9 @@ describe('a connector', () => {
       priority: 0,
       weight: 1,
       max_parallel: null,
+      connect_timeout_ms: null,
+      first_byte_timeout_ms: null,
+      chunk_timeout_ms: null,
       models: [],
       upstream_names: {},
       origin: 'operator',
@@ -158,6 +161,7 @@ describe('a connector', () => {
       priority: -1,
       weight: 3,
       max_parallel: 7,
+      first_byte_timeout_ms: 90_000,
       models: ['groq/llama-*'],
       upstream_names: { 'groq/llama-3': 'deployment-1' },
     };

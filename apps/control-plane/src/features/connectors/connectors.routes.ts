@@ -35,6 +35,9 @@ const Weight = Type.Integer({
   maximum: 1_000_000,
   description: 'The share of the requests among connectors of the same priority.',
 });
+const Timeout = Nullable(
+  Type.Integer({ minimum: 1, maximum: 3_600_000, description: 'Null: as the proxy’s own setting says.' }),
+);
 const MaxParallel = Nullable(Type.Integer({ minimum: 1, maximum: 2_147_483_647 }));
 
 const settings = {
@@ -55,6 +58,9 @@ const settings = {
   priority: Type.Optional(Priority),
   weight: Type.Optional(Weight),
   max_parallel: Type.Optional(MaxParallel),
+  connect_timeout_ms: Type.Optional(Timeout),
+  first_byte_timeout_ms: Type.Optional(Timeout),
+  chunk_timeout_ms: Type.Optional(Timeout),
   models: Type.Optional(Patterns),
   upstream_names: Type.Optional(UpstreamNames),
 };
@@ -82,6 +88,9 @@ const Connector = Type.Object(
     priority: Priority,
     weight: Weight,
     max_parallel: MaxParallel,
+    connect_timeout_ms: Timeout,
+    first_byte_timeout_ms: Timeout,
+    chunk_timeout_ms: Timeout,
     models: Patterns,
     upstream_names: UpstreamNames,
     origin: OneOf(['environment', 'operator']),

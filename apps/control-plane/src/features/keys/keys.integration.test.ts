@@ -154,6 +154,33 @@ describe('updating a key', () => {
     expect(await enable(other.key)).toEqual([403, 'key_disabled_by_operator']);
     expect(await enable(api.operatorKey)).toEqual([200, undefined]);
   });
+
+  it('lets nobody enable what its holder disabled first and an operator then too', async () => {
+    const { id } = await api.issue({ principal_id: 'mallory' });
+    const { key } = await api.issue({ principal_id: 'mallory' });
+    const set = (disabled: boolean, by: string) =>
+      outcome(api.call('PATCH', `/keys/${id}`, { key: by, body: { disabled } }));
+    expect(await set(true, key)).toEqual([200, undefined]);
+    expect(await set(false, key)).toEqual([200, undefined]);
+    expect(await set(true, key)).toEqual([200, undefined]);
+    expect(await set(true, api.operatorKey)).toEqual([200, undefined]);
+    // Not undone by its holder's disabling it once more.
+    expect(await set(true, key)).toEqual([200, undefined]);
+    expect(await set(false, key)).toEqual([403, 'key_disabled_by_operator']);
+  });
+
+  it("lets only an operator touch an operator's key, also within one principal", async () => {
+    const strong = await api.issue({ scopes: ['operator', 'keys:write'] });
+    const plain = await api.issue();
+    expect(strong.principal_id).toBe(plain.principal_id);
+    const refused = [403, 'insufficient_scope'];
+    expect(await outcome(api.call('DELETE', `/keys/${strong.id}`, { key: plain.key }))).toEqual(refused);
+    expect(
+      await outcome(api.call('PATCH', `/keys/${strong.id}`, { key: plain.key, body: { disabled: true } })),
+    ).toEqual(refused);
+    expect(await outcome(api.call('POST', `/keys/${strong.id}/rotate`, { key: plain.key }))).toEqual(refused);
+    expect((await api.call('GET', `/keys/${strong.id}`, { key: plain.key })).status).toBe(200);
+  });
 });
 
 describe('what a caller sees', () => {

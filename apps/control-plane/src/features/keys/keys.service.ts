@@ -3,7 +3,7 @@ import { isId, keyHint, mintToken, newId, tokenSha256 } from '@weighbridge/domai
 import { AppError, raise } from '@weighbridge/errors';
 import { displayName } from '../../http/displayName.ts';
 import { type PageOf, page, pageRequest } from '../../http/paging.ts';
-import { type Caller, isOperator } from '../access/caller.ts';
+import { type Caller, isOperator, requireScope } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { answerOnce } from '../idempotency/idempotency.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
@@ -259,7 +259,7 @@ async function permittedChanges(
     const name = displayName(input.name);
     if (name !== key.name) changes.name = name;
   }
-  if (input.disabled !== undefined && input.disabled !== key.disabled) {
+  if (input.disabled !== undefined) {
     if (!input.disabled && key.disabled_by_operator && !isOperator(caller)) {
       throw new AppError(
         'permission',
@@ -270,8 +270,10 @@ async function permittedChanges(
         },
       );
     }
-    changes.disabled = input.disabled;
-    changes.disabled_by_operator = input.disabled && isOperator(caller);
+    // One that its holder disabled before stays disabled for good when an operator disables it too.
+    const byOperator = input.disabled && (isOperator(caller) || key.disabled_by_operator);
+    if (input.disabled !== key.disabled) changes.disabled = input.disabled;
+    if (byOperator !== key.disabled_by_operator) changes.disabled_by_operator = byOperator;
   }
   if (input.expires_at !== undefined) {
     const expiresAt = input.expires_at === null ? null : expiry(input.expires_at, now);
@@ -344,7 +346,9 @@ function hashedSecret({ peppers }: KeyDeps, token: string): HashedSecret {
   return { hash: peppers.hash(tokenSha256(token)), pepperVersion: peppers.currentVersion };
 }
 
+/** A key that the caller may change. What an operator holds, only an operator changes: nobody else locks one out. */
 async function lockVisibleKey(tx: Tx, deps: KeyDeps, caller: Caller, id: string): Promise<KeyRow> {
-  await visibleKey({ ...deps, db: tx }, caller, id);
+  const key = await visibleKey({ ...deps, db: tx }, caller, id);
+  if (key.scopes.includes('operator')) requireScope(caller, 'operator');
   return (await lockKey(tx, id)) ?? raise(new Error('a key is never deleted'));
 }

@@ -1,5 +1,5 @@
-import { Server, ServerCredentials } from '@grpc/grpc-js';
-import { ControlService, grpcService } from '@weighbridge/contracts';
+import { Server } from '@grpc/grpc-js';
+import { ControlService, grpcService, serverCredentials, type TlsFiles } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
@@ -12,6 +12,8 @@ export interface GrpcServerOptions {
   readonly port: number;
   /** What a proxy has to show; undefined where the deployment set none. */
   readonly token: string | undefined;
+  /** Undefined: plain text. */
+  readonly tls: TlsFiles | undefined;
 }
 
 export interface GrpcServer {
@@ -61,9 +63,9 @@ export async function listenGrpc(
   };
 }
 
-function bind(server: Server, { host, port }: GrpcServerOptions): Promise<number> {
+function bind(server: Server, { host, port, tls }: GrpcServerOptions): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.bindAsync(`${host}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
+    server.bindAsync(`${host}:${port}`, serverCredentials(tls), (error, bound) => {
       if (!error) return resolve(bound);
       reject(
         new Error(`Can't serve gRPC on ${host}:${port}: choose another port by GRPC_PORT`, { cause: error }),

@@ -42,6 +42,9 @@ export function connectorMessage(
     routes: routesOf(row.provider, row.dialect).map((route) => ROUTES[route]),
     allowPrivateAddress: row.allowPrivateAddress,
     ...(row.max_parallel !== null && { maxParallel: row.max_parallel }),
+    ...(row.connect_timeout_ms !== null && { connectTimeoutMs: row.connect_timeout_ms }),
+    ...(row.first_byte_timeout_ms !== null && { firstByteTimeoutMs: row.first_byte_timeout_ms }),
+    ...(row.chunk_timeout_ms !== null && { chunkTimeoutMs: row.chunk_timeout_ms }),
   };
 }
 

@@ -3,7 +3,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ResolveResponseSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { type Database, listen } from '@weighbridge/database';
 import { bucketKey, readSpent } from '@weighbridge/ledger';
-import type { Logger } from '@weighbridge/runtime';
+import type { Logger, Metrics } from '@weighbridge/runtime';
 import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import {
   CHANGES_CHANNEL,
@@ -32,11 +32,15 @@ import { startWatchers, type Watchers } from './watch.ts';
 
 /** After so long a proxy asks for a key's counters again. The key itself it keeps until it is told otherwise. */
 const COUNTERS_MAX_AGE_MS = 1_000;
+const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const TIDY_MS = 10 * 60_000;
 const PROPAGATION_POLL_MS = 20;
 
 /** Follows what is committed, by any control plane, and tells the proxies that watch this one. */
-export function followChanges(deps: ModelDeps & { readonly logger: Logger }, databaseUrl: string): Watchers {
+export function followChanges(
+  deps: ModelDeps & { readonly logger: Logger; readonly metrics: Metrics },
+  databaseUrl: string,
+): Watchers {
   const { db, now, logger } = deps;
   const feed = createChangeFeed({
     logger,
@@ -44,6 +48,11 @@ export function followChanges(deps: ModelDeps & { readonly logger: Logger }, dat
     readChanges: (after, limit) => changesAfter(db, after, limit),
     readSnapshot: () => readSnapshot(deps),
   });
+  const lag = deps.metrics.histogram(
+    'weighbridge_propagation_seconds',
+    'From when a change was sent to a proxy until it said that it had applied it.',
+    LAG_BUCKETS,
+  );
   const watchers = startWatchers({
     logger,
     now,
@@ -51,7 +60,9 @@ export function followChanges(deps: ModelDeps & { readonly logger: Logger }, dat
     recordSeen: (proxies) => recordSeen(db, proxies),
     recordGone: (proxyId) => recordGone(db, proxyId),
     countLive: () => countLive(db),
+    onApplied: (seconds) => lag.observe(seconds),
   });
+  deps.metrics.gauge('weighbridge_watchers', 'Proxies that watch this control plane.', () => watchers.count);
   const tidying = setInterval(() => {
     tidy(db).catch((error) => logger.warn({ err: error }, 'old changes and proxies were not forgotten'));
   }, TIDY_MS);

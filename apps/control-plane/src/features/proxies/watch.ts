@@ -21,6 +21,8 @@ export interface WatcherDeps {
   readonly recordSeen: (proxies: readonly SeenProxy[]) => Promise<void>;
   readonly recordGone: (proxyId: string) => Promise<void>;
   readonly countLive: () => Promise<number>;
+  /** Told how long a proxy took to apply a change, from when it was read here. */
+  readonly onApplied: (seconds: number) => void;
 }
 
 export interface Watchers {
@@ -39,6 +41,8 @@ interface Watcher {
   sent: bigint | undefined;
   /** Its own clock in the newest status. */
   sentAtMs: bigint;
+  /** When what it has not applied yet was sent, monotonic; undefined: it has applied all. */
+  waitingSince: number | undefined;
 }
 
 /** A missed wake-up costs one poll. It is also the rhythm of the heartbeats. */
@@ -57,6 +61,7 @@ export function startWatchers({
   recordSeen,
   recordGone,
   countLive,
+  onApplied,
 }: WatcherDeps): Watchers {
   const watchers = new Map<WatchStream, Watcher>();
   let closed = false;
@@ -114,6 +119,7 @@ export function startWatchers({
     const delta = watcher.sent === undefined ? undefined : feed.deltaAfter(watcher.sent);
     if (delta) {
       watcher.sent = delta.toRevision;
+      watcher.waitingSince ??= performance.now();
       send(watcher.stream, { case: 'delta', value: delta });
       return;
     }
@@ -136,7 +142,7 @@ export function startWatchers({
     logger.info({ proxyId: proxy.id, name: proxy.name, version: proxy.version }, 'a proxy is watching');
     if (!feed.position && !(await advance())) return void stream.end();
     await recordSeen([proxy]);
-    const watcher: Watcher = { stream, proxy, sent: resumable(hello), sentAtMs: 0n };
+    const watcher: Watcher = { stream, proxy, sent: resumable(hello), sentAtMs: 0n, waitingSince: undefined };
     watchers.set(stream, watcher);
     await catchUp(watcher);
   }
@@ -163,6 +169,10 @@ export function startWatchers({
       inFlightRequests: status.inFlightRequests,
       waitingUsageBytes: status.waitingUsageBytes,
     };
+    if (watcher.waitingSince !== undefined && status.appliedRevision >= (watcher.sent ?? 0n)) {
+      onApplied((performance.now() - watcher.waitingSince) / 1_000);
+      watcher.waitingSince = undefined;
+    }
     if (isNews) recording ??= setTimeout(() => void recordNews(), RECORD_DELAY_MS);
   }
 

@@ -1,0 +1,120 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import { generate } from 'selfsigned';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type RunningProcess, startApp } from './processes.ts';
+
+async function certificate(): Promise<{ cert: string; private: string }> {
+  return await generate([{ name: 'commonName', value: 'weighbridge' }], {
+    extensions: [{ name: 'subjectAltName', altNames: [{ type: 7, ip: '127.0.0.1' }] }],
+  });
+}
+
+describe('the apps, by mutual TLS,', () => {
+  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let nats: Awaited<ReturnType<typeof startNats>>;
+  let folder: string;
+  let controlPlane: RunningProcess;
+  let grpc: number;
+  const started: RunningProcess[] = [];
+
+  /** Writes an app's three files and returns the settings that name them. */
+  async function files(name: string, own: { cert: string; private: string }, believed: readonly string[]) {
+    const path = (kind: string) => join(folder, `${name}.${kind}`);
+    await writeFile(path('crt'), own.cert);
+    await writeFile(path('key'), own.private);
+    await writeFile(path('ca'), believed.join('\n'));
+    return {
+      CONTROL_TLS_CERTIFICATE_FILE: path('crt'),
+      CONTROL_TLS_KEY_FILE: path('key'),
+      CONTROL_TLS_CA_FILE: path('ca'),
+    };
+  }
+  const startDataPlane = async (env: Record<string, string>, until: RegExp) => {
+    const settings = {
+      NATS_URL: nats.url,
+      PORT: String(await freePort()),
+      CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
+    };
+    const process = await startApp('data-plane', { ...settings, ...env }, until);
+    started.push(process);
+    return process;
+  };
+
+  let ours: { cert: string; private: string };
+  let theirs: { cert: string; private: string };
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+    [database, nats, ours, theirs] = await Promise.all([
+      createTestDatabase(),
+      startNats(),
+      certificate(),
+      certificate(),
+    ]);
+    grpc = await freePort();
+    controlPlane = await startApp(
+      'control-plane',
+      {
+        DATABASE_URL: database.url,
+        PORT: String(await freePort()),
+        GRPC_PORT: String(grpc),
+        OPERATOR_KEY_FILE: join(folder, 'operator-key'),
+        MOCK_VENDOR_URL: 'http://127.0.0.1:1/v1',
+        ...(await files('control-plane', ours, [theirs.cert])),
+      },
+      /is ready/,
+    );
+  });
+  afterAll(async () => {
+    await Promise.all([controlPlane, ...started].map((process) => process?.stop('SIGKILL')));
+    await Promise.all([nats?.stop(), database?.drop(), rm(folder, { recursive: true, force: true })]);
+  });
+
+  it('find each other, and take up a renewed certificate without a restart', async () => {
+    const proxy = await startDataPlane(await files('proxy', theirs, [ours.cert]), /is ready/);
+    const renewed = await certificate();
+    // Believed first, then shown: as one rolls a certificate.
+    await files('proxy', theirs, [ours.cert, renewed.cert]);
+    await files('control-plane', renewed, [theirs.cert]);
+    await new Promise((resolve) => setTimeout(resolve, 11_000));
+    expect(proxy.output()).not.toContain('broke');
+    // A new one that believes only the renewed certificate gets in: that is the one being shown.
+    await startDataPlane(await files('newer', theirs, [renewed.cert]), /is ready/);
+  });
+
+  it('let nobody in without a certificate that they believe, and believe nobody else', async () => {
+    const stranger = await certificate();
+    const strangers = await startDataPlane(
+      await files('stranger', stranger, [ours.cert]),
+      /broke; reconnecting/,
+    );
+    const plain = await startDataPlane({}, /broke; reconnecting/);
+    const fooled = await startDataPlane(
+      await files('fooled', theirs, [stranger.cert]),
+      /broke; reconnecting/,
+    );
+    await eventually(
+      () => {
+        for (const process of [strangers, plain, fooled]) {
+          expect(process.output().match(/broke; reconnecting/g)?.length).toBeGreaterThan(2);
+          expect(process.output()).not.toContain('is ready');
+        }
+      },
+      { timeoutMs: 15_000, intervalMs: 100 },
+    );
+  });
+
+  it('say what is missing of it', async () => {
+    const half = { CONTROL_TLS_KEY_FILE: join(folder, 'proxy.key') };
+    await startDataPlane(half, /CONTROL_TLS_CERTIFICATE_FILE and CONTROL_TLS_CA_FILE is missing/);
+    const absent = { ...(await files('absent', ours, [])), CONTROL_TLS_CA_FILE: join(folder, 'nowhere.ca') };
+    await startDataPlane(absent, /Can't read .*nowhere\.ca/);
+    const open = { DATABASE_URL: database.url, GRPC_HOST: '0.0.0.0', PORT: '0', GRPC_PORT: '0' };
+    started.push(await startApp('control-plane', open, /CONTROL_TLS_CERTIFICATE_FILE is missing/));
+    started.push(
+      await startApp('control-plane', { ...open, GRPC_PLAINTEXT: 'true' }, /CONTROL_PLANE_TOKEN is missing/),
+    );
+  });
+});

@@ -1,0 +1,153 @@
+import { create } from '@bufbuild/protobuf';
+import { KeySchema, type ResolveResponse, ResolveResponseSchema } from '@weighbridge/contracts';
+import { tokenSha256 } from '@weighbridge/domain';
+import { describe, expect, it } from 'vitest';
+import { createKeyCache } from './keyCache.ts';
+import { createKeyStore } from './keyStore.ts';
+import type { ViewState } from './view.ts';
+
+const SHA = tokenSha256('sk-svc-one');
+const NOBODY = {
+  keyIds: new Set<string>(),
+  policyIds: new Set<string>(),
+  principalIds: new Set<string>(),
+  allKeys: false,
+};
+
+function answer(
+  revision: bigint,
+  fields: { disabled?: boolean; windowEndMs?: bigint } = {},
+): ResolveResponse {
+  const { windowEndMs, disabled = false } = fields;
+  const bucket = { policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: 0n };
+  const policies = [{ bucket, ...(windowEndMs !== undefined && { windowEndMs }) }];
+  const key = create(KeySchema, { id: 'key_1', principalId: 'ada', disabled, policies });
+  return create(ResolveResponseSchema, { key, revision, maxAgeMs: 1_000 });
+}
+
+function cacheWith(resolve: () => Promise<ResolveResponse>) {
+  const world = { nowMs: 0, state: 'live' as ViewState, asked: 0, met: { hit: 0, miss: 0 } };
+  const store = createKeyStore(10_000_000);
+  const cache = createKeyCache({
+    store,
+    resolve: () => {
+      world.asked++;
+      return resolve();
+    },
+    state: () => world.state,
+    count: (met) => {
+      world.met[met]++;
+    },
+    nowMs: () => world.nowMs,
+    now: () => new Date(world.nowMs),
+  });
+  return { world, store, cache };
+}
+
+describe('the key cache', () => {
+  it('asks once for a cold key, however many requests want it', async () => {
+    const { world, cache } = cacheWith(async () => answer(1n));
+    const found = await Promise.all(Array.from({ length: 1_000 }, () => cache.find(SHA)));
+    expect(new Set(found.map((key) => key?.id))).toEqual(new Set(['key_1']));
+    expect([world.asked, world.met]).toEqual([1, { hit: 0, miss: 1_000 }]);
+    await cache.find(SHA);
+    expect([world.asked, world.met.hit]).toEqual([1, 1]);
+  });
+
+  it('keeps no token that nobody knows: a key that is just created works at once', async () => {
+    let isThere = false;
+    const { world, cache } = cacheWith(async () =>
+      isThere ? answer(1n) : create(ResolveResponseSchema, { revision: 1n }),
+    );
+    expect(await cache.find(SHA)).toBeUndefined();
+    isThere = true;
+    expect((await cache.find(SHA))?.id).toBe('key_1');
+    expect(world.asked).toBe(2);
+  });
+
+  it('asks again where a change overtook the answer on its way', async () => {
+    const answers = [answer(1n), answer(3n, { disabled: true })];
+    const { world, store, cache } = cacheWith(async () => {
+      // Told while the look-up is under way.
+      store.invalidate({ ...NOBODY, revision: 2n, keyIds: new Set(['key_1']) });
+      return answers[world.asked - 1] ?? answer(3n);
+    });
+    expect((await cache.find(SHA))?.disabled).toBe(true);
+    expect(world.asked).toBe(2);
+  });
+
+  it('forgets what a change names: by id, by policy, by principal, or all', async () => {
+    const named = [
+      { ...NOBODY, keyIds: new Set(['key_1']) },
+      { ...NOBODY, policyIds: new Set(['pol_1']) },
+      { ...NOBODY, principalIds: new Set(['ada']) },
+      { ...NOBODY, allKeys: true },
+    ];
+    for (const one of named) {
+      const { store, cache } = cacheWith(async () => answer(1n));
+      await cache.find(SHA);
+      store.invalidate({ ...NOBODY, revision: 2n, keyIds: new Set(['key_2']) });
+      expect(store.size).toBe(1);
+      store.invalidate({ ...one, revision: 2n });
+      expect(store.size).toBe(0);
+    }
+  });
+
+  it('reads spend again in the background, and waits for it only where a window has ended', async () => {
+    let revision = 1n;
+    const { world, cache } = cacheWith(async () => answer(revision, { windowEndMs: 5_000n * revision }));
+    await cache.find(SHA);
+    world.nowMs = 2_000;
+    revision = 2n;
+    expect((await cache.find(SHA))?.policies[0]?.windowEndMs).toBe(5_000);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect((await cache.find(SHA))?.policies[0]?.windowEndMs).toBe(10_000);
+    world.nowMs = 12_000;
+    revision = 3n;
+    expect((await cache.find(SHA))?.policies[0]?.windowEndMs).toBe(15_000);
+  });
+
+  it('serves what it knows while nobody can be asked, and nothing once its time is over', async () => {
+    let isAway = false;
+    const { world, cache } = cacheWith(() =>
+      isAway ? Promise.reject(new Error('away')) : Promise.resolve(answer(1n)),
+    );
+    await cache.find(SHA);
+    isAway = true;
+    world.nowMs = 2_000;
+    world.state = 'stale';
+    expect((await cache.find(SHA))?.id).toBe('key_1');
+    await expect(cache.find(tokenSha256('another'))).rejects.toMatchObject({
+      code: 'control_plane_unreachable',
+    });
+    world.state = 'expired';
+    await expect(cache.find(SHA)).rejects.toMatchObject({ code: 'control_plane_unreachable' });
+  });
+
+  it('lets a flood of unknown tokens become no flood of look-ups', async () => {
+    const { world, cache } = cacheWith(() => new Promise(() => {}));
+    const asked = Array.from({ length: 600 }, (_, n) => cache.find(tokenSha256(`t${n}`)));
+    const refused = await Promise.allSettled(asked.slice(512));
+    expect(world.asked).toBe(512);
+    for (const one of refused) expect(one).toMatchObject({ reason: { code: 'too_many_look_ups' } });
+  });
+
+  it('holds as much as its bytes allow', async () => {
+    const store = createKeyStore(30_000);
+    const look = store.beginLookUp();
+    const { key } = answer(1n);
+    if (!key) throw new Error('there is a key');
+    for (let n = 0; n < 100; n++) {
+      const entry = {
+        key: { id: `key_${n}` } as never,
+        message: key,
+        revision: 1n,
+        readAtMs: 0,
+        maxAgeMs: 1,
+        bytes: 1_000,
+      };
+      look.store(`t${n}`, entry);
+    }
+    expect(store.size).toBe(30);
+  });
+});
