@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { type IncomingMessage, request } from 'node:http';
+import { platform, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, freePort, startNats } from '@weighbridge/testing';
@@ -121,6 +123,49 @@ describe('weighbridge up', () => {
     expect([lacking.status, lacking.body.error]).toMatchObject([403, { code: 'insufficient_scope' }]);
   });
 
+  it('serves a target that names the server too, and any query, as the path that it is', async () => {
+    const { port } = new URL(service.managementUrl);
+    const code = async (target: string) => {
+      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+        request({ port, host: '127.0.0.1', path: target }, resolve).on('error', reject).end();
+      });
+      return JSON.parse(await text(answer)).error?.code ?? answer.statusCode;
+    };
+    const own = service.managementUrl;
+    expect(await code(`${own}/v1/models`)).toBe('missing_api_key');
+    expect(await code(`${own}/v1/models?page=1`)).toBe(await code('/v1/models?page=1'));
+    expect(await code(`${own}/healthz`)).toBe(200);
+    // Inference answers, not the operator API: that one does not know these keys' paths.
+    expect(await code('/v1?x=1')).toBe(await code('/v1'));
+    expect(await code(`${own}?x=1`)).toBe(await code('/?x=1'));
+  });
+
+  it("tells an operator's key what a parent policy has spent", async () => {
+    const create = async (path: string, body: object) => {
+      const created = await manage(service, 'POST', `/api/v1/${path}`, { body });
+      expect(created).toMatchObject({ status: 201 });
+      return created.body;
+    };
+    const parent = await create('policies', { name: 'spent parent', limit_micro_usd: 0, window: 'month' });
+    const child = await create('policies', {
+      name: 'child',
+      parent_policy_id: parent.id,
+      window: 'month',
+    });
+    for (const [scope, told] of [
+      ['inference', undefined],
+      ['operator', parent.id],
+    ] as const) {
+      const { key } = await create('keys', { name: scope, scopes: [scope], policy_id: child.id });
+      const messages = [{ role: 'user' as const, content: 'x' }];
+      const refused = await sdk(service, String(key))
+        .chat.completions.create({ model: 'mock/echo', messages })
+        .catch((error) => error);
+      expect(refused).toMatchObject({ status: 429, code: 'budget_exhausted' });
+      expect(refused.error.policy_id).toBe(told);
+    }
+  });
+
   it('says where the running one is when it is started a second time on the same folder', async () => {
     const line = await failedUp(dataDir, { PORT: String(await freePort()) });
     expect(line).toContain(`already running on ${dataDir}, at ${service.managementUrl}`);
@@ -180,6 +225,11 @@ describe('weighbridge up, where something is wrong,', () => {
     expect(await failedUp(join(folder, 'file'), { PORT: '0' })).toMatch(
       /data folder .*file can't be used: .*WEIGHBRIDGE_DATA_DIR/,
     );
+    if (platform() === 'linux') {
+      expect(await failedUp('/proc/x', { PORT: '0' })).toMatch(
+        /data folder \/proc\/x can't be used: .*WEIGHBRIDGE_DATA_DIR/,
+      );
+    }
     await mkdir(join(folder, 'broken/postgres'), { recursive: true });
     await writeFile(join(folder, 'broken/postgres/something'), 'else');
     expect(await failedUp(join(folder, 'broken'), { PORT: '0' })).toMatch(/postgres/);
@@ -197,6 +247,59 @@ describe('weighbridge up, where something is wrong,', () => {
     expect(await failedUp(folder, { PORT: '0', WEIGHBRIDGE_BOOTSTRAP_KEY: 'sk-svc-short' })).toMatch(
       /WEIGHBRIDGE_BOOTSTRAP_KEY is not valid/,
     );
+  });
+});
+
+describe('weighbridge up on a database that is there already', () => {
+  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let folders: [string, string];
+  const started: RunningProcess[] = [];
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    const newFolder = () => mkdtemp(join(tmpdir(), 'weighbridge-'));
+    folders = [await newFolder(), await newFolder()];
+  });
+  afterEach(async () => {
+    for (const process of started.splice(0)) await process.stop();
+    await database.drop();
+    for (const folder of folders) await rm(folder, { recursive: true, force: true });
+  });
+
+  it('refuses where another one works on it, and leaves that one as it is', async () => {
+    const [first, second] = folders;
+    const { process, service } = await startUp(first, { DATABASE_URL: database.url });
+    started.push(process);
+    const line = await failedUp(second, { PORT: '0', DATABASE_URL: database.url });
+    expect(line).toMatch(/^weighbridge: Weighbridge is already running on this database.*DATABASE_URL\.$/);
+    await mainJob(service, 'mock/echo');
+
+    // One that was killed holds nothing.
+    await process.stop('SIGKILL');
+    started.splice(0);
+    started.push((await startUp(first, { DATABASE_URL: database.url })).process);
+  });
+
+  it('names the file of an operator key only where that opens this database', async () => {
+    const [used, other] = folders;
+    const before = await startUp(used, { DATABASE_URL: database.url });
+    expect(before.process.output()).toContain(`Operator key: ${used}/operator-key`);
+    await before.process.stop();
+    const left = `sk-svc-${'left-by-another-database_'.repeat(2)}`;
+    await writeFile(join(other, 'operator-key'), `${left}\n`);
+    const { process } = await startUp(other, { DATABASE_URL: database.url });
+    started.push(process);
+    expect(process.output()).toContain('Operator key: the one that this database was set up with');
+    expect(process.output()).not.toContain(`${other}/operator-key`);
+  });
+
+  it('stops without a word of error, however early it is told to', async () => {
+    for (const afterMs of [0, 30, 100, 200, 400]) {
+      const env = { WEIGHBRIDGE_DATA_DIR: folders[0], PORT: '0', DATABASE_URL: database.url };
+      const process = await startApp('cli', env, /Starting the control plane/, ['up']);
+      await new Promise((resolve) => setTimeout(resolve, afterMs));
+      expect(await process.stop('SIGINT')).toEqual({ code: 0, signal: null });
+      expect(process.output()).not.toMatch(/"level":|Error|^weighbridge: /m);
+    }
   });
 });
 

@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http';
 import { type Database, migrate } from '@weighbridge/database';
 import { createMetrics, type ServiceContext, serveMetrics, toHandler } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
+import { isOperatorKey } from './features/access/access.service.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors, resealCredentials } from './features/connectors/connectors.service.ts';
 import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
@@ -16,6 +17,8 @@ export interface ControlPlane {
   readonly handler: RequestListener;
   /** Where proxies find the gRPC services. */
   readonly grpcAddress: string;
+  /** Whether a token is that of a key that may do everything here, now. */
+  readonly isOperatorKey: (token: string) => Promise<boolean>;
 }
 
 export interface ControlPlaneDeps {
@@ -58,5 +61,9 @@ export async function startControlPlane(
   const app = buildApp({ ...deps, notReady: () => undefined });
   serveMetrics(app, metrics);
   onShutdown('control plane API', () => app.close());
-  return { handler: await toHandler(app), grpcAddress: grpc.address };
+  return {
+    handler: await toHandler(app),
+    grpcAddress: grpc.address,
+    isOperatorKey: (token) => isOperatorKey(deps, token),
+  };
 }

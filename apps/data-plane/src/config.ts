@@ -7,6 +7,7 @@ import {
   NatsUrl,
   Port,
   readSettings,
+  ShutdownGraceMs,
   TlsSettings,
   tlsFiles,
 } from '@weighbridge/runtime';
@@ -78,6 +79,7 @@ const ProcessSettings = Type.Object({
   NATS_URL: NatsUrl,
   HOST: Host,
   PORT: Port(8080, 'inference'),
+  SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -102,6 +104,7 @@ export interface DataPlaneConfig {
 export interface ProcessConfig {
   readonly natsUrl: string;
   readonly http: { readonly host: string; readonly port: number };
+  readonly shutdownGraceMs: number;
   readonly logLevel: LogLevelName;
 }
 
@@ -136,6 +139,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
   return {
     natsUrl: settings.NATS_URL,
     http: { host: settings.HOST, port: settings.PORT },
+    shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     logLevel: settings.LOG_LEVEL,
   };
 }

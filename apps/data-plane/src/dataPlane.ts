@@ -1,7 +1,13 @@
 import type { RequestListener } from 'node:http';
 import type { UsageStream } from '@weighbridge/bus';
 import { newUuid } from '@weighbridge/domain';
-import { createMetrics, type ServiceContext, serveMetrics, toHandler } from '@weighbridge/runtime';
+import {
+  createMetrics,
+  type HttpServer,
+  type ServiceContext,
+  serveMetrics,
+  toHandler,
+} from '@weighbridge/runtime';
 import { createTokenCounter } from './answer/countTokens.ts';
 import { HoldBudget } from './answer/heldAnswer.ts';
 import type { DataPlaneConfig } from './config.ts';
@@ -14,12 +20,18 @@ import { View } from './control/view.ts';
 import { describeView } from './control/viewMetrics.ts';
 import { buildApp } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
+import { Attempts } from './pipeline/attempts.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
 import { createUsagePublisher } from './usage/usagePublisher.ts';
 
 export interface DataPlane {
   /** Serves `/v1`. */
   readonly handler: RequestListener;
+  /**
+   * Has the server that serves it closed first at shutdown: what is under way may end within `graceMs`, the rest is cut
+   * off, and all of it is settled before the usage is handed over for the last time.
+   */
+  readonly closeFirst: (server: HttpServer, graceMs: number) => void;
 }
 
 export interface DataPlaneDeps {
@@ -36,6 +48,8 @@ const MAX_HELD_BYTES = 64 * 1024 * 1024;
 const MAX_KEY_BYTES = 128 * 1024 * 1024;
 const CLOCK = { wallMs: () => Date.now(), monotonicMs: () => performance.now() };
 const FLUSH_TIMEOUT_MS = 5_000;
+/** For what was cut off: to be counted, settled and told to its caller. */
+const CUT_MS = 3_000;
 
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
@@ -67,6 +81,7 @@ export async function startDataPlane(
   const upstreams = createUpstreams(config.upstream);
   onShutdown('upstream connections', () => upstreams.close());
 
+  const attempts = new Attempts();
   const metrics = createMetrics();
   const lookUps = metrics.counter('weighbridge_key_lookups_total', 'Keys looked up in the cache.', ['met']);
   describeView(metrics, view, store);
@@ -86,6 +101,7 @@ export async function startDataPlane(
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(MAX_HELD_BYTES),
     drainCap: config.drainCap,
+    attempts,
     corsOrigins: config.corsOrigins,
     publish: usage.publish,
     newEventId: newUuid,
@@ -101,5 +117,13 @@ export async function startDataPlane(
   onShutdown('data plane API', () => app.close());
   const counted = countInFlight(await toHandler(app));
   inFlight = counted.count;
-  return { handler: counted.handler };
+  return {
+    handler: counted.handler,
+    closeFirst: (server, graceMs) =>
+      onShutdown(
+        'requests',
+        () => attempts.close(graceMs, server.close(graceMs + CUT_MS)),
+        graceMs + 2 * CUT_MS,
+      ),
+  };
 }

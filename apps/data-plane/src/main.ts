@@ -4,11 +4,9 @@ import { listenHttp, runService } from '@weighbridge/runtime';
 import { loadConfig, loadProcessConfig } from './config.ts';
 import { startDataPlane } from './dataPlane.ts';
 
-const DRAIN_MS = 30_000;
-
 const exitCode = await runService('data-plane', async (context) => {
   const { logger, onShutdown } = context;
-  const { natsUrl, http, logLevel } = loadProcessConfig(process.env);
+  const { natsUrl, http, shutdownGraceMs, logLevel } = loadProcessConfig(process.env);
   const config = loadConfig(process.env);
   logger.level = logLevel;
   const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
@@ -18,9 +16,9 @@ const exitCode = await runService('data-plane', async (context) => {
     onError: (error, what) => logger.warn({ err: error }, what),
   });
   onShutdown('usage stream', () => stream.close());
-  const { handler } = await startDataPlane(config, { stream, now: () => new Date(), version }, context);
-  const server = await listenHttp({ handler, ...http, portSetting: 'PORT' });
-  onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
+  const dataPlane = await startDataPlane(config, { stream, now: () => new Date(), version }, context);
+  const server = await listenHttp({ handler: dataPlane.handler, ...http, portSetting: 'PORT' });
+  dataPlane.closeFirst(server, shutdownGraceMs);
   logger.info({ url: server.url }, 'the data plane is ready');
 });
 process.exit(exitCode);

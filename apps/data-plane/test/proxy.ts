@@ -18,6 +18,7 @@ import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
 import { buildApp } from '../src/http/app.ts';
+import { Attempts } from '../src/pipeline/attempts.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 
 /** A proxy whose control plane and ledger are lists: what it is told, and what it says. */
@@ -128,6 +129,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(16 * 1024 * 1024),
     drainCap: { drainMs, drainBytes },
+    attempts: new Attempts(),
     publish: (event) => void events.push(event),
     newEventId: newUuid,
     now: () => new Date(),
@@ -161,6 +163,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     id: `key_${principalId}`,
     principalId,
     disabled: false,
+    isOperator: false,
     expiresAtMs: undefined,
     attribution: principalId === 'bob' ? { team: 'locked' } : {},
     policies: [

@@ -269,6 +269,21 @@ describe('methods and origins', () => {
     const stranger = await post('/v1/chat/completions', hello, { origin: 'https://evil.example' }, open);
     expect(stranger.headers.has('access-control-allow-origin')).toBe(false);
   });
+
+  it('only those: what the vendor allows its own pages is not passed on', async () => {
+    const vendorUrl = await vendorThat((_request, response) => {
+      response.setHeader('access-control-allow-origin', '*');
+      response.setHeader('access-control-expose-headers', '*');
+      response.setHeader('content-type', 'application/json');
+      response.end('{"choices":[]}');
+    });
+    for (const corsOrigins of [[], ['https://app.example']]) {
+      const closed = await proxyWith({ vendorUrl, corsOrigins });
+      const answer = await post('/v1/chat/completions', hello, { origin: 'https://evil.example' }, closed);
+      expect(answer.status).toBe(200);
+      expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control-'))).toEqual([]);
+    }
+  });
 });
 
 describe('what clients send', () => {

@@ -2,3 +2,4 @@ export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx
 export { type Listener, listen } from './listen.ts';
 export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';
 export type * from './tables.ts';
+export { type HeldLock, takeLock } from './takeLock.ts';

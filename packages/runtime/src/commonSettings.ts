@@ -32,6 +32,15 @@ export function LogLevel(fallback: (typeof LOG_LEVELS)[number]) {
   );
 }
 
+export const ShutdownGraceMs = (fallback: number) =>
+  Type.Integer({
+    minimum: 0,
+    maximum: 3_600_000,
+    default: fallback,
+    description:
+      'how long requests may go on when the service is told to stop, in milliseconds, at most an hour',
+  });
+
 const File = (what: string) => Type.Optional(Type.String({ description: `${what}, a file in PEM` }));
 
 /** Mutual TLS between the apps, to be spread into the settings of each. */

@@ -35,7 +35,10 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     },
-    options.handler,
+    (request, response) => {
+      request.url = originForm(request.url ?? '/');
+      options.handler(request, response);
+    },
   );
   server.on('clientError', answerParserError);
   await new Promise<void>((resolve, reject) => {
@@ -56,6 +59,12 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       clearTimeout(cut);
     },
   };
+}
+
+/** A target may name the server too, `http://host/path` (RFC 9112, section 3.2.2): here only the path counts. */
+function originForm(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?#]*/i, '');
+  return path === target || path.startsWith('/') ? path : `/${path}`;
 }
 
 function listenError(error: NodeJS.ErrnoException, { host, port, portSetting }: HttpServerOptions): Error {

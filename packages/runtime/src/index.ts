@@ -1,4 +1,13 @@
-export { DatabaseUrl, Host, LogLevel, NatsUrl, Port, TlsSettings, tlsFiles } from './commonSettings.ts';
+export {
+  DatabaseUrl,
+  Host,
+  LogLevel,
+  NatsUrl,
+  Port,
+  ShutdownGraceMs,
+  TlsSettings,
+  tlsFiles,
+} from './commonSettings.ts';
 export {
   acceptJsonBodies,
   createHttpApp,
@@ -10,6 +19,7 @@ export {
 } from './httpApp.ts';
 export { type HttpServer, type HttpServerOptions, listenHttp } from './httpServer.ts';
 export { createLogger, type Logger, type LogLevelName } from './logger.ts';
+export { makeFolder } from './makeFolder.ts';
 export { createMetrics, type Metrics, serveMetrics } from './metrics.ts';
 export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
 export { runService, type ServiceContext } from './runService.ts';

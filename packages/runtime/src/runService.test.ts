@@ -54,6 +54,24 @@ describe('runService', () => {
     expect([code, closed]).toEqual([1, ['last']]);
   });
 
+  it('opens nothing more once a signal cut its start short, and calls what that breaks no error', async () => {
+    const lines: string[] = [];
+    vi.spyOn(process.stdout, 'write').mockImplementation((text) => lines.push(String(text)) > 0);
+    const closed: string[] = [];
+    const run = runService('test', async ({ logger, onShutdown }) => {
+      onShutdown('database', () => closed.push('database'));
+      await sleep(20);
+      logger.error('driver has already been destroyed');
+      onShutdown('next', () => closed.push('next'));
+      closed.push('never');
+    });
+    await sleep(5);
+    process.emit('SIGINT');
+    expect(await run).toBe(0);
+    expect(closed).toEqual(['database', 'next']);
+    expect([told, lines]).toEqual([[], []]);
+  });
+
   it('closes what a start opens that is cut short by a signal', async () => {
     const closed: string[] = [];
     const run = runService('test', async ({ logger, onShutdown }) => {

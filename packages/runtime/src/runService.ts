@@ -3,7 +3,10 @@ import { createLogger, type Logger } from './logger.ts';
 /** What a service's start gets to work with. */
 export interface ServiceContext {
   readonly logger: Logger;
-  /** Registers how to close what was just opened. Steps run newest first, each within its time. */
+  /**
+   * Registers how to close what was just opened. Steps run newest first, each within its time. Throws, having registered
+   * it, where the service is ending already: that ends a start that a signal cut short.
+   */
   onShutdown(name: string, step: () => unknown, timeoutMs?: number): void;
   /** Ends the service, in order, because something that it can't do without is gone. */
   fail(error: Error): void;
@@ -23,9 +26,14 @@ export async function runService(
   const logger = createLogger(service);
   const steps: { name: string; step: () => unknown; timeoutMs: number }[] = [];
   const ending = endOfService();
+  let isEnding = false;
+  let hasStarted = false;
   const context: ServiceContext = {
     logger,
-    onShutdown: (name, step, timeoutMs = STEP_TIMEOUT_MS) => steps.push({ name, step, timeoutMs }),
+    onShutdown: (name, step, timeoutMs = STEP_TIMEOUT_MS) => {
+      steps.push({ name, step, timeoutMs });
+      if (isEnding) throw new Error('the service is ending');
+    },
     fail: (error) => ending.end(error),
   };
   async function closeAll(): Promise<void> {
@@ -36,7 +44,13 @@ export async function runService(
   let failure: Error | undefined;
   const started = start(context);
   try {
-    failure = await Promise.race([started.then(() => ending.ended), ending.ended]);
+    failure = await Promise.race([
+      started.then(() => {
+        hasStarted = true;
+        return ending.ended;
+      }),
+      ending.ended,
+    ]);
   } catch (error) {
     failure = error instanceof Error ? error : new Error(String(error));
   }
@@ -44,6 +58,9 @@ export async function runService(
     process.stderr.write(`${service}: ${explain(failure)}\n`);
     logger.debug({ err: failure }, 'the service failed');
   }
+  isEnding = true;
+  // What a start does after a signal fails as it must, and is no news.
+  if (!hasStarted && !failure && logger.level !== 'debug') logger.level = 'silent';
   await closeAll();
   // A signal in the midst of a start: closing what it waits for ends it, and what it opened meanwhile is closed too.
   await within(started, STEP_TIMEOUT_MS).catch((error) =>

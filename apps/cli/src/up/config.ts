@@ -7,6 +7,7 @@ import {
   NatsUrl,
   Port,
   readSettings,
+  ShutdownGraceMs,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 
@@ -16,6 +17,7 @@ const Settings = Type.Object({
   WEIGHBRIDGE_DATA_DIR: Type.String({ default: '.weighbridge', description: 'the folder for all data' }),
   DATABASE_URL: Type.Optional(DatabaseUrl),
   NATS_URL: Type.Optional(NatsUrl),
+  SHUTDOWN_GRACE_MS: ShutdownGraceMs(10_000),
   LOG_LEVEL: LogLevel('warn'),
 });
 
@@ -27,6 +29,7 @@ export interface UpConfig {
   readonly dataDir: string;
   readonly databaseUrl: string | undefined;
   readonly natsUrl: string | undefined;
+  readonly shutdownGraceMs: number;
   readonly logLevel: LogLevelName;
 }
 
@@ -38,6 +41,7 @@ export function loadUpConfig(env: Readonly<Record<string, string | undefined>>):
     dataDir: resolve(settings.WEIGHBRIDGE_DATA_DIR),
     databaseUrl: settings.DATABASE_URL,
     natsUrl: settings.NATS_URL,
+    shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     logLevel: settings.LOG_LEVEL,
   };
 }

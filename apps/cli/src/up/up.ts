@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { access } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { createInProcessUsageStream, openJetStreamUsageStream, type UsageStream } from '@weighbridge/bus';
 import { loadConfig as loadControlPlaneConfig, startControlPlane } from '@weighbridge/control-plane';
 import { loadConfig as loadDataPlaneConfig, startDataPlane } from '@weighbridge/data-plane';
-import { checkConnection, createDb, type Database } from '@weighbridge/database';
+import { checkConnection, createDb, type Database, takeLock } from '@weighbridge/database';
 import { startLocalPostgres } from '@weighbridge/local-postgres';
 import { startMetering } from '@weighbridge/metering';
 import { startMockVendor } from '@weighbridge/mock-vendor';
@@ -23,8 +23,9 @@ export interface UpOptions {
   readonly print: (text: string) => void;
 }
 
+/** Any number that no other advisory lock has: what counts is that every embedded start uses the same. */
+const INSTANCE_LOCK = 9_071_336_025;
 const WITHOUT_TLS = { CONTROL_TLS_CERTIFICATE_FILE: '', CONTROL_TLS_KEY_FILE: '', CONTROL_TLS_CA_FILE: '' };
-const DRAIN_MS = 10_000;
 
 /** Embedded mode: the three apps, their database and the stream between them in one process, behind one port. */
 export async function up({ env, version, print }: UpOptions, context: ServiceContext): Promise<void> {
@@ -81,19 +82,17 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   );
 
   handler = (request, response) => {
-    const isInference = request.url === '/v1' || request.url?.startsWith('/v1/');
-    (isInference ? dataPlane.handler : controlPlane.handler)(request, response);
+    (/^\/v1(?=[/?]|$)/.test(request.url ?? '') ? dataPlane.handler : controlPlane.handler)(request, response);
   };
-  onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
-  const hasKeyFile = await access(operatorKeyFile).then(
-    () => true,
-    () => false,
-  );
+  dataPlane.closeFirst(server, config.shutdownGraceMs);
+  // Of another database, where the folder was used with one.
+  const keptKey = (await readFile(operatorKeyFile, 'utf8').catch(() => '')).trim();
+  const opens = keptKey !== '' && (await controlPlane.isOperatorKey(keptKey));
   print(
     banner({
       url,
       dataDir: config.dataDir,
-      operatorKeyFile: hasKeyFile ? operatorKeyFile : undefined,
+      operatorKeyFile: opens ? operatorKeyFile : undefined,
       providers: controlPlaneConfig.connectors
         .map(({ provider }) => provider)
         .filter((provider) => provider !== 'mock'),
@@ -123,6 +122,11 @@ async function openDatabase(
   });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);
+  // Another one would point the mock provider to itself, and each would undo what the other sets.
+  const running = `Weighbridge is already running on this database, with another data folder than ${config.dataDir}. Stop it first, or choose another database by DATABASE_URL.`;
+  const lock = await takeLock(databaseUrl, INSTANCE_LOCK, { onTaken: () => fail(new Error(running)) });
+  if (!lock) throw new Error(running);
+  onShutdown('lock of the database', () => lock.release());
   return { db, databaseUrl };
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { Client } from '@grpc/grpc-js';
+import { Client, status as GrpcStatus, type ServiceError } from '@grpc/grpc-js';
 import {
   ControlService,
   callUnary,
@@ -48,7 +48,7 @@ export interface ControlPlane {
   readonly findResponse: (
     response: MessageInitShape<typeof FindResponseRequestSchema>,
   ) => Promise<FindResponseResponse>;
-  /** Resolves once there is something to route by; rejects after `timeoutMs`. */
+  /** Resolves once there is something to route by; rejects after `timeoutMs`, at once where the token is refused. */
   readonly firstTable: (timeoutMs: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }
@@ -72,10 +72,12 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   });
   const metadata = tokenMetadata(options.token);
   const closing = new AbortController();
-  let announceFirst: () => void = () => {};
-  const first = new Promise<void>((resolve) => {
-    announceFirst = resolve;
+  let announceFirst: (refusal?: Error) => void = () => {};
+  const first = new Promise<void>((resolve, reject) => {
+    announceFirst = (refusal) => (refusal ? reject(refusal) : resolve());
   });
+  // Only a start waits for it.
+  first.catch(() => {});
 
   const status = (): MessageInitShape<typeof ProxyStatusSchema> => {
     const { inFlightRequests, waitingUsageBytes } = options.load();
@@ -145,6 +147,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     while (!closing.signal.aborted) {
       const began = Date.now();
       const reason = await watchOnce();
+      if (isRefused(reason)) announceFirst(wrongToken(options));
       if (closing.signal.aborted) return;
       if (Date.now() - began > RECONNECT_MAX_MS) pause = RECONNECT_MIN_MS;
       logger.warn({ reason: String(reason) }, 'the stream from the control plane broke; reconnecting');
@@ -175,4 +178,13 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
       client.close();
     },
   };
+}
+
+function isRefused(reason: unknown): boolean {
+  return reason instanceof Error && (reason as Partial<ServiceError>).code === GrpcStatus.UNAUTHENTICATED;
+}
+
+function wrongToken({ address, token }: ControlPlaneOptions): Error {
+  const what = token === undefined ? 'is missing' : 'is not the one that it was given';
+  return new Error(`The control plane at ${address} refuses this data plane: CONTROL_PLANE_TOKEN ${what}.`);
 }

@@ -6,6 +6,7 @@ export interface ResolvedKey {
   readonly id: string;
   readonly principalId: string;
   readonly disabled: boolean;
+  readonly isOperator: boolean;
   readonly expiresAtMs: number | undefined;
   readonly attribution: LockedAttribution;
   /** The governing policy, then its parents. */
@@ -26,6 +27,7 @@ export function resolvedKey(key: Key): ResolvedKey {
     id: key.id,
     principalId: key.principalId,
     disabled: key.disabled,
+    isOperator: key.isOperator,
     expiresAtMs: key.expiresAtMs === undefined ? undefined : Number(key.expiresAtMs),
     attribution: lockedAttribution(key),
     policies: key.policies.flatMap((policy) => resolvedPolicy(policy) ?? []),

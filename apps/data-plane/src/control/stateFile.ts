@@ -1,9 +1,9 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { ProxyStateSchema } from '@weighbridge/contracts';
 import { seal, unseal } from '@weighbridge/domain';
-import type { Logger } from '@weighbridge/runtime';
+import { type Logger, makeFolder } from '@weighbridge/runtime';
 import { keyEntry } from './keyCache.ts';
 import type { KeyStore } from './keyStore.ts';
 import type { View } from './view.ts';
@@ -56,7 +56,7 @@ export function createStateFile({ file, key, view, store, logger, clock }: State
         maxAgeMs: entry.maxAgeMs,
       })),
     });
-    await mkdir(dirname(file), { recursive: true });
+    await makeFolder(dirname(resolve(file)));
     const unfinished = `${file}.new`;
     await writeFile(unfinished, seal(key, Buffer.from(toBinary(ProxyStateSchema, state))), { mode: 0o600 });
     await rename(unfinished, file);

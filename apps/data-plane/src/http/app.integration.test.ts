@@ -21,6 +21,7 @@ import { HoldBudget } from '../answer/heldAnswer.ts';
 import { createKeyCache } from '../control/keyCache.ts';
 import { createKeyStore } from '../control/keyStore.ts';
 import { routingTable } from '../control/routingTable.ts';
+import { Attempts } from '../pipeline/attempts.ts';
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts';
 import { buildApp } from './app.ts';
 
@@ -118,6 +119,7 @@ async function startProxy(baseUrl: string): Promise<void> {
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(1_000_000),
     drainCap: { drainMs: 2_000, drainBytes: 1_000_000 },
+    attempts: new Attempts(),
     corsOrigins: [],
     publish: (event) => events.push(event),
     newEventId: newUuid,
@@ -177,6 +179,22 @@ describe('admission', () => {
     expect((await ask()).headers.get('x-should-retry')).toBe('false');
     expect((await ask({ model: 'mock/free' })).status).toBe(200);
     expect(vendor.requests.map(({ body }) => JSON.parse(String(body)).model)).toEqual(['free']);
+  });
+
+  it("tells a parent policy's figures to operators only", async () => {
+    const own = keyMessage();
+    const parent = keyMessage({ limitNanoUsd: 5_000_000n, spentNanoUsd: 6_000_000n });
+    resolved = { ...own, policies: [...own.policies, ...parent.policies] };
+    const figures = { policy_id: 'pol_1', limit_micro_usd: 5_000, spent_micro_usd: 6_000 };
+    const told: Record<string, unknown> = await refusal(ask());
+    expect(told).toMatchObject({ status: 429, code: 'budget_exhausted', reset: '2100-01-01T00:00:00.000Z' });
+    for (const name of Object.keys(figures)) expect(told).not.toHaveProperty(name);
+    resolved = { ...resolved, isOperator: true };
+    expect(await refusal(ask())).toMatchObject({
+      code: 'budget_exhausted',
+      message: told.message,
+      ...figures,
+    });
   });
 
   it('counts but does not refuse under a policy that is in shadow', async () => {

@@ -25,7 +25,7 @@ export function admit(
     );
   }
   // An exhausted budget never blocks what costs nothing.
-  if (options.needsBudget && !model.free) key.policies.forEach(requireBudget);
+  if (options.needsBudget && !model.free) requireBudgets(key);
   return model;
 }
 
@@ -64,20 +64,28 @@ function notAnId(id: string, table: RoutingTable): AppError {
   );
 }
 
-function requireBudget(policy: ResolvedPolicy, index: number): void {
+function requireBudgets({ policies, isOperator }: ResolvedKey): void {
+  for (const [index, policy] of policies.entries())
+    requireBudget(policy, { isGoverning: index === 0, isOperator });
+}
+
+function requireBudget(
+  policy: ResolvedPolicy,
+  { isGoverning, isOperator }: { readonly isGoverning: boolean; readonly isOperator: boolean },
+): void {
   const { enforced, limitNanoUsd: limit, spentNanoUsd: spent, windowEndMs } = policy;
   if (!enforced || limit === undefined || spent < limit) return;
   const reset = windowEndMs === undefined ? null : new Date(windowEndMs).toISOString();
   const when = reset ? `It starts again at ${reset}.` : 'It does not start again by itself.';
   // The figures of a parent policy are other people's: they are for operators.
-  const isGoverning = index === 0;
+  const mayKnow = isGoverning || isOperator;
   throw new AppError(
     'quota',
     'budget_exhausted',
     `The budget of ${isGoverning ? 'this key' : 'a parent policy'} is spent. ${when}`,
     {
       headers: { 'x-should-retry': 'false' },
-      details: isGoverning
+      details: mayKnow
         ? {
             policy_id: policy.bucket.policyId,
             limit_micro_usd: microFromNano(limit),

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { AppError } from '@weighbridge/errors';
 
 /** How far a vendor is listened to whose caller has left, to learn what it counted. */
 export interface DrainCap {
@@ -31,7 +32,10 @@ export class Caller {
     return this.#left;
   }
 
-  /** Aborts when it has left and the vendor was listened to for as long as the cap allows. */
+  /**
+   * Aborts when it has left and the vendor was listened to for as long as the cap allows; and when the service ends, with
+   * an AppError as the reason where the caller is still there to be told.
+   */
   get giveUp(): AbortSignal {
     return this.#giveUp.signal;
   }
@@ -47,6 +51,13 @@ export class Caller {
     return new Promise((resolve) => {
       this.#wake = resolve;
     });
+  }
+
+  /** The service ends: neither the vendor nor a caller that does not read is waited for any longer. */
+  cut(): void {
+    const message = 'The service is shutting down, and the answer was cut off. Try again.';
+    this.#giveUp.abort(this.#left ? undefined : new AppError('unavailable', 'shutting_down', message));
+    this.#onDrain();
   }
 
   /** To be called once the answer was settled: what the caller does then is its own business. */

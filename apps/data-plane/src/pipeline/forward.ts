@@ -66,7 +66,7 @@ export async function forward(
       .catch(async (error) => {
         // Nothing was sent where this service itself held it back. The seam for retries and fallbacks: until there are
         // any, a failure is the answer.
-        if (!(error instanceof AppError)) {
+        if (!(error instanceof AppError) || error === signal.reason) {
           await options.settle({ ...NO_ANSWER, connector, dispatchedAt, outcome: outcomeOf(error, signal) });
         }
         throw upstreamError(error, connector.provider);
@@ -93,7 +93,8 @@ function isElsewhere(plan: Plan, answer: UpstreamAnswer): boolean {
 }
 
 function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
-  if (signal.aborted) return Outcome.CLIENT_GONE;
+  // Where the service ends, the reason is an error for the caller, who is still there.
+  if (signal.aborted) return error instanceof AppError ? Outcome.INTERRUPTED : Outcome.CLIENT_GONE;
   return wasNeverSent(error) ? Outcome.UPSTREAM_UNREACHABLE : Outcome.INTERRUPTED;
 }
 

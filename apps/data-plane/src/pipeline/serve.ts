@@ -7,6 +7,7 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import { callerHeaders } from '../upstream/headers.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
+import type { Attempts } from './attempts.ts';
 import { Caller, type DrainCap } from './caller.ts';
 import { chargeFor } from './charge.ts';
 import { requestIdHeaders } from './failure.ts';
@@ -28,6 +29,7 @@ export interface ServeDeps extends SettleDeps, PlanDeps {
   readonly countTokens: CountTokens;
   readonly holdBudget: HoldBudget;
   readonly drainCap: DrainCap;
+  readonly attempts: Attempts;
 }
 
 /** A request whose key is known and whose body has arrived. */
@@ -66,9 +68,11 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   const admittedAtMs = deps.now().getTime();
   const settleTry = (ended: EndedTry) => charge(deps, request, plan, admittedAtMs, ended);
   const caller = new Caller(client.response, deps.drainCap);
+  deps.attempts.begin(caller);
   try {
     // Nobody pays for what nobody waits for: nothing was sent yet.
     if (caller.hasLeft) return client.take();
+    caller.giveUp.throwIfAborted();
     // forward
     const forwarded = await forward(deps.upstreams, plan, request, {
       signal: caller.giveUp,
@@ -91,6 +95,7 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
     });
   } finally {
     caller.release();
+    deps.attempts.end(caller);
   }
 }
 

@@ -33,6 +33,7 @@ function settled({ input, durationMs = 1, responseId = '', headers = {} }: Given
         id: 'key_1',
         principalId: 'ada',
         disabled: false,
+        isOperator: false,
         expiresAtMs: undefined,
         attribution: {},
         policies: [],

@@ -86,9 +86,10 @@ export function callerHeaders(headers: IncomingHttpHeaders): Record<string, stri
   const returned: Record<string, string | string[]> = {};
   const named = connectionOptions([headers.connection].flat().join(','));
   for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined && !NOT_RETURNED.has(name) && !named.has(name) && !name.startsWith('x-svc-')) {
-      returned[name] = value;
-    }
+    if (value === undefined || NOT_RETURNED.has(name) || named.has(name)) continue;
+    // Which pages may read an answer, this service decides.
+    if (name.startsWith('x-svc-') || name.startsWith('access-control-')) continue;
+    returned[name] = value;
   }
   return returned;
 }

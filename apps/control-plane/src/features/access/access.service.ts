@@ -1,8 +1,9 @@
 import { hkdfSync } from 'node:crypto';
 import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
-import { disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
+import { AppError, disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
 import { findKeyByTokenSha256, type KeyDeps } from '../keys/keys.service.ts';
 import type { Caller } from './caller.ts';
+import type { Scope } from './scopes.ts';
 
 /** Who holds the key of an `Authorization` header. Refuses with 401 in the order in which a user would look for the fault. */
 export async function authenticate(deps: KeyDeps, authorization: string | undefined): Promise<Caller> {
@@ -19,4 +20,13 @@ export async function authenticate(deps: KeyDeps, authorization: string | undefi
     expiresAt: key.expires_at,
     answerKey: () => Buffer.from(hkdfSync('sha256', token, '', 'weighbridge answer', 32)),
   };
+}
+
+export async function isOperatorKey(deps: KeyDeps, token: string): Promise<boolean> {
+  try {
+    return (await authenticate(deps, `Bearer ${token}`)).scopes.includes('operator' satisfies Scope);
+  } catch (error) {
+    if (error instanceof AppError && error.kind === 'authentication') return false;
+    throw error;
+  }
 }

@@ -1,7 +1,7 @@
-import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { isWellFormedToken, mintToken } from '@weighbridge/domain';
-import type { Logger } from '@weighbridge/runtime';
+import { type Logger, makeFolder } from '@weighbridge/runtime';
 import { sql } from 'kysely';
 import { SCOPES } from '../access/scopes.ts';
 import { readShippedCatalog } from '../catalog/catalogFile.ts';
@@ -68,7 +68,7 @@ async function firstToken({ token, file }: BootstrapOptions): Promise<string> {
 
 async function writeTokenFile(file: string, token: string): Promise<void> {
   try {
-    await mkdir(dirname(file), { recursive: true });
+    await makeFolder(dirname(resolve(file)));
     const unfinished = `${file}.new`;
     await writeFile(unfinished, `${token}\n`, { mode: 0o600 });
     await chmod(unfinished, 0o600);

@@ -10,6 +10,7 @@ import {
   Route,
 } from '@weighbridge/contracts';
 import type { LockedAttribution, TokenPrices } from '@weighbridge/domain';
+import type { Scope } from '../access/scopes.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
 import type { Price } from '../catalog/prices.ts';
 import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
@@ -84,6 +85,7 @@ export function keyMessage(
     id: row.id,
     principalId: row.principal_id,
     disabled: row.disabled,
+    isOperator: row.scopes.includes('operator' satisfies Scope),
     ...(row.expires_at && { expiresAtMs: BigInt(row.expires_at.getTime()) }),
     attribution: { ...attribution, labels: { ...attribution.labels } },
     policies: counters.map((counter) => ({

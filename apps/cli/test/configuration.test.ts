@@ -1,0 +1,32 @@
+import { readFile } from 'node:fs/promises';
+import { TlsSettings } from '@weighbridge/runtime';
+import { expect, it } from 'vitest';
+
+const read = (path: string) => readFile(new URL(`../../../${path}`, import.meta.url), 'utf8');
+
+/** The settings that a file of an app declares, by its schemas. */
+async function declared(file: string): Promise<string[]> {
+  const text = await read(file);
+  const names = [...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
+  if (text.includes('...TlsSettings')) names.push(...Object.keys(TlsSettings));
+  return names.sort();
+}
+
+/** The settings in the first column of the first table behind `heading`. */
+async function documented(heading: string): Promise<string[]> {
+  const [, section = ''] = (await read('docs/configuration.md')).split(`\n${heading}`);
+  const [table = ''] = /\| setting[\s\S]*?(?=\n\n|$)/.exec(section) ?? [];
+  const firstColumn = table.split('\n').map((row) => row.split('|')[1] ?? '');
+  return firstColumn.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name = '']) => name)).sort();
+}
+
+it.each([
+  ['apps/cli/src/up/config.ts', '## Embedded mode'],
+  ['apps/control-plane/src/config.ts', 'Control plane:'],
+  ['apps/data-plane/src/config.ts', 'Data plane:'],
+  ['apps/metering/src/config.ts', 'Metering:'],
+])('docs/configuration.md names each setting of %s, and no other', async (file, heading) => {
+  const settings = await declared(file);
+  expect(settings).toContain('LOG_LEVEL');
+  expect(await documented(heading)).toEqual(settings);
+});
