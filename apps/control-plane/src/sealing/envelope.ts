@@ -1,4 +1,6 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { SEAL_BYTES, seal, unseal } from '@weighbridge/domain';
+import { raise } from '@weighbridge/errors';
 
 /** A secret as it is kept: useless without the key-encryption key that `kekId` names. */
 interface Sealed {
@@ -26,12 +28,9 @@ export interface KeyEncryptionKeys {
 
 export const KEK_BYTES = 32;
 
-const ALGORITHM = 'aes-256-gcm';
 const FORMAT = 1;
-const IV_BYTES = 12;
-const TAG_BYTES = 16;
 /** A data key of 32 bytes, sealed. */
-const WRAPPED_BYTES = IV_BYTES + TAG_BYTES + 32;
+const WRAPPED_BYTES = SEAL_BYTES + 32;
 
 /**
  * Envelope encryption (NIST SP 800-38D): each secret under a data key of its own, the data key under a key-encryption key.
@@ -43,14 +42,14 @@ export function createSealer({ current, previous }: KeyEncryptionKeys): Sealer {
 
   function wrap(dataKey: Buffer, place: string): { wrapped: Buffer; kekId: string } {
     if (!current || currentKekId === undefined) throw new Error('there is no key-encryption key');
-    return { wrapped: encrypt(dataKey, current, `key ${currentKekId} ${place}`), kekId: currentKekId };
+    return { wrapped: seal(current, dataKey, `key ${currentKekId} ${place}`), kekId: currentKekId };
   }
 
   function unwrap({ bytes, kekId }: Sealed, place: string): Buffer | undefined {
     const kek = keks.get(kekId);
     if (!kek) return undefined;
     if (bytes[0] !== FORMAT) throw new Error('the sealed secret is of an unknown format');
-    return decrypt(bytes.subarray(1, 1 + WRAPPED_BYTES), kek, `key ${kekId} ${place}`);
+    return opened(bytes.subarray(1, 1 + WRAPPED_BYTES), kek, `key ${kekId} ${place}`);
   }
 
   return {
@@ -58,13 +57,13 @@ export function createSealer({ current, previous }: KeyEncryptionKeys): Sealer {
     seal(secret, place) {
       const dataKey = randomBytes(32);
       const { wrapped, kekId } = wrap(dataKey, place);
-      const body = encrypt(Buffer.from(secret), dataKey, `secret ${place}`);
+      const body = seal(dataKey, Buffer.from(secret), `secret ${place}`);
       return { bytes: Buffer.concat([Buffer.of(FORMAT), wrapped, body]), kekId };
     },
     open(sealed, place) {
       const dataKey = unwrap(sealed, place);
       if (!dataKey) return undefined;
-      return decrypt(sealed.bytes.subarray(1 + WRAPPED_BYTES), dataKey, `secret ${place}`).toString();
+      return opened(sealed.bytes.subarray(1 + WRAPPED_BYTES), dataKey, `secret ${place}`).toString();
     },
     reseal(sealed, place) {
       const dataKey = unwrap(sealed, place);
@@ -85,19 +84,8 @@ function kekIdOf(kek: Buffer): string {
     .slice(0, 16);
 }
 
-function encrypt(plain: Buffer, key: Buffer, context: string): Buffer {
-  const iv = randomBytes(IV_BYTES);
-  const cipher = createCipheriv(ALGORITHM, key, iv, { authTagLength: TAG_BYTES }).setAAD(
-    Buffer.from(context),
+function opened(sealed: Buffer, key: Buffer, context: string): Buffer {
+  return (
+    unseal(key, sealed, context) ?? raise(new Error('the sealed secret was changed, or is of another place'))
   );
-  const text = Buffer.concat([cipher.update(plain), cipher.final()]);
-  return Buffer.concat([iv, cipher.getAuthTag(), text]);
-}
-
-function decrypt(sealed: Buffer, key: Buffer, context: string): Buffer {
-  const iv = sealed.subarray(0, IV_BYTES);
-  const decipher = createDecipheriv(ALGORITHM, key, iv, { authTagLength: TAG_BYTES })
-    .setAAD(Buffer.from(context))
-    .setAuthTag(sealed.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
-  return Buffer.concat([decipher.update(sealed.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]);
 }
