@@ -65,28 +65,34 @@ export function startWatchers({
 }: WatcherDeps): Watchers {
   const watchers = new Map<WatchStream, Watcher>();
   let closed = false;
-  let isAdvancing = false;
+  let advancing: Promise<boolean> | undefined;
   let isWoken = false;
   let recording: NodeJS.Timeout | undefined;
   const poll = setInterval(() => void beat(), POLL_MS);
 
-  /** One look at the database at a time; a wake-up meanwhile makes for another one. */
-  async function advance(): Promise<boolean> {
+  /**
+   * One look at the database at a time, which whoever asks meanwhile waits for too; a wake-up makes for another one.
+   * Resolves with whether all of it could be read.
+   */
+  function advance(): Promise<boolean> {
     isWoken = true;
-    if (isAdvancing) return true;
-    isAdvancing = true;
+    advancing ??= readAll().finally(() => {
+      advancing = undefined;
+    });
+    return advancing;
+  }
+
+  async function readAll(): Promise<boolean> {
     try {
       while (isWoken && !closed) {
         isWoken = false;
         await feed.advance();
+        for (const watcher of watchers.values()) await catchUp(watcher);
       }
-      for (const watcher of watchers.values()) await catchUp(watcher);
       return true;
     } catch (error) {
       logger.error({ err: error }, 'changes could not be read; proxies get no heartbeat');
       return false;
-    } finally {
-      isAdvancing = false;
     }
   }
 
