@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Connector, Key, Model } from "./resources_pb.ts";
+import type { BucketRef, Connector, Key, Model } from "./resources_pb.ts";
 import { file_weighbridge_v1_resources } from "./resources_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKBAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCJ0CgtQcm94eVN0YXR1cxIYChBhcHBsaWVkX3JldmlzaW9uGAEgASgEEhoKEmluX2ZsaWdodF9yZXF1ZXN0cxgCIAEoDRIbChN3YWl0aW5nX3VzYWdlX2J5dGVzGAMgASgEEhIKCnNlbnRfYXRfbXMYBCABKAQioAEKDVdhdGNoUmVzcG9uc2USLAoIc25hcHNob3QYASABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdEgAEi4KCWhlYXJ0YmVhdBgCIAEoCzIZLndlaWdoYnJpZGdlLnYxLkhlYXJ0YmVhdEgAEiYKBWRlbHRhGAMgASgLMhUud2VpZ2hicmlkZ2UudjEuRGVsdGFIAEIJCgdtZXNzYWdlIp4BCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24iqwEKBURlbHRhEhUKDWZyb21fcmV2aXNpb24YASABKAQSEwoLdG9fcmV2aXNpb24YAiABKAQSDwoHa2V5X2lkcxgDIAMoCRISCgpwb2xpY3lfaWRzGAQgAygJEhUKDXByaW5jaXBhbF9pZHMYBSADKAkSEAoIYWxsX2tleXMYBiABKAgSKAoGdGFibGVzGAcgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QiYQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQiJgoOUmVzb2x2ZVJlcXVlc3QSFAoMdG9rZW5fc2hhMjU2GAEgASgMIlkKD1Jlc29sdmVSZXNwb25zZRIgCgNrZXkYASABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAiABKAQSEgoKbWF4X2FnZV9tcxgDIAEoDSJoChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkiGAoWUmVjb3JkUmVzcG9uc2VSZXNwb25zZSJAChNGaW5kUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCSLYAQoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAzLiAgoOQ29udHJvbFNlcnZpY2USSAoFV2F0Y2gSHC53ZWlnaGJyaWRnZS52MS5XYXRjaFJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5XYXRjaFJlc3BvbnNlKAEwARJKCgdSZXNvbHZlEh4ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlcXVlc3QaHy53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVzcG9uc2USXwoOUmVjb3JkUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlc3BvbnNlElkKDEZpbmRSZXNwb25zZRIjLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlcXVlc3QaJC53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZWIGcHJvdG8z", [file_weighbridge_v1_resources]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIs8BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIAEIJCgdtZXNzYWdlIp4BCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24iqwEKBURlbHRhEhUKDWZyb21fcmV2aXNpb24YASABKAQSEwoLdG9fcmV2aXNpb24YAiABKAQSDwoHa2V5X2lkcxgDIAMoCRISCgpwb2xpY3lfaWRzGAQgAygJEhUKDXByaW5jaXBhbF9pZHMYBSADKAkSEAoIYWxsX2tleXMYBiABKAgSKAoGdGFibGVzGAcgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QilQEKCUhlYXJ0YmVhdBIQCghyZXZpc2lvbhgBIAEoBBIQCghjbG9ja19tcxgCIAEoAxIUCgxsaXZlX3Byb3hpZXMYAyABKA0SGgoSYW5zd2Vyc19zZW50X2F0X21zGAQgASgEEjIKDW1vZGVsX291dHB1dHMYBSADKAsyGy53ZWlnaGJyaWRnZS52MS5Nb2RlbE91dHB1dCIwCgtNb2RlbE91dHB1dBINCgVtb2RlbBgBIAEoCRISCgpwOTVfdG9rZW5zGAIgASgNIjkKC0xlYXNlUmVjYWxsEioKB2J1Y2tldHMYASADKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYiJgoOUmVzb2x2ZVJlcXVlc3QSFAoMdG9rZW5fc2hhMjU2GAEgASgMIlkKD1Jlc29sdmVSZXNwb25zZRIgCgNrZXkYASABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAiABKAQSEgoKbWF4X2FnZV9tcxgDIAEoDSJoChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkiGAoWUmVjb3JkUmVzcG9uc2VSZXNwb25zZSJAChNGaW5kUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCSLYAQoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAyJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwivQEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi2QIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAzL9AwoOQ29udHJvbFNlcnZpY2USSAoFV2F0Y2gSHC53ZWlnaGJyaWRnZS52MS5XYXRjaFJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5XYXRjaFJlc3BvbnNlKAEwARJKCgdSZXNvbHZlEh4ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlcXVlc3QaHy53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVzcG9uc2USXwoOUmVjb3JkUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlc3BvbnNlElkKDEZpbmRSZXNwb25zZRIjLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlcXVlc3QaJC53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZRJTCgpDbG9zZUVwb2NoEiEud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlcXVlc3QaIi53ZWlnaGJyaWRnZS52MS5DbG9zZUVwb2NoUmVzcG9uc2USRAoFTGVhc2USHC53ZWlnaGJyaWRnZS52MS5MZWFzZVJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5MZWFzZVJlc3BvbnNlYgZwcm90bzM", [file_weighbridge_v1_resources]);
 
 /**
  * What a proxy keeps on its disk, sealed, so that it can start while its control plane is away.
@@ -119,7 +119,7 @@ export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
  */
 export type Hello = Message<"weighbridge.v1.Hello"> & {
   /**
-   * Names the proxy in logs; unique per process.
+   * A UUID of this run of the proxy's process: the epoch of the usage that it writes.
    *
    * @generated from field: string proxy_id = 1;
    */
@@ -150,6 +150,13 @@ export type Hello = Message<"weighbridge.v1.Hello"> & {
    * @generated from field: string name = 5;
    */
   name: string;
+
+  /**
+   * UUID of the spool that it writes to. Whoever wrote to it before gets nothing any more.
+   *
+   * @generated from field: string producer_id = 6;
+   */
+  producerId: string;
 };
 
 /**
@@ -230,6 +237,13 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
    * @generated from field: uint64 sent_at_ms = 4;
    */
   sentAtMs: bigint;
+
+  /**
+   * How long ago it was when all that had been settled until then was in the ledger, in milliseconds.
+   *
+   * @generated from field: uint64 mark_age_ms = 5;
+   */
+  markAgeMs: bigint;
 };
 
 /**
@@ -264,6 +278,12 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
      */
     value: Delta;
     case: "delta";
+  } | {
+    /**
+     * @generated from field: weighbridge.v1.LeaseRecall recall = 4;
+     */
+    value: LeaseRecall;
+    case: "recall";
   } | { case: undefined; value?: undefined };
 };
 
@@ -394,6 +414,13 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
    * @generated from field: uint64 answers_sent_at_ms = 4;
    */
   answersSentAtMs: bigint;
+
+  /**
+   * Sent when they changed: how long the models' answers are of late.
+   *
+   * @generated from field: repeated weighbridge.v1.ModelOutput model_outputs = 5;
+   */
+  modelOutputs: ModelOutput[];
 };
 
 /**
@@ -402,6 +429,49 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 10);
+
+/**
+ * The 95th percentile of a model's recent output tokens, over all keys.
+ *
+ * @generated from message weighbridge.v1.ModelOutput
+ */
+export type ModelOutput = Message<"weighbridge.v1.ModelOutput"> & {
+  /**
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * @generated from field: uint32 p95_tokens = 2;
+   */
+  p95Tokens: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.ModelOutput.
+ * Use `create(ModelOutputSchema)` to create a new message.
+ */
+export const ModelOutputSchema: GenMessage<ModelOutput> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 11);
+
+/**
+ * Others need room in these buckets: what is idle of their leases is to be given back now.
+ *
+ * @generated from message weighbridge.v1.LeaseRecall
+ */
+export type LeaseRecall = Message<"weighbridge.v1.LeaseRecall"> & {
+  /**
+   * @generated from field: repeated weighbridge.v1.BucketRef buckets = 1;
+   */
+  buckets: BucketRef[];
+};
+
+/**
+ * Describes the message weighbridge.v1.LeaseRecall.
+ * Use `create(LeaseRecallSchema)` to create a new message.
+ */
+export const LeaseRecallSchema: GenMessage<LeaseRecall> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 12);
 
 /**
  * @generated from message weighbridge.v1.ResolveRequest
@@ -418,7 +488,7 @@ export type ResolveRequest = Message<"weighbridge.v1.ResolveRequest"> & {
  * Use `create(ResolveRequestSchema)` to create a new message.
  */
 export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 11);
+  messageDesc(file_weighbridge_v1_control, 13);
 
 /**
  * @generated from message weighbridge.v1.ResolveResponse
@@ -451,7 +521,7 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
  * Use `create(ResolveResponseSchema)` to create a new message.
  */
 export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 12);
+  messageDesc(file_weighbridge_v1_control, 14);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseRequest
@@ -483,7 +553,7 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  * Use `create(RecordResponseRequestSchema)` to create a new message.
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 13);
+  messageDesc(file_weighbridge_v1_control, 15);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -496,7 +566,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 14);
+  messageDesc(file_weighbridge_v1_control, 16);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -518,7 +588,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 15);
+  messageDesc(file_weighbridge_v1_control, 17);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -542,7 +612,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 16);
+  messageDesc(file_weighbridge_v1_control, 18);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -580,7 +650,345 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 16, 0);
+  enumDesc(file_weighbridge_v1_control, 18, 0);
+
+/**
+ * @generated from message weighbridge.v1.CloseEpochRequest
+ */
+export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
+  /**
+   * @generated from field: string producer_id = 1;
+   */
+  producerId: string;
+
+  /**
+   * @generated from field: string epoch = 2;
+   */
+  epoch: string;
+
+  /**
+   * The number of the last event of each shard, by shard; 0 where it wrote none.
+   *
+   * @generated from field: repeated uint64 last_n = 3;
+   */
+  lastN: bigint[];
+};
+
+/**
+ * Describes the message weighbridge.v1.CloseEpochRequest.
+ * Use `create(CloseEpochRequestSchema)` to create a new message.
+ */
+export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 19);
+
+/**
+ * @generated from message weighbridge.v1.CloseEpochResponse
+ */
+export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & {
+  /**
+   * The ledger has all of it.
+   *
+   * @generated from field: bool is_closed = 1;
+   */
+  isClosed: boolean;
+};
+
+/**
+ * Describes the message weighbridge.v1.CloseEpochResponse.
+ * Use `create(CloseEpochResponseSchema)` to create a new message.
+ */
+export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 20);
+
+/**
+ * @generated from message weighbridge.v1.LeaseRequest
+ */
+export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
+  /**
+   * @generated from field: string producer_id = 1;
+   */
+  producerId: string;
+
+  /**
+   * @generated from field: string epoch = 2;
+   */
+  epoch: string;
+
+  /**
+   * @generated from field: repeated weighbridge.v1.BudgetCall budgets = 3;
+   */
+  budgets: BudgetCall[];
+
+  /**
+   * @generated from field: repeated weighbridge.v1.RateCall rates = 4;
+   */
+  rates: RateCall[];
+};
+
+/**
+ * Describes the message weighbridge.v1.LeaseRequest.
+ * Use `create(LeaseRequestSchema)` to create a new message.
+ */
+export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 21);
+
+/**
+ * Speaks for one epoch's lease on one bucket.
+ *
+ * @generated from message weighbridge.v1.BudgetCall
+ */
+export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
+  /**
+   * @generated from field: weighbridge.v1.BucketRef bucket = 1;
+   */
+  bucket?: BucketRef | undefined;
+
+  /**
+   * Counts up with each call for the bucket: an older one is answered, and grants nothing.
+   *
+   * @generated from field: uint64 seq = 2;
+   */
+  seq: bigint;
+
+  /**
+   * Cumulative: all that was ever given back.
+   *
+   * @generated from field: int64 returned_nano_usd = 3;
+   */
+  returnedNanoUsd: bigint;
+
+  /**
+   * The least that helps; 0 where nothing is wanted.
+   *
+   * @generated from field: int64 minimum_nano_usd = 4;
+   */
+  minimumNanoUsd: bigint;
+
+  /**
+   * How fast it is spent here; absent where that is not known yet.
+   *
+   * @generated from field: optional int64 burn_nano_usd_per_second = 5;
+   */
+  burnNanoUsdPerSecond?: bigint | undefined;
+};
+
+/**
+ * Describes the message weighbridge.v1.BudgetCall.
+ * Use `create(BudgetCallSchema)` to create a new message.
+ */
+export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 22);
+
+/**
+ * Asks for more of this minute's requests and tokens than the share that each proxy has unasked.
+ *
+ * @generated from message weighbridge.v1.RateCall
+ */
+export type RateCall = Message<"weighbridge.v1.RateCall"> & {
+  /**
+   * @generated from field: string policy_id = 1;
+   */
+  policyId: string;
+
+  /**
+   * @generated from field: uint32 counter_version = 2;
+   */
+  counterVersion: number;
+
+  /**
+   * @generated from field: string subject = 3;
+   */
+  subject: string;
+
+  /**
+   * Which minute, counted from the epoch of Unix, shifted by the counter's phase.
+   *
+   * @generated from field: uint64 minute = 4;
+   */
+  minute: bigint;
+
+  /**
+   * @generated from field: int64 requests = 5;
+   */
+  requests: bigint;
+
+  /**
+   * @generated from field: int64 tokens = 6;
+   */
+  tokens: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.RateCall.
+ * Use `create(RateCallSchema)` to create a new message.
+ */
+export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 23);
+
+/**
+ * @generated from message weighbridge.v1.LeaseResponse
+ */
+export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
+  /**
+   * In the order of the calls.
+   *
+   * @generated from field: repeated weighbridge.v1.BudgetLease budgets = 1;
+   */
+  budgets: BudgetLease[];
+
+  /**
+   * @generated from field: repeated weighbridge.v1.RateGrant rates = 2;
+   */
+  rates: RateGrant[];
+};
+
+/**
+ * Describes the message weighbridge.v1.LeaseResponse.
+ * Use `create(LeaseResponseSchema)` to create a new message.
+ */
+export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 24);
+
+/**
+ * @generated from message weighbridge.v1.BudgetLease
+ */
+export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
+  /**
+   * @generated from field: uint64 seq = 1;
+   */
+  seq: bigint;
+
+  /**
+   * Cumulative: all that was ever granted to this epoch.
+   *
+   * @generated from field: int64 granted_nano_usd = 2;
+   */
+  grantedNanoUsd: bigint;
+
+  /**
+   * The bucket as it stands. No limit: unlimited.
+   *
+   * @generated from field: optional int64 limit_nano_usd = 3;
+   */
+  limitNanoUsd?: bigint | undefined;
+
+  /**
+   * @generated from field: int64 spent_nano_usd = 4;
+   */
+  spentNanoUsd: bigint;
+
+  /**
+   * @generated from field: int64 leased_nano_usd = 5;
+   */
+  leasedNanoUsd: bigint;
+
+  /**
+   * @generated from field: weighbridge.v1.BudgetLease.Outcome outcome = 6;
+   */
+  outcome: BudgetLease_Outcome;
+};
+
+/**
+ * Describes the message weighbridge.v1.BudgetLease.
+ * Use `create(BudgetLeaseSchema)` to create a new message.
+ */
+export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 25);
+
+/**
+ * @generated from enum weighbridge.v1.BudgetLease.Outcome
+ */
+export const BudgetLease_Outcome = {
+  /**
+   * @generated from enum value: OUTCOME_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: OUTCOME_GRANTED = 1;
+   */
+  GRANTED: 1,
+
+  /**
+   * What is spent and the minimum pass the limit.
+   *
+   * @generated from enum value: OUTCOME_EXHAUSTED = 2;
+   */
+  EXHAUSTED: 2,
+
+  /**
+   * Only what others hold stands in the way.
+   *
+   * @generated from enum value: OUTCOME_CONTENDED = 3;
+   */
+  CONTENDED: 3,
+
+  /**
+   * The window is over or the counter was replaced: the key has to be asked for anew.
+   *
+   * @generated from enum value: OUTCOME_OVER = 4;
+   */
+  OVER: 4,
+
+  /**
+   * The epoch gets nothing any more: another process took its spool over, or it was taken for lost.
+   *
+   * @generated from enum value: OUTCOME_CLOSED = 5;
+   */
+  CLOSED: 5,
+} as const;
+
+/**
+ * @generated from enum weighbridge.v1.BudgetLease.Outcome
+ */
+export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof BudgetLease_Outcome] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.BudgetLease.Outcome.
+ */
+export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_control, 25, 0);
+
+/**
+ * @generated from message weighbridge.v1.RateGrant
+ */
+export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
+  /**
+   * @generated from field: uint64 minute = 1;
+   */
+  minute: bigint;
+
+  /**
+   * What of the call was granted, once.
+   *
+   * @generated from field: int64 requests = 2;
+   */
+  requests: bigint;
+
+  /**
+   * @generated from field: int64 tokens = 3;
+   */
+  tokens: bigint;
+
+  /**
+   * What nobody was granted yet of what is shared.
+   *
+   * @generated from field: int64 requests_left = 4;
+   */
+  requestsLeft: bigint;
+
+  /**
+   * @generated from field: int64 tokens_left = 5;
+   */
+  tokensLeft: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.RateGrant.
+ * Use `create(RateGrantSchema)` to create a new message.
+ */
+export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 26);
 
 /**
  * What the control plane tells the proxies.
@@ -627,6 +1035,26 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof FindResponseRequestSchema;
     output: typeof FindResponseResponseSchema;
+  },
+  /**
+   * Says that an epoch of a spool writes no more, and how many events it wrote. To be called until it answers.
+   *
+   * @generated from rpc weighbridge.v1.ControlService.CloseEpoch
+   */
+  closeEpoch: {
+    methodKind: "unary";
+    input: typeof CloseEpochRequestSchema;
+    output: typeof CloseEpochResponseSchema;
+  },
+  /**
+   * Leases budgets and rates, and gives them back, in batches. Safe to repeat: all figures are cumulative.
+   *
+   * @generated from rpc weighbridge.v1.ControlService.Lease
+   */
+  lease: {
+    methodKind: "unary";
+    input: typeof LeaseRequestSchema;
+    output: typeof LeaseResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_weighbridge_v1_control, 0);

@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/resources.proto.
  */
 export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIuUBCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCEIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52IvoBCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tcyJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyLABQoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSDgoGbW9kZWxzGAcgAygJEkQKDnVwc3RyZWFtX25hbWVzGAggAygLMiwud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlVwc3RyZWFtTmFtZXNFbnRyeRIOCgZ3ZWlnaHQYCSABKA0SNQoGcHJpY2VzGAogAygLMiUud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlByaWNlc0VudHJ5EiUKBnJvdXRlcxgUIAMoDjIVLndlaWdoYnJpZGdlLnYxLlJvdXRlEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgVIAEoCBIZCgxtYXhfcGFyYWxsZWwYFiABKA1IAIgBARIfChJjb25uZWN0X3RpbWVvdXRfbXMYFyABKA1IAYgBARIiChVmaXJzdF9ieXRlX3RpbWVvdXRfbXMYGCABKA1IAogBARIdChBjaHVua190aW1lb3V0X21zGBkgASgNSAOIAQEaNAoSVXBzdHJlYW1OYW1lc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaRAoLUHJpY2VzRW50cnkSCwoDa2V5GAEgASgJEiQKBXZhbHVlGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2U6AjgBQg8KDV9tYXhfcGFyYWxsZWxCFQoTX2Nvbm5lY3RfdGltZW91dF9tc0IYChZfZmlyc3RfYnl0ZV90aW1lb3V0X21zQhMKEV9jaHVua190aW1lb3V0X21zImIKBU1vZGVsEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhUKDXVwc3RyZWFtX25hbWUYAyABKAkSJAoFcHJpY2UYBCABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZSJoCgVQcmljZRIPCgd2ZXJzaW9uGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMSKAoFdGllcnMYAyADKAsyGS53ZWlnaGJyaWRnZS52MS5QcmljZVRpZXIiTQoJUHJpY2VUaWVyEhoKEmFib3ZlX2lucHV0X3Rva2VucxgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzImcKBVJhdGVzEg0KBWlucHV0GAEgASgDEg4KBm91dHB1dBgCIAEoAxISCgpjYWNoZV9yZWFkGAMgASgDEhMKC2NhY2hlX3dyaXRlGAQgASgDEhYKDmNhY2hlX3dyaXRlXzFoGAUgASgDKnAKC0VuZm9yY2VtZW50EhsKF0VORk9SQ0VNRU5UX1VOU1BFQ0lGSUVEEAASFwoTRU5GT1JDRU1FTlRfRU5GT1JDRRABEhYKEkVORk9SQ0VNRU5UX1NIQURPVxACEhMKD0VORk9SQ0VNRU5UX09GRhADKnkKBVJvdXRlEhUKEVJPVVRFX1VOU1BFQ0lGSUVEEAASGgoWUk9VVEVfQ0hBVF9DT01QTEVUSU9OUxABEhMKD1JPVVRFX1JFU1BPTlNFUxACEhIKDlJPVVRFX01FU1NBR0VTEAMSFAoQUk9VVEVfRU1CRURESU5HUxAEKk0KB0RpYWxlY3QSFwoTRElBTEVDVF9VTlNQRUNJRklFRBAAEhIKDkRJQUxFQ1RfT1BFTkFJEAESFQoRRElBTEVDVF9BTlRIUk9QSUMQAmIGcHJvdG8z");
+  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIuUBCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCEIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52Iu8DCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJEi8KC2J1ZGdldF9tb2RlGAcgASgOMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TW9kZRIgChNyZXF1ZXN0c19wZXJfbWludXRlGAggASgNSAKIAQESHgoRdG9rZW5zX3Blcl9taW51dGUYCSABKANIA4gBARIZCgxtYXhfcGFyYWxsZWwYCiABKA1IBIgBARIgChN3aW5kb3dfcmVtYWluaW5nX21zGAsgASgDSAWIAQFCEQoPX2xpbWl0X25hbm9fdXNkQhAKDl93aW5kb3dfZW5kX21zQhYKFF9yZXF1ZXN0c19wZXJfbWludXRlQhQKEl90b2tlbnNfcGVyX21pbnV0ZUIPCg1fbWF4X3BhcmFsbGVsQhYKFF93aW5kb3dfcmVtYWluaW5nX21zSgQIBBAFImEKCUJ1Y2tldFJlZhIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSFwoPd2luZG93X3N0YXJ0X21zGAQgASgDIsAFCglDb25uZWN0b3ISCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSKAoHZGlhbGVjdBgDIAEoDjIXLndlaWdoYnJpZGdlLnYxLkRpYWxlY3QSEAoIYmFzZV91cmwYBCABKAkSEgoKY3JlZGVudGlhbBgFIAEoCRIQCghwcmlvcml0eRgGIAEoBRIOCgZtb2RlbHMYByADKAkSRAoOdXBzdHJlYW1fbmFtZXMYCCADKAsyLC53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuVXBzdHJlYW1OYW1lc0VudHJ5Eg4KBndlaWdodBgJIAEoDRI1CgZwcmljZXMYCiADKAsyJS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuUHJpY2VzRW50cnkSJQoGcm91dGVzGBQgAygOMhUud2VpZ2hicmlkZ2UudjEuUm91dGUSHQoVYWxsb3dfcHJpdmF0ZV9hZGRyZXNzGBUgASgIEhkKDG1heF9wYXJhbGxlbBgWIAEoDUgAiAEBEh8KEmNvbm5lY3RfdGltZW91dF9tcxgXIAEoDUgBiAEBEiIKFWZpcnN0X2J5dGVfdGltZW91dF9tcxgYIAEoDUgCiAEBEh0KEGNodW5rX3RpbWVvdXRfbXMYGSABKA1IA4gBARo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCDwoNX21heF9wYXJhbGxlbEIVChNfY29ubmVjdF90aW1lb3V0X21zQhgKFl9maXJzdF9ieXRlX3RpbWVvdXRfbXNCEwoRX2NodW5rX3RpbWVvdXRfbXMisAEKBU1vZGVsEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhUKDXVwc3RyZWFtX25hbWUYAyABKAkSJAoFcHJpY2UYBCABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZRIeChFtYXhfb3V0cHV0X3Rva2VucxgFIAEoDUgAiAEBEhYKDmNvbnRleHRfd2luZG93GAYgASgNQhQKEl9tYXhfb3V0cHV0X3Rva2VucyJoCgVQcmljZRIPCgd2ZXJzaW9uGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMSKAoFdGllcnMYAyADKAsyGS53ZWlnaGJyaWRnZS52MS5QcmljZVRpZXIiTQoJUHJpY2VUaWVyEhoKEmFib3ZlX2lucHV0X3Rva2VucxgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzImcKBVJhdGVzEg0KBWlucHV0GAEgASgDEg4KBm91dHB1dBgCIAEoAxISCgpjYWNoZV9yZWFkGAMgASgDEhMKC2NhY2hlX3dyaXRlGAQgASgDEhYKDmNhY2hlX3dyaXRlXzFoGAUgASgDKlkKCkJ1ZGdldE1vZGUSGwoXQlVER0VUX01PREVfVU5TUEVDSUZJRUQQABIYChRCVURHRVRfTU9ERV9CQUxBTkNFRBABEhQKEEJVREdFVF9NT0RFX0hBUkQQAipwCgtFbmZvcmNlbWVudBIbChdFTkZPUkNFTUVOVF9VTlNQRUNJRklFRBAAEhcKE0VORk9SQ0VNRU5UX0VORk9SQ0UQARIWChJFTkZPUkNFTUVOVF9TSEFET1cQAhITCg9FTkZPUkNFTUVOVF9PRkYQAyp5CgVSb3V0ZRIVChFST1VURV9VTlNQRUNJRklFRBAAEhoKFlJPVVRFX0NIQVRfQ09NUExFVElPTlMQARITCg9ST1VURV9SRVNQT05TRVMQAhISCg5ST1VURV9NRVNTQUdFUxADEhQKEFJPVVRFX0VNQkVERElOR1MQBCpNCgdEaWFsZWN0EhcKE0RJQUxFQ1RfVU5TUEVDSUZJRUQQABISCg5ESUFMRUNUX09QRU5BSRABEhUKEURJQUxFQ1RfQU5USFJPUElDEAJiBnByb3RvMw");
 
 /**
  * A runtime key, with all that admission has to know about it.
@@ -130,11 +130,6 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
   limitNanoUsd?: bigint | undefined;
 
   /**
-   * @generated from field: int64 spent_nano_usd = 4;
-   */
-  spentNanoUsd: bigint;
-
-  /**
    * Unix milliseconds of the first instant of the next window; absent where the window never ends.
    *
    * @generated from field: optional int64 window_end_ms = 5;
@@ -145,6 +140,35 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
    * @generated from field: repeated string allowed_models = 6;
    */
   allowedModels: string[];
+
+  /**
+   * @generated from field: weighbridge.v1.BudgetMode budget_mode = 7;
+   */
+  budgetMode: BudgetMode;
+
+  /**
+   * Absent where nothing limits them.
+   *
+   * @generated from field: optional uint32 requests_per_minute = 8;
+   */
+  requestsPerMinute?: number | undefined;
+
+  /**
+   * @generated from field: optional int64 tokens_per_minute = 9;
+   */
+  tokensPerMinute?: bigint | undefined;
+
+  /**
+   * @generated from field: optional uint32 max_parallel = 10;
+   */
+  maxParallel?: number | undefined;
+
+  /**
+   * How long the window still lasts: what the proxy goes by, whatever its clock says. Absent where it never ends.
+   *
+   * @generated from field: optional int64 window_remaining_ms = 11;
+   */
+  windowRemainingMs?: bigint | undefined;
 };
 
 /**
@@ -335,6 +359,18 @@ export type Model = Message<"weighbridge.v1.Model"> & {
    * @generated from field: weighbridge.v1.Price price = 4;
    */
   price?: Price | undefined;
+
+  /**
+   * The most that it writes in an answer; absent where nobody says.
+   *
+   * @generated from field: optional uint32 max_output_tokens = 5;
+   */
+  maxOutputTokens?: number | undefined;
+
+  /**
+   * @generated from field: uint32 context_window = 6;
+   */
+  contextWindow: number;
 };
 
 /**
@@ -433,6 +469,37 @@ export const RatesSchema: GenMessage<Rates> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 8);
 
 /**
+ * @generated from enum weighbridge.v1.BudgetMode
+ */
+export const BudgetMode = {
+  /**
+   * @generated from enum value: BUDGET_MODE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: BUDGET_MODE_BALANCED = 1;
+   */
+  BALANCED: 1,
+
+  /**
+   * @generated from enum value: BUDGET_MODE_HARD = 2;
+   */
+  HARD: 2,
+} as const;
+
+/**
+ * @generated from enum weighbridge.v1.BudgetMode
+ */
+export type BudgetMode = (typeof BudgetMode)[keyof typeof BudgetMode] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.BudgetMode.
+ */
+export const BudgetModeSchema: GenEnum<BudgetMode> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_resources, 0);
+
+/**
  * @generated from enum weighbridge.v1.Enforcement
  */
 export const Enforcement = {
@@ -466,7 +533,7 @@ export type Enforcement = (typeof Enforcement)[keyof typeof Enforcement] | Unkno
  * Describes the enum weighbridge.v1.Enforcement.
  */
 export const EnforcementSchema: GenEnum<Enforcement> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 0);
+  enumDesc(file_weighbridge_v1_resources, 1);
 
 /**
  * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
@@ -513,7 +580,7 @@ export type Route = (typeof Route)[keyof typeof Route] | UnknownEnum;
  * Describes the enum weighbridge.v1.Route.
  */
 export const RouteSchema: GenEnum<Route> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 1);
+  enumDesc(file_weighbridge_v1_resources, 2);
 
 /**
  * @generated from enum weighbridge.v1.Dialect
@@ -544,5 +611,5 @@ export type Dialect = (typeof Dialect)[keyof typeof Dialect] | UnknownEnum;
  * Describes the enum weighbridge.v1.Dialect.
  */
 export const DialectSchema: GenEnum<Dialect> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 2);
+  enumDesc(file_weighbridge_v1_resources, 3);
 

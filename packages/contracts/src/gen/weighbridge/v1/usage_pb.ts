@@ -12,25 +12,46 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/usage.proto.
  */
 export const file_weighbridge_v1_usage: GenFile = /*@__PURE__*/
-  fileDesc("Chp3ZWlnaGJyaWRnZS92MS91c2FnZS5wcm90bxIOd2VpZ2hicmlkZ2UudjEiTQoKVXNhZ2VCYXRjaBITCgtwcm9kdWNlcl9pZBgBIAEoCRIqCgZldmVudHMYAiADKAsyGi53ZWlnaGJyaWRnZS52MS5Vc2FnZUV2ZW50IusECgpVc2FnZUV2ZW50EhAKCGV2ZW50X2lkGAEgASgJEhIKCnJlcXVlc3RfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhQKDHByaW5jaXBhbF9pZBgEIAEoCRIqCgdidWNrZXRzGAUgAygLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEhcKD21vZGVsX3JlcXVlc3RlZBgGIAEoCRINCgVtb2RlbBgHIAEoCRIUCgxjb25uZWN0b3JfaWQYCCABKAkSKQoFdXNhZ2UYCSABKAsyGi53ZWlnaGJyaWRnZS52MS5Ub2tlblVzYWdlEhUKDWNvc3RfbmFub191c2QYCiABKAMSFQoNcHJpY2VfdmVyc2lvbhgLIAEoDRIRCgllc3RpbWF0ZWQYDCABKAgSKAoHb3V0Y29tZRgNIAEoDjIXLndlaWdoYnJpZGdlLnYxLk91dGNvbWUSEwoLaHR0cF9zdGF0dXMYDiABKA0SEAoIc3RyZWFtZWQYDyABKAgSFgoOYWRtaXR0ZWRfYXRfbXMYECABKAMSFQoNc2V0dGxlZF9hdF9tcxgRIAEoAxIaCg1maXJzdF9ieXRlX3VzGBIgASgNSACIAQESEwoLZHVyYXRpb25fdXMYEyABKA0SMAoLYXR0cmlidXRpb24YFCABKAsyGy53ZWlnaGJyaWRnZS52MS5BdHRyaWJ1dGlvbhITCgtyZXNwb25zZV9pZBgVIAEoCRIxCgxwcmljZV9zb3VyY2UYFiABKA4yGy53ZWlnaGJyaWRnZS52MS5QcmljZVNvdXJjZUIQCg5fZmlyc3RfYnl0ZV91cyJsCgpUb2tlblVzYWdlEg0KBWlucHV0GAEgASgNEhIKCmNhY2hlX3JlYWQYAiABKA0SEwoLY2FjaGVfd3JpdGUYAyABKA0SFgoOY2FjaGVfd3JpdGVfMWgYBCABKA0SDgoGb3V0cHV0GAUgASgNIo8ECgtBdHRyaWJ1dGlvbhIRCgR1c2VyGAEgASgJSACIAQESEQoEdGVhbRgCIAEoCUgBiAEBEhQKB3Byb2plY3QYAyABKAlIAogBARIQCgNlbnYYBCABKAlIA4gBARI3CgZsYWJlbHMYBSADKAsyJy53ZWlnaGJyaWRnZS52MS5BdHRyaWJ1dGlvbi5MYWJlbHNFbnRyeRIWCgluYW1lc3BhY2UYBiABKAlIBIgBARIVCgh3b3JrbG9hZBgHIAEoCUgFiAEBEhAKA3BvZBgIIAEoCUgGiAEBEhcKCnNlc3Npb25faWQYCSABKAlIB4gBARIbCg5zZXNzaW9uX3NoYTI1NhgKIAEoDEgIiAEBEhoKDXdvcmtsb2FkX3R5cGUYCyABKAlICYgBARIhChR3b3JrbG9hZF90eXBlX3NoYTI1NhgMIAEoDEgKiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudkIMCgpfbmFtZXNwYWNlQgsKCV93b3JrbG9hZEIGCgRfcG9kQg0KC19zZXNzaW9uX2lkQhEKD19zZXNzaW9uX3NoYTI1NkIQCg5fd29ya2xvYWRfdHlwZUIXChVfd29ya2xvYWRfdHlwZV9zaGEyNTYqYQoLUHJpY2VTb3VyY2USHAoYUFJJQ0VfU09VUkNFX1VOU1BFQ0lGSUVEEAASGAoUUFJJQ0VfU09VUkNFX0NBVEFMT0cQARIaChZQUklDRV9TT1VSQ0VfQ09OTkVDVE9SEAIqpwEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfU1VDQ0VTUxABEhoKFk9VVENPTUVfVVBTVFJFQU1fRVJST1IQAhIgChxPVVRDT01FX1VQU1RSRUFNX1VOUkVBQ0hBQkxFEAMSFwoTT1VUQ09NRV9JTlRFUlJVUFRFRBAEEhcKE09VVENPTUVfQ0xJRU5UX0dPTkUQBWIGcHJvdG8z", [file_weighbridge_v1_resources]);
+  fileDesc("Chp3ZWlnaGJyaWRnZS92MS91c2FnZS5wcm90bxIOd2VpZ2hicmlkZ2UudjEiYAoKVXNhZ2VCYXRjaBITCgtwcm9kdWNlcl9pZBgBIAEoCRIOCgZldmVudHMYAiADKAwSDQoFZXBvY2gYAyABKAkSDQoFc2hhcmQYBCABKA0SDwoHZmlyc3RfbhgFIAEoBCJMCgxVc2FnZUNvbmZpcm0SEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSDQoFc2hhcmQYAyABKA0SCQoBbhgEIAEoBCI/Cg1Vc2FnZUNvbmZpcm1zEi4KCGNvbmZpcm1zGAEgAygLMhwud2VpZ2hicmlkZ2UudjEuVXNhZ2VDb25maXJtIjgKEVVzYWdlQ29uZmlybVF1ZXJ5EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg4KBmVwb2NocxgCIAMoCSKTBQoKVXNhZ2VFdmVudBIQCghldmVudF9pZBgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRIUCgxwcmluY2lwYWxfaWQYBCABKAkSKgoHYnVja2V0cxgFIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIXCg9tb2RlbF9yZXF1ZXN0ZWQYBiABKAkSDQoFbW9kZWwYByABKAkSFAoMY29ubmVjdG9yX2lkGAggASgJEikKBXVzYWdlGAkgASgLMhoud2VpZ2hicmlkZ2UudjEuVG9rZW5Vc2FnZRIVCg1jb3N0X25hbm9fdXNkGAogASgDEhUKDXByaWNlX3ZlcnNpb24YCyABKA0SEQoJZXN0aW1hdGVkGAwgASgIEigKB291dGNvbWUYDSABKA4yFy53ZWlnaGJyaWRnZS52MS5PdXRjb21lEhMKC2h0dHBfc3RhdHVzGA4gASgNEhAKCHN0cmVhbWVkGA8gASgIEhYKDmFkbWl0dGVkX2F0X21zGBAgASgDEhUKDXNldHRsZWRfYXRfbXMYESABKAMSGgoNZmlyc3RfYnl0ZV91cxgSIAEoDUgAiAEBEhMKC2R1cmF0aW9uX3VzGBMgASgNEjAKC2F0dHJpYnV0aW9uGBQgASgLMhsud2VpZ2hicmlkZ2UudjEuQXR0cmlidXRpb24SEwoLcmVzcG9uc2VfaWQYFSABKAkSMQoMcHJpY2Vfc291cmNlGBYgASgOMhsud2VpZ2hicmlkZ2UudjEuUHJpY2VTb3VyY2USDwoHYXR0ZW1wdBgXIAEoDRIVCg1tb2RlbF9hdHRlbXB0GBggASgNQhAKDl9maXJzdF9ieXRlX3VzImwKClRva2VuVXNhZ2USDQoFaW5wdXQYASABKA0SEgoKY2FjaGVfcmVhZBgCIAEoDRITCgtjYWNoZV93cml0ZRgDIAEoDRIWCg5jYWNoZV93cml0ZV8xaBgEIAEoDRIOCgZvdXRwdXQYBSABKA0ijwQKC0F0dHJpYnV0aW9uEhEKBHVzZXIYASABKAlIAIgBARIRCgR0ZWFtGAIgASgJSAGIAQESFAoHcHJvamVjdBgDIAEoCUgCiAEBEhAKA2VudhgEIAEoCUgDiAEBEjcKBmxhYmVscxgFIAMoCzInLndlaWdoYnJpZGdlLnYxLkF0dHJpYnV0aW9uLkxhYmVsc0VudHJ5EhYKCW5hbWVzcGFjZRgGIAEoCUgEiAEBEhUKCHdvcmtsb2FkGAcgASgJSAWIAQESEAoDcG9kGAggASgJSAaIAQESFwoKc2Vzc2lvbl9pZBgJIAEoCUgHiAEBEhsKDnNlc3Npb25fc2hhMjU2GAogASgMSAiIAQESGgoNd29ya2xvYWRfdHlwZRgLIAEoCUgJiAEBEiEKFHdvcmtsb2FkX3R5cGVfc2hhMjU2GAwgASgMSAqIAQEaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52QgwKCl9uYW1lc3BhY2VCCwoJX3dvcmtsb2FkQgYKBF9wb2RCDQoLX3Nlc3Npb25faWRCEQoPX3Nlc3Npb25fc2hhMjU2QhAKDl93b3JrbG9hZF90eXBlQhcKFV93b3JrbG9hZF90eXBlX3NoYTI1NiphCgtQcmljZVNvdXJjZRIcChhQUklDRV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIYChRQUklDRV9TT1VSQ0VfQ0FUQUxPRxABEhoKFlBSSUNFX1NPVVJDRV9DT05ORUNUT1IQAiqnAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9TVUNDRVNTEAESGgoWT1VUQ09NRV9VUFNUUkVBTV9FUlJPUhACEiAKHE9VVENPTUVfVVBTVFJFQU1fVU5SRUFDSEFCTEUQAxIXChNPVVRDT01FX0lOVEVSUlVQVEVEEAQSFwoTT1VUQ09NRV9DTElFTlRfR09ORRAFYgZwcm90bzM", [file_weighbridge_v1_resources]);
 
 /**
- * One message of the usage stream.
+ * One message of the usage stream: events of one shard, numbered without gaps.
  *
  * @generated from message weighbridge.v1.UsageBatch
  */
 export type UsageBatch = Message<"weighbridge.v1.UsageBatch"> & {
   /**
-   * UUID of the process that wrote it.
+   * UUID of the spool that it comes from.
    *
    * @generated from field: string producer_id = 1;
    */
   producerId: string;
 
   /**
-   * @generated from field: repeated weighbridge.v1.UsageEvent events = 2;
+   * Each a UsageEvent. Apart, so that one that can't be read keeps its number.
+   *
+   * @generated from field: repeated bytes events = 2;
    */
-  events: UsageEvent[];
+  events: Uint8Array[];
+
+  /**
+   * UUID of the run of the process that wrote them.
+   *
+   * @generated from field: string epoch = 3;
+   */
+  epoch: string;
+
+  /**
+   * @generated from field: uint32 shard = 4;
+   */
+  shard: number;
+
+  /**
+   * The number of the first event; each producer counts from 1 in each epoch and shard.
+   *
+   * @generated from field: uint64 first_n = 5;
+   */
+  firstN: bigint;
 };
 
 /**
@@ -39,6 +60,83 @@ export type UsageBatch = Message<"weighbridge.v1.UsageBatch"> & {
  */
 export const UsageBatchSchema: GenMessage<UsageBatch> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_usage, 0);
+
+/**
+ * Says that the ledger holds all events of a producer's epoch and shard up to and including `n`.
+ *
+ * @generated from message weighbridge.v1.UsageConfirm
+ */
+export type UsageConfirm = Message<"weighbridge.v1.UsageConfirm"> & {
+  /**
+   * @generated from field: string producer_id = 1;
+   */
+  producerId: string;
+
+  /**
+   * @generated from field: string epoch = 2;
+   */
+  epoch: string;
+
+  /**
+   * @generated from field: uint32 shard = 3;
+   */
+  shard: number;
+
+  /**
+   * @generated from field: uint64 n = 4;
+   */
+  n: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.UsageConfirm.
+ * Use `create(UsageConfirmSchema)` to create a new message.
+ */
+export const UsageConfirmSchema: GenMessage<UsageConfirm> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_usage, 1);
+
+/**
+ * What metering tells the proxies, after it committed and when it is asked.
+ *
+ * @generated from message weighbridge.v1.UsageConfirms
+ */
+export type UsageConfirms = Message<"weighbridge.v1.UsageConfirms"> & {
+  /**
+   * @generated from field: repeated weighbridge.v1.UsageConfirm confirms = 1;
+   */
+  confirms: UsageConfirm[];
+};
+
+/**
+ * Describes the message weighbridge.v1.UsageConfirms.
+ * Use `create(UsageConfirmsSchema)` to create a new message.
+ */
+export const UsageConfirmsSchema: GenMessage<UsageConfirms> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_usage, 2);
+
+/**
+ * A proxy asks what the ledger holds of some of its epochs.
+ *
+ * @generated from message weighbridge.v1.UsageConfirmQuery
+ */
+export type UsageConfirmQuery = Message<"weighbridge.v1.UsageConfirmQuery"> & {
+  /**
+   * @generated from field: string producer_id = 1;
+   */
+  producerId: string;
+
+  /**
+   * @generated from field: repeated string epochs = 2;
+   */
+  epochs: string[];
+};
+
+/**
+ * Describes the message weighbridge.v1.UsageConfirmQuery.
+ * Use `create(UsageConfirmQuerySchema)` to create a new message.
+ */
+export const UsageConfirmQuerySchema: GenMessage<UsageConfirmQuery> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_usage, 3);
 
 /**
  * One per attempt that was sent to a vendor. It carries its cost: metering prices nothing.
@@ -173,6 +271,18 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
    * @generated from field: weighbridge.v1.PriceSource price_source = 22;
    */
   priceSource: PriceSource;
+
+  /**
+   * Which of its request's attempts it is, and which of those on the same model, both from 1.
+   *
+   * @generated from field: uint32 attempt = 23;
+   */
+  attempt: number;
+
+  /**
+   * @generated from field: uint32 model_attempt = 24;
+   */
+  modelAttempt: number;
 };
 
 /**
@@ -180,7 +290,7 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
  * Use `create(UsageEventSchema)` to create a new message.
  */
 export const UsageEventSchema: GenMessage<UsageEvent> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 1);
+  messageDesc(file_weighbridge_v1_usage, 4);
 
 /**
  * Disjoint classes: their sum is every token counted.
@@ -219,7 +329,7 @@ export type TokenUsage = Message<"weighbridge.v1.TokenUsage"> & {
  * Use `create(TokenUsageSchema)` to create a new message.
  */
 export const TokenUsageSchema: GenMessage<TokenUsage> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 2);
+  messageDesc(file_weighbridge_v1_usage, 5);
 
 /**
  * @generated from message weighbridge.v1.Attribution
@@ -293,7 +403,7 @@ export type Attribution = Message<"weighbridge.v1.Attribution"> & {
  * Use `create(AttributionSchema)` to create a new message.
  */
 export const AttributionSchema: GenMessage<Attribution> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 3);
+  messageDesc(file_weighbridge_v1_usage, 6);
 
 /**
  * @generated from enum weighbridge.v1.PriceSource
