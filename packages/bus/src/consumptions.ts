@@ -28,3 +28,45 @@ export function createConsumptions(): Consumptions {
     },
   };
 }
+
+/** Those who want to be told of something. */
+export interface Listeners<T extends unknown[]> {
+  add(handle: (...told: T) => void): Consumption;
+  /** Tells all; one that throws does not keep the others from it. */
+  tell(...told: T): void;
+  /** Tells one of them, the longest untold. */
+  tellOne(...told: T): void;
+}
+
+export function createListeners<T extends unknown[]>(onError: (error: unknown) => void): Listeners<T> {
+  const handles = new Set<(...told: T) => void>();
+  const tell = (handle: (...told: T) => void, told: T): void => {
+    try {
+      handle(...told);
+    } catch (error) {
+      onError(error);
+    }
+  };
+  return {
+    add(handle) {
+      // A function of its own: the same one may be added twice.
+      const added = (...told: T) => handle(...told);
+      handles.add(added);
+      return {
+        async stop() {
+          handles.delete(added);
+        },
+      };
+    },
+    tell(...told) {
+      for (const handle of [...handles]) tell(handle, told);
+    },
+    tellOne(...told) {
+      const [next] = handles;
+      if (!next) return;
+      handles.delete(next);
+      handles.add(next);
+      tell(next, told);
+    },
+  };
+}

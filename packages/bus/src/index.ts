@@ -3,6 +3,8 @@ export { type JetStreamOptions, openJetStreamUsageStream } from './jetStream.ts'
 export {
   type Consumption,
   MessageTooLargeError,
+  type Stored,
+  type StreamPosition,
   type UsageMessage,
   type UsageStream,
   type UsageStreamEvents,

@@ -1,49 +1,51 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  AckPolicy,
-  DiscardPolicy,
   JetStreamApiError,
   type JetStreamManager,
-  type JsMsg,
   jetstream,
   jetstreamManager,
-  RetentionPolicy,
-  StorageType,
-  type StreamConfig,
+  type StreamInfo,
 } from '@nats-io/jetstream';
-import { connect, errors, type NatsConnection, nanos } from '@nats-io/transport-node';
-import { createConsumptions } from './consumptions.ts';
-import { createGathering } from './gathering.ts';
+import { connect, errors, type NatsConnection } from '@nats-io/transport-node';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
+import { createConsumptions, createListeners } from './consumptions.ts';
+import { readShard } from './jetStreamReader.ts';
 import {
-  MAX_BATCH_MESSAGES,
+  acknowledgedUpTo,
+  ensureConsumer,
+  ensureStream,
+  type StreamSize,
+  streamMismatch,
+  subjectOf,
+} from './streamConfig.ts';
+import {
+  type Consumption,
   MessageTooLargeError,
-  REDELIVERY_PAUSE_MS,
   type UsageStream,
   type UsageStreamEvents,
 } from './usageStream.ts';
 
-const STREAM = 'USAGE';
-const SUBJECTS = 'usage.v1.*';
-const subjectOf = (shard: number): string => `usage.v1.s${shard}`;
+const confirmSubjectOf = (producerId: string): string => `usage.confirms.${producerId}`;
+const CONFIRM_QUERIES = 'usage.confirm-queries';
+const CONFIRM_QUERY_GROUP = 'metering';
 const CONNECT_TIMEOUT_MS = 5_000;
 const PUBLISH_TIMEOUT_MS = 5_000;
-const ACK_WAIT_MS = 60_000;
-const MAX_UNACKNOWLEDGED = 256;
 /** JetStream's code for it: JSStreamMessageExceedsMaximumErr. */
 const MESSAGE_SIZE_EXCEEDS_MAXIMUM = 10_054;
-const DUPLICATE_WINDOW_MS = 120_000;
 
-export interface JetStreamOptions extends UsageStreamEvents {
+export interface JetStreamOptions extends UsageStreamEvents, Partial<StreamSize> {
   /** One address or several with commas: `nats://host:4222`. */
   readonly url: string;
   /** Shown by the server in its list of connections. */
   readonly name: string;
-  readonly replicas?: number;
-  readonly maxBytes?: number;
 }
 
-/** The usage stream of distributed mode. Creates the stream where it is missing. Rejects when NATS can't be reached. */
+/**
+ * The usage stream of distributed mode. Creates the stream where it is missing. Rejects when NATS can't be reached, and,
+ * saying what to mend, where the stream is there but is not as it should be.
+ */
 export async function openJetStreamUsageStream(options: JetStreamOptions): Promise<UsageStream> {
+  const { replicas = 1, maxBytes = 1024 * 1024 * 1024 } = options;
+  const size = { replicas, maxBytes };
   const connection = await connect({
     servers: options.url.split(','),
     name: options.name,
@@ -54,8 +56,9 @@ export async function openJetStreamUsageStream(options: JetStreamOptions): Promi
   });
   try {
     const manager = await jetstreamManager(connection);
-    await manager.streams.add(streamConfig(options));
-    return usageStream(connection, manager, options);
+    const mismatch = streamMismatch(await ensureStream(manager, size), size);
+    if (mismatch) throw new Error(mismatch);
+    return usageStream(connection, manager, size, options.onError);
   } catch (error) {
     await connection.close();
     throw error;
@@ -65,75 +68,101 @@ export async function openJetStreamUsageStream(options: JetStreamOptions): Promi
 function usageStream(
   connection: NatsConnection,
   manager: JetStreamManager,
-  options: JetStreamOptions,
+  size: StreamSize,
+  onError: UsageStreamEvents['onError'],
 ): UsageStream {
-  const stream = jetstream(connection);
+  const client = jetstream(connection);
   const consumptions = createConsumptions();
-  void reportStatus(connection, options);
+  const reconnects = createListeners<[]>((error) => onError(error, 'a reconnection was not handled'));
+  const identity = createIdentity(() => bringBack(manager, size, onError));
+
+  const listen = (
+    subject: string,
+    queue: string | undefined,
+    handle: (payload: Uint8Array) => void,
+  ): Consumption => {
+    const listeners = createListeners<[Uint8Array]>((error) =>
+      onError(error, 'a confirm of usage was not handled'),
+    );
+    listeners.add(handle);
+    const subscription = connection.subscribe(subject, {
+      ...(queue === undefined ? {} : { queue }),
+      callback: (error, message) => {
+        if (error) onError(error, `${subject} is not listened to`);
+        else listeners.tell(message.data);
+      },
+    });
+    return consumptions.start(
+      (signal) =>
+        new Promise((resolve) => {
+          const unsubscribe = () => {
+            if (!connection.isClosed()) subscription.unsubscribe();
+            resolve();
+          };
+          signal.addEventListener('abort', unsubscribe, { once: true });
+        }),
+    );
+  };
+  const tell = (subject: string, payload: Uint8Array): void => {
+    if (connection.isClosed() || connection.isDraining()) return;
+    connection.publish(subject, payload);
+  };
+
+  void followStatus(connection, {
+    lost() {
+      onError(undefined, 'the connection to NATS was lost; reconnecting');
+    },
+    cameBack() {
+      identity.forget();
+      reconnects.tell();
+    },
+  });
 
   return {
     async publish(shard, messageId, payload) {
+      // As it was before sending: a stream that replaces this one meanwhile must not pass for the one that has the message.
+      const stream = identity.known ?? (await identity.learn());
       try {
-        await stream.publish(subjectOf(shard), payload, { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS });
+        const options = { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS };
+        const { seq, duplicate } = await client.publish(subjectOf(shard), payload, options);
+        // It did not go on: another stream answers by now, or an older state of this one.
+        if (!duplicate && seq <= stream.highestSequence) identity.forget(stream);
+        else stream.highestSequence = Math.max(stream.highestSequence, seq);
+        return { streamId: stream.id, sequence: BigInt(seq) };
       } catch (error) {
-        if (!isTooLarge(error)) throw error;
-        throw new MessageTooLargeError(`NATS takes no message of ${payload.length} bytes`, { cause: error });
+        if (isTooLarge(error)) {
+          throw new MessageTooLargeError(`NATS takes no message of ${payload.length} bytes`, {
+            cause: error,
+          });
+        }
+        identity.forget(stream);
+        throw error;
       }
     },
 
     async consume(shard, handle) {
-      const durable = `metering-s${shard}`;
-      await manager.consumers.add(STREAM, {
-        durable_name: durable,
-        filter_subject: subjectOf(shard),
-        ack_policy: AckPolicy.Explicit,
-        ack_wait: nanos(ACK_WAIT_MS),
-        max_deliver: -1,
-        // Bounds what is held here while the database is away.
-        max_ack_pending: MAX_UNACKNOWLEDGED,
-      });
-      const consumer = await stream.consumers.get(STREAM, durable);
-      const finish = async (batch: readonly JsMsg[]): Promise<void> => {
-        try {
-          await handle(batch.map((message) => ({ payload: message.data })));
-          for (const message of batch) message.ack();
-        } catch (error) {
-          for (const message of batch) message.nak(REDELIVERY_PAUSE_MS);
-          options.onError(error, 'a batch of usage was not handled and will be tried again');
-        }
+      const ensure = async () => {
+        await bringBack(manager, size, onError);
+        return ensureConsumer(manager, shard);
       };
-
-      const arrived = createGathering<JsMsg>();
-      const receive = async (signal: AbortSignal): Promise<void> => {
-        while (!signal.aborted) {
-          try {
-            const messages = await consumer.consume({
-              max_messages: MAX_BATCH_MESSAGES,
-              callback: (message) => arrived.add(message),
-            });
-            const stopReceiving = () => void messages.close();
-            signal.addEventListener('abort', stopReceiving, { once: true });
-            if (signal.aborted) stopReceiving();
-            await messages.closed();
-            signal.removeEventListener('abort', stopReceiving);
-          } catch (error) {
-            options.onError(error, `shard ${shard} of the usage stream will be read again`);
-          }
-          await sleep(REDELIVERY_PAUSE_MS, undefined, { signal }).catch(() => {});
-        }
-      };
-
-      return consumptions.start(async (signal) => {
-        const receiving = receive(signal);
-        while (!signal.aborted) {
-          const batch = await arrived.take(MAX_BATCH_MESSAGES, signal);
-          if (batch.length > 0) await finish(batch);
-        }
-        await receiving;
-        // Given back at once, rather than when their time to be acknowledged is over.
-        for (const message of await arrived.take(MAX_UNACKNOWLEDGED, signal)) message.nak();
-      });
+      const deps = { client, consumer: await ensure(), ensure, onError };
+      return consumptions.start((signal) => readShard(deps, shard, handle, signal));
     },
+
+    async position() {
+      const { created, state } = await identity.refresh();
+      const handledUpTo = await Promise.all(
+        Array.from({ length: USAGE_SHARDS }, (_, shard) => acknowledgedUpTo(manager, shard)),
+      );
+      return { streamId: created, lastSequence: BigInt(state.last_seq), handledUpTo };
+    },
+
+    announce: (name, payload) => tell(`events.v1.${name}`, payload),
+    confirm: (producerId, payload) => tell(confirmSubjectOf(producerId), payload),
+    onConfirm: (producerId, handle) => listen(confirmSubjectOf(producerId), undefined, handle),
+    askConfirm: (payload) => tell(CONFIRM_QUERIES, payload),
+    onConfirmQuery: (handle) => listen(CONFIRM_QUERIES, CONFIRM_QUERY_GROUP, handle),
+    onReconnect: (handle) => reconnects.add(handle),
 
     async close() {
       await consumptions.stopAll();
@@ -143,17 +172,61 @@ function usageStream(
   };
 }
 
-function streamConfig(options: JetStreamOptions): Partial<StreamConfig> & { name: string } {
+/** The stream, made again where somebody deleted it. It is used also where it is not as it should be, but not silently. */
+async function bringBack(
+  manager: JetStreamManager,
+  size: StreamSize,
+  onError: UsageStreamEvents['onError'],
+): Promise<StreamInfo> {
+  const info = await ensureStream(manager, size);
+  const mismatch = streamMismatch(info, size);
+  if (mismatch) onError(undefined, mismatch);
+  return info;
+}
+
+interface KnownStream {
+  readonly id: string;
+  /** Of the messages that were published to it from here. */
+  highestSequence: number;
+}
+
+/** Which stream publishing goes to, learnt once and again after anything that may have changed it. */
+interface Identity {
+  readonly known: KnownStream | undefined;
+  learn(): Promise<KnownStream>;
+  /** Asks anew, always. */
+  refresh(): Promise<StreamInfo>;
+  /** What is known is in doubt; with an argument, only if it is still that. */
+  forget(stream?: KnownStream): void;
+}
+
+function createIdentity(look: () => Promise<StreamInfo>): Identity {
+  let known: KnownStream | undefined;
+  let learning: Promise<KnownStream> | undefined;
+
+  const refresh = async (): Promise<StreamInfo> => {
+    const info = await look();
+    if (known?.id !== info.created) known = { id: info.created, highestSequence: 0 };
+    return info;
+  };
+  const learn = async (): Promise<KnownStream> => {
+    const { created } = await refresh();
+    return known ?? { id: created, highestSequence: 0 };
+  };
   return {
-    name: STREAM,
-    subjects: [SUBJECTS],
-    retention: RetentionPolicy.Workqueue,
-    storage: StorageType.File,
-    // A full stream refuses: the publisher keeps what it could not hand over.
-    discard: DiscardPolicy.New,
-    max_bytes: options.maxBytes ?? 1024 * 1024 * 1024,
-    num_replicas: options.replicas ?? 1,
-    duplicate_window: nanos(DUPLICATE_WINDOW_MS),
+    get known() {
+      return known;
+    },
+    learn() {
+      learning ??= learn().finally(() => {
+        learning = undefined;
+      });
+      return learning;
+    },
+    refresh,
+    forget(stream) {
+      if (stream === undefined || stream === known) known = undefined;
+    },
   };
 }
 
@@ -164,9 +237,12 @@ function isTooLarge(error: unknown): boolean {
   return error instanceof Error && error.cause !== undefined && isTooLarge(error.cause);
 }
 
-async function reportStatus(connection: NatsConnection, options: JetStreamOptions): Promise<void> {
+async function followStatus(
+  connection: NatsConnection,
+  events: { readonly lost: () => void; readonly cameBack: () => void },
+): Promise<void> {
   for await (const status of connection.status()) {
-    if (status.type === 'disconnect')
-      options.onError(undefined, 'the connection to NATS was lost; reconnecting');
+    if (status.type === 'disconnect') events.lost();
+    if (status.type === 'reconnect') events.cameBack();
   }
 }

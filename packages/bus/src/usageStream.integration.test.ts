@@ -1,5 +1,7 @@
-import { startNats } from '@weighbridge/testing';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { AckPolicy, jetstreamManager, RetentionPolicy } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+import { eventually, startNats } from '@weighbridge/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createInProcessUsageStream } from './inProcess.ts';
 import { openJetStreamUsageStream } from './jetStream.ts';
 import { MessageTooLargeError, type UsageStream } from './usageStream.ts';
@@ -9,14 +11,32 @@ beforeAll(async () => {
   nats = await startNats();
 });
 afterAll(() => nats.stop());
+beforeEach(async () => {
+  await withManager((manager) => manager.streams.delete('USAGE').catch(() => {}));
+});
+
+/** What an operator can do with the command line of NATS. */
+async function withManager<T>(
+  act: (manager: Awaited<ReturnType<typeof jetstreamManager>>) => Promise<T>,
+): Promise<T> {
+  const connection = await connect({ servers: nats.url });
+  try {
+    return await act(await jetstreamManager(connection));
+  } finally {
+    await connection.close();
+  }
+}
+
+const openJetStream = (options: { maxBytes?: number; name?: string } = {}) =>
+  openJetStreamUsageStream({ url: nats.url, name: 'test', onError: () => {}, ...options });
 
 const implementations: Record<string, () => Promise<UsageStream>> = {
-  JetStream: () => openJetStreamUsageStream({ url: nats.url, name: 'test', onError: () => {} }),
+  JetStream: () => openJetStream(),
   'in-process': async () => createInProcessUsageStream({ onError: () => {} }),
 };
 
-/** Each test has a shard of its own: the implementations share one server. */
-let nextShard = 100;
+const bytes = (text: string) => new TextEncoder().encode(text);
+const text = (payload: Uint8Array | undefined) => new TextDecoder().decode(payload);
 
 function deferred<T>() {
   let resolve: (value: T) => void = () => {};
@@ -27,9 +47,6 @@ function deferred<T>() {
 }
 
 describe.each(Object.entries(implementations))('the usage stream, %s', (_name, open) => {
-  const bytes = (text: string) => new TextEncoder().encode(text);
-  const text = (payload: Uint8Array) => new TextDecoder().decode(payload);
-
   /** Publishes, then reads until `count` messages were handled; what `handle` throws makes the batch come again. */
   async function deliver(
     stream: UsageStream,
@@ -52,7 +69,7 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
 
   it('delivers what was published before anybody read, in order, shard by shard', async () => {
     const stream = await open();
-    const [shard, other] = [nextShard++, nextShard++];
+    const [shard, other] = [1, 3];
     for (let i = 0; i < 250; i++) await stream.publish(shard, `${shard}-${i}`, bytes(`m${i}`));
     await stream.publish(other, `${other}-0`, bytes('other'));
     expect(await deliver(stream, shard, 250, () => {})).toEqual(
@@ -64,9 +81,9 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
 
   it('delivers a batch again that was not handled, and loses none of it', async () => {
     const stream = await open();
-    const shard = nextShard++;
+    const shard = 2;
     for (const name of ['a', 'b', 'c']) await stream.publish(shard, `${shard}-${name}`, bytes(name));
-    let failures = 2;
+    let failures = 1;
     const seen = await deliver(stream, shard, 3, () => {
       if (failures-- > 0) throw new Error('the database is away');
     });
@@ -76,7 +93,7 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
 
   it('waits for the batch at hand when it is stopped, and leaves the rest to the next reader', async () => {
     const stream = await open();
-    const shard = nextShard++;
+    const shard = 2;
     const started = deferred<void>();
     const release = deferred<void>();
     let handled = false;
@@ -96,24 +113,99 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
     expect(await deliver(stream, shard, 1, () => {})).toEqual(['second']);
     await stream.close();
   });
+
+  it('tells where it holds a message, and up to where each shard is handled', async () => {
+    const stream = await open();
+    const stored = [];
+    for (const shard of [0, 1, 0, 1]) {
+      stored.push(await stream.publish(shard, `m${stored.length}`, bytes('usage')));
+    }
+    const { streamId } = stored[0] ?? {};
+    expect(stored).toEqual([1n, 2n, 3n, 4n].map((sequence) => ({ streamId, sequence })));
+    const unread = await stream.position();
+    expect(unread).toMatchObject({ streamId, lastSequence: 4n });
+    expect(unread.handledUpTo).toHaveLength(4);
+    expect(unread.handledUpTo[0]).toBeLessThan(1n);
+    expect(unread.handledUpTo[1]).toBeLessThan(2n);
+
+    await deliver(stream, 1, 2, () => {});
+    const position = await eventually(async () => {
+      const now = await stream.position();
+      expect(now.handledUpTo[1]).toBe(4n);
+      return now;
+    });
+    expect(position).toMatchObject({ streamId, lastSequence: 4n });
+    expect(position.handledUpTo[0]).toBeLessThan(1n);
+    await stream.close();
+  });
+
+  it('shares the messages of a shard between its readers, each once', async () => {
+    const stream = await open();
+    const seen: string[] = [];
+    const done = deferred<void>();
+    const read = () =>
+      stream.consume(0, async (batch) => {
+        for (const message of batch) seen.push(text(message.payload));
+        if (seen.length >= 1_000) done.resolve();
+        await new Promise(setImmediate);
+      });
+    const readers = [await read(), await read()];
+    const names = Array.from({ length: 1_000 }, (_, at) => `m${at}`);
+    await Promise.all(names.map((name) => stream.publish(0, name, bytes(name))));
+    await done.promise;
+    await Promise.all(readers.map((reader) => reader.stop()));
+    expect(seen.toSorted()).toEqual(names.toSorted());
+    await stream.close();
+  });
+
+  it('brings confirms to all who listen for the producer, until they stop', async () => {
+    const stream = await open();
+    const told: string[] = [];
+    const listen = (producer: string, as: string) =>
+      stream.onConfirm(producer, (payload) => told.push(`${as}: ${text(payload)}`));
+    const first = listen('p1', 'first');
+    listen('p1', 'second');
+    listen('p2', 'other');
+    stream.confirm('p1', bytes('1'));
+    expect(told).toEqual([]);
+    await eventually(async () => expect(told.toSorted()).toEqual(['first: 1', 'second: 1']));
+    await first.stop();
+    stream.confirm('p1', bytes('2'));
+    stream.confirm('p2', bytes('3'));
+    await eventually(async () => expect(told.slice(2).toSorted()).toEqual(['other: 3', 'second: 2']));
+    await stream.close();
+    stream.confirm('p1', bytes('after the end'));
+  });
+
+  it('asks one of those that can confirm', async () => {
+    const stream = await open();
+    const asked: string[] = [];
+    const answering = Array.from({ length: 3 }, () =>
+      stream.onConfirmQuery((payload) => void asked.push(text(payload))),
+    );
+    for (let at = 0; at < 20; at++) stream.askConfirm(bytes(`q${at}`));
+    await eventually(async () => expect(asked).toHaveLength(20));
+    expect(new Set(asked).size).toBe(20);
+    await Promise.all(answering.map((answer) => answer.stop()));
+    await stream.close();
+  });
 });
 
 describe('JetStream', () => {
   it('keeps messages for a reader that comes with another connection', async () => {
-    const shard = nextShard++;
-    const writer = await openJetStreamUsageStream({ url: nats.url, name: 'writer', onError: () => {} });
-    await writer.publish(shard, 'one', new Uint8Array([1, 2, 3]));
+    const writer = await openJetStream({ name: 'writer' });
+    await writer.publish(0, 'one', new Uint8Array([1, 2, 3]));
     await writer.close();
-    const reader = await openJetStreamUsageStream({ url: nats.url, name: 'reader', onError: () => {} });
+    const reader = await openJetStream({ name: 'reader' });
     const arrived = deferred<Uint8Array | undefined>();
-    await reader.consume(shard, async (batch) => arrived.resolve(batch[0]?.payload));
+    await reader.consume(0, async (batch) => arrived.resolve(batch[0]?.payload));
     expect([...((await arrived.promise) ?? [])]).toEqual([1, 2, 3]);
     await reader.close();
   });
 
   it('refuses for good what is larger than the server takes', async () => {
-    const stream = await openJetStreamUsageStream({ url: nats.url, name: 'test', onError: () => {} });
-    await expect(stream.publish(nextShard++, 'large', new Uint8Array(2 * 1024 * 1024))).rejects.toThrow(
+    const stream = await openJetStream();
+    await expect(stream.publish(0, 'large', new Uint8Array(2 * 1024 * 1024))).rejects.toThrow(
       MessageTooLargeError,
     );
     await stream.close();
@@ -124,10 +216,146 @@ describe('JetStream', () => {
       openJetStreamUsageStream({ url: 'nats://127.0.0.1:1', name: 'test', onError: () => {} }),
     ).rejects.toThrow('NATS_URL');
   });
+
+  it('does not start on a stream that would lose or refuse messages, and says how to mend it', async () => {
+    await withManager((manager) =>
+      manager.streams.add({
+        name: 'USAGE',
+        subjects: ['usage.v1.*'],
+        retention: RetentionPolicy.Limits,
+        max_age: 1_000_000_000,
+      }),
+    );
+    const failure = await openJetStream().catch((error: Error) => error.message);
+    expect(failure).toContain('retention is limits and should be workqueue');
+    expect(failure).toContain('discard is old and should be new');
+    expect(failure).toContain('max_age is 1000000000 and should be 0');
+    expect(failure).toContain('nats stream rm USAGE');
+  });
+
+  it('does not start with another size than the stream has', async () => {
+    const stream = await openJetStream();
+    await expect(openJetStream({ maxBytes: 2_000_000 })).rejects.toThrow(
+      /max_bytes is 1073741824 and should be 2000000.*NATS_STREAM_MAX_BYTES/,
+    );
+    await stream.close();
+    await expect(openJetStream().then((again) => again.close())).resolves.toBeUndefined();
+  });
+
+  it('names the setting where the server can not keep that many copies', async () => {
+    await expect(
+      openJetStreamUsageStream({ url: nats.url, name: 'test', replicas: 3, onError: () => {} }),
+    ).rejects.toThrow('NATS_STREAM_REPLICAS (3)');
+  });
+
+  it('is brought back by a publisher, as another stream', async () => {
+    const stream = await openJetStream();
+    const before = await stream.publish(0, 'before', bytes('before'));
+    await withManager((manager) => manager.streams.delete('USAGE'));
+    await expect(stream.publish(0, 'after', bytes('after'))).rejects.toThrow();
+    const after = await stream.publish(0, 'after', bytes('after'));
+    expect(after.sequence).toBe(1n);
+    expect(after.streamId).not.toBe(before.streamId);
+    expect(await stream.position()).toMatchObject({ streamId: after.streamId, lastSequence: 1n });
+    await stream.close();
+  });
+
+  it('is brought back by a reader, with its durable consumer', async () => {
+    const stream = await openJetStream();
+    const seen: string[] = [];
+    await stream.consume(3, async (batch) => {
+      for (const message of batch) seen.push(text(message.payload));
+    });
+    await stream.publish(3, 'before', bytes('before'));
+    await eventually(async () => expect(seen).toEqual(['before']));
+    await withManager(async (manager) => {
+      await manager.streams.delete('USAGE');
+      await eventually(() => manager.consumers.info('USAGE', 'metering-s3'));
+      await stream.publish(3, 'after', bytes('after'));
+      await eventually(async () => expect(seen).toEqual(['before', 'after']));
+      await manager.consumers.delete('USAGE', 'metering-s3');
+      await stream.publish(3, 'last', bytes('last'));
+      await eventually(async () => expect(seen).toEqual(['before', 'after', 'last']));
+    });
+    await stream.close();
+  });
+
+  it('takes over a durable consumer of other limits as it should be, with what waits for it', async () => {
+    const stream = await openJetStream();
+    await stream.publish(1, 'waiting', bytes('waiting'));
+    await withManager(async (manager) => {
+      await manager.consumers.add('USAGE', {
+        durable_name: 'metering-s1',
+        filter_subject: 'usage.v1.s1',
+        ack_policy: AckPolicy.Explicit,
+        max_deliver: 3,
+        max_ack_pending: 1,
+      });
+      const arrived = deferred<string>();
+      await stream.consume(1, async (batch) => arrived.resolve(text(batch[0]?.payload)));
+      expect(await arrived.promise).toBe('waiting');
+      const { config } = await manager.consumers.info('USAGE', 'metering-s1');
+      expect(config).toMatchObject({ max_deliver: -1, ack_wait: 60_000_000_000 });
+      expect(config.max_ack_pending).toBeGreaterThan(1);
+    });
+    await stream.close();
+  });
+
+  it('never passes off a message of a replaced stream as held by the one that came after', async () => {
+    const stream = await openJetStream();
+    const old = await stream.publish(0, 'a1', bytes('a1'));
+    for (const name of ['a2', 'a3']) await stream.publish(0, name, bytes(name));
+    await withManager((manager) => manager.streams.delete('USAGE'));
+    const other = await openJetStream();
+    const { streamId } = await other.publish(0, 'b', bytes('b'));
+    // Nobody told the publisher. What it says of this one is outdated, so it will be sent again: that is the safe side.
+    const { streamId: outdated } = old;
+    expect(await stream.publish(0, 'c', bytes('c'))).toEqual({ streamId: outdated, sequence: 2n });
+    expect(await stream.publish(0, 'd', bytes('d'))).toMatchObject({ streamId });
+    await Promise.all([stream.close(), other.close()]);
+  });
+
+  it('goes on after the server was away, and tells that it came back', async () => {
+    const server = await startNats();
+    const stream = await openJetStreamUsageStream({ url: server.url, name: 'test', onError: () => {} });
+    const seen: string[] = [];
+    let reconnects = 0;
+    stream.onReconnect(() => {
+      reconnects++;
+    });
+    await stream.consume(0, async (batch) => {
+      for (const message of batch) seen.push(text(message.payload));
+    });
+    const before = await stream.publish(0, 'before', bytes('before'));
+    await eventually(async () => expect(seen).toEqual(['before']));
+    await server.stop('SIGKILL');
+    const again = await startNats({ storeDir: server.storeDir, port: Number(new URL(server.url).port) });
+    await eventually(async () => expect(reconnects).toBe(1), { timeoutMs: 20_000 });
+    const after = await stream.publish(0, 'after', bytes('after'));
+    expect(after.streamId).toBe(before.streamId);
+    await eventually(async () => expect(seen).toEqual(['before', 'after']));
+    await stream.close();
+    await again.stop();
+  });
 });
 
 describe('the in-process usage stream', () => {
-  it('says how much is lost when it is closed while nothing can be handled', async () => {
+  it('counts as handled only what comes before the first message that is not', async () => {
+    const stream = createInProcessUsageStream({ onError: () => {} });
+    const release = deferred<void>();
+    await stream.consume(0, () => release.promise);
+    await stream.publish(0, 'first', new Uint8Array(1));
+    const second = deferred<void>();
+    await stream.consume(0, async () => second.resolve());
+    await stream.publish(0, 'second', new Uint8Array(1));
+    await second.promise;
+    expect((await stream.position()).handledUpTo[0]).toBe(0n);
+    release.resolve();
+    await eventually(async () => expect((await stream.position()).handledUpTo[0]).toBe(2n));
+    await stream.close();
+  });
+
+  it('says how much is left to the spool when it is closed while nothing can be handled', async () => {
     const told: [unknown, string][] = [];
     const stream = createInProcessUsageStream({ onError: (error, what) => told.push([error, what]) });
     for (let at = 0; at < 150; at++) await stream.publish(0, `m${at}`, new Uint8Array(1));
@@ -139,7 +367,10 @@ describe('the in-process usage stream', () => {
     await expect.poll(() => told.length).toBeGreaterThan(0);
     await consumption.stop();
     await stream.close();
-    expect(told.at(-1)).toEqual([away, '151 messages of usage were not handled and are lost']);
+    expect(told.at(-1)).toEqual([
+      away,
+      '151 messages of usage were not handled: the spool keeps them for the next start',
+    ]);
   });
 
   it('refuses for good what is larger than it is', async () => {

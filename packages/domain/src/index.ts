@@ -1,5 +1,6 @@
 export * from './attribution.ts';
 export * from './calendar.ts';
+export * from './estimate.ts';
 export * from './ids.ts';
 export * from './keyToken.ts';
 export * from './modelId.ts';

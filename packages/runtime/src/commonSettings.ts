@@ -14,6 +14,22 @@ export const NatsUrl = Type.String({
   description: 'the address of NATS with JetStream, such as nats://host:4222, several with commas',
 });
 
+/** What the usage stream is created with and checked against, to be spread into the settings of each app beside NatsUrl. */
+export const NatsStreamSettings = {
+  NATS_STREAM_REPLICAS: Type.Integer({
+    minimum: 1,
+    maximum: 5,
+    default: 1,
+    description: 'how many NATS servers keep the usage stream, from 1 to 5',
+  }),
+  NATS_STREAM_MAX_BYTES: Type.Integer({
+    minimum: 1_048_576,
+    maximum: 1_099_511_627_776,
+    default: 1_073_741_824,
+    description: 'how many bytes the usage stream holds, from 1048576 to 1099511627776',
+  }),
+};
+
 export const Host = Type.String({ default: '127.0.0.1', description: 'the address to listen on' });
 
 export function Port(fallback: number, use: string) {

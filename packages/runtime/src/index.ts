@@ -2,12 +2,14 @@ export {
   DatabaseUrl,
   Host,
   LogLevel,
+  NatsStreamSettings,
   NatsUrl,
   Port,
   ShutdownGraceMs,
   TlsSettings,
   tlsFiles,
 } from './commonSettings.ts';
+export { type FolderHeld, type FolderLock, lockFolder } from './folderLock.ts';
 export {
   acceptJsonBodies,
   createHttpApp,

@@ -9,6 +9,13 @@ export interface Metrics {
   counter<L extends string>(name: string, help: string, labels: readonly L[]): Counter<L>;
   /** A value that is read when somebody asks. */
   gauge(name: string, help: string, read: () => number): void;
+  /** Values that are read when somebody asks, one for each value of a label that there is at that time. */
+  gaugeBy(
+    name: string,
+    help: string,
+    label: string,
+    read: () => Iterable<readonly [labelValue: string, value: number]>,
+  ): void;
   histogram(name: string, help: string, buckets: readonly number[]): Histogram;
   /** All of them, in the text format. */
   text(): Promise<string>;
@@ -27,6 +34,18 @@ export function createMetrics(): Metrics {
         registers,
         collect() {
           this.set(read());
+        },
+      });
+    },
+    gaugeBy(name, help, label, read) {
+      new Gauge({
+        name,
+        help,
+        labelNames: [label],
+        registers,
+        collect() {
+          this.reset();
+          for (const [labelValue, value] of read()) this.set({ [label]: labelValue }, value);
         },
       });
     },

@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Consumer, ConsumerInfo, JetStreamClient, JsMsg } from '@nats-io/jetstream';
+import { createGathering, type Gathering } from './gathering.ts';
+import { pauseAfter, type UsageMessage, type UsageStreamEvents } from './usageStream.ts';
+
+/**
+ * Asked for at once; the next are asked for when these are here and there is room. A multiple of the largest message bounds
+ * the memory of a shard.
+ */
+const FETCH_MESSAGES = 64;
+/** NATS sends a sign of life twice in this time; a fetch that was forgotten is noticed when they are missing. */
+const FETCH_TIMEOUT_MS = 10_000;
+
+export interface ReaderDeps extends UsageStreamEvents {
+  readonly client: JetStreamClient;
+  readonly consumer: ConsumerInfo;
+  /** Brings back the stream and the shard's consumer where they are missing. */
+  readonly ensure: () => Promise<ConsumerInfo>;
+}
+
+/**
+ * Reads a shard until the signal aborts; resolves when the batch at hand is handled. Messages arrive while a batch is
+ * handled, so that the next one is as large as may be.
+ */
+export async function readShard(
+  deps: ReaderDeps,
+  shard: number,
+  handle: (batch: readonly UsageMessage[]) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  const arrived = createGathering<JsMsg>((message) => message.data.length);
+  const receiving = receive(deps, shard, arrived, signal);
+  let failures = 0;
+  while (!signal.aborted) {
+    const batch = await arrived.take(signal);
+    if (signal.aborted) giveBack(batch);
+    else if (await finish(deps, handle, batch, failures)) failures = 0;
+    else await sleep(pauseAfter(++failures), undefined, { signal }).catch(() => {});
+  }
+  await receiving;
+  while (arrived.size > 0) giveBack(await arrived.take(signal));
+}
+
+async function finish(
+  { onError }: UsageStreamEvents,
+  handle: (batch: readonly UsageMessage[]) => Promise<void>,
+  batch: readonly JsMsg[],
+  failures: number,
+): Promise<boolean> {
+  try {
+    await handle(batch.map((message) => ({ payload: message.data })));
+    for (const message of batch) message.ack();
+    return true;
+  } catch (error) {
+    for (const message of batch) message.nak(pauseAfter(failures + 1));
+    onError(error, 'a batch of usage was not handled and will be tried again');
+    return false;
+  }
+}
+
+async function receive(
+  { client, consumer, ensure, onError }: ReaderDeps,
+  shard: number,
+  arrived: Gathering<JsMsg>,
+  signal: AbortSignal,
+): Promise<void> {
+  let known: ConsumerInfo | undefined = consumer;
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      known ??= await ensure();
+      await arrived.room(signal);
+      await fetch(client.consumers.getConsumerFromInfo(known), arrived, signal);
+      failures = 0;
+    } catch (error) {
+      if (signal.aborted) return;
+      known = undefined;
+      onError(error, `shard ${shard} of the usage stream will be read again`);
+      await sleep(pauseAfter(++failures), undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+/** Resolves when as many messages came as were asked for, when the time is over or when the signal aborts. */
+async function fetch(consumer: Consumer, arrived: Gathering<JsMsg>, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const messages = await consumer.fetch({ max_messages: FETCH_MESSAGES, expires: FETCH_TIMEOUT_MS });
+  const stop = () => void messages.close();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    if (signal.aborted) stop();
+    for await (const message of messages) arrived.add(message);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+/** At once, rather than when their time to be acknowledged is over. */
+function giveBack(messages: readonly JsMsg[]): void {
+  for (const message of messages) message.nak();
+}

@@ -1,0 +1,54 @@
+import { expect, it } from 'vitest';
+import { affordableOutput, balancedEstimate, hardEstimate, type OutputSize } from './estimate.ts';
+import type { ModelPrice } from './pricing.ts';
+
+const rates = { cacheRead: 0n, cacheWrite: 9_000_000n, cacheWrite1h: 9_000_000n };
+const price: ModelPrice = {
+  ...rates,
+  version: 1,
+  input: 1_000_000n,
+  output: 4_000_000n,
+  tiers: [{ ...rates, aboveInputTokens: 1_000, input: 2_000_000n, output: 3_000_000n }],
+};
+const output = (size: Partial<OutputSize> = {}): OutputSize => ({
+  maxTokens: undefined,
+  choices: 1,
+  ...size,
+});
+
+it('takes the input for text and the output for one of the usual length', () => {
+  expect(balancedEstimate({ inputBytes: 351, output: output() }, price)).toEqual({
+    inputTokens: 101,
+    outputTokens: 1_024,
+    costNanoUsd: 101n + 4n * 1_024n,
+  });
+});
+
+it('takes no output to be longer than it may get, nor than the answers of its model usually are', () => {
+  const tokens = (size: Partial<OutputSize>) =>
+    balancedEstimate({ inputBytes: 0, output: output(size) }, price).outputTokens;
+  expect(tokens({ maxTokens: 10 })).toBe(10);
+  expect(tokens({ maxTokens: 100_000 })).toBe(1_024);
+  expect(tokens({ maxTokens: 100_000, usualTokens: 5_000 })).toBe(5_000);
+  expect(tokens({ maxTokens: 10, choices: 3 })).toBe(30);
+});
+
+it('is of nothing written where the model writes nothing', () => {
+  expect(balancedEstimate({ inputBytes: 35, output: undefined }, price)).toMatchObject({
+    outputTokens: 0,
+    costNanoUsd: 10n,
+  });
+});
+
+it('never takes less than bytes, what the vendor adds, and the longest answers', () => {
+  const size = { inputBytes: 100, addedInputTokens: 50, output: output({ maxTokens: 10, choices: 2 }) };
+  const { costNanoUsd } = hardEstimate(size, price);
+  expect(costNanoUsd).toBe(9n * 150n + 4n * 20n);
+  expect(affordableOutput(size, price, costNanoUsd + 1n)).toBe(10);
+});
+
+it('takes the dearest price of those that so long an input may cost, class by class', () => {
+  const cost = (inputBytes: number) => balancedEstimate({ inputBytes, output: output() }, price).costNanoUsd;
+  expect(cost(3_500)).toBe(1_000n + 4n * 1_024n);
+  expect(cost(3_501)).toBe(2n * 1_001n + 4n * 1_024n);
+});

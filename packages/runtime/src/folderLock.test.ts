@@ -1,0 +1,52 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type FolderLock, lockFolder } from './folderLock.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'lock-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+async function taken(path: string): Promise<FolderLock> {
+  const lock = await lockFolder(path, 'the first');
+  if ('heldBy' in lock) throw new Error(`held by ${lock.heldBy}`);
+  return lock;
+}
+
+/** What a process leaves that is killed while it listens. */
+function leaveSocket(path: string): void {
+  const listen = `require('net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`;
+  expect(() => execFileSync(process.execPath, ['-e', listen], { stdio: 'ignore' })).toThrow();
+}
+
+describe('a lock of a folder', () => {
+  it.each(['short', 'long-'.repeat(30)])(
+    'is held by one at a time, and by the next once it is given up (%s)',
+    async (name) => {
+      const path = join(folder, name);
+      mkdirSync(path);
+      const lock = await taken(path);
+      expect(await lockFolder(path, 'the second')).toEqual({ heldBy: 'the first' });
+      await lock.release();
+      await (await taken(path)).release();
+    },
+  );
+
+  it('is taken from a process that was killed, by one of those that want it', async () => {
+    leaveSocket(join(folder, 'lock'));
+    const locks = await Promise.allSettled(Array.from({ length: 5 }, () => lockFolder(folder, 'me')));
+    const held = locks.flatMap((lock) =>
+      lock.status === 'fulfilled' && 'release' in lock.value ? [lock.value] : [],
+    );
+    expect(held).toHaveLength(1);
+    await held[0]?.release();
+  });
+
+  it('says so where the folder is not there', async () => {
+    await expect(lockFolder(join(folder, 'missing'), '')).rejects.toThrow('ENOENT');
+  });
+});
