@@ -1,10 +1,13 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 
-/** As SQL: when the newest event of the ledger was settled; the statement's own time where the ledger is empty. */
-export const LEDGER_AS_OF = sql<Date>`coalesce(
-  -- Event ids are UUIDv7: the greatest is the newest.
-  (SELECT settled_at FROM usage_events ORDER BY event_id DESC LIMIT 1), statement_timestamp())`;
+/**
+ * As SQL: up to when all usage is known to be in the ledger. That is the least mark of the producers that may still hand
+ * something over; with none of them, the statement's own time. What is closed holds nothing back; what is lost or retired
+ * would hold it back for ever, and shows as incomplete instead.
+ */
+export const LEDGER_AS_OF = sql<Date>`least(
+  (SELECT min(mark_at) FROM producers WHERE state = 'open'), statement_timestamp())`;
 
 /** Up to when the ledger is known to have events. Read it before what it is said of, so that it never says too much. */
 export async function ledgerAsOf(db: Database): Promise<Date> {

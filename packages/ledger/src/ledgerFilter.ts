@@ -19,32 +19,55 @@ export interface LedgerFilter {
   readonly labels?: readonly (readonly [key: string, value: string])[] | undefined;
 }
 
+type Range = { readonly from: Date; readonly to: Date | undefined };
+type Narrowed = Omit<LedgerFilter, 'from' | 'to'>;
+
+const DAY_MS = 86_400_000;
+
 /**
  * The filter as conditions on the rows of `usage_events` that go by this name in the query; without `to`, where the
  * query itself bounds the time.
  */
-export function matches(
-  alias: string,
-  filter: Omit<LedgerFilter, 'to'> & { readonly to: Date | undefined },
-): RawBuilder<SqlBool>[] {
+export function matches(alias: string, filter: Narrowed & Range): RawBuilder<SqlBool>[] {
   const column = (name: string) => sql.ref(`${alias}.${name}`);
   const attribution = column('attribution');
-  const conditions: RawBuilder<SqlBool>[] = [sql`${column('admitted_at')} >= ${filter.from}`];
-  if (filter.to) conditions.push(sql`${column('admitted_at')} < ${filter.to}`);
-  const equal = (value: string | undefined, expression: RawBuilder<unknown>) => {
-    if (value !== undefined) conditions.push(sql`${expression} = ${value}`);
-  };
-  equal(filter.principalId, column('principal_id'));
-  equal(filter.keyId, column('key_id'));
-  equal(filter.policyId, column('policy_id'));
-  equal(filter.model, column('model'));
-  equal(filter.provider, column('provider'));
-  equal(filter.user, sql`${attribution} ->> 'user'`);
-  equal(filter.team, sql`${attribution} ->> 'team'`);
-  equal(filter.project, sql`${attribution} ->> 'project'`);
-  equal(filter.env, sql`${attribution} ->> 'env'`);
-  for (const [key, value] of filter.labels ?? []) {
-    equal(value, sql`${attribution} -> 'labels' ->> ${key}::text`);
-  }
-  return conditions;
+  return [
+    ...inRange(column('admitted_at'), filter),
+    // An attempt gets its id after its request was admitted: months before the range need not be looked at. The day is
+    // for clocks that are set back.
+    sql<SqlBool>`${column('event_id')} >= uuid_from(${new Date(Math.max(0, filter.from.getTime() - DAY_MS))})`,
+    ...equals(filter, column, (name) => sql`${attribution} ->> ${sql.lit(name)}`),
+    ...(filter.labels ?? []).map(
+      ([key, value]) => sql<SqlBool>`${attribution} -> 'labels' ->> ${key}::text = ${value}`,
+    ),
+  ];
+}
+
+/** The filter, which names no labels, as conditions on rows of `usage_by_hour`. */
+export function matchesHours(filter: Narrowed & Range): RawBuilder<SqlBool>[] {
+  const column = (name: string) => sql.ref(`usage_by_hour.${name}`);
+  return [...inRange(column('hour'), filter), ...equals(filter, column, column)];
+}
+
+function inRange(at: RawBuilder<unknown>, { from, to }: Range): RawBuilder<SqlBool>[] {
+  return [sql<SqlBool>`${at} >= ${from}`, ...(to ? [sql<SqlBool>`${at} < ${to}`] : [])];
+}
+
+type Named = (name: string) => RawBuilder<unknown>;
+
+function equals(filter: Narrowed, column: Named, attribution: Named): RawBuilder<SqlBool>[] {
+  const wanted: [value: string | undefined, expression: RawBuilder<unknown>][] = [
+    [filter.principalId, column('principal_id')],
+    [filter.keyId, column('key_id')],
+    [filter.policyId, column('policy_id')],
+    [filter.model, column('model')],
+    [filter.provider, column('provider')],
+    [filter.user, attribution('user')],
+    [filter.team, attribution('team')],
+    [filter.project, attribution('project')],
+    [filter.env, attribution('env')],
+  ];
+  return wanted.flatMap(([value, expression]) =>
+    value === undefined ? [] : [sql<SqlBool>`${expression} = ${value}`],
+  );
 }

@@ -4,33 +4,43 @@ import { createTestDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { costOf } from '../test/explain.ts';
+import { openMonth } from '../test/ledger.ts';
 import type { LedgerFilter } from './ledgerFilter.ts';
+import { rebuildBuckets } from './rebuild.ts';
 import { findRequests, type RequestFilter, type RequestPosition, requestsSql } from './requests.ts';
-import { readSpendRows, type SpendQuery, spendSql } from './spendBreakdown.ts';
+import { readSpendRows } from './spendBreakdown.ts';
+import type { SpendQuery } from './spendQuery.ts';
+import { spendSql } from './spendSql.ts';
 
-const ROWS = 100_000;
+const ROWS = 40_000;
 const FROM = new Date('2026-01-01T00:00:00Z');
-/** One attempt in each ten seconds. */
-const TO = new Date(FROM.getTime() + ROWS * 10_000);
+/** One attempt in each 225 seconds: they are in partitions of four months. */
+const STEP_MS = 225_000;
+const TO = new Date(FROM.getTime() + ROWS * STEP_MS);
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let db: Database;
 beforeAll(async () => {
   database = await createTestDatabase();
   db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+  await openMonth(db, FROM);
   await sql`
-    INSERT INTO usage_events (event_id, request_id, key_id, principal_id, buckets, model_requested, model, connector_id,
-      input_tokens, cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, cost_nano_usd,
-      price_version, estimated, outcome, http_status, streamed, admitted_at, settled_at, first_byte_us, duration_us,
-      attribution, response_id)
-    SELECT ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
+    INSERT INTO usage_events (event_id, request_id, key_id, principal_id, policy_id, bucket_keys, model_requested, model,
+      connector_id, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens,
+      cost_nano_usd, price_version, estimated, outcome, http_status, streamed, admitted_at, settled_at, first_byte_us,
+      duration_us, attribution, response_id)
+    SELECT (left(uuid_from(at)::text, 14) || '7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
       -- Each tenth request took two attempts.
-      'req_' || (n - (n % 10) / 9), 'key_' || n % 10, 'principal_' || n % 20, '[{"policy_id":"pol_a"}]',
+      'req_' || (n - (n % 10) / 9), 'key_' || n % 10, 'principal_' || n % 10, 'pol_a', '{pol_a/1/0/policy}',
       'mock/m' || n % 7, 'mock/m' || n % 7, 'con_1', 1, 0, 0, 0, 1, n, 1, false, 'success', 200, false,
-      ${FROM}::timestamptz + n * interval '10 seconds', ${FROM}::timestamptz + n * interval '11 seconds', 1, 1,
-      jsonb_build_object('user', 'user_' || n % 1000, 'session_sha256', md5((n / 100)::text)), ''
-    FROM generate_series(0, ${ROWS - 1}::integer) AS n`.execute(db);
-  await sql`VACUUM ANALYZE usage_events`.execute(db);
+      at, at + interval '1 second', 1, 1,
+      jsonb_build_object('user', 'user_' || n % 400, 'session_sha256', md5((n / 100)::text)), ''
+    FROM generate_series(0, ${ROWS - 1}::integer) AS n
+    CROSS JOIN LATERAL (SELECT ${FROM}::timestamptz + n * ${`${STEP_MS} milliseconds`}::interval) AS made (at)`.execute(
+    db,
+  );
+  await rebuildBuckets(db, { apply: true });
+  await sql`VACUUM ANALYZE usage_events, usage_by_hour`.execute(db);
 });
 afterAll(async () => {
   await db.destroy();
@@ -43,7 +53,7 @@ const SIZE = 101;
 async function firstAndLate(filter: RequestFilter) {
   const [oldest] = await findRequests(
     db,
-    { ...filter, to: new Date(FROM.getTime() + ROWS * 1_000) },
+    { ...filter, to: new Date(FROM.getTime() + (ROWS * STEP_MS) / 10) },
     { after: undefined, limit: 1 },
   );
   const after: RequestPosition | undefined = oldest?.position;
@@ -54,17 +64,21 @@ async function firstAndLate(filter: RequestFilter) {
 }
 
 describe('a page of requests', () => {
-  it.each<[string, Partial<RequestFilter>, string]>([
-    ['of all', {}, 'usage_events_by_admission'],
-    ['of a principal', { principalId: 'principal_3' }, 'usage_events_by_principal'],
-    ['of a key', { keyId: 'key_3' }, 'usage_events_by_key'],
-    ['of a model', { model: 'mock/m3' }, 'usage_events_by_admission'],
+  it.each<[string, Partial<RequestFilter>, RegExp]>([
+    ['of all', {}, /^usage_events_2026_0[1-4]_admitted_at_event_id_idx$/],
+    [
+      'of a principal',
+      { principalId: 'principal_3' },
+      /^usage_events_2026_0[1-4]_principal_id_admitted_at_event_id_idx$/,
+    ],
+    ['of a key', { keyId: 'key_3' }, /^usage_events_2026_0[1-4]_key_id_admitted_at_event_id_idx$/],
+    ['of a model', { model: 'mock/m3' }, /^usage_events_2026_0[1-4]_admitted_at_event_id_idx$/],
   ])(
-    '%s is read by an index, and costs the same near the end as at the start',
+    "%s is read by each month's index, and costs the same near the end as at the start",
     async (_what, narrow, index) => {
       const { first, late } = await firstAndLate({ from: FROM, to: TO, ...narrow });
       for (const { indexes, nodes } of [first, late]) {
-        expect(indexes).toContain(index);
+        expect(indexes.filter((name) => index.test(name)).length).toBeGreaterThan(0);
         expect(nodes).not.toContain('Seq Scan');
         expect(nodes).not.toContain('Sort');
       }
@@ -77,8 +91,8 @@ describe('a page of requests', () => {
   it('of one request or one session is found without reading the others', async () => {
     const one = (narrow: Partial<RequestFilter>) =>
       costOf(db, requestsSql({ from: new Date(0), to: TO, ...narrow }, { after: undefined, limit: SIZE }));
-    expect((await one({ requestId: 'req_77777' })).blocks).toBeLessThan(50);
-    const { rows } = await sql<{ hash: string }>`SELECT md5('777') AS hash`.execute(db);
+    expect((await one({ requestId: 'req_37777' })).blocks).toBeLessThan(50);
+    const { rows } = await sql<{ hash: string }>`SELECT md5('377') AS hash`.execute(db);
     expect((await one({ sessionSha256: rows[0]?.hash ?? '' })).blocks).toBeLessThan(2_000);
   });
 });
@@ -91,21 +105,40 @@ describe('a page of spend', () => {
     bucketEdges: calendarEdges('day', 'UTC', filter.from, filter.to),
   });
 
+  it('reads whole hours from the sums by hour, and of the rows only those at the ends', async () => {
+    const cost = await costOf(db, spendSql(query({ from: FROM, to: new Date(TO.getTime() - 1) }), undefined));
+    expect(cost.blocks).toBeLessThan(5_000);
+    const short = { from: new Date(FROM.getTime() + 1_800_000), to: day(1) };
+    const { indexes, nodes, blocks } = await costOf(db, spendSql(query(short), undefined));
+    expect(indexes).toContain('usage_by_hour_pkey');
+    expect(indexes).toContain('usage_events_2026_01_admitted_at_event_id_idx');
+    expect(nodes).not.toContain('Seq Scan');
+    expect(blocks).toBeLessThan(200);
+  });
+
   it('of some days reads these days alone, by an index', async () => {
-    const cost = await costOf(db, spendSql(query({ from: day(2), to: day(3) }), undefined));
-    expect(cost.indexes).toEqual(['usage_events_by_admission']);
-    expect(cost.nodes).not.toContain('Seq Scan');
-    const whole = await costOf(db, spendSql(query({ from: FROM, to: TO }), undefined));
-    expect(cost.blocks).toBeLessThan(whole.blocks / 5);
+    for (const labels of [[], [['a', '1']] as const]) {
+      const cost = await costOf(db, spendSql(query({ from: day(40), to: day(41), labels }), undefined));
+      expect(cost.nodes).not.toContain('Seq Scan');
+      const whole = await costOf(db, spendSql(query({ from: FROM, to: TO, labels }), undefined));
+      expect(cost.blocks).toBeLessThan(whole.blocks / 5);
+    }
+  });
+
+  it('does not look at the months before it', async () => {
+    const labels = [['a', '1']] as const;
+    const { indexes } = await costOf(db, spendSql(query({ from: day(40), to: day(41), labels }), undefined));
+    expect(indexes).not.toContain('usage_events_2026_01_admitted_at_event_id_idx');
+    expect(indexes).toContain('usage_events_2026_02_admitted_at_event_id_idx');
   });
 
   it('never costs more for being late: the buckets before it are not read again', async () => {
     const all = query({ from: FROM, to: TO });
-    const rows = await readSpendRows(db, all, { after: undefined, limit: 11_000 });
+    const rows = await readSpendRows(db, all, { after: undefined, limit: 200_000 });
     const cost = async (after: readonly string[] | undefined) =>
       (await costOf(db, sql`${spendSql(all, after)} LIMIT ${SIZE}`)).blocks;
     const first = await cost(undefined);
-    expect(await cost(rows.at(5_500)?.position)).toBeLessThan(first * 1.1);
-    expect(await cost(rows.at(10_500)?.position)).toBeLessThan(first / 4);
+    expect(await cost(rows.at(rows.length / 2)?.position)).toBeLessThan(first * 1.1);
+    expect(await cost(rows.at(rows.length * 0.95)?.position)).toBeLessThan(first / 4);
   });
 });

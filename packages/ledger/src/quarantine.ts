@@ -1,16 +1,78 @@
-import type { Database } from '@weighbridge/database';
+import type { Database, QuarantinedUsage, Tx } from '@weighbridge/database';
+import { type Selectable, sql } from 'kysely';
+import type { RefusedUsage } from './usage.ts';
 
-/** Keeps what could not be read as usage, whole, with the reason: nothing that a proxy sent is thrown away. */
-export async function quarantine(
-  db: Database,
-  message: { readonly payload: Uint8Array; readonly reason: string; readonly receivedAt: Date },
-): Promise<void> {
-  await db
-    .insertInto('quarantined_messages')
-    .values({
-      payload: Buffer.from(message.payload),
-      reason: message.reason,
-      received_at: message.receivedAt,
-    })
+export type QuarantinedRow = Selectable<QuarantinedUsage>;
+/** Without what was refused itself. */
+export type QuarantineEntry = Omit<QuarantinedRow, 'payload' | 'payload_sha256'>;
+
+/** Keeps what was refused, once however often it comes, in the transaction that records what came with it. */
+export async function quarantine(tx: Tx, refused: readonly RefusedUsage[]): Promise<void> {
+  if (refused.length === 0) return;
+  await tx
+    .insertInto('quarantined_usage')
+    .values(
+      refused.map(({ kind, payload, reason, origin, principalId }) => ({
+        kind,
+        payload: Buffer.from(payload),
+        reason,
+        producer_id: origin?.producerId ?? null,
+        epoch: origin?.epoch ?? null,
+        shard: origin?.shard ?? null,
+        n: origin?.n ?? null,
+        principal_id: principalId ?? null,
+        received_at: sql<Date>`statement_timestamp()`,
+      })),
+    )
+    .onConflict((conflict) => conflict.doNothing())
     .execute();
+}
+
+export interface QuarantinePage {
+  readonly state?: 'held' | 'released' | 'discarded' | undefined;
+  /** The id that the page before ended with. */
+  readonly after?: bigint | undefined;
+  readonly limit: number;
+}
+
+/** What is or was in quarantine, the oldest first. */
+export async function listQuarantine(
+  db: Database,
+  { state, after, limit }: QuarantinePage,
+): Promise<QuarantineEntry[]> {
+  let page = db
+    .selectFrom('quarantined_usage')
+    .select(['id', 'kind', 'state', 'reason', 'received_at', 'producer_id', 'epoch', 'shard', 'n'])
+    .select(['principal_id', 'resolved_at', 'resolved_by', 'note'])
+    .orderBy('id')
+    .limit(limit);
+  if (state !== undefined) page = page.where('state', '=', state);
+  if (after !== undefined) page = page.where('id', '>', after);
+  return await page.execute();
+}
+
+export async function findQuarantined(db: Database, id: bigint): Promise<QuarantinedRow | undefined> {
+  return await db.selectFrom('quarantined_usage').selectAll().where('id', '=', id).executeTakeFirst();
+}
+
+export interface Discard {
+  readonly id: bigint;
+  readonly by: string;
+  /** Why it is no spend, for people. */
+  readonly note: string;
+  readonly now: Date;
+}
+
+/** Decides that it is no spend. The row stays. Undefined where nothing is held under this id. */
+export async function discardQuarantined(
+  db: Database,
+  { id, by, note, now }: Discard,
+): Promise<QuarantinedRow | undefined> {
+  return await db
+    .updateTable('quarantined_usage')
+    .set({ state: 'discarded', resolved_by: by, resolved_at: now, note })
+    .where('id', '=', id)
+    .where('state', '=', 'held')
+    .returningAll()
+    .executeTakeFirst();
 }

@@ -1,100 +1,99 @@
-import type { Database, Tx, UsageEvents } from '@weighbridge/database';
-import type { Insertable } from 'kysely';
-import { type BucketRef, bucketKey, principalBucket } from './buckets.ts';
+import type { Database, Tx } from '@weighbridge/database';
+import { addToBuckets } from './addToBuckets.ts';
+import { type BucketRef, bucketKey, countersOf } from './buckets.ts';
+import { type CountedEvent, insertEvents } from './insertEvents.ts';
+import { closeLeases } from './leases/closeLeases.ts';
+import { settleLeases } from './leases/settleLeases.ts';
+import { quarantine } from './quarantine.ts';
+import { recordReceived } from './received.ts';
+import { findSuccessors } from './successors.ts';
+import { recordThresholds, type ThresholdReached } from './thresholds.ts';
+import type { Confirm, LedgerEvent, UsageToRecord } from './usage.ts';
+import { addToHours } from './usageByHour.ts';
 
-/** One attempt that was sent to a vendor, priced. The ledger adds nothing to it and changes nothing in it. */
-export interface LedgerEvent {
-  readonly row: Omit<Insertable<UsageEvents>, 'buckets'>;
-  /** The counters that it was admitted on, the governing policy's first. */
-  readonly buckets: readonly BucketRef[];
-}
+export type { LedgerEvent } from './usage.ts';
 
-/** Postgres takes 65,535 parameters a statement: 2,000 rows of 27 columns stay below. */
+/** Beyond it a transaction gains nothing by being larger, and holds its locks for longer. */
 export const MAX_EVENTS_PER_TRANSACTION = 2_000;
 
+export interface Recorded {
+  /** How many events were new. */
+  readonly newEvents: number;
+  /** How far each shard that something was received of is held without a gap. */
+  readonly confirms: readonly Confirm[];
+  /** How many epochs this has closed. */
+  readonly closedEpochs: number;
+  /** What counters reached by this. */
+  readonly thresholds: readonly ThresholdReached[];
+}
+
 /**
- * Writes events and the buckets that they count in, in one transaction, each event once however often it comes.
- * Returns how many were new. The order of locks is that of every writer of the ledger: events, then buckets by key.
+ * Writes what messages of the usage stream hold, in one transaction, each event once however often it comes. Confirms are
+ * true only once it resolves. Where it rejects, all of it may be tried again, also when the commit's outcome is unknown.
  */
-export async function recordUsage(db: Database, events: readonly LedgerEvent[]): Promise<number> {
-  if (events.length === 0) return 0;
-  if (events.length > MAX_EVENTS_PER_TRANSACTION) {
-    throw new Error(`recordUsage takes at most ${MAX_EVENTS_PER_TRANSACTION} events, not ${events.length}`);
+export async function recordUsage(
+  db: Database,
+  usage: UsageToRecord,
+  now: Date = new Date(),
+): Promise<Recorded> {
+  const count = usage.events.length + usage.refused.length;
+  if (count > MAX_EVENTS_PER_TRANSACTION) {
+    throw new Error(`recordUsage takes at most ${MAX_EVENTS_PER_TRANSACTION} events, not ${count}`);
   }
-  const once = [...new Map(events.map((event) => [event.row.event_id, event])).values()];
-  return await db.transaction().execute(async (tx) => {
-    // 1. Insert. What is there already was counted when it came first.
-    const inserted = await insertEvents(tx, once);
-    // 2. Count only what was new: a message that is delivered again changes nothing.
-    await addToBuckets(
-      tx,
-      once.filter((event) => inserted.has(event.row.event_id)),
-    );
-    return inserted.size;
+  const recorded = await db.transaction().execute((tx) => recordWithin(tx, usage, now));
+  if (recorded.closedEpochs > 0) await closeLeases(db);
+  return recorded;
+}
+
+/** As `recordUsage`, within a transaction. Its order of locks is that of every writer of the ledger. */
+export async function recordWithin(tx: Tx, usage: UsageToRecord, now: Date): Promise<Recorded> {
+  // 0. First, since it keeps counters from being started until this is written.
+  const events = await withCounters(tx, inOrderOfIds(usage.events));
+  // 1. Insert. What is there already was counted when it came first.
+  const added = await insertEvents(tx, events);
+  // 2. Count only what was new: a message that is delivered again changes nothing.
+  await addToBuckets(tx, added);
+  // 3. The sums by hour.
+  await addToHours(tx, added);
+  // 4. What leases held for it.
+  await settleLeases(tx, added);
+  const thresholds = await recordThresholds(tx, namesOf(added), now);
+  // 5. What was refused is kept, and counts as received: its number must not hold up those behind it.
+  await quarantine(tx, usage.refused);
+  // 6. Last, since two shards of one spool may wait for each other here.
+  return { newEvents: added.length, thresholds, ...(await recordReceived(tx, usage.received)) };
+}
+
+function namesOf(events: readonly CountedEvent[]): string[] {
+  const names = new Set<string>();
+  for (const { counters } of events) for (const key of counters.keys()) names.add(key);
+  return [...names];
+}
+
+/** Every counter of each event: those that it was admitted on, and those that followed them. */
+async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<CountedEvent[]> {
+  if (events.length === 0) return [];
+  const successors = await findSuccessors(
+    tx,
+    events.map(({ row, buckets }) => ({
+      keyId: row.key_id,
+      principalId: row.principal_id,
+      admittedAt: row.admitted_at,
+      buckets,
+    })),
+  );
+  // Few differ: what is made of them is made once. No text of the ledger holds a NUL.
+  const known = new Map<string, ReadonlyMap<string, BucketRef>>();
+  return events.map(({ row, buckets }, at) => {
+    const all = [...buckets, ...(successors[at] ?? [])];
+    const names = `${all.map(bucketKey).join('\0')}\0${row.principal_id}`;
+    const counters = known.get(names) ?? countersOf(all, row.principal_id);
+    known.set(names, counters);
+    return { row, buckets, counters };
   });
 }
 
-async function insertEvents(tx: Tx, events: readonly LedgerEvent[]): Promise<Set<string>> {
-  const rows = events
-    .map(({ row, buckets }) => ({ ...row, buckets: JSON.stringify(buckets.map(bucketJson)) }))
-    .sort((a, b) => (a.event_id < b.event_id ? -1 : 1));
-  const added = await tx
-    .insertInto('usage_events')
-    .values(rows)
-    .onConflict((conflict) => conflict.column('event_id').doNothing())
-    .returning('event_id')
-    .execute();
-  return new Set(added.map((row) => row.event_id));
-}
-
-async function addToBuckets(tx: Tx, events: readonly LedgerEvent[]): Promise<void> {
-  const sums = new Map<string, { bucket: BucketRef; nano: bigint }>();
-  for (const { row, buckets } of events) {
-    for (const [key, bucket] of countersOf(buckets, row.principal_id)) {
-      const sum = sums.get(key) ?? { bucket, nano: 0n };
-      sum.nano += BigInt(row.cost_nano_usd);
-      sums.set(key, sum);
-    }
-  }
-  if (sums.size === 0) return;
-  await tx
-    .insertInto('spend_buckets')
-    .values(
-      [...sums]
-        .sort(([a], [b]) => (a < b ? -1 : 1))
-        .map(([key, { bucket, nano }]) => ({
-          bucket_key: key,
-          policy_id: bucket.policyId,
-          counter_version: bucket.counterVersion,
-          subject: bucket.subject,
-          window_start: bucket.windowStart,
-          spent_nano_usd: nano,
-        })),
-    )
-    .onConflict((conflict) =>
-      conflict.column('bucket_key').doUpdateSet((row) => ({
-        spent_nano_usd: row('spend_buckets.spent_nano_usd', '+', row.ref('excluded.spent_nano_usd')),
-      })),
-    )
-    .execute();
-}
-
-/** Each counter of an event once: with counter scope `principal`, the governing counter is the principal's own. */
-function countersOf(buckets: readonly BucketRef[], principalId: string): Map<string, BucketRef> {
-  const counters = new Map<string, BucketRef>();
-  for (const bucket of buckets) {
-    counters.set(bucketKey(bucket), bucket);
-    const principals = principalBucket(bucket, principalId);
-    counters.set(bucketKey(principals), principals);
-  }
-  return counters;
-}
-
-function bucketJson(bucket: BucketRef) {
-  return {
-    policy_id: bucket.policyId,
-    counter_version: bucket.counterVersion,
-    subject: bucket.subject,
-    window_start: bucket.windowStart.toISOString(),
-  };
+function inOrderOfIds(events: readonly LedgerEvent[]): LedgerEvent[] {
+  const once = new Map(events.map((event) => [event.row.event_id, event]));
+  return [...once.values()].sort((a, b) => (a.row.event_id < b.row.event_id ? -1 : 1));
 }

@@ -3,14 +3,16 @@ import { createTestDatabase } from '@weighbridge/testing';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventFields, eventId, ledgerEvent } from '../test/events.ts';
+import { eventsOnly, openMonth } from '../test/ledger.ts';
 import { recordUsage } from './recordUsage.ts';
-import { findAttempts, findRequests, type RequestFilter, type RequestPosition } from './requests.ts';
+import { findRequest, findRequests, type RequestFilter, type RequestPosition } from './requests.ts';
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let db: Database;
 beforeAll(async () => {
   database = await createTestDatabase();
   db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+  await openMonth(db, new Date('2026-11-10T12:00:00Z'));
 });
 afterAll(async () => {
   await db.destroy();
@@ -46,10 +48,7 @@ describe('the list of requests', () => {
       admittedAt: fc.integer({ min: 0, max: 40 }).map(seconds),
     });
     const events = fc.sample(event, { numRuns: 200, seed: 7 });
-    await recordUsage(
-      db,
-      events.map((fields, n) => ledgerEvent(n, fields)),
-    );
+    await recordUsage(db, eventsOnly(events.map((fields, n) => ledgerEvent(n, fields))));
     const filters = fc.record<RequestFilter>(
       {
         from: fc.integer({ min: 0, max: 40 }).map(seconds),
@@ -66,7 +65,11 @@ describe('the list of requests', () => {
     await fc.assert(
       fc.asyncProperty(filters, fc.integer({ min: 1, max: 40 }), async (filter, size) => {
         const matching = events
-          .map((fields, n) => ({ ...fields, id: eventId(n), at: Number(fields.admittedAt) }))
+          .map((fields, n) => ({
+            ...fields,
+            id: eventId(n, fields.admittedAt),
+            at: Number(fields.admittedAt),
+          }))
           .filter(({ at }) => at >= Number(filter.from) && at < Number(filter.to))
           .filter(({ principal }) => !filter.principalId || principal === filter.principalId)
           .filter(({ model }) => !filter.model || model === filter.model)
@@ -80,9 +83,9 @@ describe('the list of requests', () => {
       }),
       { numRuns: 100 },
     );
-    const attempts = await findAttempts(db, 'req_1');
-    expect(attempts.length).toBe(events.filter(({ request }) => request === 'req_1').length);
-    expect(await findAttempts(db, 'req_none')).toEqual([]);
+    const whole = await findRequest(db, 'req_1');
+    expect(whole?.attempts.length).toBe(events.filter(({ request }) => request === 'req_1').length);
+    expect(await findRequest(db, 'req_none')).toBeUndefined();
   });
 
   it('shows each request that was there once, whatever is written while the pages are turned', async () => {
@@ -91,7 +94,7 @@ describe('the list of requests', () => {
     const seen = await listed(RANGE, 7, async () => {
       // A new request, and another attempt of every old one.
       const again = before.map((request) => ledgerEvent(n++, { request, admittedAt: seconds(9_000) }));
-      await recordUsage(db, [ledgerEvent(n++, { admittedAt: seconds(9_001) }), ...again]);
+      await recordUsage(db, eventsOnly([ledgerEvent(n++, { admittedAt: seconds(9_001) }), ...again]));
     });
     expect(seen).toEqual(before);
   });

@@ -21,11 +21,17 @@ export interface RequestPosition {
   readonly eventId: string;
 }
 
-/** One request with all its attempts, the first one first. */
+/** One request with all that the ledger holds of it: its cost is the sum over both. */
 export interface LedgerRequest {
   readonly requestId: string;
-  readonly position: RequestPosition;
+  /** The first one first. */
   readonly attempts: readonly [AttemptRow, ...AttemptRow[]];
+  /** Signed entries made later, in the order in which they were made. */
+  readonly corrections: readonly AttemptRow[];
+}
+
+export interface ListedRequest extends LedgerRequest {
+  readonly position: RequestPosition;
 }
 
 interface Found {
@@ -39,23 +45,22 @@ export async function findRequests(
   db: Database,
   filter: RequestFilter,
   page: { readonly after: RequestPosition | undefined; readonly limit: number },
-): Promise<LedgerRequest[]> {
+): Promise<ListedRequest[]> {
   const { rows } = await requestsSql(filter, page).execute(db);
   if (rows.length === 0) return [];
-  const attempts = await attemptsOf(
+  const requests = await readRequests(
     db,
     rows.map((row) => row.request_id),
   );
   return rows.flatMap((row) => {
-    const [first, ...others] = attempts.get(row.request_id) ?? [];
-    const position = { admittedAt: row.admitted_at, eventId: row.event_id };
-    return first ? [{ requestId: row.request_id, position, attempts: [first, ...others] as const }] : [];
+    const request = requests.get(row.request_id);
+    return request ? [{ ...request, position: { admittedAt: row.admitted_at, eventId: row.event_id } }] : [];
   });
 }
 
-/** All attempts of a request, the first one first; empty for an id that the ledger does not know. */
-export async function findAttempts(db: Database, requestId: string): Promise<AttemptRow[]> {
-  return (await attemptsOf(db, [requestId])).get(requestId) ?? [];
+/** A request whole; undefined for an id of which the ledger holds no attempt. */
+export async function findRequest(db: Database, requestId: string): Promise<LedgerRequest | undefined> {
+  return (await readRequests(db, [requestId])).get(requestId);
 }
 
 /**
@@ -93,7 +98,7 @@ function conditions(
   filter: Omit<RequestFilter, 'to'> & { readonly to: Date | undefined },
 ): RawBuilder<unknown> {
   const column = (name: string) => sql.ref(`${alias}.${name}`);
-  const all = matches(alias, filter);
+  const all = [...matches(alias, filter), sql`${column('kind')} = 'attempt'`];
   if (filter.requestId !== undefined) all.push(sql`${column('request_id')} = ${filter.requestId}`);
   if (filter.sessionSha256 !== undefined) {
     all.push(sql`${column('attribution')} ->> 'session_sha256' = ${filter.sessionSha256}`);
@@ -104,7 +109,10 @@ function conditions(
   return sql.join(all, sql` AND `);
 }
 
-async function attemptsOf(db: Database, requestIds: readonly string[]): Promise<Map<string, AttemptRow[]>> {
+async function readRequests(
+  db: Database,
+  requestIds: readonly string[],
+): Promise<Map<string, LedgerRequest>> {
   const rows = await db
     .selectFrom('usage_events')
     .selectAll()
@@ -112,7 +120,26 @@ async function attemptsOf(db: Database, requestIds: readonly string[]): Promise<
     .orderBy('admitted_at')
     .orderBy('event_id')
     .execute();
-  const attempts = new Map<string, AttemptRow[]>();
-  for (const row of rows) attempts.set(row.request_id, [...(attempts.get(row.request_id) ?? []), row]);
-  return attempts;
+  const ofRequest = new Map<string, { attempts: AttemptRow[]; corrections: AttemptRow[] }>();
+  for (const row of rows) {
+    const request = ofRequest.get(row.request_id) ?? { attempts: [], corrections: [] };
+    (row.kind === 'correction' ? request.corrections : request.attempts).push(row);
+    ofRequest.set(row.request_id, request);
+  }
+  return new Map(
+    [...ofRequest].flatMap(
+      ([
+        requestId,
+        {
+          attempts: [first, ...others],
+          corrections,
+        },
+      ]) => {
+        // Of its attempts, the month may have been dropped.
+        if (!first) return [];
+        corrections.sort((a, b) => (a.event_id < b.event_id ? -1 : 1));
+        return [[requestId, { requestId, attempts: [first, ...others] as const, corrections }]];
+      },
+    ),
+  );
 }

@@ -4,16 +4,11 @@ import { createTestDatabase } from '@weighbridge/testing';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventFields, ledgerEvent } from '../test/events.ts';
+import { openMonth } from '../test/ledger.ts';
 import type { LedgerFilter } from './ledgerFilter.ts';
-import { recordUsage } from './recordUsage.ts';
-import {
-  readSpendRows,
-  SPEND_DIMENSIONS,
-  type SpendDimension,
-  type SpendQuery,
-  type SpendRow,
-  streamSpendRows,
-} from './spendBreakdown.ts';
+import { readSpendRows, type SpendRow, streamSpendRows } from './spendBreakdown.ts';
+import { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery } from './spendQuery.ts';
+import { addToHours } from './usageByHour.ts';
 
 const HOSTILE_KEYS = [
   'cost center',
@@ -39,15 +34,21 @@ const SPOTS = [
   '2026-11-01T05:30:00Z',
 ].map((text) => Date.parse(text));
 
+const HOUR_MS = 3_600_000;
 const value = fc.constantFrom(...VALUES);
-const event: fc.Arbitrary<EventFields> = fc.record({
+interface Fields extends EventFields {
+  readonly attempt: number;
+  readonly modelAttempt: number;
+  readonly shard: number | null;
+}
+const attempt: fc.Arbitrary<Fields> = fc.record({
   request: fc.integer({ min: 0, max: 150 }).map((n) => `req_${n}`),
   key: fc.constantFrom('key_1', 'key_2'),
   principal: fc.constantFrom('ada', 'bob'),
   policies: fc.constantFrom(['pol_a'], ['pol_a', 'pol_b'], ['pol_b']),
   model: fc.constantFrom('mock/echo', 'mock/other', 'together/meta/llama', 'Mock/echo'),
   // Their sum is beyond what a bigint column holds.
-  cost: fc.oneof(fc.bigInt({ min: 0n, max: 10n ** 18n }), fc.constantFrom(0n, 499n, 500n)),
+  cost: fc.oneof(fc.bigInt({ min: 0n, max: 10n ** 17n }), fc.constantFrom(0n, 499n, 500n)),
   tokens: fc.integer({ min: 0, max: 400_000_000 }),
   estimated: fc.boolean(),
   outcome: fc.constantFrom('success', 'upstream_error', 'upstream_unreachable', 'interrupted', 'client_gone'),
@@ -69,7 +70,16 @@ const event: fc.Arbitrary<EventFields> = fc.record({
     },
     { requiredKeys: [] },
   ),
+  attempt: fc.integer({ min: 1, max: 3 }),
+  modelAttempt: fc.integer({ min: 1, max: 2 }),
+  shard: fc.constantFrom(null, 0, 3),
 });
+/** Adds to the cost, and to nothing else. */
+const correction = fc.tuple(attempt, fc.bigInt({ min: -(10n ** 9n), max: 10n ** 9n })).map(([of, cost]) => ({
+  ...of,
+  ...{ cost, tokens: 0, attempt: 0, modelAttempt: 0, shard: null, estimated: false, outcome: 'correction' },
+}));
+const event = fc.oneof({ arbitrary: attempt, weight: 9 }, { arbitrary: correction, weight: 1 });
 const dimension: fc.Arbitrary<SpendDimension> = fc.oneof(
   fc.constantFrom(...SPEND_DIMENSIONS),
   fc.constantFrom(...HOSTILE_KEYS).map((key) => `label:${key}` as const),
@@ -77,25 +87,43 @@ const dimension: fc.Arbitrary<SpendDimension> = fc.oneof(
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let db: Database;
-let events: EventFields[];
+let events: Fields[];
 beforeAll(async () => {
   database = await createTestDatabase();
   db = createDb(database.url, { applicationName: 'test', maxConnections: 3, onIdleError: () => {} });
   events = fc.sample(event, { numRuns: 800, seed: 20_261_120 });
-  // Their buckets would overflow, which is another story: here only the rows count.
-  for (const [n, fields] of events.entries()) {
-    const { row, buckets } = ledgerEvent(n, fields);
-    const json = buckets.map(({ policyId }) => ({ policy_id: policyId }));
-    await db
-      .insertInto('usage_events')
-      .values({ ...row, buckets: JSON.stringify(json) })
-      .execute();
+  await openMonth(db, new Date(FIRST));
+  await openMonth(db, new Date('2026-12-01T00:00:00Z'));
+  // Their buckets would overflow, which is another story: here only the rows and the hours count.
+  const rows = events.map(rowOf);
+  for (let n = 0; n < rows.length; n += 37) {
+    const batch = rows.slice(n, n + 37);
+    await db.transaction().execute(async (tx) => {
+      await tx.insertInto('usage_events').values(batch).execute();
+      await addToHours(
+        tx,
+        batch.map((row) => ({ row })),
+      );
+    });
   }
 });
 afterAll(async () => {
   await db.destroy();
   await database.drop();
 });
+
+function rowOf(fields: Fields, n: number) {
+  const { row } = ledgerEvent(n, fields);
+  const { attempt, modelAttempt, shard } = fields;
+  const isCorrection = fields.outcome === 'correction';
+  return {
+    ...row,
+    ...{ attempt, model_attempt: modelAttempt, shard },
+    ...(isCorrection && { kind: 'correction', corrects: row.event_id, reason: 'a test' }),
+    bucket_keys: ['pol/1/0/policy'],
+    policy_id: fields.policies?.[0] ?? '',
+  };
+}
 
 /** What an event's value is, by the plainest reading. */
 function valueOfEvent(fields: EventFields, name: SpendDimension): string | null {
@@ -125,7 +153,7 @@ type Expected = Omit<SpendRow, 'position'>;
 
 function oracle(query: SpendQuery): Expected[] {
   const { filter } = query;
-  const groups = new Map<string, { bucketStart: Date | null; group: (string | null)[]; of: EventFields[] }>();
+  const groups = new Map<string, { bucketStart: Date | null; group: (string | null)[]; of: Fields[] }>();
   for (const fields of events) {
     const at = fields.admittedAt ?? new Date(0);
     if (at < filter.from || at >= filter.to) continue;
@@ -144,16 +172,18 @@ function oracle(query: SpendQuery): Expected[] {
     found.of.push(fields);
     groups.set(id, found);
   }
-  const sum = (of: EventFields[], factor: number) =>
+  const sum = (of: Fields[], factor: number) =>
     of.reduce((total, fields) => total + (fields.tokens ?? 0) * factor, 0);
-  const distinct = (of: EventFields[]) => new Set(of.map(({ request }) => request)).size;
+  const byModel =
+    query.groupBy.some((name) => name === 'model' || name === 'provider') || filter.provider !== undefined;
+  const isFirst = (fields: Fields) => (byModel ? fields.modelAttempt : fields.attempt) === 1;
   const failed = ['upstream_error', 'upstream_unreachable', 'interrupted'];
   return [...groups.values()].sort(byPosition).map(({ bucketStart, group, of }) => ({
     bucketStart,
     group,
-    requests: distinct(of),
-    attempts: of.length,
-    estimatedRequests: distinct(of.filter(({ estimated }) => estimated)),
+    requests: of.filter(isFirst).length,
+    attempts: of.filter(({ outcome }) => outcome !== 'correction').length,
+    estimatedRequests: of.filter(({ estimated }) => estimated).length,
     errors: of.filter(({ outcome }) => failed.includes(outcome ?? '')).length,
     inputTokens: sum(of, 1),
     cacheReadTokens: sum(of, 2),
@@ -208,10 +238,16 @@ const query: fc.Arbitrary<SpendQuery> = fc
       { requiredKeys: [] },
     ),
     narrow: fc.boolean(),
+    // Ends on whole hours, within an hour, or anywhere.
+    shape: fc.constantFrom('hours', 'short', 'any'),
   })
-  .map(({ ends, groupBy, unit, zone, filter, narrow }) => {
-    const from = new Date(Math.min(...ends));
-    const to = new Date(Math.max(...ends) + 1);
+  .map(({ ends, groupBy, unit, zone, filter, narrow, shape }) => {
+    const grid = shape === 'hours' ? HOUR_MS : 1;
+    const start = Math.min(...ends);
+    const from = new Date(start - (start % grid));
+    const to = new Date(
+      shape === 'short' ? start + 5_400_000 : Math.max(...ends) - (Math.max(...ends) % grid) + grid,
+    );
     const whole: LedgerFilter = { ...(narrow ? filter : {}), from, to };
     return { filter: whole, groupBy, bucketEdges: unit ? calendarEdges(unit, zone, from, to) : [] };
   });
@@ -233,7 +269,9 @@ describe('spend by groups', () => {
     for (const name of [...SPEND_DIMENSIONS, ...labels]) {
       const rows = await pages({ filter, groupBy: [name], bucketEdges: [] }, 7);
       expect([name, rows.reduce((sum, { cost }) => sum + cost, 0n)]).toEqual([name, total]);
-      expect(rows.reduce((sum, { attempts }) => sum + attempts, 0)).toBe(events.length);
+      expect(rows.reduce((sum, { attempts }) => sum + attempts, 0)).toBe(
+        events.filter(({ outcome }) => outcome !== 'correction').length,
+      );
     }
   });
 
@@ -263,16 +301,36 @@ describe('spend by groups', () => {
     }
   });
 
-  it('finds what recordUsage wrote, under its governing policy and its provider', async () => {
-    const admittedAt = new Date('2027-01-01T00:00:00Z');
-    const made = ledgerEvent(100_000, { policies: ['pol_x', 'pol_y'], model: 'p/q/r', cost: 5n, admittedAt });
-    await recordUsage(db, [made]);
-    const filter = { from: admittedAt, to: new Date(admittedAt.getTime() + 1) };
-    const rows = await readSpendRows(
-      db,
-      { filter, groupBy: ['policy', 'provider'], bucketEdges: [] },
-      { after: undefined, limit: 10 },
+  it('is read from the sums by hour where it can be, whatever became of the rows', async () => {
+    const filter = { from: new Date('2026-12-01T00:30:00Z'), to: new Date('2026-12-01T03:30:00Z') };
+    const made = ['00:30', '01:00', '02:59', '03:00'].map((time, n) =>
+      rowOf(
+        {
+          attempt: 1,
+          modelAttempt: 1,
+          shard: 1,
+          cost: 10n ** BigInt(n),
+          admittedAt: new Date(`2026-12-01T${time}:00Z`),
+        },
+        100_000 + n,
+      ),
     );
-    expect(rows).toMatchObject([{ group: ['pol_x', 'p'], cost: 5n, attempts: 1 }]);
+    const read = async (query: Partial<SpendQuery>) =>
+      (await pages({ filter, groupBy: [], bucketEdges: [], ...query }, 50)).map(({ cost }) => cost);
+    await db.transaction().execute(async (tx) => {
+      await tx.insertInto('usage_events').values(made).execute();
+      await addToHours(
+        tx,
+        made.map((row) => ({ row })),
+      );
+    });
+    const ids = made.slice(1, 3).map((row) => row.event_id);
+    await db.deleteFrom('usage_events').where('event_id', 'in', ids).execute();
+    expect(await read({})).toEqual([1_111n]);
+    const edges = (zone: string) => calendarEdges('hour', zone, filter.from, filter.to);
+    expect(await read({ bucketEdges: edges('UTC') })).toEqual([1n, 10n, 100n, 1_000n]);
+    // What only the rows can tell.
+    expect(await read({ bucketEdges: edges('Asia/Kathmandu') })).toEqual([1n, 1_000n]);
+    expect(await read({ groupBy: ['label:a'] })).toEqual([1_001n]);
   });
 });

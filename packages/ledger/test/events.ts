@@ -20,7 +20,8 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
   const tokens = fields.tokens ?? 1;
   return {
     row: {
-      event_id: eventId(n),
+      event_id: eventId(n, admittedAt),
+      policy_id: (fields.policies ?? ['pol_a'])[0] ?? '',
       request_id: fields.request ?? `req_${n}`,
       key_id: fields.key ?? 'key_1',
       principal_id: fields.principal ?? 'ada',
@@ -54,6 +55,7 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
   };
 }
 
-export function eventId(n: number): string {
-  return `01900000-0000-7000-8000-${n.toString(16).padStart(12, '0')}`;
+export function eventId(n: number, at: Date = new Date('2026-11-10T12:00:00Z')): string {
+  const ms = at.getTime().toString(16).padStart(12, '0');
+  return `${ms.slice(0, 8)}-${ms.slice(8)}-7000-8000-${n.toString(16).padStart(12, '0')}`;
 }

@@ -13,7 +13,7 @@ export interface Cost {
   /** Pages of 8 KiB that the query touched: the same on any machine, however busy. */
   readonly blocks: number;
   readonly indexes: string[];
-  /** Kinds of plan nodes. */
+  /** Kinds of plan nodes, but for those that touched nothing: an empty partition is scanned for free. */
   readonly nodes: string[];
 }
 
@@ -25,10 +25,14 @@ export async function costOf(db: Database, query: RawBuilder<unknown>): Promise<
   if (!plan) throw new Error('EXPLAIN answered no plan');
   const all = flat(plan);
   return {
-    blocks: plan['Shared Hit Blocks'] + plan['Shared Read Blocks'],
+    blocks: blocksOf(plan),
     indexes: [...new Set(all.flatMap((node) => node['Index Name'] ?? []))].sort(),
-    nodes: all.map((node) => node['Node Type']),
+    nodes: all.filter((node) => blocksOf(node) > 0).map((node) => node['Node Type']),
   };
+}
+
+function blocksOf(node: PlanNode): number {
+  return node['Shared Hit Blocks'] + node['Shared Read Blocks'];
 }
 
 function flat(node: PlanNode): PlanNode[] {

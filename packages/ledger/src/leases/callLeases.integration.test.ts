@@ -1,0 +1,326 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { ledgerEvent } from '../../test/events.ts';
+import { eventsOnly, useLedger } from '../../test/ledger.ts';
+import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
+import { type BucketRef, bucketKey, keySubject, POLICY_SUBJECT, principalSubject } from '../buckets.ts';
+import { openCounter } from '../openCounter.ts';
+import { closeEpoch, forgetProducers, markLost, registerProducer } from '../producers.ts';
+import { recordUsage } from '../recordUsage.ts';
+import { callLeases, type LeaseAnswer, type LeaseCall } from './callLeases.ts';
+import { forgetLeases } from './forgetLeases.ts';
+import { readUnattributed } from './readUnattributed.ts';
+import { setBucketLimits } from './setBucketLimits.ts';
+
+const ledger = useLedger();
+const now = new Date('2026-11-10T12:00:00Z');
+const windowStart = new Date('2026-11-10T00:00:00Z');
+let nextId = 0;
+
+const uuid = (n: number) => `019a6c00-0000-7000-8000-${n.toString(16).padStart(12, '0')}`;
+
+interface Holder {
+  readonly producerId: string;
+  readonly epoch: string;
+}
+
+async function holder(producerId = uuid(++nextId)): Promise<Holder> {
+  const made = { producerId, epoch: uuid(++nextId) };
+  await registerProducer(ledger.db, { ...made, name: '', now });
+  return made;
+}
+
+/** The one bucket of a new policy. */
+async function bucketOf(limit: bigint | null, fields: Partial<PolicyRow> = {}): Promise<BucketRef> {
+  const id = `pol_${++nextId}`;
+  await insertPolicy(ledger.db, id, {
+    counter_scope: 'policy',
+    limit_nano_usd: limit,
+    created_at: windowStart,
+    ...fields,
+  });
+  return { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart };
+}
+
+/** One call, for 10 unless told otherwise. */
+async function call(
+  by: Holder,
+  bucket: BucketRef,
+  fields: Partial<LeaseCall> & { seq: bigint },
+): Promise<LeaseAnswer> {
+  const made = { bucket, returnedNanoUsd: 0n, wantNanoUsd: 10n, minimumNanoUsd: 0n, ...fields };
+  const [answer] = await callLeases(ledger.db, { ...by, calls: [made], now });
+  if (!answer) throw new Error('one call, no answer');
+  return answer;
+}
+
+/** An attempt that was admitted on the bucket; of nobody, unless told otherwise. */
+async function spend(bucket: BucketRef, cost: bigint, by?: Holder): Promise<void> {
+  const n = BigInt(++nextId);
+  const made = ledgerEvent(nextId, { cost, admittedAt: now });
+  const origin = by && { producer_id: by.producerId, epoch: by.epoch, shard: 0, n };
+  await recordUsage(ledger.db, eventsOnly([{ row: { ...made.row, ...origin }, buckets: [bucket] }]));
+}
+
+async function bucketRow(bucket: BucketRef) {
+  return await ledger.db
+    .selectFrom('spend_buckets')
+    .selectAll()
+    .where('bucket_key', '=', bucketKey(bucket))
+    .executeTakeFirstOrThrow();
+}
+
+async function setLimit(
+  bucket: BucketRef,
+  limit: bigint | null,
+  beforeCommit = async () => {},
+): Promise<void> {
+  await ledger.db.transaction().execute(async (tx) => {
+    await tx
+      .updateTable('policies')
+      .set({ limit_nano_usd: limit })
+      .where('id', '=', bucket.policyId)
+      .execute();
+    await setBucketLimits(tx, bucket.policyId);
+    await beforeCommit();
+  });
+}
+
+describe('a call for a lease', () => {
+  it('is granted what it wants, then what room is left, and nothing below its minimum', async () => {
+    const bucket = await bucketOf(100n);
+    const [a, b, c] = [await holder(), await holder(), await holder()];
+    expect(await call(a, bucket, { seq: 1n, wantNanoUsd: 70n })).toEqual({
+      bucketKey: bucketKey(bucket),
+      seq: 1n,
+      grantedNanoUsd: 70n,
+      spentNanoUsd: 0n,
+      leasedNanoUsd: 70n,
+      limitNanoUsd: 100n,
+      outcome: 'granted',
+    });
+    const refused = await call(b, bucket, { seq: 1n, wantNanoUsd: 50n, minimumNanoUsd: 31n });
+    expect(refused).toMatchObject({ grantedNanoUsd: 0n, outcome: 'contended' });
+    const cut = await call(c, bucket, { seq: 1n, wantNanoUsd: 50n, minimumNanoUsd: 30n });
+    expect(cut).toMatchObject({ grantedNanoUsd: 30n, leasedNanoUsd: 100n, outcome: 'partly' });
+  });
+
+  it('is exhausted only where what was spent leaves no room for its minimum, contended where holds do not', async () => {
+    const bucket = await bucketOf(100n);
+    const [a, b] = [await holder(), await holder()];
+    await call(a, bucket, { seq: 1n, wantNanoUsd: 100n });
+    await spend(bucket, 80n, a);
+    const small = await call(b, bucket, { seq: 1n, wantNanoUsd: 20n, minimumNanoUsd: 20n });
+    expect(small).toMatchObject({ spentNanoUsd: 80n, leasedNanoUsd: 20n, outcome: 'contended' });
+    const large = await call(b, bucket, { seq: 2n, wantNanoUsd: 21n, minimumNanoUsd: 21n });
+    expect(large.outcome).toBe('exhausted');
+  });
+
+  it('changes nothing when it comes again, and counts what it returns once', async () => {
+    const bucket = await bucketOf(100n);
+    const a = await holder();
+    const first = { seq: 1n, wantNanoUsd: 60n };
+    await call(a, bucket, first);
+    expect(await call(a, bucket, first)).toMatchObject({ grantedNanoUsd: 60n, outcome: 'repeated' });
+    const back = { seq: 2n, returnedNanoUsd: 50n, wantNanoUsd: 0n };
+    await call(a, bucket, back);
+    expect(await call(a, bucket, back)).toMatchObject({ grantedNanoUsd: 60n, leasedNanoUsd: 10n });
+    // The first one again, much later: neither is it granted anything, nor does it undo what was returned since.
+    expect(await call(a, bucket, first)).toMatchObject({ grantedNanoUsd: 60n, leasedNanoUsd: 10n });
+  });
+
+  it('is granted no more than the limit by however many connections it comes at once', async () => {
+    const bucket = await bucketOf(100n);
+    const holders = await Promise.all(Array.from({ length: 4 }, () => holder()));
+    for (let round = 1n; round <= 10n; round++) {
+      const answers = await Promise.all(
+        holders.map((by) => call(by, bucket, { seq: round, wantNanoUsd: 40n, minimumNanoUsd: 1n })),
+      );
+      const held = answers.reduce((sum, { grantedNanoUsd }) => sum + grantedNanoUsd, 0n);
+      expect(held).toBe(100n * round);
+      expect((await bucketRow(bucket)).leased_nano_usd).toBe(100n);
+      // All of it is spent: the next round starts with another 100.
+      await Promise.all(answers.map((answer, i) => settleAll(answer, holders[i])));
+      await setLimit(bucket, 100n * (round + 1n));
+    }
+    async function settleAll({ grantedNanoUsd }: LeaseAnswer, by: Holder | undefined) {
+      if (!by) throw new Error('nobody to settle for');
+      const { settled } = await ledger.db
+        .selectFrom('budget_leases')
+        .select('settled_nano_usd as settled')
+        .where('epoch', '=', by.epoch)
+        .executeTakeFirstOrThrow();
+      await spend(bucket, grantedNanoUsd - settled, by);
+    }
+  });
+
+  it('settles several buckets at once, each for itself', async () => {
+    const [tight, wide] = [await bucketOf(5n), await bucketOf(null)];
+    const a = await holder();
+    const wanted = { seq: 1n, returnedNanoUsd: 0n, wantNanoUsd: 10n, minimumNanoUsd: 10n };
+    const answers = await callLeases(ledger.db, {
+      ...a,
+      calls: [
+        { bucket: wide, ...wanted },
+        { bucket: tight, ...wanted },
+      ],
+      now,
+    });
+    expect(answers.map(({ outcome, limitNanoUsd }) => [outcome, limitNanoUsd])).toEqual([
+      ['granted', null],
+      ['exhausted', 5n],
+    ]);
+  });
+
+  it('is granted nothing once its epoch was superseded, given up for lost or closed, or was never heard of', async () => {
+    const bucket = await bucketOf(100n);
+    const old = await holder();
+    await call(old, bucket, { seq: 1n });
+    const successor = await holder(old.producerId);
+    expect(await call(old, bucket, { seq: 2n })).toMatchObject({ grantedNanoUsd: 10n, outcome: 'closed' });
+    await closeEpoch(ledger.db, { ...old, lastN: [0n, 0n, 0n, 0n], now });
+    expect(await call(old, bucket, { seq: 3n })).toMatchObject({ leasedNanoUsd: 0n, outcome: 'closed' });
+    await markLost(ledger.db, { silentSince: new Date(now.getTime() + 1), now });
+    expect(await call(successor, bucket, { seq: 1n })).toMatchObject({
+      grantedNanoUsd: 0n,
+      outcome: 'closed',
+    });
+    const unknown = { producerId: uuid(++nextId), epoch: uuid(++nextId) };
+    expect(await call(unknown, bucket, { seq: 1n })).toMatchObject({ grantedNanoUsd: 0n, outcome: 'closed' });
+  });
+
+  it('is granted nothing of a counter that was replaced, nor of another window than the present one', async () => {
+    const bucket = await bucketOf(100n);
+    const a = await holder();
+    const tomorrow = { ...bucket, windowStart: new Date('2026-11-11T00:00:00Z') };
+    expect((await call(a, tomorrow, { seq: 1n })).outcome).toBe('stale');
+    expect((await call(a, { ...bucket, counterVersion: 2 }, { seq: 1n })).outcome).toBe('stale');
+    expect((await call(a, { ...bucket, policyId: 'pol_gone' }, { seq: 1n })).outcome).toBe('stale');
+  });
+
+  it('sees a lowered limit as soon as it is committed, and takes nothing back of what was granted before', async () => {
+    const bucket = await bucketOf(100n);
+    const [a, b] = [await holder(), await holder()];
+    await call(a, bucket, { seq: 1n, wantNanoUsd: 60n });
+    let waiting: Promise<LeaseAnswer> | undefined;
+    // It comes while the limit is being changed: it must not be granted by the limit that it would have found before.
+    await setLimit(bucket, 50n, async () => {
+      waiting = call(b, bucket, { seq: 1n, wantNanoUsd: 40n, minimumNanoUsd: 1n });
+      await Promise.race([waiting, sleep(200)]);
+    });
+    expect(await waiting).toMatchObject({ grantedNanoUsd: 0n, limitNanoUsd: 50n, outcome: 'contended' });
+    expect(await bucketRow(bucket)).toMatchObject({ limit_nano_usd: 50n, leased_nano_usd: 60n });
+    // Raised again, or lifted, it is granted.
+    await setLimit(bucket, null);
+    expect(await call(b, bucket, { seq: 2n, wantNanoUsd: 40n })).toMatchObject({ grantedNanoUsd: 40n });
+  });
+});
+
+describe('what a lease holds', () => {
+  it('falls by what attempts cost, not by time or restart, and ends when all that its epoch wrote is there', async () => {
+    const bucket = await bucketOf(100n);
+    const old = await holder();
+    await call(old, bucket, { seq: 1n, wantNanoUsd: 100n });
+    await spend(bucket, 30n, old);
+    expect(await bucketRow(bucket)).toMatchObject({ spent_nano_usd: 30n, leased_nano_usd: 70n });
+
+    await holder(old.producerId);
+    await markLost(ledger.db, { silentSince: new Date(now.getTime() + 1), now });
+    expect((await bucketRow(bucket)).leased_nano_usd).toBe(70n);
+    const key = bucketKey(bucket);
+    expect(await readUnattributed(ledger.db, [key, 'other'])).toEqual(
+      new Map([
+        [key, 70n],
+        ['other', 0n],
+      ]),
+    );
+
+    // A late event takes off what it cost; when the spool says that it was the last, the rest goes back.
+    await spend(bucket, 20n, old);
+    expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(50n);
+    await closeEpoch(ledger.db, { ...old, lastN: [0n, 0n, 0n, 0n], now });
+    expect(await bucketRow(bucket)).toMatchObject({ spent_nano_usd: 50n, leased_nano_usd: 0n });
+    expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(0n);
+  });
+
+  it('ends with its epoch also where it is granted just as the epoch is closed', async () => {
+    const bucket = await bucketOf(100n);
+    const a = await holder();
+    const done = await ledger.db.transaction().execute(async (tx) => {
+      // The call gets as far as writing its lease, and no further.
+      await sql`LOCK TABLE budget_leases IN SHARE MODE`.execute(tx);
+      const granted = call(a, bucket, { seq: 1n });
+      await sleep(200);
+      const closed = closeEpoch(ledger.db, { ...a, lastN: [0n, 0n, 0n, 0n], now });
+      await sleep(200);
+      return { granted, closed };
+    });
+    expect(await done.granted).toMatchObject({ grantedNanoUsd: 10n });
+    expect(await done.closed).toBe(true);
+    expect((await bucketRow(bucket)).leased_nano_usd).toBe(0n);
+  });
+
+  it('counts in the counter that follows, whose it was there, until it is spent or returned', async () => {
+    await insertKey(ledger.db, 'key_lease', 'grace');
+    const own = { ...(await bucketOf(100n, { counter_scope: 'key' })), subject: keySubject('key_lease') };
+    const a = await holder();
+    await call(a, own, { seq: 1n, wantNanoUsd: 80n });
+    await ledger.db.transaction().execute(async (tx) => {
+      const policy = await tx
+        .updateTable('policies')
+        .set({ counter_version: 2, counter_scope: 'principal', counter_since: now })
+        .where('id', '=', own.policyId)
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      await openCounter(tx, policy, now);
+    });
+    const next = { ...own, counterVersion: 2, subject: principalSubject('grace') };
+    expect((await bucketRow(next)).leased_nano_usd).toBe(80n);
+    const b = await holder();
+    const contended = { wantNanoUsd: 30n, minimumNanoUsd: 30n };
+    expect((await call(b, next, { seq: 1n, ...contended })).outcome).toBe('contended');
+    const back = await call(a, own, { seq: 2n, returnedNanoUsd: 20n });
+    expect(back).toMatchObject({ grantedNanoUsd: 80n, leasedNanoUsd: 60n, outcome: 'stale' });
+    expect((await bucketRow(next)).leased_nano_usd).toBe(60n);
+    expect((await call(b, next, { seq: 2n, ...contended })).outcome).toBe('granted');
+  });
+
+  it('is forgotten with its window or its epoch, but never while it holds something', async () => {
+    const [returned, held, unending] = [
+      await bucketOf(9n),
+      await bucketOf(9n),
+      await bucketOf(9n, { window_kind: 'none' }),
+    ];
+    const always = { ...unending, windowStart: new Date(0) };
+    const a = await holder();
+    for (const bucket of [returned, held, always]) await call(a, bucket, { seq: 1n, wantNanoUsd: 9n });
+    for (const bucket of [returned, always])
+      await call(a, bucket, { seq: 2n, returnedNanoUsd: 9n, wantNanoUsd: 0n });
+    const left = async (endedBefore: Date) => {
+      await forgetLeases(ledger.db, { endedBefore });
+      await forgetProducers(ledger.db, { endedBefore });
+      const rows = await ledger.db.selectFrom('budget_leases').select('bucket_key').execute();
+      return rows.map((row) => row.bucket_key).sort();
+    };
+    const later = new Date(Date.now() + 1_000_000);
+    expect(await left(windowStart)).toHaveLength(3);
+    expect(await left(later)).toEqual([held, always].map(bucketKey).sort());
+    await closeEpoch(ledger.db, { ...a, lastN: [0n, 0n, 0n, 0n], now });
+    expect(await left(later)).toEqual([]);
+    expect(await ledger.db.selectFrom('producers').selectAll().execute()).toEqual([]);
+  });
+
+  it('can neither shrink what it counted, nor exceed a limit, whatever the code does', async () => {
+    const bucket = await bucketOf(100n);
+    await call(await holder(), bucket, { seq: 1n, wantNanoUsd: 50n });
+    const shrink = (to: object) => ledger.db.updateTable('budget_leases').set(to).execute();
+    await expect(shrink({ granted_nano_usd: 49n })).rejects.toThrow('only grows');
+    await expect(shrink({ returned_nano_usd: 51n })).rejects.toThrow('budget_leases_check');
+    await expect(shrink({ seq: 0n })).rejects.toThrow('only grows');
+    const lease = (leased: bigint) =>
+      ledger.db.updateTable('spend_buckets').set({ leased_nano_usd: leased }).execute();
+    await expect(lease(101n)).rejects.toThrow('exceed the limit');
+    await expect(lease(-1n)).rejects.toThrow('spend_buckets_leased_nano_usd_check');
+  });
+});

@@ -1,0 +1,83 @@
+import type { Tx } from '@weighbridge/database';
+import { sql } from 'kysely';
+import { arrayLiteral } from '../arrayLiteral.ts';
+
+interface NewCounter {
+  /** The policy's. */
+  readonly id: string;
+  readonly counter_version: number;
+  readonly counter_scope: 'key' | 'principal' | 'policy';
+}
+
+/**
+ * Lets what leases hold on a policy's earlier counters count in the new one as well, for as long as they hold it: it
+ * may have been spent, or be spent yet, in the new counter's window. With `lockCounters` exclusive: nothing is granted,
+ * recorded or closed meanwhile.
+ *
+ * A narrower scope (from one counter for all to one for each) can't tell whose such a hold will be: there, what was held
+ * when the limit was introduced comes on top of it.
+ */
+export async function carryLeases(tx: Tx, policy: NewCounter, windowStart: Date): Promise<void> {
+  const held = await findHeld(tx, policy, windowStart);
+  if (held.length === 0) return;
+  const prefix = `${policy.id}/${policy.counter_version}/${windowStart.getTime()}/`;
+  const subjects = [...new Set(held.map((lease) => lease.subject))];
+  await sql`
+    INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
+    SELECT ${prefix}::text || subject, ${policy.id}, ${policy.counter_version}, subject, ${windowStart}, 0
+    FROM unnest(${arrayLiteral(subjects)}::text[]) AS subject
+    ON CONFLICT DO NOTHING`.execute(tx);
+  await sql`
+    WITH carried AS (
+      UPDATE budget_leases AS lease SET also_bucket_key = held.next
+      FROM unnest(${arrayLiteral(held.map((lease) => lease.bucket_key))}::text[],
+                  ${arrayLiteral(held.map((lease) => lease.producer_id))}::uuid[],
+                  ${arrayLiteral(held.map((lease) => lease.epoch))}::uuid[],
+                  ${arrayLiteral(held.map((lease) => lease.also_bucket_key))}::text[],
+                  ${arrayLiteral(held.map((lease) => prefix + lease.subject))}::text[])
+        AS held (bucket_key, producer_id, epoch, also_bucket_key, next)
+      WHERE lease.bucket_key = held.bucket_key AND lease.producer_id = held.producer_id AND lease.epoch = held.epoch
+      RETURNING lease.hold_nano_usd, held.also_bucket_key, held.next
+    ), moved AS (
+      SELECT key AS bucket_key, sum(nano_usd)::bigint AS nano_usd
+      FROM carried CROSS JOIN LATERAL (
+        VALUES (next, hold_nano_usd), (also_bucket_key, -hold_nano_usd)
+      ) AS moved (key, nano_usd)
+      WHERE key IS NOT NULL
+      GROUP BY key
+    )
+    UPDATE spend_buckets AS bucket SET leased_nano_usd = bucket.leased_nano_usd + moved.nano_usd
+    FROM moved
+    WHERE bucket.bucket_key = moved.bucket_key`.execute(tx);
+}
+
+interface HeldLease {
+  readonly bucket_key: string;
+  readonly producer_id: string;
+  readonly epoch: string;
+  readonly also_bucket_key: string | null;
+  /** Whose counter it holds in, in the new scope. */
+  readonly subject: string;
+}
+
+/** What earlier counters' leases hold in windows that reach into the new counter's window. */
+async function findHeld(tx: Tx, policy: NewCounter, windowStart: Date): Promise<HeldLease[]> {
+  const subject = {
+    key: sql<string>`CASE WHEN bucket.subject LIKE 'key:%' THEN bucket.subject END`,
+    principal: sql<string>`CASE WHEN bucket.subject LIKE 'principal:%' THEN bucket.subject
+                                ELSE 'principal:' || keys.principal_id END`,
+    policy: sql<string>`'policy'`,
+  }[policy.counter_scope];
+  const { rows } = await sql<HeldLease>`
+    SELECT * FROM (
+      SELECT lease.bucket_key, lease.producer_id, lease.epoch, lease.also_bucket_key, ${subject} AS subject
+      FROM spend_buckets AS bucket
+      JOIN budget_leases AS lease USING (bucket_key)
+      LEFT JOIN keys ON bucket.subject = 'key:' || keys.id
+      WHERE bucket.policy_id = ${policy.id} AND bucket.counter_version < ${policy.counter_version}
+        AND lease.hold_nano_usd > 0
+        AND (lease.window_end > ${windowStart} OR lease.window_end IS NULL)
+    ) AS held
+    WHERE subject IS NOT NULL`.execute(tx);
+  return rows;
+}

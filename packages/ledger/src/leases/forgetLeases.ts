@@ -1,0 +1,22 @@
+import type { Database } from '@weighbridge/database';
+import { sql } from 'kysely';
+
+/**
+ * Forgets leases that hold nothing and never will again: of windows, or of closed epochs, that ended so long ago. What a
+ * lost proxy's lease holds is kept, since nothing but its events may take it back.
+ */
+export async function forgetLeases(
+  db: Database,
+  { endedBefore }: { readonly endedBefore: Date },
+): Promise<void> {
+  await sql`
+    DELETE FROM budget_leases AS lease
+    WHERE lease.hold_nano_usd = 0 AND (
+      lease.window_end < ${endedBefore}
+      OR lease.closed AND EXISTS (
+        SELECT FROM producers AS producer
+        WHERE producer.producer_id = lease.producer_id AND producer.epoch = lease.epoch
+          AND producer.ended_at < ${endedBefore}
+      )
+    )`.execute(db);
+}

@@ -1,0 +1,32 @@
+import type { Database, Tx } from '@weighbridge/database';
+import { sql } from 'kysely';
+import { arrayLiteral } from '../arrayLiteral.ts';
+import { type BucketRef, bucketKey } from '../buckets.ts';
+import type { BucketRoom } from './decideGrant.ts';
+
+/** Locks those of the buckets that exist until the transaction ends, in the order in which every writer locks them. */
+export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<Map<string, BucketRoom>> {
+  if (keys.length === 0) return new Map();
+  const { rows } = await sql<{ bucket_key: string; spent: bigint; leased: bigint; limit: bigint | null }>`
+    SELECT bucket_key, spent_nano_usd AS spent, leased_nano_usd AS leased, limit_nano_usd AS "limit"
+    FROM spend_buckets
+    WHERE bucket_key = ANY (${arrayLiteral(keys)}::text[])
+    ORDER BY bucket_key COLLATE "C"
+    FOR NO KEY UPDATE`.execute(tx);
+  return new Map(rows.map(({ bucket_key, ...room }) => [bucket_key, room]));
+}
+
+/** Makes rows for those buckets that have none. */
+export async function openBuckets(db: Database, buckets: readonly BucketRef[]): Promise<void> {
+  await sql`
+    INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
+    SELECT opened.*, 0
+    FROM unnest(${arrayLiteral(buckets.map(bucketKey))}::text[],
+                ${arrayLiteral(buckets.map(({ policyId }) => policyId))}::text[],
+                ${arrayLiteral(buckets.map(({ counterVersion }) => counterVersion))}::int[],
+                ${arrayLiteral(buckets.map(({ subject }) => subject))}::text[],
+                ${arrayLiteral(buckets.map(({ windowStart }) => windowStart))}::timestamptz[])
+      AS opened (bucket_key, policy_id, counter_version, subject, window_start)
+    ORDER BY opened.bucket_key COLLATE "C"
+    ON CONFLICT DO NOTHING`.execute(db);
+}

@@ -1,0 +1,80 @@
+import type { Tx } from '@weighbridge/database';
+import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
+import { sql } from 'kysely';
+import { arrayLiteral } from '../arrayLiteral.ts';
+import { type BucketRef, bucketKey } from '../buckets.ts';
+import type { LeaseFigures } from './decideGrant.ts';
+
+interface Holder {
+  readonly producerId: string;
+  readonly epoch: string;
+}
+
+interface CurrentBucket {
+  /** Its policy's limit; null: unlimited. */
+  readonly nanoUsd: NanoUsd | null;
+  /** Null: the window never ends. */
+  readonly windowEnd: Date | null;
+}
+
+/** Those buckets that are of their policies' current counters and windows, by key. */
+export async function findCurrentBuckets(
+  tx: Tx,
+  { calls, now }: { readonly calls: readonly { readonly bucket: BucketRef }[]; readonly now: Date },
+): Promise<Map<string, CurrentBucket>> {
+  const ids = [...new Set(calls.map(({ bucket }) => bucket.policyId))];
+  const { rows } = await sql<{
+    id: string;
+    limit_nano_usd: bigint | null;
+    counter_version: number;
+    window_kind: WindowKind;
+    timezone: string;
+  }>`
+    SELECT id, limit_nano_usd, counter_version, window_kind, timezone FROM policies
+    WHERE id = ANY (${arrayLiteral(ids)}::text[])`.execute(tx);
+  const policies = new Map(
+    rows.map((row) => [row.id, { ...row, window: windowAt(row.window_kind, row.timezone, now) }]),
+  );
+  const current = new Map<string, CurrentBucket>();
+  for (const { bucket } of calls) {
+    const policy = policies.get(bucket.policyId);
+    if (policy?.counter_version !== bucket.counterVersion) continue;
+    if (policy.window.start.getTime() !== bucket.windowStart.getTime()) continue;
+    current.set(bucketKey(bucket), { nanoUsd: policy.limit_nano_usd, windowEnd: policy.window.end });
+  }
+  return current;
+}
+
+/** Of a holder's leases on counters that were replaced: the bucket of the newer counter, by their own. */
+export async function findNextBuckets(
+  tx: Tx,
+  { producerId, epoch }: Holder,
+  keys: readonly string[],
+): Promise<Map<string, string>> {
+  const { rows } = await sql<{ bucket_key: string; also_bucket_key: string }>`
+    SELECT bucket_key, also_bucket_key FROM budget_leases
+    WHERE bucket_key = ANY (${arrayLiteral(keys)}::text[]) AND producer_id = ${producerId} AND epoch = ${epoch}
+      AND also_bucket_key IS NOT NULL`.execute(tx);
+  return new Map(rows.map((row) => [row.bucket_key, row.also_bucket_key]));
+}
+
+/** A holder's leases on some buckets, by key, and whether it may be granted anything. Keeps its epoch from being closed. */
+export async function readHolder(
+  tx: Tx,
+  { producerId, epoch }: Holder,
+  keys: readonly string[],
+): Promise<{ readonly leases: ReadonlyMap<string, LeaseFigures>; readonly mayHold: boolean }> {
+  const { rows } = await sql<LeaseFigures & { may_hold: boolean; bucket_key: string | null }>`
+    SELECT producer.state = 'open' AND producer.superseded_by IS NULL AS may_hold, lease.bucket_key, lease.seq,
+           lease.granted_nano_usd AS granted, lease.returned_nano_usd AS returned, lease.settled_nano_usd AS settled,
+           lease.closed
+    FROM producers AS producer
+    LEFT JOIN budget_leases AS lease
+      ON lease.producer_id = producer.producer_id AND lease.epoch = producer.epoch
+      AND lease.bucket_key = ANY (${arrayLiteral(keys)}::text[])
+    WHERE producer.producer_id = ${producerId} AND producer.epoch = ${epoch}
+    FOR SHARE OF producer`.execute(tx);
+  const leases = new Map<string, LeaseFigures>();
+  for (const { bucket_key, may_hold: _, ...figures } of rows) if (bucket_key) leases.set(bucket_key, figures);
+  return { leases, mayHold: rows[0]?.may_hold === true };
+}

@@ -1,0 +1,20 @@
+import type { Database } from '@weighbridge/database';
+import type { NanoUsd } from '@weighbridge/domain';
+import { sql } from 'kysely';
+import { type BucketRef, bucketKey } from '../buckets.ts';
+
+/**
+ * What is neither spent nor leased of each bucket's limit, by key, to size grants by: nothing is locked, so it may be
+ * another a moment later. Buckets without a limit are not in it.
+ */
+export async function readRooms(db: Database, buckets: readonly BucketRef[]): Promise<Map<string, NanoUsd>> {
+  const { rows } = await sql<{ bucket_key: string; room: bigint }>`
+    SELECT wanted.bucket_key,
+           greatest(policies.limit_nano_usd - coalesce(bucket.spent_nano_usd + bucket.leased_nano_usd, 0), 0) AS room
+    FROM unnest(${buckets.map(bucketKey)}::text[], ${buckets.map(({ policyId }) => policyId)}::text[])
+      AS wanted (bucket_key, policy_id)
+    JOIN policies ON policies.id = wanted.policy_id
+    LEFT JOIN spend_buckets AS bucket ON bucket.bucket_key = wanted.bucket_key
+    WHERE policies.limit_nano_usd IS NOT NULL`.execute(db);
+  return new Map(rows.map((row) => [row.bucket_key, row.room]));
+}

@@ -1,0 +1,83 @@
+import type { Tx } from '@weighbridge/database';
+import type { NanoUsd } from '@weighbridge/domain';
+import { sql } from 'kysely';
+import { arrayLiteral } from '../arrayLiteral.ts';
+import type { BucketRoom, LeaseFigures, LeaseOutcome } from './decideGrant.ts';
+
+export interface LeaseChange {
+  readonly key: string;
+  /** The bucket of a later counter that it holds in as well. */
+  readonly next: (BucketRoom & { readonly key: string }) | undefined;
+  readonly windowEnd: Date | null;
+  /** As it is, and with the policy's present limit. */
+  readonly bucket: BucketRoom;
+  readonly room: BucketRoom;
+  /** Undefined: the holder had no lease yet. */
+  readonly before: LeaseFigures | undefined;
+  readonly lease: LeaseFigures;
+  /** Less than what is granted, where more was spent than had been granted before. */
+  readonly addedHold: NanoUsd;
+  readonly outcome: LeaseOutcome;
+}
+
+/**
+ * Writes leases and what they hold of their buckets, which are locked. What is added to a bucket is added on a condition
+ * of its own: had a lock been forgotten somewhere, it finds no row, and nothing is granted.
+ */
+export async function writeLeases(
+  tx: Tx,
+  { producerId, epoch }: { readonly producerId: string; readonly epoch: string },
+  changes: readonly LeaseChange[],
+): Promise<void> {
+  const moves = movesOf(changes);
+  const leases = changes.filter(
+    ({ before, lease, outcome }) =>
+      (lease.seq !== before?.seq || lease.returned !== before.returned) &&
+      (before !== undefined || (outcome !== 'stale' && outcome !== 'closed')),
+  );
+  if (moves.length === 0 && leases.length === 0) return;
+  const { rows } = await sql<{ moved: number }>`
+    WITH moved AS (
+      UPDATE spend_buckets AS bucket
+      SET leased_nano_usd = bucket.leased_nano_usd + move.added, limit_nano_usd = move.limit_nano_usd
+      FROM unnest(${arrayLiteral(moves.map(({ key }) => key))}::text[],
+                  ${arrayLiteral(moves.map(({ added }) => added))}::bigint[],
+                  ${arrayLiteral(moves.map(({ limit }) => limit))}::bigint[])
+        AS move (bucket_key, added, limit_nano_usd)
+      WHERE bucket.bucket_key = move.bucket_key
+        AND (move.added <= 0 OR move.limit_nano_usd IS NULL
+             OR bucket.spent_nano_usd + bucket.leased_nano_usd + move.added <= move.limit_nano_usd)
+      RETURNING 1
+    ), saved AS (
+      INSERT INTO budget_leases (
+        bucket_key, producer_id, epoch, window_end, seq, granted_nano_usd, returned_nano_usd)
+      SELECT lease.bucket_key, ${producerId}::uuid, ${epoch}::uuid, lease.window_end, lease.seq, lease.granted,
+             lease.returned
+      FROM unnest(${arrayLiteral(leases.map(({ key }) => key))}::text[],
+                  ${arrayLiteral(leases.map(({ windowEnd }) => windowEnd))}::timestamptz[],
+                  ${arrayLiteral(leases.map(({ lease }) => lease.seq))}::bigint[],
+                  ${arrayLiteral(leases.map(({ lease }) => lease.granted))}::bigint[],
+                  ${arrayLiteral(leases.map(({ lease }) => lease.returned))}::bigint[])
+        AS lease (bucket_key, window_end, seq, granted, returned)
+      ON CONFLICT (bucket_key, producer_id, epoch) DO UPDATE
+      SET seq = excluded.seq, granted_nano_usd = excluded.granted_nano_usd, returned_nano_usd = excluded.returned_nano_usd
+    )
+    SELECT count(*)::int AS moved FROM moved`.execute(tx);
+  if (rows[0]?.moved !== moves.length) throw new Error('a bucket changed under its lock');
+}
+
+/** What changes of the buckets, each once: a lease of a counter that was replaced holds in the next one as well. */
+function movesOf(changes: readonly LeaseChange[]) {
+  const moves = new Map<string, { readonly key: string; added: NanoUsd; readonly limit: NanoUsd | null }>();
+  for (const { key, addedHold, bucket, room } of changes) {
+    if (addedHold !== 0n || room.limit !== bucket.limit)
+      moves.set(key, { key, added: addedHold, limit: room.limit });
+  }
+  for (const { addedHold, next } of changes) {
+    if (!next || addedHold === 0n) continue;
+    const move = moves.get(next.key);
+    if (move) move.added += addedHold;
+    else moves.set(next.key, { key: next.key, added: addedHold, limit: next.limit });
+  }
+  return [...moves.values()];
+}

@@ -1,0 +1,38 @@
+import type { Database } from '@weighbridge/database';
+import { sql } from 'kysely';
+
+/** How the ledger is doing, for metrics. */
+export interface LedgerState {
+  readonly openProducers: number;
+  readonly lostProducers: number;
+  /** How long ago the time lies up to which all usage is here. */
+  readonly asOfAgeMs: number;
+  /** Shards of epochs of which a number is missing that a later one was seen of, and since when the longest. */
+  readonly gaps: number;
+  readonly longestGapMs: number;
+  /** What is held in quarantine. */
+  readonly heldUsage: number;
+}
+
+export async function readLedgerState(db: Database): Promise<LedgerState> {
+  const { rows } = await sql<LedgerState>`
+    WITH gap AS (
+      SELECT gap_since FROM producer_shards JOIN producers USING (producer_id, epoch)
+      WHERE gap_since IS NOT NULL AND state <> 'retired'
+    ), producer AS (
+      SELECT count(*) FILTER (WHERE state = 'open')::integer AS open,
+             count(*) FILTER (WHERE state = 'lost')::integer AS lost, min(mark_at) FILTER (WHERE state = 'open') AS mark_at
+      FROM producers WHERE state IN ('open', 'lost')
+    )
+    SELECT
+      open AS "openProducers", lost AS "lostProducers",
+      coalesce(extract(epoch FROM statement_timestamp() - mark_at) * 1000, 0)::float8 AS "asOfAgeMs",
+      (SELECT count(*)::integer FROM gap) AS gaps,
+      coalesce((SELECT extract(epoch FROM statement_timestamp() - min(gap_since)) * 1000 FROM gap), 0)::float8
+        AS "longestGapMs",
+      (SELECT count(*)::integer FROM quarantined_usage WHERE state = 'held') AS "heldUsage"
+    FROM producer`.execute(db);
+  const [row] = rows;
+  if (!row) throw new Error('an aggregate answered no row');
+  return row;
+}

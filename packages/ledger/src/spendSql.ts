@@ -1,0 +1,169 @@
+import { type RawBuilder, sql } from 'kysely';
+import { matches, matchesHours } from './ledgerFilter.ts';
+import type { SpendDimension, SpendQuery } from './spendQuery.ts';
+import { eventMeasure } from './usageByHour.ts';
+
+/** A row of the answer, as Postgres gives it. */
+export interface SpendSums {
+  readonly bucket: Date | null;
+  readonly requests: bigint;
+  readonly attempts: bigint;
+  readonly estimated_requests: bigint;
+  readonly errors: bigint;
+  readonly input_tokens: bigint;
+  readonly cache_read_tokens: bigint;
+  readonly cache_write_tokens: bigint;
+  readonly cache_write_1h_tokens: bigint;
+  readonly output_tokens: bigint;
+  /** A sum of bigints is a numeric, which is read as text. */
+  readonly cost: string;
+  readonly [group: `g${number}`]: string;
+}
+
+interface Range {
+  readonly from: Date;
+  readonly to: Date;
+}
+
+const HOUR_MS = 3_600_000;
+const LABEL = 'label:';
+/** Columns that both tables have; what else a query can group by is in the attribution of an event. */
+const COLUMNS: Readonly<Record<string, string>> = {
+  principal: 'principal_id',
+  key: 'key_id',
+  policy: 'policy_id',
+  model: 'model',
+  provider: 'provider',
+};
+const TOKENS = [
+  'input_tokens',
+  'cache_read_tokens',
+  'cache_write_tokens',
+  'cache_write_1h_tokens',
+  'output_tokens',
+] as const;
+
+/**
+ * Whole hours are read from the sums by hour, what is left at the ends of the range from the ledger's own rows, and both
+ * are added up; the rows alone are read where the hours don't have what is asked for.
+ *
+ * A value is grouped and sorted as '=' and itself, its absence as '': so all have a place in one order of bytes, and a
+ * page can begin after any of them.
+ */
+export function spendSql(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<SpendSums> {
+  const bucketed = query.bucketEdges.length > 0;
+  const order = sql.join([sql.ref('bucket'), ...query.groupBy.map((_, index) => sql.ref(`g${index}`))]);
+  const sum = (name: string) => sql`sum(${sql.ref(name)})::bigint AS ${sql.ref(name)}`;
+  return sql<SpendSums>`
+    SELECT ${order},
+      ${sql.join(['requests', 'attempts', 'estimated_requests', 'errors', ...TOKENS].map(sum))},
+      sum(cost)::text AS cost
+    FROM (${sql.join(sources(query, after), sql` UNION ALL `)}) AS part
+    WHERE ${after && after.length > 0 ? isAfter(query, after, bucketed) : sql`true`}
+    GROUP BY ${order}
+    ORDER BY ${order}`;
+}
+
+function isAfter(query: SpendQuery, after: readonly string[], bucketed: boolean): RawBuilder<unknown> {
+  const order = [
+    ...(bucketed ? [sql.ref('bucket')] : []),
+    ...query.groupBy.map((_, index) => sql.ref(`g${index}`)),
+  ];
+  const start = after.map((part, index) =>
+    bucketed && index === 0 ? sql`${part}::timestamptz` : sql`${part}::text`,
+  );
+  return sql`(${sql.join(order)}) > (${sql.join(start)})`;
+}
+
+function sources(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<unknown>[] {
+  const range = fromPage(query, after);
+  const hours = hasHours(query) ? wholeHours(range) : undefined;
+  if (!hours) return [fromEvents(query, range)];
+  const ends = [
+    { from: range.from, to: hours.from },
+    { from: hours.to, to: range.to },
+  ].filter(({ from, to }) => from < to);
+  return [fromHours(query, hours), ...ends.map((end) => fromEvents(query, end))];
+}
+
+/** Buckets before the page's first one need not be read again. */
+function fromPage({ filter, bucketEdges }: SpendQuery, after: readonly string[] | undefined): Range {
+  const bucket = bucketEdges.length > 0 ? after?.[0] : undefined;
+  const isLater = bucket !== undefined && Date.parse(bucket) > filter.from.getTime();
+  return { from: isLater ? new Date(bucket) : filter.from, to: filter.to };
+}
+
+/** Whether the hours have all that the query tells apart: no labels, and no bucket that begins within one. */
+function hasHours({ filter, groupBy, bucketEdges }: SpendQuery): boolean {
+  const inside = bucketEdges.filter((edge) => edge > filter.from && edge < filter.to);
+  return (
+    !groupBy.some(isLabel) &&
+    (filter.labels ?? []).length === 0 &&
+    inside.every((edge) => edge.getTime() % HOUR_MS === 0)
+  );
+}
+
+function wholeHours({ from, to }: Range): Range | undefined {
+  const first = Math.ceil(from.getTime() / HOUR_MS) * HOUR_MS;
+  const end = Math.floor(to.getTime() / HOUR_MS) * HOUR_MS;
+  return first < end ? { from: new Date(first), to: new Date(end) } : undefined;
+}
+
+function fromHours(query: SpendQuery, range: Range): RawBuilder<unknown> {
+  return sql`
+    SELECT ${columns(query, sql.ref('hour'), (name) => sql.ref(COLUMNS[name] ?? name))},
+      ${sql.ref(tellsModels(query) ? 'model_requests' : 'requests')} AS requests, attempts,
+      estimated AS estimated_requests, errors, ${sql.join(TOKENS.map((name) => sql.ref(name)))},
+      cost_nano_usd AS cost
+    FROM usage_by_hour
+    WHERE ${sql.join(matchesHours({ ...query.filter, ...range }), sql` AND `)}`;
+}
+
+function fromEvents(query: SpendQuery, range: Range): RawBuilder<unknown> {
+  return sql`
+    SELECT ${columns(query, sql.ref('admitted_at'), eventValue)},
+      ${eventMeasure(tellsModels(query) ? 'model_requests' : 'requests')} AS requests,
+      ${eventMeasure('attempts')} AS attempts, ${eventMeasure('estimated')} AS estimated_requests,
+      ${eventMeasure('errors')} AS errors, ${sql.join(TOKENS.map((name) => sql.ref(name)))},
+      cost_nano_usd AS cost
+    FROM usage_events
+    WHERE ${sql.join(matches('usage_events', { ...query.filter, ...range }), sql` AND `)}`;
+}
+
+function columns(
+  query: SpendQuery,
+  at: RawBuilder<unknown>,
+  value: (dimension: SpendDimension) => RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  const bucket = query.bucketEdges.length > 0 ? bucketOf(query.bucketEdges, at) : sql`NULL::timestamptz`;
+  const values = query.groupBy.map(
+    (dimension, index) =>
+      sql`coalesce('=' || (${value(dimension)}), '') COLLATE "C" AS ${sql.ref(`g${index}`)}`,
+  );
+  return sql.join([sql`${bucket} AS bucket`, ...values]);
+}
+
+/** The edges come from the caller, so that Postgres and we need not agree about time zones. */
+function bucketOf(edges: readonly Date[], at: RawBuilder<unknown>): RawBuilder<unknown> {
+  const list = edges.map((edge) => edge.toISOString());
+  return sql`(${list}::timestamptz[])[width_bucket(${at}::timestamptz, ${list}::timestamptz[])]`;
+}
+
+/** Whether models or providers are told apart: a request then begins anew with each model that it is tried on. */
+function tellsModels({ filter, groupBy }: SpendQuery): boolean {
+  return (
+    filter.model !== undefined ||
+    filter.provider !== undefined ||
+    groupBy.some((dimension) => dimension === 'model' || dimension === 'provider')
+  );
+}
+
+function eventValue(dimension: SpendDimension): RawBuilder<unknown> {
+  if (isLabel(dimension)) return sql`attribution -> 'labels' ->> ${dimension.slice(LABEL.length)}::text`;
+  const column = COLUMNS[dimension];
+  return column === undefined ? sql`attribution ->> ${sql.lit(dimension)}` : sql.ref(column);
+}
+
+function isLabel(dimension: SpendDimension): dimension is `label:${string}` {
+  return dimension.startsWith(LABEL);
+}

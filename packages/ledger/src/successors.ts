@@ -1,0 +1,109 @@
+import type { Policies, Tx } from '@weighbridge/database';
+import { type WindowKind, windowAt } from '@weighbridge/domain';
+import { type Selectable, sql } from 'kysely';
+import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './buckets.ts';
+
+/** Whoever pays, when, and on which counters. */
+export interface Counted {
+  readonly keyId: string;
+  readonly principalId: string;
+  readonly admittedAt: Date;
+  /** The counters that it was admitted on. */
+  readonly buckets: readonly BucketRef[];
+}
+
+type CounterScope = Policies['counter_scope'];
+type CounterPolicy = Pick<
+  Selectable<Policies>,
+  'id' | 'counter_version' | 'counter_scope' | 'counter_since' | 'window_kind' | 'timezone'
+>;
+
+/** Any number that no other advisory lock has. */
+const COUNTERS_LOCK = 7_306_912_554;
+
+/**
+ * Counters start only while nothing is being counted: whoever writes usage holds this shared, whoever starts a counter
+ * exclusively, until its transaction ends. So each event is either in the ledger when the new counter adds it up, or
+ * written by somebody who sees the new counter. Not a lock on the policy's row: on those, one writer after the other
+ * could keep a change waiting for ever.
+ */
+export async function lockCounters(tx: Tx, mode: 'shared' | 'exclusive'): Promise<void> {
+  await (mode === 'shared'
+    ? sql`SELECT pg_advisory_xact_lock_shared(${COUNTERS_LOCK})`
+    : sql`SELECT pg_advisory_xact_lock(${COUNTERS_LOCK})`
+  ).execute(tx);
+}
+
+/**
+ * For each of `counted`, the counters that followed those that it was admitted on, where its policies got new ones since:
+ * it counts in both. To be called first in a transaction, which then has `lockCounters` shared.
+ */
+export async function findSuccessors(tx: Tx, counted: readonly Counted[]): Promise<BucketRef[][]> {
+  await lockCounters(tx, 'shared');
+  const policies = await findCounterPolicies(tx, counted);
+  // Almost always nothing was changed lately, and nothing more is to be asked.
+  const isPresent = ({ policyId, counterVersion }: BucketRef) =>
+    (policies.get(policyId)?.counter_version ?? 0) <= counterVersion;
+  const late = new Map(
+    counted
+      .filter(({ buckets }) => !buckets.every(isPresent))
+      .map((one) => [one, followed(one, policies)] as const),
+  );
+  const counterKeys = await findCounterKeys(
+    tx,
+    [...late.keys()].map(({ keyId }) => keyId),
+  );
+  return counted.map((one) =>
+    (late.get(one) ?? []).map((policy) => ({
+      policyId: policy.id,
+      counterVersion: policy.counter_version,
+      subject: {
+        key: keySubject(counterKeys.get(one.keyId) ?? one.keyId),
+        principal: principalSubject(one.principalId),
+        policy: POLICY_SUBJECT,
+      }[policy.counter_scope satisfies CounterScope],
+      windowStart: windowOf(policy, one.admittedAt),
+    })),
+  );
+}
+
+/** The policies whose present counter is none of those that this counts in, and has a window for it. */
+function followed(
+  { buckets, admittedAt }: Counted,
+  policies: ReadonlyMap<string, CounterPolicy>,
+): CounterPolicy[] {
+  const versions = new Map<string, number>();
+  for (const { policyId, counterVersion } of buckets) {
+    versions.set(policyId, Math.max(versions.get(policyId) ?? 0, counterVersion));
+  }
+  return [...versions].flatMap(([policyId, version]) => {
+    const policy = policies.get(policyId);
+    if (!policy || policy.counter_version <= version) return [];
+    // A counter begins with the window in which it was started: of those before, it would only have what came late.
+    return windowOf(policy, admittedAt) < windowOf(policy, policy.counter_since) ? [] : [policy];
+  });
+}
+
+function windowOf(policy: CounterPolicy, at: Date): Date {
+  return windowAt(policy.window_kind satisfies WindowKind, policy.timezone, at).start;
+}
+
+async function findCounterPolicies(tx: Tx, counted: readonly Counted[]): Promise<Map<string, CounterPolicy>> {
+  const ids = new Set(counted.flatMap(({ buckets }) => buckets.map(({ policyId }) => policyId)));
+  const rows = await tx
+    .selectFrom('policies')
+    .select(['id', 'counter_version', 'counter_scope', 'counter_since', 'window_kind', 'timezone'])
+    .where(sql<boolean>`id = ANY(${[...ids]}::text[])`)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+async function findCounterKeys(tx: Tx, keyIds: readonly string[]): Promise<Map<string, string>> {
+  if (keyIds.length === 0) return new Map();
+  const rows = await tx
+    .selectFrom('keys')
+    .select(['id', 'counter_key_id'])
+    .where(sql<boolean>`id = ANY(${[...new Set(keyIds)]}::text[])`)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row.counter_key_id]));
+}

@@ -1,0 +1,57 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { AtRest, LeaseLedger } from './leaseLedger.ts';
+
+/** A ledger that must answer as the reference does, to the last unit, whatever is asked of it. Rejects where it does not. */
+export function lockstep(reference: LeaseLedger, ledger: LeaseLedger): LeaseLedger {
+  const same = <T>(what: string, expected: T, actual: T): T => {
+    if (isDeepStrictEqual(expected, actual)) return actual;
+    throw new Error(`${what}: by the rules ${JSON.stringify(expected)}, not ${JSON.stringify(actual)}`);
+  };
+  const held = ({ held: leases }: AtRest) => leases.map((lease) => JSON.stringify(lease)).sort();
+  return {
+    async start(limits) {
+      await reference.start(limits);
+      await ledger.start(limits);
+    },
+    async register(holder, before) {
+      await reference.register(holder, before);
+      await ledger.register(holder, before);
+    },
+    async call(holder, calls, step) {
+      const expected = await reference.call(holder, calls, step);
+      return same(
+        `granted to ${JSON.stringify({ holder, calls })}`,
+        expected,
+        await ledger.call(holder, calls, step),
+      );
+    },
+    async record(event) {
+      await reference.record(event);
+      await ledger.record(event);
+    },
+    async declareLast(holder, lastN, step) {
+      await reference.declareLast(holder, lastN, step);
+      await ledger.declareLast(holder, lastN, step);
+    },
+    async setLimit(policy, limit) {
+      await reference.setLimit(policy, limit);
+      await ledger.setLimit(policy, limit);
+    },
+    async startCounter(next, step) {
+      await reference.startCounter(next, step);
+      await ledger.startCounter(next, step);
+    },
+    async expire(which) {
+      await reference.expire(which);
+      await ledger.expire(which);
+    },
+    async exposure(of) {
+      return same(`exposure of ${of.key}`, await reference.exposure(of), await ledger.exposure(of));
+    },
+    async atRest() {
+      const actual = await ledger.atRest();
+      same('held at rest', held(await reference.atRest()), held(actual));
+      return actual;
+    },
+  };
+}

@@ -1,0 +1,250 @@
+import type { Database } from '@weighbridge/database';
+import { sql } from 'kysely';
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets.ts';
+import { callLeases } from '../../src/leases/callLeases.ts';
+import { setBucketLimits } from '../../src/leases/setBucketLimits.ts';
+import { openCounter } from '../../src/openCounter.ts';
+import { closeEpoch, registerProducer } from '../../src/producers.ts';
+import type { LedgerEvent, ReceivedRange } from '../../src/usage.ts';
+import { eventId, ledgerEvent } from '../events.ts';
+import { insertPolicy } from '../policies.ts';
+import {
+  type AtRest,
+  type Counter,
+  type Fault,
+  type Holder,
+  type LeaseLedger,
+  POLICIES,
+  type PolicyName,
+  type SimulatedEvent,
+} from './leaseLedger.ts';
+
+const HOUR_MS = 3_600_000;
+const START_MS = Date.parse('2026-01-01T00:00:00Z');
+/** The windows of two worlds never meet. */
+const HOURS_PER_WORLD = 24;
+
+export interface SqlLedgerOptions {
+  readonly db: Database;
+  /** Sets its policies, proxies and events apart from those of other worlds of the database. */
+  readonly world: number;
+  readonly windowSteps: number;
+  readonly fault?: Fault;
+  /** Writes one event; may do so together with those of other worlds. */
+  readonly record: (event: LedgerEvent, range: ReceivedRange) => Promise<void>;
+}
+
+/** The ledger itself, by what the control plane and metering call. A fault is planted beside it, in SQL. */
+export function sqlLedger({ db, world, windowSteps, fault, record }: SqlLedgerOptions): LeaseLedger {
+  const startMs = START_MS + world * HOURS_PER_WORLD * HOUR_MS;
+  const policyId = (policy: PolicyName) => `pol_${world}_${policy}`;
+  const at = (step: number) => new Date(startMs + Math.floor((step / windowSteps) * HOUR_MS));
+  const producerId = (proxy: number) => uuid(world, proxy, 0);
+  const epochId = ({ proxy, epoch }: Holder) => uuid(world, proxy, epoch + 1);
+  const ids = (holder: Holder) => ({ producerId: producerId(holder.proxy), epoch: epochId(holder) });
+  const known = new Map<string, { readonly counter: Counter; readonly bucket: BucketRef }>();
+  const recorded = new Set<number>();
+
+  function bucket(counter: Counter): BucketRef {
+    const made = {
+      policyId: policyId(counter.policy),
+      counterVersion: counter.version + 1,
+      subject: POLICY_SUBJECT,
+      windowStart: new Date(startMs + counter.window * HOUR_MS),
+    };
+    known.set(bucketKey(made), { counter, bucket: made });
+    return made;
+  }
+
+  /** What no rule allows: what is held and not settled goes back. */
+  async function refund(of: { readonly epoch?: string; readonly key?: string; readonly which?: number }) {
+    await db.transaction().execute(async (tx) => {
+      const { rows } = await sql<{ bucket_key: string; epoch: string }>`
+        SELECT bucket_key, epoch FROM budget_leases
+        WHERE hold_nano_usd > 0 AND starts_with(bucket_key, ${`pol_${world}_`})
+          AND (${of.epoch ?? null}::uuid IS NULL OR epoch = ${of.epoch ?? null}::uuid)
+          AND (${of.key ?? null}::text IS NULL OR bucket_key = ${of.key ?? null}::text)
+        ORDER BY bucket_key COLLATE "C", producer_id, epoch FOR UPDATE`.execute(tx);
+      const chosen =
+        of.which === undefined ? rows : rows.slice(Math.floor(of.which * rows.length)).slice(0, 1);
+      for (const lease of chosen) {
+        await sql`
+          WITH held AS (
+            SELECT * FROM budget_leases WHERE bucket_key = ${lease.bucket_key} AND epoch = ${lease.epoch}
+          ), refunded AS (
+            UPDATE budget_leases AS lease SET returned_nano_usd = lease.granted_nano_usd - lease.settled_nano_usd
+            FROM held WHERE lease.bucket_key = held.bucket_key AND lease.epoch = held.epoch
+          )
+          UPDATE spend_buckets AS bucket SET leased_nano_usd = bucket.leased_nano_usd - held.hold_nano_usd
+          FROM held WHERE bucket.bucket_key IN (held.bucket_key, held.also_bucket_key)`.execute(tx);
+      }
+    });
+  }
+
+  /** Settles what was reserved beyond the cost as well. */
+  async function settleReserve({ holder, counters, cost, reserve }: SimulatedEvent) {
+    await sql`
+      WITH held AS (
+        SELECT * FROM budget_leases
+        WHERE bucket_key = ANY (${counters.map((counter) => bucketKey(bucket(counter)))}::text[])
+          AND epoch = ${epochId(holder)} AND NOT closed
+      ), settled AS (
+        UPDATE budget_leases AS lease SET settled_nano_usd = lease.settled_nano_usd + ${reserve - cost}::bigint
+        FROM held WHERE lease.bucket_key = held.bucket_key AND lease.epoch = held.epoch
+      )
+      UPDATE spend_buckets AS bucket
+      SET leased_nano_usd = bucket.leased_nano_usd - least(held.hold_nano_usd, ${reserve - cost}::bigint)
+      FROM held WHERE bucket.bucket_key IN (held.bucket_key, held.also_bucket_key)`.execute(db);
+  }
+
+  async function leaseRow(holder: Holder, key: string) {
+    return await db
+      .selectFrom('budget_leases')
+      .select(['seq', 'returned_nano_usd'])
+      .where('bucket_key', '=', key)
+      .where('epoch', '=', epochId(holder))
+      .executeTakeFirst();
+  }
+
+  return {
+    async start(limits) {
+      for (const policy of POLICIES) {
+        await insertPolicy(db, policyId(policy), {
+          limit_nano_usd: BigInt(limits[policy]),
+          window_kind: 'hour',
+          counter_scope: 'policy',
+          created_at: at(0),
+        });
+      }
+    },
+    async register(holder, before) {
+      await registerProducer(db, { ...ids(holder), name: '', now: at(0) });
+      if (before && fault === 'restart-refunds') await refund({ epoch: epochId(before) });
+    },
+    async call(holder, calls, step) {
+      const asked = [];
+      for (const call of calls) {
+        const of = bucket(call.counter);
+        const lease =
+          fault === 'returns-as-deltas' || fault === 'grants-again'
+            ? await leaseRow(holder, bucketKey(of))
+            : undefined;
+        asked.push({
+          bucket: of,
+          seq: fault === 'grants-again' ? (lease?.seq ?? 0n) + 1n : BigInt(call.seq),
+          returnedNanoUsd:
+            BigInt(call.returned) + (fault === 'returns-as-deltas' ? (lease?.returned_nano_usd ?? 0n) : 0n),
+          wantNanoUsd: BigInt(call.want),
+          minimumNanoUsd: BigInt(call.minimum),
+        });
+        if (call.release) await refund({ epoch: epochId(holder), key: bucketKey(of) });
+      }
+      const answers = await callLeases(db, { ...ids(holder), calls: asked, now: at(step) });
+      return answers.map((answer) => Number(answer.grantedNanoUsd));
+    },
+    async record(event) {
+      const made = ledgerEvent(0, { cost: BigInt(event.cost), admittedAt: at(event.admittedStep) });
+      const origin = { ...ids(event.holder), shard: 0, n: BigInt(event.n) };
+      await record(
+        {
+          row: {
+            ...made.row,
+            event_id: eventId(world * 1_000_000 + event.id),
+            producer_id: origin.producerId,
+            epoch: origin.epoch,
+            shard: origin.shard,
+            n: origin.n,
+          },
+          buckets: event.counters.map(bucket),
+        },
+        { ...origin, firstN: origin.n, count: 1 },
+      );
+      if (fault === 'settle-by-reserve' && !recorded.has(event.id)) await settleReserve(event);
+      recorded.add(event.id);
+    },
+    async declareLast(holder, lastN, step) {
+      await closeEpoch(db, { ...ids(holder), lastN: [BigInt(lastN), 0n, 0n, 0n], now: at(step) });
+    },
+    async setLimit(policy, limit) {
+      await db.transaction().execute(async (tx) => {
+        await tx
+          .updateTable('policies')
+          .set({ limit_nano_usd: BigInt(limit) })
+          .where('id', '=', policyId(policy))
+          .execute();
+        await setBucketLimits(tx, policyId(policy));
+      });
+    },
+    async startCounter(next, step) {
+      await db.transaction().execute(async (tx) => {
+        const policy = await tx
+          .updateTable('policies')
+          .set({ counter_version: next.version + 1, counter_since: at(step) })
+          .where('id', '=', policyId(next.policy))
+          .returningAll()
+          .executeTakeFirstOrThrow();
+        await openCounter(tx, policy, at(step));
+        if (fault !== 'counter-not-carried') return;
+        await sql`
+          WITH carried AS (
+            UPDATE budget_leases SET also_bucket_key = NULL WHERE also_bucket_key = ${bucketKey(bucket(next))}
+          )
+          UPDATE spend_buckets SET leased_nano_usd = 0 WHERE bucket_key = ${bucketKey(bucket(next))}`.execute(
+          tx,
+        );
+      });
+    },
+    async expire(which) {
+      if (fault === 'expiry-refunds') await refund({ which });
+    },
+    async exposure(of) {
+      const row = await db
+        .selectFrom('spend_buckets')
+        .select(['spent_nano_usd', 'leased_nano_usd'])
+        .where('bucket_key', '=', bucketKey(bucket(of)))
+        .executeTakeFirst();
+      return Number((row?.spent_nano_usd ?? 0n) + (row?.leased_nano_usd ?? 0n));
+    },
+    async atRest(): Promise<AtRest> {
+      const buckets = await db
+        .selectFrom('spend_buckets')
+        .select(['bucket_key', 'spent_nano_usd', 'leased_nano_usd'])
+        .where('policy_id', 'in', POLICIES.map(policyId))
+        .where('subject', '=', POLICY_SUBJECT)
+        .execute();
+      const held = await db
+        .selectFrom('budget_leases')
+        .select(['bucket_key', 'epoch', 'hold_nano_usd'])
+        .where('producer_id', 'in', [0, 1, 2].map(producerId))
+        .where('hold_nano_usd', '>', 0n)
+        .execute();
+      return {
+        buckets: buckets.flatMap((row) => {
+          const counter = known.get(row.bucket_key)?.counter;
+          if (!counter) return [];
+          return [
+            { key: counter.key, spent: Number(row.spent_nano_usd), leased: Number(row.leased_nano_usd) },
+          ];
+        }),
+        held: held.map((row) => ({
+          holder: holderOf(row.epoch),
+          key: known.get(row.bucket_key)?.counter.key ?? row.bucket_key,
+          hold: Number(row.hold_nano_usd),
+        })),
+      };
+    },
+  };
+}
+
+/** Of a world's proxy (epoch 0), or of one of its epochs, counted from 1. A UUIDv7 of 2026. */
+function uuid(world: number, proxy: number, epoch: number): string {
+  const hex = (value: number, length: number) => value.toString(16).padStart(length, '0');
+  return `019b7000-0000-7000-8${hex(proxy, 3)}-${hex(world, 8)}${hex(epoch, 4)}`;
+}
+
+function holderOf(epochId: string): Holder {
+  return {
+    proxy: Number.parseInt(epochId.slice(20, 23), 16),
+    epoch: Number.parseInt(epochId.slice(-4), 16) - 1,
+  };
+}

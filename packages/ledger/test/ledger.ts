@@ -1,0 +1,62 @@
+import { randomBytes } from 'node:crypto';
+import { createDb, type Database } from '@weighbridge/database';
+import { createTestDatabase } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
+import type { ReceivedRange, UsageToRecord } from '../src/usage.ts';
+
+/** A ledger of the file's own, empty before each test, with room for the events of the tests (November 2026). */
+export function useLedger(): { readonly db: Database; readonly url: string } {
+  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let db: Database;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+    await openMonth(db, new Date('2026-11-10T12:00:00Z'));
+  });
+  afterAll(async () => {
+    await db.destroy();
+    await database.drop();
+  });
+  beforeEach(async () => {
+    await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, producers, producer_shards, quarantined_usage`.execute(
+      db,
+    );
+  });
+  return {
+    get db() {
+      return db;
+    },
+    get url() {
+      return database.url;
+    },
+  };
+}
+
+/** Makes room for events of a month, and of all between it and the present one. */
+export async function openMonth(db: Database, at: Date): Promise<void> {
+  await sql`
+    SELECT create_usage_partition(month AT TIME ZONE 'UTC')
+    FROM generate_series(
+      least(date_trunc('month', ${at}::timestamptz AT TIME ZONE 'UTC'), date_trunc('month', now() AT TIME ZONE 'UTC')),
+      greatest(${at}::timestamptz AT TIME ZONE 'UTC', now() AT TIME ZONE 'UTC'), '1 month') AS month`.execute(
+    db,
+  );
+}
+
+/** Only these, of no producer. */
+export function eventsOnly(events: UsageToRecord['events']): UsageToRecord {
+  return { events, refused: [], received: [] };
+}
+
+/** Only that these numbers came. */
+export function rangesOnly(...received: ReceivedRange[]): UsageToRecord {
+  return { events: [], refused: [], received };
+}
+
+/** A UUIDv7 of a moment. */
+export function uuidAt(at: Date): string {
+  const ms = at.getTime().toString(16).padStart(12, '0');
+  const random = randomBytes(8).toString('hex');
+  return `${ms.slice(0, 8)}-${ms.slice(8)}-7${random.slice(0, 3)}-8${random.slice(3, 6)}-${random.slice(4)}`;
+}
