@@ -3,33 +3,56 @@ import {
   Host,
   LogLevel,
   type LogLevelName,
+  NatsStreamSettings,
   NatsUrl,
   Port,
   readSettings,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 
+const LedgerSettings = Type.Object({
+  LEDGER_RETENTION_DAYS: Type.Integer({
+    minimum: 35,
+    maximum: 36_500,
+    default: 400,
+    description: 'how many days the rows of the ledger are kept at least, from 35 to 36500',
+  }),
+});
+
 const Settings = Type.Object({
   DATABASE_URL: DatabaseUrl,
   NATS_URL: NatsUrl,
+  ...NatsStreamSettings,
   HOST: Host,
-  PORT: Port(8083, 'health checks'),
+  PORT: Port(8083, 'health checks and metrics'),
   LOG_LEVEL: LogLevel('info'),
 });
 
-export interface MeteringConfig {
+interface LedgerConfig {
+  readonly retentionDays: number;
+}
+
+export interface MeteringConfig extends LedgerConfig {
   readonly databaseUrl: string;
   readonly natsUrl: string;
+  readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly http: { readonly host: string; readonly port: number };
   readonly logLevel: LogLevelName;
+}
+
+/** What metering needs to know wherever it runs. */
+export function loadLedgerConfig(env: Readonly<Record<string, string | undefined>>): LedgerConfig {
+  return { retentionDays: readSettings(LedgerSettings, env).LEDGER_RETENTION_DAYS };
 }
 
 /** The metering worker's settings, each with its default in docs/configuration.md. */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): MeteringConfig {
   const settings = readSettings(Settings, env);
   return {
+    ...loadLedgerConfig(env),
     databaseUrl: settings.DATABASE_URL,
     natsUrl: settings.NATS_URL,
+    natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     http: { host: settings.HOST, port: settings.PORT },
     logLevel: settings.LOG_LEVEL,
   };

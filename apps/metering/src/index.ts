@@ -1,1 +1,2 @@
+export { loadLedgerConfig } from './config.ts';
 export { type MeteringDeps, startMetering } from './metering.ts';

@@ -1,7 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openJetStreamUsageStream } from '@weighbridge/bus';
 import { checkConnection, createDb, type Database, schemaMismatch } from '@weighbridge/database';
-import { createHttpApp, listenHttp, runService, toHandler } from '@weighbridge/runtime';
+import {
+  createHttpApp,
+  createMetrics,
+  listenHttp,
+  runService,
+  serveMetrics,
+  toHandler,
+} from '@weighbridge/runtime';
 import { loadConfig } from './config.ts';
 import { startMetering } from './metering.ts';
 
@@ -22,13 +29,17 @@ const exitCode = await runService('metering', async (context) => {
   await schemaOfThisRelease(db);
   const stream = await openJetStreamUsageStream({
     url: config.natsUrl,
+    ...config.natsStream,
     name: 'weighbridge-metering',
     onError: (error, what) => logger.warn({ err: error }, what),
   });
   onShutdown('usage stream', () => stream.close());
-  await startMetering({ db, stream, now: () => new Date() }, context);
+  const metrics = createMetrics();
+  const { retentionDays } = config;
+  await startMetering({ db, stream, now: () => new Date(), retentionDays, metrics }, context);
 
   const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady: () => undefined });
+  serveMetrics(app, metrics);
   const server = await listenHttp({ handler: await toHandler(app), ...config.http, portSetting: 'PORT' });
   onShutdown('http', () => server.close(1_000));
   logger.info({ url: server.url }, 'metering is ready');

@@ -1,58 +1,89 @@
 import { randomUUID } from 'node:crypto';
-import { create, toBinary } from '@bufbuild/protobuf';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { createInProcessUsageStream, type UsageStream } from '@weighbridge/bus';
 import {
   AttributionSchema,
   Outcome,
   TokenUsageSchema,
   UsageBatchSchema,
+  UsageConfirmQuerySchema,
+  UsageConfirmsSchema,
   type UsageEvent,
   UsageEventSchema,
+  usageShard,
 } from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
-import { createLogger } from '@weighbridge/runtime';
+import { newUuid } from '@weighbridge/domain';
+import { findQuarantined, readConfirms, readSpend, releaseQuarantined } from '@weighbridge/ledger';
+import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { createTestDatabase, eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { sql } from 'kysely';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startMetering } from './metering.ts';
 
+const WINDOW_START_MS = 1_793_491_200_000n;
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let db: Database;
 let stream: UsageStream;
+let metrics: ReturnType<typeof createMetrics>;
+let stopWorkers: () => Promise<void>;
 /** How often a batch was left for later. */
 let failures = 0;
 
+const logger = createLogger('test');
+logger.level = 'silent';
+
 beforeAll(async () => {
   database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  stream = createInProcessUsageStream({ onError: () => void failures++ });
-  const logger = createLogger('test');
-  logger.level = 'silent';
-  await startMetering(
-    { db, stream, now: () => new Date() },
-    { logger, onShutdown: () => {}, fail: () => {} },
-  );
+  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {}, maxConnections: 20 });
 });
 afterAll(async () => {
-  await stream.close();
   await db.destroy();
   await database.drop();
 });
 beforeEach(async () => {
-  for (const table of ['usage_events', 'spend_buckets', 'quarantined_messages'] as const) {
-    await db.deleteFrom(table).execute();
-  }
+  await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, producers, producer_shards, quarantined_usage`.execute(
+    db,
+  );
+  failures = 0;
+  stream = createInProcessUsageStream({ onError: () => void failures++ });
+  metrics = createMetrics();
+  stopWorkers = await startWorkers(1, metrics);
 });
+afterEach(async () => {
+  await stopWorkers();
+  await stream.close();
+});
+
+/** Each with a reader of every shard; they share what the stream has. */
+async function startWorkers(count: number, shownIn?: typeof metrics): Promise<() => Promise<void>> {
+  const steps: (() => unknown)[] = [];
+  for (let worker = 0; worker < count; worker++) {
+    await startMetering(
+      {
+        db,
+        stream,
+        now: () => new Date(),
+        retentionDays: 400,
+        ...(shownIn && { metrics: shownIn }),
+      },
+      { logger, onShutdown: (_name, step) => void steps.push(step), fail: () => {} },
+    );
+  }
+  return async () => {
+    for (const step of steps.reverse()) await step();
+  };
+}
 
 const event = (changes: Partial<UsageEvent> = {}): UsageEvent =>
   Object.assign(
     create(UsageEventSchema, {
-      eventId: randomUUID(),
+      eventId: newUuid(),
       requestId: 'req_1',
       keyId: 'key_1',
       principalId: 'ada',
-      buckets: [
-        { policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: 1_793_491_200_000n },
-      ],
+      buckets: [{ policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: WINDOW_START_MS }],
       modelRequested: 'mock/echo',
       model: 'mock/echo',
       connectorId: 'con_1',
@@ -62,22 +93,40 @@ const event = (changes: Partial<UsageEvent> = {}): UsageEvent =>
       outcome: Outcome.SUCCESS,
       admittedAtMs: 1_795_000_000_000n,
       settledAtMs: 1_795_000_000_100n,
+      attempt: 1,
+      modelAttempt: 1,
     }),
     changes,
   );
 
-const publish = (payload: Uint8Array) => stream.publish(0, randomUUID(), payload);
-const batchOf = (events: UsageEvent[]) =>
-  toBinary(UsageBatchSchema, create(UsageBatchSchema, { producerId: 'p', events }));
+const shard = usageShard({ policyId: 'pol_1', subject: 'policy' });
+interface Source {
+  readonly producerId: string;
+  readonly epoch: string;
+}
+const newSource = (): Source => ({ producerId: randomUUID(), epoch: newUuid() });
+const publish = (payload: Uint8Array) => stream.publish(shard, randomUUID(), payload);
+const batchOf = (source: Source, firstN: number, events: readonly UsageEvent[], inShard = shard) =>
+  toBinary(
+    UsageBatchSchema,
+    create(UsageBatchSchema, {
+      ...source,
+      shard: inShard,
+      firstN: BigInt(firstN),
+      events: events.map((one) => toBinary(UsageEventSchema, one)),
+    }),
+  );
 
 /** Waits until so many events are in the ledger and so much is in quarantine. */
 async function settled(events: number, quarantined: number) {
   await eventually(
     async () => {
-      expect(await db.selectFrom('usage_events').select('event_id').execute()).toHaveLength(events);
-      expect(await db.selectFrom('quarantined_messages').select('id').execute()).toHaveLength(quarantined);
+      const { rows } = await sql<{ events: number; quarantined: number }>`
+        SELECT (SELECT count(*)::integer FROM usage_events) AS events,
+               (SELECT count(*)::integer FROM quarantined_usage) AS quarantined`.execute(db);
+      expect(rows[0]).toEqual({ events, quarantined });
     },
-    { timeoutMs: 10_000, intervalMs: 20 },
+    { timeoutMs: 20_000, intervalMs: 20 },
   );
 }
 
@@ -86,63 +135,209 @@ async function spent(): Promise<bigint> {
   return rows.reduce((sum, row) => sum + row.spent_nano_usd, 0n);
 }
 
+const spendOf = (principalId: string) =>
+  readSpend(
+    db,
+    {
+      policyId: 'pol_1',
+      counterVersion: 1,
+      subject: 'policy',
+      windowStart: new Date(Number(WINDOW_START_MS)),
+    },
+    principalId,
+  );
+
 describe('metering', () => {
-  it('counts what is delivered several times, in any mixture of batches, once', async () => {
-    const events = Array.from({ length: 50 }, () => event());
-    await publish(batchOf(events));
-    await publish(batchOf(events.slice(20)));
-    await publish(batchOf([...events].reverse()));
-    // Comes last: when it is there, all of them were read.
-    await publish(batchOf([event()]));
-    await settled(51, 0);
-    expect(await spent()).toBe(357n);
-  });
+  it('records what 4 workers get 1 to 5 times, shuffled, exactly once, and confirms only what is there', async () => {
+    const stopOthers = await startWorkers(3);
+    const sources = [newSource(), newSource(), newSource()];
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    let state = seed;
+    const random = (below: number) => {
+      state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
+      return (state >>> 8) % below;
+    };
+    // Confirms, as a proxy gets them: each is checked against the ledger at once.
+    const confirmed = new Map<string, bigint>();
+    const checks: Promise<void>[] = [];
+    for (const { producerId } of sources) {
+      stream.onConfirm(producerId, (payload) => {
+        for (const { epoch, shard: of, n } of fromBinary(UsageConfirmsSchema, payload).confirms) {
+          const key = `${epoch}/${of}`;
+          confirmed.set(key, n > (confirmed.get(key) ?? 0n) ? n : (confirmed.get(key) ?? 0n));
+          checks.push(
+            sql<{ held: bigint }>`
+              SELECT count(*) AS held FROM usage_events WHERE epoch = ${epoch} AND shard = ${of} AND n <= ${n}`
+              .execute(db)
+              .then(({ rows }) => expect(rows[0]?.held, `seed ${seed}`).toBe(n)),
+          );
+        }
+      });
+    }
+    const deliveries: { shard: number; payload: Uint8Array }[] = [];
+    let sent = 0n;
+    let events = 0;
+    for (const source of sources) {
+      for (let of = 0; of < 4; of++) {
+        let firstN = 1;
+        for (let message = 0; message < 12; message++) {
+          const batch = Array.from({ length: 1 + random(20) }, () => {
+            const costNanoUsd = BigInt(random(1_000_000));
+            sent += costNanoUsd;
+            return event({ costNanoUsd, keyId: `key_${random(5)}`, principalId: `principal_${random(3)}` });
+          });
+          events += batch.length;
+          const payload = batchOf(source, firstN, batch, of);
+          firstN += batch.length;
+          for (let times = 1 + random(5); times > 0; times--) deliveries.push({ shard: of, payload });
+        }
+      }
+    }
+    for (let at = deliveries.length - 1; at > 0; at--) {
+      const other = random(at + 1);
+      [deliveries[at], deliveries[other]] = [deliveries[other] as never, deliveries[at] as never];
+    }
+    for (const delivery of deliveries) {
+      await stream.publish(delivery.shard, randomUUID(), delivery.payload);
+    }
+    await settled(events, 0);
+    await stopOthers();
+    await eventually(
+      async () => {
+        const total = [...confirmed.values()].reduce((sum, n) => sum + n, 0n);
+        expect(total, `seed ${seed}`).toBe(BigInt(events));
+      },
+      { timeoutMs: 10_000 },
+    );
+    await Promise.all(checks);
+    expect(await spent(), `seed ${seed}`).toBe(sent);
+    const { rows } = await sql<{ ledger: bigint; principals: bigint }>`
+      SELECT (SELECT sum(cost_nano_usd)::bigint FROM usage_events) AS ledger,
+             (SELECT sum(spent_nano_usd)::bigint FROM spend_buckets WHERE subject LIKE 'principal:%') AS principals`.execute(
+      db,
+    );
+    expect(rows[0], `seed ${seed}`).toEqual({ ledger: sent, principals: sent });
+    expect(failures).toBe(0);
+  }, 60_000);
 
   it.each<[string, Partial<UsageEvent>]>([
     ['an id that is none', { eventId: 'x' }],
+    ['an id that tells no time', { eventId: randomUUID() }],
     ['no usage', { usage: undefined as unknown as NonNullable<UsageEvent['usage']> }],
     ['no bucket', { buckets: [] }],
+    ['no principal', { principalId: '' }],
     ['a negative cost', { costNanoUsd: -1n }],
     ['a time beyond all calendars', { admittedAtMs: 9_000_000_000_000_000_000n }],
     ['a NUL in an id', { responseId: 'chatcmpl\u0000' }],
     ['a NUL in a label', { attribution: create(AttributionSchema, { labels: { a: 'b', 'c\u0000': 'd' } }) }],
-    // Only the database finds out.
     ['a version beyond the column', { priceVersion: 4_000_000_000 }],
     ['a cost that no bucket can hold', { costNanoUsd: 2n ** 63n - 1n }],
+    [
+      'more tokens than a column holds',
+      { usage: create(TokenUsageSchema, { input: 2_000_000_000, output: 2_000_000_000 }) },
+    ],
+    ['a key that no index takes', { keyId: 'ö'.repeat(600) }],
   ])('keeps an event with %s in quarantine, and counts the 499 beside it', async (_what, poison) => {
+    const source = newSource();
     const good = Array.from({ length: 499 }, () => event());
-    await publish(batchOf([...good.slice(0, 200), event(poison), ...good.slice(200)]));
-    await settled(499, 1);
-    expect(await spent()).toBe(499n * 7n);
+    const message = batchOf(source, 1, [...good.slice(0, 200), event(poison), ...good.slice(200)]);
+    await publish(message);
+    await publish(message);
+    // Comes last: when it is there, all of them were read.
+    await publish(batchOf(source, 501, [event()]));
+    await settled(500, 1);
+    expect(await spent()).toBe(500n * 7n);
+    // Its number is accounted for.
+    expect(await readConfirms(db, source.producerId, [source.epoch])).toMatchObject([{ shard, n: 501n }]);
+    expect(await db.selectFrom('quarantined_usage').selectAll().executeTakeFirst()).toMatchObject({
+      kind: 'event',
+      state: 'held',
+      epoch: source.epoch,
+      shard,
+      n: 201n,
+    });
   });
 
-  it('counts the whole cost of an event whose counts are beyond the columns', async () => {
-    const usage = create(TokenUsageSchema, { input: 3_000_000_000, output: 4_294_967_295 });
-    await publish(batchOf([event({ usage, durationUs: 4_000_000_000, firstByteUs: 3_000_000_000 })]));
-    await settled(1, 0);
-    expect(await spent()).toBe(7n);
-    const row = await db.selectFrom('usage_events').selectAll().executeTakeFirstOrThrow();
-    expect(row).toMatchObject({ input_tokens: 2_147_483_647, output_tokens: 2_147_483_647 });
-    expect(row).toMatchObject({ duration_us: 2_147_483_647, first_byte_us: 2_147_483_647 });
+  it('is incomplete for whom quarantined usage may be, until it is released, and counts it once then', async () => {
+    const source = newSource();
+    // Read by a release that takes what this one refuses: the bytes are mended in between.
+    await publish(batchOf(source, 1, [event(), event({ costNanoUsd: -5n })]));
+    await settled(1, 1);
+    expect((await spendOf('ada')).principalComplete).toBe(false);
+    expect((await spendOf('bob')).principalComplete).toBe(true);
+    const [{ id }] = (await db.selectFrom('quarantined_usage').select('id').execute()) as [{ id: bigint }];
+
+    const release = () => releaseQuarantined(db, { id, by: 'operator', now: new Date() });
+    expect(await release()).toEqual({ stillRefused: 'the cost is negative' });
+    const mended = toBinary(UsageEventSchema, event({ costNanoUsd: 5n }));
+    await db
+      .updateTable('quarantined_usage')
+      .set({ payload: Buffer.from(mended) })
+      .execute();
+    expect(await Promise.all([release(), release()])).toEqual(
+      expect.arrayContaining(['released', undefined]),
+    );
+    expect(await spendOf('ada')).toMatchObject({ spent: 12n, principalSpent: 12n, principalComplete: true });
+    expect(await findQuarantined(db, id)).toMatchObject({ state: 'released', resolved_by: 'operator' });
   });
 
-  it('keeps a whole batch for later when the database refuses for a reason of its own', async () => {
+  it('records nothing and forgets nothing while the database refuses for a reason of its own', async () => {
     await db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
-    const before = failures;
-    await publish(batchOf([event(), event()]));
-    await eventually(async () => expect(failures).toBeGreaterThan(before), { timeoutMs: 10_000 });
+    const source = newSource();
+    const confirms: Uint8Array[] = [];
+    stream.onConfirm(source.producerId, (payload) => void confirms.push(payload));
+    await publish(batchOf(source, 1, [event(), event({ costNanoUsd: -1n })]));
+    await eventually(async () => expect(failures).toBeGreaterThan(0), { timeoutMs: 10_000 });
+    expect(confirms).toEqual([]);
+    expect(await metrics.text()).toMatch(/^weighbridge_usage_failures_total\{shard="\d"\} [1-9]/m);
     await db.schema.alterTable('usage_events_away').renameTo('usage_events').execute();
-    await settled(2, 0);
-    expect(await spent()).toBe(14n);
+    await settled(1, 1);
+    expect(await spent()).toBe(7n);
+    await eventually(() => expect(confirms).toHaveLength(1));
   });
 
-  it('keeps what is no batch at all, whole, and reads on', async () => {
+  it('keeps what is no batch at all, whole and once, and reads on', async () => {
     const junk = new TextEncoder().encode('not a batch of anything');
     await publish(junk);
-    await publish(batchOf([event()]));
+    await publish(junk);
+    await publish(batchOf(newSource(), 1, [event()]));
     await settled(1, 1);
-    const kept = await db.selectFrom('quarantined_messages').selectAll().executeTakeFirstOrThrow();
+    const kept = await db.selectFrom('quarantined_usage').selectAll().executeTakeFirstOrThrow();
     expect([...kept.payload]).toEqual([...junk]);
+    expect(kept).toMatchObject({ kind: 'batch', epoch: null });
+    // It may be anybody's.
+    expect((await spendOf('bob')).principalComplete).toBe(false);
+  });
+
+  it('quarantines any number of refused events, and goes on', async () => {
+    const source = newSource();
+    const poison = Array.from({ length: 1_500 }, () => event({ keyId: '' }));
+    for (const firstN of [1, 1_501, 3_001]) await publish(batchOf(source, firstN, poison));
+    await publish(batchOf(source, 4_501, [event()]));
+    await settled(1, 4_500);
+    expect(await readConfirms(db, source.producerId, [source.epoch])).toMatchObject([{ n: 4_501n }]);
+  });
+
+  it('answers a proxy that asks what the ledger holds of its epochs', async () => {
+    const source = newSource();
+    await publish(batchOf(source, 1, [event(), event()]));
+    await publish(batchOf(source, 4, [event()]));
+    await settled(3, 0);
+    await sleep(50);
+    const answers: unknown[] = [];
+    stream.onConfirm(source.producerId, (payload) => {
+      answers.push(...fromBinary(UsageConfirmsSchema, payload).confirms);
+    });
+    stream.askConfirm(
+      toBinary(
+        UsageConfirmQuerySchema,
+        create(UsageConfirmQuerySchema, {
+          producerId: source.producerId,
+          epochs: [newUuid(), source.epoch],
+        }),
+      ),
+    );
+    await eventually(() => expect(answers).toMatchObject([{ epoch: source.epoch, shard, n: 2n }]));
   });
 
   it('lets the last use of a key follow its traffic, also when what it reads was counted before', async () => {
@@ -163,7 +358,7 @@ describe('metering', () => {
       })
       .execute();
     const admitted = now.getTime() - 5_000;
-    const message = batchOf([event({ admittedAtMs: BigInt(admitted) })]);
+    const message = batchOf(newSource(), 1, [event({ admittedAtMs: BigInt(admitted) })]);
     await publish(message);
     await eventually(async () => expect(await lastUsed()).toEqual(new Date(admitted)), { timeoutMs: 10_000 });
     // As after a crash between the ledger's commit and this write.
