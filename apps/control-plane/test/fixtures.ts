@@ -1,3 +1,6 @@
+import { newUuid } from '@weighbridge/domain';
+import { markLost, registerProducer } from '@weighbridge/ledger';
+import { putInQuarantine } from './quarantined.ts';
 import type { TestApi } from './testApi.ts';
 import { recordAttempts } from './usage.ts';
 
@@ -21,6 +24,8 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
   policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
   principal_id: async (api) => (await api.issue({ principal_id: 'a-principal' })).principal_id as string,
   request_id: async (api) => (await recordAttempts(api.db, [{ principal: 'an-owner' }]))[0] ?? '',
+  proxy_id: lostProxy,
+  quarantine_id: async (api) => await putInQuarantine(api.db),
   connector_id: async (api) =>
     await made(api, '/connectors', { ...CONNECTOR, name: `made-${Math.random()}` }),
   model: async (api, operation) => {
@@ -47,6 +52,9 @@ const BODIES: Readonly<Record<string, Make<unknown>>> = {
   putConnectorPrice: async () => PRICE,
   putCatalogModel: async () => CATALOG_MODEL,
   createCatalogPrice: async () => PRICE,
+  createCorrection: async () => ({ amount_micro_usd: -1, reason: 'made by a test' }),
+  rebuildLedger: async () => ({ apply: true }),
+  discardQuarantined: async () => ({ note: 'made by a test' }),
   createProfile: async () => ({ ...PROFILE, name: `made-${Math.random()}` }),
 };
 
@@ -73,4 +81,11 @@ export const fixtures = {
 
 async function made(api: TestApi, path: string, body: unknown): Promise<string> {
   return (await api.call('POST', path, { body })).body.id as string;
+}
+
+async function lostProxy({ db, now }: TestApi): Promise<string> {
+  const epoch = newUuid();
+  await registerProducer(db, { producerId: newUuid(), epoch, name: 'made by a test', now });
+  await markLost(db, { silentSince: new Date(now.getTime() + 1), now });
+  return epoch;
 }

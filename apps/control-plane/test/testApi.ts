@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import { type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
+import { type Key, KeySchema, type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
-import { mintToken } from '@weighbridge/domain';
+import { mintToken, tokenSha256 } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
@@ -9,7 +9,7 @@ import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/connectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/connectors.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
-import { readSnapshot } from '../src/features/proxies/proxies.service.ts';
+import { readSnapshot, resolveKey } from '../src/features/proxies/proxies.service.ts';
 import { buildApp } from '../src/http/app.ts';
 import { encodeModelInPath } from '../src/http/modelPaths.ts';
 import type { OpenApiDocument } from '../src/http/openapi/openApi.ts';
@@ -20,9 +20,12 @@ export type Json = Record<string, unknown>;
 /** The operator API on a database of its own, called without a network. */
 export interface TestApi {
   readonly db: Database;
+  readonly databaseUrl: string;
   readonly operatorKey: string;
   /** What the proxies are told now. */
   snapshot(): Promise<Snapshot>;
+  /** What a proxy is told now of a key, by its token. */
+  resolve(token: string): Promise<Key>;
   /** What the service logged so far. */
   readonly log: () => string;
   /** What the service takes for now. */
@@ -96,11 +99,17 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   };
   const rest: Omit<TestApi, 'now'> = {
     db,
+    databaseUrl: database.url,
     operatorKey,
     document,
     log: () => log,
     async snapshot() {
       return create(SnapshotSchema, await readSnapshot(deps));
+    },
+    async resolve(token) {
+      const { key } = await resolveKey(deps, tokenSha256(token));
+      if (!key) throw new Error('no key has this token');
+      return create(KeySchema, key);
     },
     call,
     async get(path, { key, headers: sent, method = 'GET', payload } = {}) {

@@ -46,6 +46,7 @@ it.each([
   ['/models', undefined],
   ['/requests', undefined],
   ['/proxies', undefined],
+  ['/quarantine', undefined],
   ['/catalog/models', undefined],
 ] as const)('GET %s refuses page tokens that it can not have given out', async (path, prefix) => {
   const list = path.slice(1).replace('/', '_');
@@ -92,6 +93,7 @@ it.each([
   '/profiles/%00',
   '/connectors/%00',
   '/requests/%00',
+  '/quarantine/%00',
 ])('GET %s is not found', async (path) => {
   expect((await api.call('GET', path)).status).toBe(404);
 });

@@ -1,12 +1,14 @@
 import type { Database } from '@weighbridge/database';
 import { newId, newUuid } from '@weighbridge/domain';
-import { recordUsage } from '@weighbridge/ledger';
+import { type BucketRef, recordUsage } from '@weighbridge/ledger';
 
 export interface Used {
   readonly request?: string;
   readonly key?: string;
   readonly principal?: string;
+  /** Whose counters it counts in, this month's; `buckets` names them whole. */
   readonly policies?: readonly string[];
+  readonly buckets?: readonly BucketRef[];
   readonly model?: string;
   readonly costNano?: bigint;
   readonly outcome?: string;
@@ -17,14 +19,26 @@ export interface Used {
 
 /** Writes attempts into the ledger, as metering would; returns the ids of their requests. */
 export async function recordAttempts(db: Database, attempts: readonly Used[]): Promise<string[]> {
-  const events = attempts.map((used) => {
+  const events = attempts.map((used, n) => {
+    const earlier = attempts.slice(0, n).filter(({ request }) => request && request === used.request);
     const admittedAt = used.admittedAt ?? new Date('2026-11-20T09:00:00Z');
+    const buckets =
+      used.buckets ??
+      (used.policies ?? ['pol_a']).map((policyId) => ({
+        policyId,
+        counterVersion: 1,
+        subject: 'policy',
+        windowStart: new Date('2026-11-01T00:00:00Z'),
+      }));
     return {
       row: {
         event_id: newUuid(),
         request_id: used.request ?? newId('req'),
+        attempt: earlier.length + 1,
+        model_attempt: earlier.filter(({ model }) => model === used.model).length + 1,
         key_id: used.key ?? 'key_1',
         principal_id: used.principal ?? 'ada',
+        policy_id: buckets[0]?.policyId ?? '',
         model_requested: used.model ?? 'mock/echo',
         model: used.model ?? 'mock/echo',
         connector_id: 'con_1',
@@ -46,14 +60,9 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         attribution: JSON.stringify(used.attribution ?? {}),
         response_id: '',
       },
-      buckets: (used.policies ?? ['pol_a']).map((policyId) => ({
-        policyId,
-        counterVersion: 1,
-        subject: 'policy',
-        windowStart: new Date('2026-11-01T00:00:00Z'),
-      })),
+      buckets,
     };
   });
-  await recordUsage(db, events);
+  await recordUsage(db, { events, refused: [], received: [] });
   return events.map(({ row }) => row.request_id);
 }

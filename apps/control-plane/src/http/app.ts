@@ -10,12 +10,15 @@ import { connectorPriceRoutes } from '../features/connectors/connectorPrices.rou
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
+import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { proxyRoutes } from '../features/proxies/proxies.routes.ts';
+import { quarantineRoutes } from '../features/quarantine/quarantine.routes.ts';
+import { correctionRoutes } from '../features/requests/corrections.routes.ts';
 import { requestRoutes } from '../features/requests/requests.routes.ts';
 import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
@@ -56,6 +59,9 @@ export function buildApp(
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       spendRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       requestRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      correctionRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      ledgerRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      quarantineRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       connectorRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       connectorPriceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -232,12 +232,32 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The proxies that may serve now, and what each of them has applied
-         * @description The proxies that may serve now, and what each of them has applied. Requires the scope `operator`.
+         * The proxies that may serve now, or whose usage may not all be here
+         * @description What each has applied, and how much of its usage the ledger has. A proxy whose usage is `open` holds `bucket_as_of`; one whose usage is `lost` makes spend incomplete. Requires the scope `operator`.
          */
         get: operations["listProxies"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/proxies/{proxy_id}/retire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept that the rest of the usage of a lost proxy never comes
+         * @description Spend is then reported as complete without it. 409 unless its usage is `lost`. What comes later all the same is recorded. Requires the scope `operator`.
+         */
+        post: operations["retireProxy"];
         delete?: never;
         options?: never;
         head?: never;
@@ -358,6 +378,126 @@ export interface paths {
         get: operations["getRequest"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/requests/{request_id}/corrections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Correct what a request cost
+         * @description Adds a signed entry to the ledger; nothing in it is ever edited. It counts in the windows that the request was admitted in. Takes an `Idempotency-Key`. Requires the scope `operator`.
+         */
+        post: operations["createCorrection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/ledger/rebuild": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add the ledger up anew and compare the counters with it, or mend them
+         * @description Without `apply` nothing is changed. With it, what counters are off by is added to them, while usage goes on being recorded. Requires the scope `operator`.
+         */
+        post: operations["rebuildLedger"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quarantine": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Usage that the ledger could not take, the oldest first
+         * @description Usage that the ledger could not take, the oldest first. Requires the scope `operator`.
+         */
+        get: operations["listQuarantine"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quarantine/{quarantine_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Usage that the ledger could not take, with the message itself
+         * @description Usage that the ledger could not take, with the message itself. Requires the scope `operator`.
+         */
+        get: operations["getQuarantined"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quarantine/{quarantine_id}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Record quarantined usage after all
+         * @description Reads it again, as this release does, and records what it says; once, however often it came. 422 `still_refused` says why it still can not be taken. Requires the scope `operator`.
+         */
+        post: operations["releaseQuarantined"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/quarantine/{quarantine_id}/discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say that quarantined usage is not to be recorded
+         * @description For good. The message stays, with the note that says why. Requires the scope `operator`.
+         */
+        post: operations["discardQuarantined"];
         delete?: never;
         options?: never;
         head?: never;
@@ -971,6 +1111,27 @@ export interface components {
             latency_ms: number;
             message: string;
         };
+        Correction: {
+            /**
+             * @description The correction's own.
+             * @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1c
+             */
+            event_id: string;
+            /**
+             * @description The event_id of the attempt that it is about.
+             * @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b
+             */
+            corrects: string;
+            amount_micro_usd: number;
+            /**
+             * @description The same, exact, as a decimal integer.
+             * @example 12345000000
+             */
+            amount_nano_usd: string;
+            reason: string;
+            /** Format: date-time */
+            recorded_at: string;
+        };
         Error: {
             error: {
                 /** @description What is wrong, and how to mend it. */
@@ -1063,6 +1224,30 @@ export interface components {
             policy_id?: string | null;
             attribution?: components["schemas"]["Attribution"];
         };
+        LedgerRebuild: {
+            applied: boolean;
+            /** @description Rows of the ledger that were added up. */
+            events: number;
+            /** @description Counters that were compared. */
+            buckets: number;
+            /**
+             * @description All that counters were off by, added up without sign; "0" where all is well.
+             * @example 0
+             */
+            difference_nano_usd: string;
+            differing_buckets: number;
+            /** @description Sums by the hour, which breakdowns of spend are made of, that were off. */
+            differing_hours: number;
+            /** @description What has to be added to which counter; the first 1000. */
+            differing: {
+                bucket: string;
+                /**
+                 * @description Nano-USD, exact, as a decimal integer.
+                 * @example 0
+                 */
+                difference_nano_usd: string;
+            }[];
+        };
         Model: {
             model: string;
             provider: string;
@@ -1137,6 +1322,20 @@ export interface components {
             upstream_names?: {
                 [key: string]: string;
             };
+        };
+        NewCorrection: {
+            /**
+             * @description What is added to the spend; below zero it is given back.
+             * @example -250000
+             */
+            amount_micro_usd: number;
+            /** @example the vendor's invoice of May charges no tokens for it */
+            reason: string;
+            /**
+             * @description The attempt that is corrected; the request's first where it is left out.
+             * @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b
+             */
+            event_id?: string;
         };
         NewKey: {
             name: string;
@@ -1332,6 +1531,94 @@ export interface components {
                 capabilities?: string[];
             };
         };
+        Proxy: {
+            /** @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b */
+            id: string;
+            /** @description The host or pod that it runs on. */
+            name: string;
+            /** @description Empty where only its usage is still known. */
+            version: string;
+            applied_revision: number;
+            /** @description How many revisions it is behind. */
+            lag: number;
+            in_flight_requests: number;
+            /** @description Usage that it has not handed over yet. */
+            waiting_usage_bytes: number;
+            /** Format: date-time */
+            connected_at: string;
+            /** Format: date-time */
+            last_seen_at: string;
+            /** Format: date-time */
+            may_serve_until: string;
+            /** @description The spool that it writes its usage to. */
+            producer_id: string | null;
+            usage: components["schemas"]["ProxyUsage"] | null;
+        };
+        ProxyUsage: {
+            /**
+             * @description open: more is to come, or awaited; closed: the ledger has all of it; lost: nobody answers for it any more; retired: an operator accepted that.
+             * @enum {string}
+             */
+            state: "open" | "closed" | "lost" | "retired";
+            /**
+             * Format: date-time
+             * @description All that it had settled until then is in the ledger.
+             */
+            mark_at: string;
+            /** Format: date-time */
+            ended_at: string | null;
+            /** @description The id of the proxy that took its spool over. */
+            superseded_by: string | null;
+            /** @description The principal that accepted its loss. */
+            retired_by: string | null;
+            /** @description One for each part of the usage stream that it wrote to. */
+            shards: {
+                shard: number;
+                /** @description The ledger has all its events up to this one. */
+                recorded_n: number;
+                /** @description Its last event, once it has said so. */
+                last_n: number | null;
+                /** @description Events that are known to be, by later ones or by last_n, and are not there. */
+                missing: number;
+                /** @description Which; the first 20 ranges. */
+                missing_ranges: string[];
+                /** Format: date-time */
+                gap_since: string | null;
+            }[];
+            /** @description What an operator can do about it. */
+            advice: string | null;
+        };
+        QuarantinedUsage: {
+            /** @example 7 */
+            id: string;
+            /**
+             * @description A batch could not be read as far as its events.
+             * @enum {string}
+             */
+            kind: "event" | "batch";
+            /** @enum {string} */
+            state: "held" | "released" | "discarded";
+            /**
+             * @description Why the ledger did not take it.
+             * @example usage is missing
+             */
+            reason: string;
+            /** Format: date-time */
+            received_at: string;
+            /** @description The spool that it comes from. */
+            producer_id: string | null;
+            /** @description The id of the proxy that sent it. */
+            epoch: string | null;
+            shard: number | null;
+            /** @description Its number among the proxy's events of the shard. */
+            n: number | null;
+            /** @description Whose spend it is; null where that can't be read: then it may be anybody's. */
+            principal_id: string | null;
+            /** Format: date-time */
+            resolved_at: string | null;
+            resolved_by: string | null;
+            note: string | null;
+        };
         RequestRecord: {
             request_id: string;
             /** Format: date-time */
@@ -1358,9 +1645,12 @@ export interface components {
                 /** Format: date-time */
                 window_start: string;
             }[];
+            /** @description Of all attempts, with their corrections. */
             cost_micro_usd: number;
             /** @description All that was sent to a vendor for it, the first attempt first. */
             attempts: components["schemas"]["Attempt"][];
+            /** @description What was added later to what it cost, or taken from it, in the order of recording. */
+            corrections: components["schemas"]["Correction"][];
         };
         SpendReport: {
             data: components["schemas"]["SpendRow"][];
@@ -1385,11 +1675,11 @@ export interface components {
             group: {
                 [key: string]: string | null;
             };
-            /** @description Requests with at least one attempt in this row. */
+            /** @description Requests, each in the row of its first attempt; where models or providers are told apart, in the row of its first attempt on each model. */
             requests: number;
             /** @description What was sent to a vendor: a request may be tried several times. */
             attempts: number;
-            /** @description Requests with an attempt whose usage was estimated. */
+            /** @description Attempts whose usage was estimated. */
             estimated_requests: number;
             /** @description Attempts that failed at the vendor or on the way to it. */
             errors: number;
@@ -1417,11 +1707,19 @@ export interface components {
             reset: string | null;
             window_unbounded: boolean;
             bucket_spent_micro_usd: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description All usage that proxies had settled until then is in it.
+             */
             bucket_as_of: string;
+            /** @description The principal's spend over all its keys under this policy in this window. */
             principal_spent_micro_usd: number;
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description The window's start; later only where the ledger does not reach back so far.
+             */
             principal_spent_from: string;
+            /** @description Whether that is all of it: no proxy was lost with usage, nothing is missing or in quarantine. */
             principal_spent_complete: boolean;
             remaining_micro_usd: number | null;
             /** Format: date-time */
@@ -3022,7 +3320,7 @@ export interface operations {
                 page_size?: string;
                 /** @description The next_page_token of the page before; empty for the first. */
                 page_token?: string;
-                /** @description Also those that may serve no more. */
+                /** @description Also those that are gone with nothing left behind. */
                 all?: "true" | "false";
             };
             header?: never;
@@ -3041,7 +3339,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "id": "openai/gpt-4o-mini",
+                     *           "id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
                      *           "name": "checkout",
                      *           "version": "text",
                      *           "applied_revision": 1,
@@ -3050,31 +3348,35 @@ export interface operations {
                      *           "waiting_usage_bytes": 1,
                      *           "connected_at": "2026-11-20T10:00:00.000Z",
                      *           "last_seen_at": "2026-11-20T10:00:00.000Z",
-                     *           "may_serve_until": "2026-11-20T10:00:00.000Z"
+                     *           "may_serve_until": "2026-11-20T10:00:00.000Z",
+                     *           "producer_id": "text",
+                     *           "usage": {
+                     *             "state": "open",
+                     *             "mark_at": "2026-11-20T10:00:00.000Z",
+                     *             "ended_at": "2026-11-20T10:00:00.000Z",
+                     *             "superseded_by": "text",
+                     *             "retired_by": "text",
+                     *             "shards": [
+                     *               {
+                     *                 "shard": 1,
+                     *                 "recorded_n": 1,
+                     *                 "last_n": 1,
+                     *                 "missing": 1,
+                     *                 "missing_ranges": [
+                     *                   "7-9"
+                     *                 ],
+                     *                 "gap_since": "2026-11-20T10:00:00.000Z"
+                     *               }
+                     *             ],
+                     *             "advice": "text"
+                     *           }
                      *         }
                      *       ],
                      *       "next_page_token": ""
                      *     }
                      */
                     "application/json": {
-                        data: {
-                            id: string;
-                            /** @description The host or pod that it runs on. */
-                            name: string;
-                            version: string;
-                            applied_revision: number;
-                            /** @description How many revisions it is behind. */
-                            lag: number;
-                            in_flight_requests: number;
-                            /** @description Usage that it has not handed over yet. */
-                            waiting_usage_bytes: number;
-                            /** Format: date-time */
-                            connected_at: string;
-                            /** Format: date-time */
-                            last_seen_at: string;
-                            /** Format: date-time */
-                            may_serve_until: string;
-                        }[];
+                        data: components["schemas"]["Proxy"][];
                         next_page_token: string;
                     };
                 };
@@ -3082,6 +3384,71 @@ export interface operations {
             400: components["responses"]["400"];
             401: components["responses"]["401"];
             403: components["responses"]["403"];
+            500: components["responses"]["500"];
+        };
+    };
+    retireProxy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example proxy_id_01kafyq2s0e5fvf6m8x4n9r7td */
+                proxy_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
+                     *       "name": "checkout",
+                     *       "version": "text",
+                     *       "applied_revision": 1,
+                     *       "lag": 1,
+                     *       "in_flight_requests": 1,
+                     *       "waiting_usage_bytes": 1,
+                     *       "connected_at": "2026-11-20T10:00:00.000Z",
+                     *       "last_seen_at": "2026-11-20T10:00:00.000Z",
+                     *       "may_serve_until": "2026-11-20T10:00:00.000Z",
+                     *       "producer_id": "text",
+                     *       "usage": {
+                     *         "state": "open",
+                     *         "mark_at": "2026-11-20T10:00:00.000Z",
+                     *         "ended_at": "2026-11-20T10:00:00.000Z",
+                     *         "superseded_by": "text",
+                     *         "retired_by": "text",
+                     *         "shards": [
+                     *           {
+                     *             "shard": 1,
+                     *             "recorded_n": 1,
+                     *             "last_n": 1,
+                     *             "missing": 1,
+                     *             "missing_ranges": [
+                     *               "7-9"
+                     *             ],
+                     *             "gap_since": "2026-11-20T10:00:00.000Z"
+                     *           }
+                     *         ],
+                     *         "advice": "text"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Proxy"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            414: components["responses"]["414"];
             500: components["responses"]["500"];
         };
     };
@@ -3403,6 +3770,16 @@ export interface operations {
                      *               "duration_ms": 1,
                      *               "response_id": "resp_68af4030592c81938ec0a5fbab4a3e9f"
                      *             }
+                     *           ],
+                     *           "corrections": [
+                     *             {
+                     *               "event_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1c",
+                     *               "corrects": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
+                     *               "amount_micro_usd": 12345000,
+                     *               "amount_nano_usd": "12345000000",
+                     *               "reason": "text",
+                     *               "recorded_at": "2026-11-20T10:00:00.000Z"
+                     *             }
                      *           ]
                      *         }
                      *       ],
@@ -3481,6 +3858,16 @@ export interface operations {
                      *           "duration_ms": 1,
                      *           "response_id": "resp_68af4030592c81938ec0a5fbab4a3e9f"
                      *         }
+                     *       ],
+                     *       "corrections": [
+                     *         {
+                     *           "event_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1c",
+                     *           "corrects": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
+                     *           "amount_micro_usd": 12345000,
+                     *           "amount_nano_usd": "12345000000",
+                     *           "reason": "text",
+                     *           "recorded_at": "2026-11-20T10:00:00.000Z"
+                     *         }
                      *       ]
                      *     }
                      */
@@ -3492,6 +3879,365 @@ export interface operations {
             403: components["responses"]["403"];
             404: components["responses"]["404"];
             414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    createCorrection: {
+        parameters: {
+            query?: never;
+            header?: {
+                "idempotency-key"?: string;
+            };
+            path: {
+                /** @example req_01kafyq2s0e5fvf6m8x4n9r7td */
+                request_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "amount_micro_usd": -250000,
+                 *       "reason": "the vendor's invoice of May charges no tokens for it",
+                 *       "event_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewCorrection"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "event_id": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1c",
+                     *       "corrects": "019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b",
+                     *       "amount_micro_usd": 12345000,
+                     *       "amount_nano_usd": "12345000000",
+                     *       "reason": "text",
+                     *       "recorded_at": "2026-11-20T10:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Correction"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            414: components["responses"]["414"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    rebuildLedger: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "apply": false
+                 *     }
+                 */
+                "application/json": {
+                    /** @example false */
+                    apply: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "applied": false,
+                     *       "events": 1,
+                     *       "buckets": 1,
+                     *       "difference_nano_usd": "0",
+                     *       "differing_buckets": 1,
+                     *       "differing_hours": 1,
+                     *       "differing": [
+                     *         {
+                     *           "bucket": "text",
+                     *           "difference_nano_usd": "0"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LedgerRebuild"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    listQuarantine: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                state?: "held" | "released" | "discarded";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "7",
+                     *           "kind": "event",
+                     *           "state": "held",
+                     *           "reason": "usage is missing",
+                     *           "received_at": "2026-11-20T10:00:00.000Z",
+                     *           "producer_id": "text",
+                     *           "epoch": "text",
+                     *           "shard": 1,
+                     *           "n": 1,
+                     *           "principal_id": "checkout@example.com",
+                     *           "resolved_at": "2026-11-20T10:00:00.000Z",
+                     *           "resolved_by": "text",
+                     *           "note": "text"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["QuarantinedUsage"][];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            500: components["responses"]["500"];
+        };
+    };
+    getQuarantined: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example quarantine_id_01kafyq2s0e5fvf6m8x4n9r7td */
+                quarantine_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "7",
+                     *       "kind": "event",
+                     *       "state": "held",
+                     *       "reason": "usage is missing",
+                     *       "received_at": "2026-11-20T10:00:00.000Z",
+                     *       "producer_id": "text",
+                     *       "epoch": "text",
+                     *       "shard": 1,
+                     *       "n": 1,
+                     *       "principal_id": "checkout@example.com",
+                     *       "resolved_at": "2026-11-20T10:00:00.000Z",
+                     *       "resolved_by": "text",
+                     *       "note": "text",
+                     *       "payload_base64": "CgNhYmM="
+                     *     }
+                     */
+                    "application/json": {
+                        /** @example 7 */
+                        id: string;
+                        /**
+                         * @description A batch could not be read as far as its events.
+                         * @enum {string}
+                         */
+                        kind: "event" | "batch";
+                        /** @enum {string} */
+                        state: "held" | "released" | "discarded";
+                        /**
+                         * @description Why the ledger did not take it.
+                         * @example usage is missing
+                         */
+                        reason: string;
+                        /** Format: date-time */
+                        received_at: string;
+                        /** @description The spool that it comes from. */
+                        producer_id: string | null;
+                        /** @description The id of the proxy that sent it. */
+                        epoch: string | null;
+                        shard: number | null;
+                        /** @description Its number among the proxy's events of the shard. */
+                        n: number | null;
+                        /** @description Whose spend it is; null where that can't be read: then it may be anybody's. */
+                        principal_id: string | null;
+                        /** Format: date-time */
+                        resolved_at: string | null;
+                        resolved_by: string | null;
+                        note: string | null;
+                        /**
+                         * @description The message, as it came.
+                         * @example CgNhYmM=
+                         */
+                        payload_base64: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            414: components["responses"]["414"];
+            500: components["responses"]["500"];
+        };
+    };
+    releaseQuarantined: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example quarantine_id_01kafyq2s0e5fvf6m8x4n9r7td */
+                quarantine_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "7",
+                     *       "kind": "event",
+                     *       "state": "held",
+                     *       "reason": "usage is missing",
+                     *       "received_at": "2026-11-20T10:00:00.000Z",
+                     *       "producer_id": "text",
+                     *       "epoch": "text",
+                     *       "shard": 1,
+                     *       "n": 1,
+                     *       "principal_id": "checkout@example.com",
+                     *       "resolved_at": "2026-11-20T10:00:00.000Z",
+                     *       "resolved_by": "text",
+                     *       "note": "text"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QuarantinedUsage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            414: components["responses"]["414"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    discardQuarantined: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example quarantine_id_01kafyq2s0e5fvf6m8x4n9r7td */
+                quarantine_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "note": "sent by a load test"
+                 *     }
+                 */
+                "application/json": {
+                    /** @example sent by a load test */
+                    note: string;
+                };
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "7",
+                     *       "kind": "event",
+                     *       "state": "held",
+                     *       "reason": "usage is missing",
+                     *       "received_at": "2026-11-20T10:00:00.000Z",
+                     *       "producer_id": "text",
+                     *       "epoch": "text",
+                     *       "shard": 1,
+                     *       "n": 1,
+                     *       "principal_id": "checkout@example.com",
+                     *       "resolved_at": "2026-11-20T10:00:00.000Z",
+                     *       "resolved_by": "text",
+                     *       "note": "text"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["QuarantinedUsage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            414: components["responses"]["414"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
             500: components["responses"]["500"];
         };
     };

@@ -1,5 +1,5 @@
-import type { AuditLog, Database } from '@weighbridge/database';
-import type { Selectable } from 'kysely';
+import type { AuditLog, Database, Tx } from '@weighbridge/database';
+import type { Insertable, Selectable } from 'kysely';
 
 export type AuditRow = Selectable<AuditLog>;
 
@@ -9,6 +9,10 @@ export interface AuditFilter {
   readonly action?: string | undefined;
   readonly from?: Date | undefined;
   readonly to?: Date | undefined;
+}
+
+export async function insertAuditRow(tx: Tx, row: Insertable<AuditLog>): Promise<void> {
+  await tx.insertInto('audit_log').values(row).execute();
 }
 
 /** Audit rows, the newest first, before a given one. */

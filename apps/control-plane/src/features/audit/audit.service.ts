@@ -1,7 +1,18 @@
-import type { Database } from '@weighbridge/database';
+import type { Database, Tx } from '@weighbridge/database';
 import { dateTime } from '../../http/dateTime.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import { type AuditRow, findAuditRows } from './audit.repository.ts';
+import { type AuditRow, findAuditRows, insertAuditRow } from './audit.repository.ts';
+
+/** What somebody did, for the audit log. */
+export interface AuditedAct {
+  readonly actor: { readonly principalId: string; readonly keyId: string | null };
+  /** What was done, as `resource.verb`: `key.created`. */
+  readonly action: string;
+  readonly resourceId: string;
+  /** What an auditor wants to know; never a secret. */
+  readonly detail?: Readonly<Record<string, unknown>>;
+  readonly at: Date;
+}
 
 /** One mutation, as the API shows it. */
 export interface PresentedAuditEntry {
@@ -22,6 +33,21 @@ export interface AuditListQuery {
   readonly action?: string;
   readonly from?: string;
   readonly to?: string;
+}
+
+/** Writes the audit row of an act that no proxy has to hear of, inside the act's own transaction. */
+export async function recordAudit(
+  tx: Tx,
+  { actor, action, resourceId, detail, at }: AuditedAct,
+): Promise<void> {
+  await insertAuditRow(tx, {
+    at,
+    actor_principal_id: actor.principalId,
+    actor_key_id: actor.keyId,
+    action,
+    resource_id: resourceId,
+    detail: JSON.stringify(detail ?? {}),
+  });
 }
 
 /** What was changed, by whom and when, the newest first. */

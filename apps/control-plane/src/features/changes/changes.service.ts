@@ -1,16 +1,11 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { type AuditedAct, recordAudit } from '../audit/audit.service.ts';
 
-export interface Change {
-  readonly actor: { readonly principalId: string; readonly keyId: string | null };
-  /** What was done, as `resource.verb`: `key.created`. */
-  readonly action: string;
-  readonly resourceId: string;
-  /** What an auditor wants to know; never a secret. */
-  readonly detail?: Readonly<Record<string, unknown>>;
+/** A mutation that proxies have to hear of. */
+export interface Change extends AuditedAct {
   /** `all` where it changes what governs keys that it does not name: a default policy. */
   readonly reach?: 'own' | 'all';
-  readonly at: Date;
 }
 
 /** The channel that wakes the watchers. What it carries is no news by itself: a missed one costs one poll. */
@@ -21,21 +16,9 @@ export const CHANGES_CHANNEL = 'weighbridge_changes';
  * transaction and last in it: the revision's row is what all mutations wait for. So revisions have no gaps and follow the
  * order of commits.
  */
-export async function recordChange(
-  tx: Tx,
-  { actor, action, resourceId, detail, reach = 'own', at }: Change,
-): Promise<void> {
-  await tx
-    .insertInto('audit_log')
-    .values({
-      at,
-      actor_principal_id: actor.principalId,
-      actor_key_id: actor.keyId,
-      action,
-      resource_id: resourceId,
-      detail: JSON.stringify(detail ?? {}),
-    })
-    .execute();
+export async function recordChange(tx: Tx, { reach = 'own', ...act }: Change): Promise<void> {
+  await recordAudit(tx, act);
+  const { action, resourceId } = act;
   const [kind = action] = action.split('.');
   await sql`
     WITH next AS (UPDATE revision SET revision = revision + 1 RETURNING revision)

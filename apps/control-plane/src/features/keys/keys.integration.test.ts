@@ -293,7 +293,7 @@ describe('the usage report', () => {
       bucket_as_of: expect.any(String),
       principal_spent_micro_usd: 0,
       principal_spent_from: window.start.toISOString(),
-      principal_spent_complete: false,
+      principal_spent_complete: true,
       remaining_micro_usd: 5_000_000,
       queried_at: expect.any(String),
     });

@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { newId } from '@weighbridge/domain';
-import { recordUsage } from '@weighbridge/ledger';
+import { callLeases, POLICY_SUBJECT, registerProducer } from '@weighbridge/ledger';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Json, outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
+import { recordAttempts } from '../../../test/usage.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -184,9 +186,13 @@ describe('a changed policy', () => {
     const { id: keyId } = await api.issue({ policy_id: policy.id, principal_id: 'frank' });
     const usage = async () => (await api.call('GET', `/keys/${keyId}/usage`)).body;
     const today = new Date(`${api.now.toISOString().slice(0, 10)}T00:00:00Z`);
-    const spend = (n: number, at: Date, costMicroUsd: number) =>
-      recordUsage(api.db, [
+    const spend = (at: Date, costMicroUsd: number) =>
+      recordAttempts(api.db, [
         {
+          key: keyId,
+          principal: 'frank',
+          costNano: BigInt(costMicroUsd) * 1_000n,
+          admittedAt: at,
           buckets: [
             {
               policyId: policy.id,
@@ -195,36 +201,10 @@ describe('a changed policy', () => {
               windowStart: new Date(at.toISOString().slice(0, 10)),
             },
           ],
-          row: {
-            event_id: `01900000-0000-7000-8000-00000000000${n}`,
-            request_id: 'req_1',
-            key_id: keyId,
-            principal_id: 'frank',
-            model_requested: 'mock/echo',
-            model: 'mock/echo',
-            connector_id: 'con_1',
-            input_tokens: 1,
-            cache_read_tokens: 0,
-            cache_write_tokens: 0,
-            cache_write_1h_tokens: 0,
-            output_tokens: 1,
-            cost_nano_usd: BigInt(costMicroUsd) * 1_000n,
-            price_version: 1,
-            estimated: false,
-            outcome: 'success',
-            http_status: 200,
-            streamed: false,
-            admitted_at: at,
-            settled_at: at,
-            first_byte_us: null,
-            duration_us: 1,
-            attribution: '{}',
-            response_id: '',
-          },
         },
       ]);
-    await spend(1, new Date(today.getTime() - 48 * 3_600_000), 7);
-    await spend(2, new Date(today.getTime() + 60_000), 30);
+    await spend(new Date(today.getTime() - 48 * 3_600_000), 7);
+    await spend(new Date(today.getTime() + 60_000), 30);
     expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 30, remaining_micro_usd: 70 });
     await patch(policy.id, { limit_micro_usd: 20 });
     expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 30, remaining_micro_usd: 0 });
@@ -238,6 +218,24 @@ describe('a changed policy', () => {
     expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 37, remaining_micro_usd: 963 });
     await patch(policy.id, { window: 'none', counter_scope: 'policy' });
     expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 37, pooled: true, window_unbounded: true });
+  });
+
+  it('grants proxies by its new limit from then on, and takes nothing back', async () => {
+    const { id } = await create({ limit_micro_usd: 100, window: 'none', counter_scope: 'policy' });
+    const holder = { producerId: randomUUID(), epoch: randomUUID() };
+    await registerProducer(api.db, { ...holder, name: '', now: api.now });
+    const bucket = { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart: new Date(0) };
+    const call = { bucket, seq: 1n, returnedNanoUsd: 0n, wantNanoUsd: 80_000n, minimumNanoUsd: 0n };
+    await callLeases(api.db, { ...holder, calls: [call], now: api.now });
+    await patch(id, { limit_micro_usd: 50 });
+    const row = await api.db
+      .selectFrom('spend_buckets')
+      .select(['limit_nano_usd', 'leased_nano_usd'])
+      .where('policy_id', '=', id)
+      .executeTakeFirst();
+    expect(row).toEqual({ limit_nano_usd: 50_000n, leased_nano_usd: 80_000n });
+    const [answer] = await callLeases(api.db, { ...holder, calls: [{ ...call, seq: 2n }], now: api.now });
+    expect(answer).toMatchObject({ grantedNanoUsd: 80_000n, outcome: 'contended' });
   });
 });
 

@@ -1,11 +1,12 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { isId, microFromNano, nanoFromMicro, newId, windowAt } from '@weighbridge/domain';
+import { isId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { openCounter } from '@weighbridge/ledger';
+import { openCounter, setBucketLimits } from '@weighbridge/ledger';
 import { displayName } from '../../http/displayName.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
+import { recallExcess } from '../leases/recalls.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
 import { lockGovernance, requireEveryKeyGoverned } from './governance.ts';
 import {
@@ -147,7 +148,12 @@ export async function changePolicy(
       updated_at: now,
     });
     await requireEveryKeyGoverned(tx);
-    if (startsCounter) await openCounter(tx, after, windowAt(after.window_kind, after.timezone, now).start);
+    if (startsCounter) await openCounter(tx, after, now);
+    // From the commit on, no proxy is granted anything by the limit that was.
+    if (changed.includes('limit_micro_usd')) {
+      await setBucketLimits(tx, id);
+      await recallExcess(tx, id);
+    }
     const detail = {
       changed: Object.fromEntries(changed.map((field) => [field, { from: shown[field], to: input[field] }])),
     };

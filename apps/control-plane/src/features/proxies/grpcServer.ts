@@ -1,9 +1,13 @@
 import { Server } from '@grpc/grpc-js';
 import { ControlService, grpcService, serverCredentials, type TlsFiles } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
+import { lease } from '../leases/leases.service.ts';
+import { createRecalls } from '../leases/recalls.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
 import { ownershipMessage } from './messages.ts';
+import { endEpoch } from './producers.service.ts';
+import { countLive } from './proxies.repository.ts';
 import { resolveKey } from './proxies.service.ts';
 import type { Watchers } from './watch.ts';
 
@@ -30,6 +34,8 @@ export async function listenGrpc(
   deps: ModelDeps & { readonly logger: Logger; readonly watchers: Watchers },
   options: GrpcServerOptions,
 ): Promise<GrpcServer> {
+  const { db, now } = deps;
+  const leases = { db, now, countLive: () => countLive(db), recall: createRecalls(db) };
   const service = grpcService(
     ControlService,
     {
@@ -41,6 +47,8 @@ export async function listenGrpc(
       },
       findResponse: async ({ responseId, principalId }) =>
         ownershipMessage(await ownerOfResponse(deps, responseId, principalId)),
+      lease: async (request) => await lease(leases, request),
+      closeEpoch: async (ended) => ({ isClosed: await endEpoch(deps, ended) }),
     },
     {
       token: options.token,

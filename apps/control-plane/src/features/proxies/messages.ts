@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
+  BudgetMode,
   type ConnectorSchema,
   Dialect,
   Enforcement,
@@ -72,13 +73,15 @@ export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSch
     provider: row.provider,
     upstreamName: row.upstream_name,
     price: priceMessage(row.version, row.price),
+    contextWindow: row.context_window,
+    ...(row.max_output_tokens !== null && { maxOutputTokens: row.max_output_tokens }),
   };
 }
 
 export function keyMessage(
   row: KeyRow,
   counters: readonly Counter[],
-  spentOf: (counter: Counter) => bigint,
+  now: Date,
 ): MessageInitShape<typeof KeySchema> {
   const attribution = row.attribution as LockedAttribution;
   return {
@@ -89,6 +92,11 @@ export function keyMessage(
     ...(row.expires_at && { expiresAtMs: BigInt(row.expires_at.getTime()) }),
     attribution: { ...attribution, labels: { ...attribution.labels } },
     policies: counters.map((counter) => ({
+      ...limitsMessage(counter),
+      ...(counter.window.end && {
+        windowEndMs: BigInt(counter.window.end.getTime()),
+        windowRemainingMs: BigInt(Math.max(0, counter.window.end.getTime() - now.getTime())),
+      }),
       bucket: {
         policyId: counter.bucket.policyId,
         counterVersion: counter.bucket.counterVersion,
@@ -97,10 +105,17 @@ export function keyMessage(
       },
       enforcement: ENFORCEMENT[counter.policy.enforcement],
       ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
-      spentNanoUsd: spentOf(counter),
-      ...(counter.window.end && { windowEndMs: BigInt(counter.window.end.getTime()) }),
       allowedModels: counter.policy.allowed_models,
     })),
+  };
+}
+
+function limitsMessage({ policy }: Counter) {
+  return {
+    budgetMode: policy.budget_mode === 'hard' ? BudgetMode.HARD : BudgetMode.BALANCED,
+    ...(policy.requests_per_minute !== null && { requestsPerMinute: policy.requests_per_minute }),
+    ...(policy.tokens_per_minute !== null && { tokensPerMinute: policy.tokens_per_minute }),
+    ...(policy.max_parallel !== null && { maxParallel: policy.max_parallel }),
   };
 }
 

@@ -1,7 +1,30 @@
 import type { Database, Proxies } from '@weighbridge/database';
-import { type Selectable, sql } from 'kysely';
+import { type RawBuilder, type Selectable, sql } from 'kysely';
 
-export type ProxyRow = Selectable<Proxies>;
+/** What the ledger knows of one shard of the events that a proxy numbered. */
+export interface ShardRow {
+  readonly shard: number;
+  readonly recorded_n: number;
+  readonly last_n: number | null;
+  readonly missing: number;
+  /** The first of them, as texts such as `7-9`. */
+  readonly missing_ranges: string[];
+  readonly gap_since: string | null;
+}
+
+/** The usage of a proxy's run, as far as the ledger has it. */
+export interface UsageRow {
+  readonly producer_id: string;
+  readonly state: 'open' | 'closed' | 'lost' | 'retired';
+  readonly mark_at: Date;
+  readonly superseded_by: string | null;
+  readonly ended_at: Date | null;
+  readonly retired_by: string | null;
+  readonly shards: ShardRow[];
+}
+
+/** A proxy, by what it says of itself where it watches or watched, and by its usage. Either may be missing, not both. */
+export type ProxyRow = Selectable<Proxies> & Partial<UsageRow>;
 
 /** What a control plane knows of a proxy that watches it. */
 export interface SeenProxy {
@@ -69,7 +92,10 @@ export async function countLive(db: Database): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
-/** Proxies by id, after a given one; with `all`, also those that may serve no more. */
+/**
+ * Proxies by id, after a given one: those that may serve now, and those whose usage may not all be in the ledger. With
+ * `all`, also those that are gone with nothing left behind.
+ */
 export async function findProxies(
   db: Database,
   {
@@ -78,10 +104,78 @@ export async function findProxies(
     all,
   }: { readonly after: string | undefined; readonly limit: number; readonly all: boolean },
 ): Promise<ProxyRow[]> {
-  let query = db.selectFrom('proxies').selectAll();
-  if (!all) query = query.where(sql<boolean>`may_serve_until > clock_timestamp()`);
-  if (after !== undefined) query = query.where('id', '>', after);
-  return await query.orderBy('id').limit(limit).execute();
+  const ids = sql`
+    SELECT id
+    FROM (
+      SELECT id FROM proxies WHERE ${all} OR may_serve_until > clock_timestamp()
+      UNION
+      SELECT epoch::text FROM producers WHERE ${all} OR state IN ('open', 'lost')
+    ) AS known
+    WHERE ${after === undefined ? sql`true` : sql`id > ${after}`}
+    ORDER BY id
+    LIMIT ${limit}`;
+  return await proxiesOf(db, ids);
+}
+
+/** One proxy, be it gone or not; undefined where none ever had this id. */
+export async function findProxy(db: Database, id: string): Promise<ProxyRow | undefined> {
+  const ids = sql`
+    SELECT id FROM proxies WHERE id = ${id}
+    UNION
+    SELECT epoch::text FROM producers WHERE epoch::text = ${id}`;
+  return (await proxiesOf(db, ids))[0];
+}
+
+const MAX_MISSING_RANGES = 20;
+
+/** One that is known by its usage alone was last heard of then, and serves no more. */
+async function proxiesOf(db: Database, ids: RawBuilder<unknown>): Promise<ProxyRow[]> {
+  const { rows } = await sql<ProxyRow>`
+    WITH wanted AS (${ids})
+    SELECT
+      wanted.id,
+      coalesce(nullif(proxies.name, ''), producers.name, '') AS name,
+      coalesce(proxies.version, '') AS version,
+      coalesce(proxies.applied_revision, 0) AS applied_revision,
+      coalesce(proxies.in_flight_requests, 0) AS in_flight_requests,
+      coalesce(proxies.waiting_usage_bytes, 0) AS waiting_usage_bytes,
+      coalesce(proxies.connected_at, producers.first_seen_at) AS connected_at,
+      greatest(proxies.last_seen_at, producers.last_seen_at) AS last_seen_at,
+      coalesce(proxies.may_serve_until, producers.last_seen_at) AS may_serve_until,
+      producers.producer_id, producers.state, producers.mark_at, producers.superseded_by, producers.ended_at,
+      producers.retired_by,
+      (
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+          'shard', shard, 'recorded_n', recorded_n, 'last_n', last_n, 'gap_since', gap_since,
+          'missing', (SELECT coalesce(sum(upper(gap) - lower(gap)), 0) FROM unnest(gaps.all_of_them) AS gap),
+          'missing_ranges', ARRAY(
+            SELECT lower(gap) || '-' || upper(gap) - 1 FROM unnest(gaps.all_of_them) AS gap
+            ORDER BY gap LIMIT ${MAX_MISSING_RANGES}
+          )) ORDER BY shard), '[]')
+        FROM producer_shards
+        CROSS JOIN LATERAL (
+          -- Up to the last one that there is, or that was seen.
+          SELECT int8multirange(int8range(1, greatest(coalesce(last_n, 0) + 1, coalesce(upper(received), 1)))) - received
+            AS all_of_them
+        ) AS gaps
+        WHERE producer_shards.producer_id = producers.producer_id AND producer_shards.epoch = producers.epoch
+      ) AS shards
+    FROM wanted
+    LEFT JOIN proxies ON proxies.id = wanted.id
+    LEFT JOIN producers ON producers.epoch::text = wanted.id
+    ORDER BY wanted.id`.execute(db);
+  return rows;
+}
+
+/** Which of these epochs were taken over: their spools are written by another process now. */
+export async function findSuperseded(db: Database, epochs: readonly string[]): Promise<string[]> {
+  const rows = await db
+    .selectFrom('producers')
+    .select('epoch')
+    .where('epoch', 'in', epochs)
+    .where('superseded_by', 'is not', null)
+    .execute();
+  return rows.map((row) => row.epoch);
 }
 
 /** Forgets proxies that have long been gone. */

@@ -2,9 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ResolveResponseSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { type Database, listen } from '@weighbridge/database';
-import { bucketKey, readSpent } from '@weighbridge/ledger';
+import { readModelOutputs } from '@weighbridge/ledger';
 import type { Logger, Metrics } from '@weighbridge/runtime';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import {
   CHANGES_CHANNEL,
   changesAfter,
@@ -15,23 +14,18 @@ import {
 import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import { usableConnectors } from '../connectors/connectors.service.ts';
 import { findKeyByTokenSha256 } from '../keys/keys.service.ts';
+import { forgetOldRates } from '../leases/leases.service.ts';
+import { RECALLS_CHANNEL, recalledBucket } from '../leases/recalls.ts';
 import { type ModelDeps, servedModels } from '../models/models.service.ts';
-import { countersOf } from '../policies/policies.service.ts';
+import { type Counter, countersOf } from '../policies/policies.service.ts';
 import { createChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 import { connectorMessage, keyMessage, modelMessage } from './messages.ts';
-import {
-  countLive,
-  findBehind,
-  findProxies,
-  forgetOldProxies,
-  type ProxyRow,
-  recordGone,
-  recordSeen,
-} from './proxies.repository.ts';
+import { keepMarks, register } from './producers.service.ts';
+import { countLive, findBehind, forgetOldProxies, recordGone, recordSeen } from './proxies.repository.ts';
 import { startWatchers, type Watchers } from './watch.ts';
 
-/** After so long a proxy asks for a key's counters again. The key itself it keeps until it is told otherwise. */
-const COUNTERS_MAX_AGE_MS = 1_000;
+/** After so long a proxy asks for a key's counters again, in case that a window began which its clock does not know of. */
+const MAX_KEY_AGE_MS = 60_000;
 const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const TIDY_MS = 10 * 60_000;
 const PROPAGATION_POLL_MS = 20;
@@ -59,17 +53,30 @@ export function followChanges(
     feed,
     recordSeen: (proxies) => recordSeen(db, proxies),
     recordGone: (proxyId) => recordGone(db, proxyId),
+    register: (run) => register(deps, run),
+    keepMarks: (marks) => keepMarks(db, marks),
     countLive: () => countLive(db),
+    readModelOutputs: () => readModelOutputs(db),
     onApplied: (seconds) => lag.observe(seconds),
   });
   deps.metrics.gauge('weighbridge_watchers', 'Proxies that watch this control plane.', () => watchers.count);
   const tidying = setInterval(() => {
-    tidy(db).catch((error) => logger.warn({ err: error }, 'old changes and proxies were not forgotten'));
+    tidy(db, now()).catch((error) =>
+      logger.warn({ err: error }, 'old changes and proxies were not forgotten'),
+    );
   }, TIDY_MS);
-  const listener = listen(databaseUrl, CHANGES_CHANNEL, {
-    wake: watchers.wake,
-    onError: (error) => logger.warn({ err: error }, 'not listening for changes; they are seen by polling'),
-  });
+  const listener = listen(
+    databaseUrl,
+    {
+      [CHANGES_CHANNEL]: () => watchers.wake(),
+      [RECALLS_CHANNEL]: (text) => {
+        if (text !== undefined) watchers.recall(recalledBucket(text));
+      },
+    },
+    {
+      onError: (error) => logger.warn({ err: error }, 'not listening for changes; they are seen by polling'),
+    },
+  );
   return {
     ...watchers,
     get count() {
@@ -84,9 +91,10 @@ export function followChanges(
 }
 
 /** What nobody follows from any more goes: a proxy that was away for longer starts anew. */
-async function tidy(db: Database): Promise<void> {
+async function tidy(db: Database, now: Date): Promise<void> {
   await compactChanges(db, MAX_CHANGES);
   await forgetOldProxies(db);
+  await forgetOldRates(db, now);
 }
 
 /** Everything that a proxy needs besides keys, at one revision. */
@@ -118,20 +126,21 @@ export async function resolveKey(
   const revision = await currentRevision(deps.db);
   const row = await findKeyByTokenSha256(deps, tokenSha256);
   if (!row) return { revision, maxAgeMs: 0 };
-  const { counters } = await countersOf(deps.db, row, deps.now());
-  const spent = await readSpent(
-    deps.db,
-    counters.map((counter) => counter.bucket),
-  );
+  const now = deps.now();
+  const { counters } = await countersOf(deps.db, row, now);
   const ends = [row.expires_at, row.secret_expires_at].filter((at) => at !== null).map((at) => at.getTime());
   // A proxy checks it at every request, so a replaced secret ends on time wherever it is known.
   const expiresAt = ends.length > 0 ? new Date(Math.min(...ends)) : null;
-  const key = keyMessage(
-    { ...row, expires_at: expiresAt },
-    counters,
-    (counter) => spent.get(bucketKey(counter.bucket)) ?? 0n,
+  const key = keyMessage({ ...row, expires_at: expiresAt }, counters, now);
+  return { key, revision, maxAgeMs: maxAgeMs(counters, now) };
+}
+
+/** As long as all windows last, and at most so long. */
+function maxAgeMs(counters: readonly Counter[], now: Date): number {
+  const remaining = counters.flatMap(({ window }) =>
+    window.end ? window.end.getTime() - now.getTime() : [],
   );
-  return { key, revision, maxAgeMs: COUNTERS_MAX_AGE_MS };
+  return Math.max(1, Math.min(MAX_KEY_AGE_MS, ...remaining));
 }
 
 /** Where a change stands that was just made. */
@@ -154,51 +163,4 @@ export async function propagation(db: Database, timeoutMs: number): Promise<Prop
     }
     await sleep(PROPAGATION_POLL_MS);
   }
-}
-
-/** A proxy as the API shows it. */
-export interface PresentedProxy {
-  readonly id: string;
-  readonly name: string;
-  readonly version: string;
-  readonly applied_revision: number;
-  /** How many revisions it is behind. */
-  readonly lag: number;
-  readonly in_flight_requests: number;
-  readonly waiting_usage_bytes: number;
-  readonly connected_at: string;
-  readonly last_seen_at: string;
-  readonly may_serve_until: string;
-}
-
-export async function listProxies(
-  { db }: { readonly db: Database },
-  query: { readonly page_size?: string; readonly page_token?: string; readonly all?: 'true' | 'false' },
-): Promise<PageOf<PresentedProxy>> {
-  const request = pageRequest('proxies', query, positionOf(part.text));
-  const revision = await currentRevision(db);
-  const [after] = request.after ?? [];
-  const rows = await findProxies(db, { after, limit: request.size + 1, all: query.all === 'true' });
-  return page(
-    'proxies',
-    request,
-    rows,
-    (row) => [row.id],
-    (row) => present(row, revision),
-  );
-}
-
-function present(row: ProxyRow, revision: bigint): PresentedProxy {
-  return {
-    id: row.id,
-    name: row.name,
-    version: row.version,
-    applied_revision: Number(row.applied_revision),
-    lag: Math.max(0, Number(revision - row.applied_revision)),
-    in_flight_requests: row.in_flight_requests,
-    waiting_usage_bytes: Number(row.waiting_usage_bytes),
-    connected_at: row.connected_at.toISOString(),
-    last_seen_at: row.last_seen_at.toISOString(),
-    may_serve_until: row.may_serve_until.toISOString(),
-  };
 }

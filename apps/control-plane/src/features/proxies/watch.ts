@@ -7,8 +7,11 @@ import {
   type WatchResponse,
   WatchResponseSchema,
 } from '@weighbridge/contracts';
+import { AppError, toGrpcError } from '@weighbridge/errors';
+import type { BucketRef, ModelOutput } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import type { ChangeFeed } from './changeFeed.ts';
+import { type Mark, type ProducerRun, superseded } from './producers.service.ts';
 import type { SeenProxy } from './proxies.repository.ts';
 
 type WatchStream = ServerDuplexStream<WatchRequest, WatchResponse>;
@@ -20,7 +23,12 @@ export interface WatcherDeps {
   /** Puts on record until when proxies may serve. What they are told rests on that. */
   readonly recordSeen: (proxies: readonly SeenProxy[]) => Promise<void>;
   readonly recordGone: (proxyId: string) => Promise<void>;
+  /** Puts on record who writes to which spool; rejects with an AppError where that can not be. */
+  readonly register: (run: ProducerRun) => Promise<void>;
+  /** Puts on record how far the usage of proxies is in the ledger; resolves with those whose spools were taken over. */
+  readonly keepMarks: (marks: readonly Mark[]) => Promise<readonly string[]>;
   readonly countLive: () => Promise<number>;
+  readonly readModelOutputs: () => Promise<readonly ModelOutput[]>;
   /** Told how long a proxy took to apply a change, from when it was read here. */
   readonly onApplied: (seconds: number) => void;
 }
@@ -30,6 +38,8 @@ export interface Watchers {
   add(stream: WatchStream): void;
   /** Something may have been committed: look now rather than with the next poll. */
   wake(): void;
+  /** Asks all proxies here to give back what lies idle of a bucket. */
+  recall(bucket: BucketRef): void;
   readonly count: number;
   close(): Promise<void>;
 }
@@ -37,10 +47,16 @@ export interface Watchers {
 interface Watcher {
   readonly stream: WatchStream;
   proxy: SeenProxy;
+  /** The spool that it writes to; empty for a proxy that does not tell. */
+  readonly producerId: string;
+  /** What it last said of its usage, until that is on record. */
+  mark: Mark | undefined;
   /** What it has been sent up to; undefined: it gets everything anew. */
   sent: bigint | undefined;
   /** Its own clock in the newest status. */
   sentAtMs: bigint;
+  /** What it was told of the models' answers. */
+  sentOutputs: readonly ModelOutput[];
   /** When what it has not applied yet was sent, monotonic; undefined: it has applied all. */
   waitingSince: number | undefined;
 }
@@ -49,6 +65,9 @@ interface Watcher {
 const POLL_MS = 1_000;
 /** So long after a proxy applied something, that is put on record: somebody may be waiting for it. */
 const RECORD_DELAY_MS = 20;
+/** As often as they are measured. */
+const OUTPUTS_MS = 60_000;
+const NO_OUTPUTS: readonly ModelOutput[] = [];
 
 /**
  * Tells every proxy what it missed, each change as it is committed, and every second that this control plane reads the
@@ -60,7 +79,10 @@ export function startWatchers({
   feed,
   recordSeen,
   recordGone,
+  register,
+  keepMarks,
   countLive,
+  readModelOutputs,
   onApplied,
 }: WatcherDeps): Watchers {
   const watchers = new Map<WatchStream, Watcher>();
@@ -68,6 +90,9 @@ export function startWatchers({
   let advancing: Promise<boolean> | undefined;
   let isWoken = false;
   let recording: NodeJS.Timeout | undefined;
+  let marking: Promise<void> | undefined;
+  let outputs: readonly ModelOutput[] = NO_OUTPUTS;
+  let outputsReadAtMs = Number.NEGATIVE_INFINITY;
   const poll = setInterval(() => void beat(), POLL_MS);
 
   /**
@@ -103,18 +128,61 @@ export function startWatchers({
       const seen = [...watchers.values()].map((watcher) => ({ ...watcher, watcher }));
       await recordSeen(seen.map(({ proxy }) => proxy));
       const liveProxies = await countLive();
+      await readOutputs();
       for (const { stream, sentAtMs, watcher } of seen) {
         if (!watchers.has(stream) || watcher.sent === undefined || stream.writableNeedDrain) continue;
         const clockMs = BigInt(now().getTime());
         // No further than it was sent: it has to have seen all that the heartbeat vouches for.
         const revision = watcher.sent;
+        const modelOutputs = watcher.sentOutputs === outputs ? [] : [...outputs];
+        watcher.sentOutputs = outputs;
         send(stream, {
           case: 'heartbeat',
-          value: { revision, clockMs, liveProxies, answersSentAtMs: sentAtMs },
+          value: { revision, clockMs, liveProxies, answersSentAtMs: sentAtMs, modelOutputs },
         });
       }
     } catch (error) {
       logger.error({ err: error }, 'proxies could not be put on record; they get no heartbeat');
+    }
+    // After the heartbeats: the ledger's writer may hold the rows for a while, and no proxy is to wait for that.
+    marking ??= recordNewMarks().finally(() => {
+      marking = undefined;
+    });
+  }
+
+  async function readOutputs(): Promise<void> {
+    if (performance.now() - outputsReadAtMs < OUTPUTS_MS) return;
+    outputsReadAtMs = performance.now();
+    outputs = await readModelOutputs();
+  }
+
+  /** What proxies said of their usage since the last time: one that says nothing is not seen. */
+  async function recordNewMarks(): Promise<void> {
+    const said = [...watchers.values()].flatMap((watcher) =>
+      watcher.mark ? [{ watcher, mark: watcher.mark }] : [],
+    );
+    try {
+      const takenOver = await keepMarks(said.map(({ mark }) => mark));
+      for (const { watcher, mark } of said) {
+        if (watcher.mark === mark) watcher.mark = undefined;
+        if (takenOver.includes(mark.epoch)) refuse(watcher.stream, superseded(mark.epoch));
+      }
+    } catch (error) {
+      logger.error({ err: error }, 'how far usage is in the ledger could not be put on record');
+    }
+  }
+
+  /** Ends a stream, and tells the proxy why. */
+  function refuse(stream: WatchStream, error: AppError): void {
+    logger.warn({ proxyId: watchers.get(stream)?.proxy.id, code: error.code }, error.message);
+    watchers.delete(stream);
+    stream.emit('error', toGrpcError(error));
+  }
+
+  /** Only the newest process on a spool is served. */
+  function endEarlierRuns({ producerId, proxyId }: Hello): void {
+    for (const { stream, proxy, producerId: other } of [...watchers.values()]) {
+      if (other === producerId && proxy.id !== proxyId) refuse(stream, superseded(proxy.id));
     }
   }
 
@@ -147,8 +215,22 @@ export function startWatchers({
     };
     logger.info({ proxyId: proxy.id, name: proxy.name, version: proxy.version }, 'a proxy is watching');
     if (!feed.position && !(await advance())) return void stream.end();
+    const { producerId } = hello;
+    if (producerId !== '') {
+      await register({ producerId, epoch: proxy.id, name: proxy.name });
+      endEarlierRuns(hello);
+    }
     await recordSeen([proxy]);
-    const watcher: Watcher = { stream, proxy, sent: resumable(hello), sentAtMs: 0n, waitingSince: undefined };
+    const watcher: Watcher = {
+      stream,
+      proxy,
+      producerId,
+      mark: undefined,
+      sent: resumable(hello),
+      sentAtMs: 0n,
+      sentOutputs: NO_OUTPUTS,
+      waitingSince: undefined,
+    };
     watchers.set(stream, watcher);
     await catchUp(watcher);
   }
@@ -168,6 +250,7 @@ export function startWatchers({
     const watcher = watchers.get(stream);
     if (!watcher) return;
     watcher.sentAtMs = status.sentAtMs;
+    if (watcher.producerId !== '') watcher.mark = markOf(watcher, status);
     const isNews = status.appliedRevision > watcher.proxy.appliedRevision;
     watcher.proxy = {
       ...watcher.proxy,
@@ -180,6 +263,12 @@ export function startWatchers({
       watcher.waitingSince = undefined;
     }
     if (isNews) recording ??= setTimeout(() => void recordNews(), RECORD_DELAY_MS);
+  }
+
+  function markOf({ producerId, proxy }: Watcher, { markAgeMs }: ProxyStatus): Mark {
+    const seenAt = now();
+    const markAt = new Date(Math.max(0, seenAt.getTime() - Number(markAgeMs)));
+    return { producerId, epoch: proxy.id, markAt, seenAt };
   }
 
   function gone(stream: WatchStream): void {
@@ -201,6 +290,13 @@ export function startWatchers({
       return watchers.size;
     },
     wake: () => void advance(),
+    recall({ windowStart, ...counter }) {
+      const bucket = { ...counter, windowStartMs: BigInt(windowStart.getTime()) };
+      for (const { stream } of watchers.values()) {
+        // Who does not read hears of it with the next one.
+        if (!stream.writableNeedDrain) send(stream, { case: 'recall', value: { buckets: [bucket] } });
+      }
+    },
     add(stream) {
       if (closed) return void stream.end();
       const leave = () => watchers.delete(stream);
@@ -209,6 +305,7 @@ export function startWatchers({
         else if (message.case === 'goodbye') gone(stream);
         else if (message.case === 'hello') {
           welcome(stream, message.value).catch((error) => {
+            if (error instanceof AppError) return refuse(stream, error);
             logger.error({ err: error }, 'a proxy could not be welcomed; it will try again');
             stream.end();
           });
@@ -232,6 +329,7 @@ export function startWatchers({
       clearTimeout(recording);
       for (const stream of watchers.keys()) stream.end();
       watchers.clear();
+      await marking;
     },
   };
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { newId } from '@weighbridge/domain';
+import { newId, newUuid } from '@weighbridge/domain';
+import { recordCorrection } from '@weighbridge/ledger';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { recordAttempts, type Used } from '../../../test/usage.ts';
@@ -12,7 +13,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 beforeEach(async () => {
-  for (const table of ['usage_events', 'spend_buckets'] as const) await api.db.deleteFrom(table).execute();
+  for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour'] as const)
+    await api.db.deleteFrom(table).execute();
 });
 
 async function list(query: Record<string, string> = {}, key = api.operatorKey) {
@@ -88,10 +90,49 @@ describe('GET /requests/{request_id}', () => {
         },
         expect.objectContaining({ model: 'mock/two', cost_micro_usd: 1, cost_nano_usd: '1400' }),
       ],
+      corrections: [],
     });
     expect((await list()).body.data).toEqual([body]);
     // Whose budget a principal's own is part of, is the operators' to know.
     expect((await api.call('GET', `/requests/${request}`, { key: ada })).body.policies).toHaveLength(1);
+  });
+
+  it('shows its corrections, and counts them in its cost', async () => {
+    const request = newId('req');
+    await recordAttempts(api.db, [{ request, costNano: 5_000n, admittedAt: at(0) }]);
+    const recordedAt = at(60);
+    const correct = async (amountNanoUsd: bigint, reason: string) =>
+      await api.db.transaction().execute(
+        async (tx) =>
+          await recordCorrection(tx, {
+            correctionId: newUuid(),
+            requestId: request,
+            amountNanoUsd,
+            reason,
+            now: recordedAt,
+          }),
+      );
+    await correct(-2_400n, 'the invoice says less');
+    await correct(1_000n, 'but not so much');
+    const { body } = await api.call('GET', `/requests/${request}`, { key: ada });
+    const [attempt] = body.attempts as { event_id: string }[];
+    expect(body).toMatchObject({
+      cost_micro_usd: 4,
+      attempts: [{ cost_micro_usd: 5 }],
+      corrections: [
+        {
+          corrects: attempt?.event_id,
+          amount_micro_usd: -2,
+          amount_nano_usd: '-2400',
+          reason: 'the invoice says less',
+          recorded_at: recordedAt.toISOString(),
+        },
+        { amount_nano_usd: '1000', reason: 'but not so much' },
+      ],
+    });
+    // It is no attempt, by which a request would be found.
+    expect((await list({ outcome: 'success' })).ids).toEqual([request]);
+    expect((await list({ min_cost_micro_usd: '1', from: at(1).toISOString() })).ids).toEqual([]);
   });
 
   it("is not found where it is unknown, malformed, or another principal's", async () => {

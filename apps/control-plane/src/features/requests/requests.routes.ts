@@ -3,6 +3,7 @@ import type { App } from '../../http/fastify.ts';
 import { Page, PageQuery } from '../../http/paging.ts';
 import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../http/schemas.ts';
 import { LedgerFilterQuery, QueryText } from '../spend/ledgerQuery.ts';
+import { Correction } from './corrections.routes.ts';
 import { listRequests, type RequestDeps, readRequest } from './requests.service.ts';
 import { OUTCOMES } from './requests.ts';
 
@@ -58,9 +59,12 @@ const Request = Type.Object(
     policies: Type.Array(Type.Object({ policy_id: Type.String(), window_start: DateTime }), {
       description: 'Whose counters it counts in, the governing policy first; its parents only to operators.',
     }),
-    cost_micro_usd: MicroUsd,
+    cost_micro_usd: Type.Integer({ description: 'Of all attempts, with their corrections.' }),
     attempts: Type.Array(Attempt, {
       description: 'All that was sent to a vendor for it, the first attempt first.',
+    }),
+    corrections: Type.Array(Correction, {
+      description: 'What was added later to what it cost, or taken from it, in the order of recording.',
     }),
   },
   { title: 'RequestRecord' },

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import { MAX_LIMIT_MICRO_USD, nanoFromMicro } from '@weighbridge/domain';
-import { AppError } from '@weighbridge/errors';
-import { findAttempts, findRequests } from '@weighbridge/ledger';
+import { AppError, raise } from '@weighbridge/errors';
+import { findRequest, findRequests, type LedgerRequest } from '@weighbridge/ledger';
 import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import { type Caller, isOperator } from '../access/caller.ts';
 import {
@@ -61,17 +61,24 @@ export async function listRequests(
     wanted,
     rows,
     ({ position }) => [position.admittedAt.toISOString(), position.eventId],
-    ({ attempts }) => presentRequest(attempts, { withParents: isOperator(caller) }),
+    (request) => presentRequest(request, { withParents: isOperator(caller) }),
   );
 }
 
 /** A request of the caller's own principal, or any for an operator. Any other is not found. */
 export async function readRequest(deps: RequestDeps, caller: Caller, id: string): Promise<PresentedRequest> {
-  const [first, ...others] = isRequestId(id) ? await findAttempts(deps.db, id) : [];
-  if (first && (isOperator(caller) || first.principal_id === caller.principalId)) {
-    return presentRequest([first, ...others], { withParents: isOperator(caller) });
-  }
-  throw new AppError('not_found', 'request_not_found', 'The ledger holds no request with this id.', {
+  const request = await existingRequest(deps.db, id);
+  const isVisible = isOperator(caller) || request.attempts[0].principal_id === caller.principalId;
+  if (!isVisible) throw requestNotFound();
+  return presentRequest(request, { withParents: isOperator(caller) });
+}
+
+export async function existingRequest(db: Database, id: string): Promise<LedgerRequest> {
+  return (isRequestId(id) ? await findRequest(db, id) : undefined) ?? raise(requestNotFound());
+}
+
+export function requestNotFound(): AppError {
+  return new AppError('not_found', 'request_not_found', 'The ledger holds no request with this id.', {
     param: 'request_id',
   });
 }

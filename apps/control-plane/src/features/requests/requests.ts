@@ -1,5 +1,11 @@
 import { isId, microFromNano } from '@weighbridge/domain';
-import type { AttemptRow, LedgerRequest, RequestPosition } from '@weighbridge/ledger';
+import {
+  type AttemptRow,
+  type BucketRef,
+  bucketOfKey,
+  type LedgerRequest,
+  type RequestPosition,
+} from '@weighbridge/ledger';
 import { part } from '../../http/paging.ts';
 
 /** How an attempt may have ended. */
@@ -38,6 +44,17 @@ interface PresentedAttempt {
   readonly response_id: string | null;
 }
 
+/** What was added later to what an attempt cost, or taken from it. */
+export interface PresentedCorrection {
+  readonly event_id: string;
+  /** The attempt's event. */
+  readonly corrects: string;
+  readonly amount_micro_usd: number;
+  readonly amount_nano_usd: string;
+  readonly reason: string;
+  readonly recorded_at: string;
+}
+
 /** One request with all its attempts, the first one first. */
 export interface PresentedRequest {
   readonly request_id: string;
@@ -47,8 +64,10 @@ export interface PresentedRequest {
   readonly attribution: Attribution;
   /** Whose counters it counts in, the governing policy first; the parents only to operators. */
   readonly policies: { readonly policy_id: string; readonly window_start: string }[];
+  /** Of all attempts and corrections. */
   readonly cost_micro_usd: number;
   readonly attempts: PresentedAttempt[];
+  readonly corrections: PresentedCorrection[];
 }
 
 interface Attribution {
@@ -65,11 +84,10 @@ interface Attribution {
 }
 
 export function presentRequest(
-  attempts: LedgerRequest['attempts'],
+  { attempts, corrections }: LedgerRequest,
   { withParents }: { readonly withParents: boolean },
 ): PresentedRequest {
   const [first] = attempts;
-  const chain = first.buckets as unknown as { policy_id: string; window_start: string }[];
   // The hashes stand beside values for comparing; they say nothing to a reader.
   const { session_sha256, workload_type_sha256, ...attribution } = first.attribution as Record<
     string,
@@ -81,11 +99,36 @@ export function presentRequest(
     key_id: first.key_id,
     principal_id: first.principal_id,
     attribution,
-    policies: chain
-      .slice(0, withParents ? undefined : 1)
-      .map(({ policy_id, window_start }) => ({ policy_id, window_start })),
-    cost_micro_usd: microFromNano(attempts.reduce((sum, attempt) => sum + attempt.cost_nano_usd, 0n)),
+    policies: policiesOf(first).slice(0, withParents ? undefined : 1),
+    cost_micro_usd: microFromNano(
+      [...attempts, ...corrections].reduce((sum, row) => sum + row.cost_nano_usd, 0n),
+    ),
     attempts: attempts.map(presentAttempt),
+    corrections: corrections.map(presentCorrection),
+  };
+}
+
+/** The policies that an attempt was admitted under, the governing one first. */
+function policiesOf({ policy_id: governing, bucket_keys }: AttemptRow): PresentedRequest['policies'] {
+  const admittedOn = new Map<string, BucketRef>();
+  for (const bucket of bucket_keys.map(bucketOfKey)) {
+    // One policy's later counters have it too.
+    const other = admittedOn.get(bucket.policyId);
+    if (!other || bucket.counterVersion < other.counterVersion) admittedOn.set(bucket.policyId, bucket);
+  }
+  return [...admittedOn.values()]
+    .sort((a, b) => Number(b.policyId === governing) - Number(a.policyId === governing))
+    .map(({ policyId, windowStart }) => ({ policy_id: policyId, window_start: windowStart.toISOString() }));
+}
+
+export function presentCorrection(row: AttemptRow): PresentedCorrection {
+  return {
+    event_id: row.event_id,
+    corrects: row.corrects ?? '',
+    amount_micro_usd: microFromNano(row.cost_nano_usd),
+    amount_nano_usd: String(row.cost_nano_usd),
+    reason: row.reason ?? '',
+    recorded_at: row.settled_at.toISOString(),
   };
 }
 

@@ -15,7 +15,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 beforeEach(async () => {
-  for (const table of ['usage_events', 'spend_buckets'] as const) await api.db.deleteFrom(table).execute();
+  for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour'] as const)
+    await api.db.deleteFrom(table).execute();
 });
 
 type Row = { bucket_start: string | null; group: Record<string, string | null>; cost_micro_usd: number };

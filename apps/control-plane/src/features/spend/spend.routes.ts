@@ -17,11 +17,14 @@ const SpendRow = Type.Object(
     group: Type.Record(Type.String(), Nullable(Type.String()), {
       description: 'One value for each name of group_by; null where the requests carry none.',
     }),
-    requests: Type.Integer({ description: 'Requests with at least one attempt in this row.' }),
+    requests: Type.Integer({
+      description:
+        'Requests, each in the row of its first attempt; where models or providers are told apart, in the row of its first attempt on each model.',
+    }),
     attempts: Type.Integer({
       description: 'What was sent to a vendor: a request may be tried several times.',
     }),
-    estimated_requests: Type.Integer({ description: 'Requests with an attempt whose usage was estimated.' }),
+    estimated_requests: Type.Integer({ description: 'Attempts whose usage was estimated.' }),
     errors: Type.Integer({ description: 'Attempts that failed at the vendor or on the way to it.' }),
     input_tokens: Count,
     cache_read_tokens: Count,

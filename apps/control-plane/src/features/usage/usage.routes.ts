@@ -16,10 +16,21 @@ const UsageReport = Type.Object(
     reset: Nullable(DateTime),
     window_unbounded: Type.Boolean(),
     bucket_spent_micro_usd: MicroUsd,
-    bucket_as_of: DateTime,
-    principal_spent_micro_usd: MicroUsd,
-    principal_spent_from: DateTime,
-    principal_spent_complete: Type.Boolean(),
+    bucket_as_of: Type.String({
+      format: 'date-time',
+      description: 'All usage that proxies had settled until then is in it.',
+    }),
+    principal_spent_micro_usd: Type.Integer({
+      description: "The principal's spend over all its keys under this policy in this window.",
+    }),
+    principal_spent_from: Type.String({
+      format: 'date-time',
+      description: "The window's start; later only where the ledger does not reach back so far.",
+    }),
+    principal_spent_complete: Type.Boolean({
+      description:
+        'Whether that is all of it: no proxy was lost with usage, nothing is missing or in quarantine.',
+    }),
     remaining_micro_usd: Nullable(MicroUsd),
     queried_at: DateTime,
   },

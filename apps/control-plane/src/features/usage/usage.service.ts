@@ -40,7 +40,9 @@ async function report(deps: KeyDeps, key: KeyRow): Promise<UsageReport> {
   const spent = microFromNano(spend.spent);
   const limit = policy.limit_nano_usd === null ? null : microFromNano(policy.limit_nano_usd);
   const unbounded = counter.window.end === null;
-  const windowStart = (unbounded ? policy.counter_since : counter.window.start).toISOString();
+  const windowStart = unbounded ? policy.counter_since : counter.window.start;
+  // Later only where the ledger does not reach back so far.
+  const principalFrom = new Date(Math.max(windowStart.getTime(), spend.principalSpentFrom.getTime()));
   return {
     policy_id: policy.id,
     // A revoked key names the policy that governed it at the end, however that came to.
@@ -49,15 +51,14 @@ async function report(deps: KeyDeps, key: KeyRow): Promise<UsageReport> {
     counter_scope: policy.counter_scope,
     pooled: policy.counter_scope === 'policy',
     limit_micro_usd: limit,
-    window_start: windowStart,
+    window_start: windowStart.toISOString(),
     reset: counter.window.end?.toISOString() ?? null,
     window_unbounded: unbounded,
     bucket_spent_micro_usd: spent,
     bucket_as_of: spend.asOf.toISOString(),
     principal_spent_micro_usd: microFromNano(spend.principalSpent),
-    principal_spent_from: windowStart,
-    // What proxies have not handed over yet is not known to be complete.
-    principal_spent_complete: false,
+    principal_spent_from: principalFrom.toISOString(),
+    principal_spent_complete: spend.principalComplete,
     remaining_micro_usd: limit === null ? null : Math.max(0, limit - spent),
     queried_at: spend.queriedAt.toISOString(),
   };

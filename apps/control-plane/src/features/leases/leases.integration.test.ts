@@ -1,0 +1,101 @@
+import { create } from '@bufbuild/protobuf';
+import { BudgetLease_Outcome, LeaseRequestSchema } from '@weighbridge/contracts';
+import { listen } from '@weighbridge/database';
+import { newUuid } from '@weighbridge/domain';
+import { markLost, POLICY_SUBJECT, readSpend, registerProducer } from '@weighbridge/ledger';
+import { eventually } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startTestApi, type TestApi } from '../../../test/testApi.ts';
+import { type LeaseDeps, lease } from './leases.service.ts';
+import { RECALLS_CHANNEL, recalledBucket } from './recalls.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startTestApi();
+});
+afterAll(() => api.close());
+
+const deps = (liveProxies = 1): LeaseDeps => ({
+  db: api.db,
+  now: () => api.now,
+  countLive: async () => liveProxies,
+  recall: async () => {},
+});
+
+async function pooled(fields: Record<string, unknown>): Promise<string> {
+  const body = { name: `made-${newUuid()}`, counter_scope: 'policy', window: 'none', ...fields };
+  return (await api.call('POST', '/policies', { body })).body.id as string;
+}
+
+async function proxy() {
+  const holder = { producerId: newUuid(), epoch: newUuid() };
+  await registerProducer(api.db, { ...holder, name: '', now: api.now });
+  return holder;
+}
+
+it.each([
+  [1, 1],
+  [2, 1],
+  [3, 1],
+  [10, 3],
+  [60, 100],
+])('of %i requests a minute all are granted that %i proxies do not have unasked', async (limit, live) => {
+  const policyId = await pooled({ requests_per_minute: limit });
+  const rates = [{ policyId, counterVersion: 1, subject: POLICY_SUBJECT, minute: 7n, requests: 1_000n }];
+  const request = create(LeaseRequestSchema, { ...(await proxy()), rates });
+  const unasked = live * Math.floor(limit / (4 * live));
+  const { rates: granted } = await lease(deps(live), request);
+  expect(granted).toMatchObject([{ requests: BigInt(limit - unasked), requestsLeft: 0n }]);
+  expect((await lease(deps(live), request)).rates).toMatchObject([{ requests: 0n }]);
+});
+
+it('a refusal has the spend that the usage report has, with what lost proxies hold', async () => {
+  const policyId = await pooled({ limit_micro_usd: 1 });
+  const bucket = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n };
+  const ask = async (holder: { producerId: string; epoch: string }, minimumNanoUsd: bigint) => {
+    const budgets = [{ bucket, seq: 1n, minimumNanoUsd }];
+    const request = create(LeaseRequestSchema, { ...holder, budgets });
+    return (await lease(deps(), request)).budgets?.[0];
+  };
+  const lost = await proxy();
+  expect(await ask(lost, 400n)).toMatchObject({ grantedNanoUsd: 400n });
+  await markLost(api.db, { silentSince: new Date(api.now.getTime() + 1), now: api.now });
+  for (const minimum of [700n, 1_001n]) {
+    const refused = await ask(await proxy(), minimum);
+    const ref = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStart: new Date(0) };
+    const { spent } = await readSpend(api.db, ref, 'nobody');
+    expect(refused).toMatchObject({
+      outcome: BudgetLease_Outcome.EXHAUSTED,
+      spentNanoUsd: spent,
+      leasedNanoUsd: 0n,
+    });
+    expect(spent).toBe(400n);
+  }
+});
+
+it('a limit that is lowered below what is held recalls it, and one that still leaves room does not', async () => {
+  const policyId = await pooled({ limit_micro_usd: 10 });
+  const recalled: string[] = [];
+  let isListening = false;
+  const onRecall = (text?: string) => {
+    if (text === undefined) isListening = true;
+    else recalled.push(recalledBucket(text).policyId);
+  };
+  const listener = listen(api.databaseUrl, { [RECALLS_CHANNEL]: onRecall }, { onError: () => {} });
+  try {
+    await eventually(async () => expect(isListening).toBe(true));
+    const bucket = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n };
+    const budgets = [{ bucket, seq: 1n, minimumNanoUsd: 5_000n }];
+    await lease(deps(), create(LeaseRequestSchema, { ...(await proxy()), budgets }));
+    for (const limit of [6, 4]) {
+      await api.call('PATCH', `/policies/${policyId}`, { body: { limit_micro_usd: limit } });
+    }
+    // What was told before comes before it.
+    await sql`SELECT pg_notify(${RECALLS_CHANNEL}, ${JSON.stringify(['last', 1, '', 0])})`.execute(api.db);
+    await eventually(async () => expect(recalled.at(-1)).toBe('last'));
+  } finally {
+    await listener.close();
+  }
+  expect(recalled).toEqual([policyId, 'last']);
+});

@@ -1,0 +1,112 @@
+import type { Database, Tx } from '@weighbridge/database';
+import { sql } from 'kysely';
+
+/** Asks for requests and tokens of one counter's minute. */
+export interface RateCall {
+  readonly policyId: string;
+  readonly counterVersion: number;
+  readonly subject: string;
+  readonly minute: bigint;
+  readonly requests: bigint;
+  readonly tokens: bigint;
+}
+
+export interface RateGranted {
+  readonly requests: bigint;
+  readonly tokens: bigint;
+  /** What nobody was granted yet. */
+  readonly requestsLeft: bigint;
+  readonly tokensLeft: bigint;
+}
+
+const NOTHING: RateGranted = { requests: 0n, tokens: 0n, requestsLeft: 0n, tokensLeft: 0n };
+
+/**
+ * Grants what is left of the shared part of each policy's limits. A counter's row is of its newest minute: a call for an
+ * older one gets nothing. Answers in the order of the calls, of which there is at most one for a counter.
+ */
+export async function grantRates(
+  db: Database,
+  calls: readonly RateCall[],
+  liveProxies: bigint,
+): Promise<RateGranted[]> {
+  if (calls.length === 0) return [];
+  return await db.transaction().execute(async (tx) => {
+    const counters = new Map((await lockCounters(tx, calls)).map((row) => [row.counter_key, row]));
+    const granted = calls.map((call) => {
+      const counter = counters.get(counterKey(call));
+      if (!counter || counter.minute !== call.minute) return NOTHING;
+      const requests = grantOf(
+        sharedOf(counter.requests_per_minute, liveProxies),
+        counter.requests,
+        call.requests,
+      );
+      const tokens = grantOf(sharedOf(counter.tokens_per_minute, liveProxies), counter.tokens, call.tokens);
+      return {
+        requests: requests.granted,
+        tokens: tokens.granted,
+        requestsLeft: requests.left,
+        tokensLeft: tokens.left,
+      };
+    });
+    await sql`
+      UPDATE rate_minutes AS counter
+      SET requests = counter.requests + granted.requests, tokens = counter.tokens + granted.tokens
+      FROM unnest(${calls.map(counterKey)}::text[], ${granted.map((each) => each.requests)}::bigint[],
+                  ${granted.map((each) => each.tokens)}::bigint[]) AS granted (counter_key, requests, tokens)
+      WHERE counter.counter_key = granted.counter_key`.execute(tx);
+    return granted;
+  });
+}
+
+/** The counters as they stand in the minutes of the calls; locked until the end of the transaction, in order of keys. */
+async function lockCounters(tx: Tx, calls: readonly RateCall[]) {
+  const { rows } = await sql<{
+    counter_key: string;
+    minute: bigint;
+    requests: bigint;
+    tokens: bigint;
+    requests_per_minute: bigint;
+    tokens_per_minute: bigint;
+  }>`
+    WITH held AS (
+      INSERT INTO rate_minutes AS held (counter_key, minute, requests, tokens)
+      SELECT call.counter_key, call.minute, 0, 0
+      FROM unnest(${calls.map(counterKey)}::text[], ${calls.map((call) => call.minute)}::bigint[])
+        AS call (counter_key, minute)
+      ORDER BY call.counter_key
+      ON CONFLICT (counter_key) DO UPDATE SET
+        minute = greatest(held.minute, excluded.minute),
+        requests = CASE WHEN excluded.minute > held.minute THEN 0 ELSE held.requests END,
+        tokens = CASE WHEN excluded.minute > held.minute THEN 0 ELSE held.tokens END
+      RETURNING held.*
+    )
+    SELECT held.*, coalesce(policies.requests_per_minute, 0)::bigint AS requests_per_minute,
+           coalesce(policies.tokens_per_minute, 0) AS tokens_per_minute
+    FROM held
+    JOIN unnest(${calls.map(counterKey)}::text[], ${calls.map((call) => call.policyId)}::text[])
+      AS call (counter_key, policy_id) USING (counter_key)
+    JOIN policies ON policies.id = call.policy_id`.execute(tx);
+  return rows;
+}
+
+/** Each proxy has a quarter of its even share unasked, in whole numbers: all of the rest is granted here. */
+function sharedOf(limit: bigint, liveProxies: bigint): bigint {
+  return limit - (limit / (4n * liveProxies)) * liveProxies;
+}
+
+function grantOf(shared: bigint, before: bigint, wanted: bigint): { granted: bigint; left: bigint } {
+  const left = shared - before;
+  if (left <= 0n) return { granted: 0n, left: 0n };
+  const granted = wanted < left ? wanted : left;
+  return { granted, left: left - granted };
+}
+
+function counterKey({ policyId, counterVersion, subject }: RateCall): string {
+  return `${policyId}/${counterVersion}/${subject}`;
+}
+
+/** Forgets the counters of minutes that are long over. `minute` counts as those of the calls do. */
+export async function forgetRates(db: Database, beforeMinute: bigint): Promise<void> {
+  await db.deleteFrom('rate_minutes').where('minute', '<', beforeMinute).execute();
+}

@@ -1,0 +1,219 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { Client, type ClientDuplexStream, credentials, status } from '@grpc/grpc-js';
+import {
+  ControlService,
+  callUnary,
+  openBidi,
+  tokenMetadata,
+  type WatchRequest,
+  WatchRequestSchema,
+  type WatchResponse,
+} from '@weighbridge/contracts';
+import { createDb, type Database } from '@weighbridge/database';
+import { mintToken, newUuid } from '@weighbridge/domain';
+import { recordUsage } from '@weighbridge/ledger';
+import { createLogger } from '@weighbridge/runtime';
+import { createTestDatabase, eventually } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { loadConfig } from '../../config.ts';
+import { startControlPlane } from '../../controlPlane.ts';
+
+/** Proxies as they speak on the wire, before two control planes on one database. */
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let db: Database;
+let addresses: string[];
+const closing: (() => unknown)[] = [];
+const clients: Client[] = [];
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+  const logger = createLogger('test');
+  logger.level = 'silent';
+  const context = {
+    logger,
+    onShutdown: (_name: string, step: () => unknown) => void closing.unshift(step),
+    fail: (error: Error) => {
+      throw error;
+    },
+  };
+  const config = loadConfig({
+    DATABASE_URL: database.url,
+    PORT: '0',
+    GRPC_PORT: '0',
+    WEIGHBRIDGE_BOOTSTRAP_KEY: mintToken(),
+  });
+  const deps = { db, now: () => new Date() };
+  addresses = [
+    (await startControlPlane(config, deps, context)).grpcAddress,
+    (await startControlPlane(config, deps, context)).grpcAddress,
+  ];
+});
+afterEach(() => {
+  for (const client of clients.splice(0)) client.close();
+});
+afterAll(async () => {
+  for (const step of closing) await step();
+  await db.destroy();
+  await database.drop();
+});
+
+function clientOf(controlPlane: number): Client {
+  const client = new Client(addresses[controlPlane] ?? '', credentials.createInsecure());
+  clients.push(client);
+  return client;
+}
+
+/** A run of a proxy's process that watches a control plane, and what came of it. */
+function startProxy(producerId: string, epoch = newUuid(), controlPlane = 0) {
+  const stream: ClientDuplexStream<WatchRequest, WatchResponse> = openBidi(
+    clientOf(controlPlane),
+    ControlService.method.watch,
+    tokenMetadata(undefined),
+  );
+  const seen = { heartbeats: 0, ended: undefined as { code: number; details: string } | undefined };
+  stream.on('data', ({ message }: WatchResponse) => {
+    if (message.case === 'heartbeat') seen.heartbeats++;
+  });
+  stream.on('error', () => {});
+  stream.on('status', (ended: { code: number; details: string }) => {
+    seen.ended = ended;
+  });
+  const say = (message: MessageInitShape<typeof WatchRequestSchema>['message']) => {
+    if (message) stream.write(create(WatchRequestSchema, { message }));
+  };
+  say({
+    case: 'hello',
+    value: { proxyId: epoch, version: '1', maxStalenessMs: 60_000, name: 'pod-1', producerId },
+  });
+  return {
+    epoch,
+    seen,
+    report: (markAgeMs: bigint) => say({ case: 'status', value: { markAgeMs, sentAtMs: 1n } }),
+    leave: () => stream.end(),
+  };
+}
+
+const producer = (epoch: string) =>
+  db.selectFrom('producers').selectAll().where('epoch', '=', epoch).executeTakeFirst();
+const closeEpoch = async (request: { producerId: string; epoch: string; lastN: bigint[] }) => {
+  const options = { timeoutMs: 5_000, metadata: tokenMetadata(undefined) };
+  return (await callUnary(clientOf(0), ControlService.method.closeEpoch, request, options)).isClosed;
+};
+
+describe('a proxy that says to which spool it writes', () => {
+  it('is on record from its hello on, and its mark follows what it reports', async () => {
+    const producerId = newUuid();
+    const proxy = startProxy(producerId);
+    const first = await eventually(async () => {
+      const row = await producer(proxy.epoch);
+      expect(row).toMatchObject({ producer_id: producerId, name: 'pod-1', state: 'open' });
+      return row;
+    });
+    await eventually(async () => {
+      const now = Date.now();
+      proxy.report(0n);
+      const mark = (await producer(proxy.epoch))?.mark_at.getTime() ?? 0;
+      // It is as old as it says, and no younger than when it was said.
+      expect(mark).toBeGreaterThan(first?.mark_at.getTime() ?? 0);
+      expect(mark).toBeLessThanOrEqual(now + 1_000);
+    });
+    const before = (await producer(proxy.epoch))?.mark_at;
+    proxy.report(3_600_000n);
+    const { heartbeats } = proxy.seen;
+    await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(heartbeats + 1));
+    // What was true once stays true.
+    expect((await producer(proxy.epoch))?.mark_at).toEqual(before);
+    proxy.leave();
+  });
+
+  it('is not seen while it says nothing, though its connection be there', async () => {
+    const proxy = startProxy(newUuid());
+    await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(0));
+    const lastSeen = async () => (await producer(proxy.epoch))?.last_seen_at.getTime() ?? 0;
+    const greeted = await lastSeen();
+    proxy.report(0n);
+    await eventually(async () => expect(await lastSeen()).toBeGreaterThan(greeted));
+    const heard = await lastSeen();
+    const { heartbeats } = proxy.seen;
+    await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(heartbeats + 2));
+    expect(await lastSeen()).toBe(heard);
+    proxy.leave();
+  });
+
+  it('gets its heartbeats while a writer of the ledger holds its row', async () => {
+    const proxy = startProxy(newUuid());
+    await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(0));
+    await db.transaction().execute(async (tx) => {
+      await sql`SELECT FROM producers WHERE epoch = ${proxy.epoch} FOR UPDATE`.execute(tx);
+      proxy.report(0n);
+      const { heartbeats } = proxy.seen;
+      await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(heartbeats + 2));
+    });
+    proxy.leave();
+  });
+
+  it.each([
+    ['the same control plane', 0],
+    ['another one', 1],
+  ])('ends when another process takes its spool over, at %s, and is not let in again', async (_where, at) => {
+    const producerId = newUuid();
+    const first = startProxy(producerId);
+    await eventually(() => expect(first.seen.heartbeats).toBeGreaterThan(0));
+    const second = startProxy(producerId, newUuid(), at);
+    await eventually(() => {
+      first.report(0n);
+      expect(first.seen.ended).toMatchObject({
+        code: status.FAILED_PRECONDITION,
+        details: expect.stringContaining('epoch_superseded'),
+      });
+    });
+    expect(await producer(first.epoch)).toMatchObject({ superseded_by: second.epoch });
+    const again = startProxy(producerId, first.epoch);
+    await eventually(() => expect(again.seen.ended?.code).toBe(status.FAILED_PRECONDITION));
+    const { heartbeats } = second.seen;
+    await eventually(() => expect(second.seen.heartbeats).toBeGreaterThan(heartbeats));
+    expect(second.seen.ended).toBeUndefined();
+    second.leave();
+  });
+
+  it('is refused where what it says is no name of a spool', async () => {
+    const proxy = startProxy('pod-1');
+    await eventually(() => expect(proxy.seen.ended?.code).toBe(status.INVALID_ARGUMENT));
+    expect(await producer(proxy.epoch)).toBeUndefined();
+  });
+});
+
+it('a proxy of an earlier release, which names no spool, is served as before', async () => {
+  const proxy = startProxy('');
+  proxy.report(0n);
+  await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(1));
+  expect(await producer(proxy.epoch)).toBeUndefined();
+  proxy.leave();
+});
+
+describe('the end of an epoch', () => {
+  it('is answered with yes once the ledger has all that it wrote, and never before', async () => {
+    const run = { producerId: newUuid(), epoch: newUuid() };
+    const ended = { ...run, lastN: [0n, 2n, 0n, 0n] };
+    expect(await closeEpoch(ended)).toBe(false);
+    const received = (firstN: bigint) =>
+      recordUsage(db, { events: [], refused: [], received: [{ ...run, shard: 1, firstN, count: 1 }] });
+    await received(2n);
+    expect(await closeEpoch(ended)).toBe(false);
+    await received(1n);
+    expect(await closeEpoch(ended)).toBe(true);
+    expect(await producer(run.epoch)).toMatchObject({ state: 'closed' });
+  });
+
+  it.each([
+    ['names of no spool', { producerId: 'a', epoch: 'b', lastN: [0n, 0n, 0n, 0n] }],
+    ['the numbers of fewer shards', { producerId: newUuid(), epoch: newUuid(), lastN: [0n] }],
+    ['a number beyond all', { producerId: newUuid(), epoch: newUuid(), lastN: [0n, 0n, 0n, 2n ** 64n - 1n] }],
+  ])('is refused with %s', async (_what, request) => {
+    await expect(closeEpoch(request)).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+    expect(await producer(request.epoch).catch(() => undefined)).toBeUndefined();
+  });
+});
