@@ -1,9 +1,10 @@
 import { hostname } from 'node:os';
-import type { TlsFiles } from '@weighbridge/contracts';
+import { join } from 'node:path';
 import {
   Host,
   LogLevel,
   type LogLevelName,
+  NatsStreamSettings,
   NatsUrl,
   Port,
   readSettings,
@@ -12,7 +13,10 @@ import {
   tlsFiles,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
+import type { ControlAddress } from './control/controlClient.ts';
 import type { DrainCap } from './pipeline/caller.ts';
+import type { RetryLimits } from './pipeline/failover.ts';
+import type { SpoolOptions } from './spool/types.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
 
 const Milliseconds = (fallback: number, what: string) =>
@@ -51,6 +55,22 @@ const Settings = Type.Object({
     }),
   ),
   PROXY_NAME: Type.String({ default: hostname(), description: 'a name of this proxy for people' }),
+  SPOOL_DIR: Type.Optional(
+    Type.String({
+      description: 'the folder for usage that the ledger does not have yet, of this proxy alone',
+    }),
+  ),
+  SPOOL_MAX_BYTES: Type.Integer({
+    minimum: 1_048_576,
+    maximum: 1_099_511_627_776,
+    default: 1_073_741_824,
+    description: 'what that folder may take, from 1048576 to 1099511627776',
+  }),
+  SPOOL_SYNC: Type.Union([Type.Literal('process'), Type.Literal('disk')], {
+    default: 'process',
+    description:
+      'what a record survives there, the end of the process or that of the machine: process or disk',
+  }),
   BODY_LIMIT_BYTES: Type.Integer({
     minimum: 1_024,
     maximum: 1_073_741_824,
@@ -73,10 +93,18 @@ const Settings = Type.Object({
   UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds(5_000, 'how long connecting to a vendor may take'),
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds(600_000, "how long a vendor's first byte may take"),
   UPSTREAM_CHUNK_TIMEOUT_MS: Milliseconds(300_000, "how long a vendor's next bytes may take"),
+  UPSTREAM_MAX_RETRIES: Type.Integer({
+    minimum: 0,
+    maximum: 10,
+    default: 2,
+    description: 'how many more attempts a request may get when one fails, from 0 to 10',
+  }),
+  UPSTREAM_RETRY_WITHIN_MS: Milliseconds(30_000, 'how long after its start a request may be tried again'),
 });
 
 const ProcessSettings = Type.Object({
   NATS_URL: NatsUrl,
+  ...NatsStreamSettings,
   HOST: Host,
   PORT: Port(8080, 'inference'),
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
@@ -85,24 +113,22 @@ const ProcessSettings = Type.Object({
 
 /** What the data plane does, in whichever process it runs. */
 export interface DataPlaneConfig {
-  readonly controlPlane: {
-    readonly address: string;
-    readonly token: string | undefined;
-    /** Undefined: plain text. */
-    readonly tls: TlsFiles | undefined;
-  };
+  readonly controlPlane: ControlAddress;
   /** Undefined: nothing is kept. */
   readonly state: { readonly file: string; readonly key: Buffer } | undefined;
   readonly proxy: { readonly name: string; readonly maxStalenessMs: number };
+  readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
   readonly bodyLimitBytes: number;
   readonly corsOrigins: readonly string[];
   readonly drainCap: DrainCap;
   readonly upstream: UpstreamOptions;
+  readonly retries: RetryLimits;
 }
 
 /** What it needs besides as a process of its own. */
 export interface ProcessConfig {
   readonly natsUrl: string;
+  readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly http: { readonly host: string; readonly port: number };
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevelName;
@@ -121,6 +147,11 @@ export function loadConfig(env: Environment): DataPlaneConfig {
       ? { file: settings.STATE_FILE, key: Buffer.from(settings.STATE_KEY, 'base64') }
       : undefined,
     proxy: { name: settings.PROXY_NAME, maxStalenessMs: settings.MAX_STALENESS_MS },
+    spool: {
+      dir: settings.SPOOL_DIR ?? join('.weighbridge', 'spools', folderName(settings.PROXY_NAME)),
+      maxBytes: settings.SPOOL_MAX_BYTES,
+      sync: settings.SPOOL_SYNC,
+    },
     bodyLimitBytes: settings.BODY_LIMIT_BYTES,
     corsOrigins: settings.CORS_ORIGINS.split(',')
       .map((origin) => origin.trim())
@@ -131,6 +162,10 @@ export function loadConfig(env: Environment): DataPlaneConfig {
       firstByteTimeoutMs: settings.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,
       chunkTimeoutMs: settings.UPSTREAM_CHUNK_TIMEOUT_MS,
     },
+    retries: {
+      maxRetries: settings.UPSTREAM_MAX_RETRIES,
+      retryWithinMs: settings.UPSTREAM_RETRY_WITHIN_MS,
+    },
   };
 }
 
@@ -138,10 +173,16 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
   const settings = readSettings(ProcessSettings, env);
   return {
     natsUrl: settings.NATS_URL,
+    natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     http: { host: settings.HOST, port: settings.PORT },
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     logLevel: settings.LOG_LEVEL,
   };
+}
+
+/** A name for people may be no name for a folder. */
+function folderName(name: string): string {
+  return name.replace(/[^\w.-]/g, '_').replace(/^\.+/, '_');
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -10,10 +10,13 @@ import {
 } from '@weighbridge/runtime';
 import { createTokenCounter } from './answer/countTokens.ts';
 import { HoldBudget } from './answer/heldAnswer.ts';
+import { keepLeases, restoreLeases } from './budget/keptLeases.ts';
+import { createLimits } from './budget/limits.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
 import { createKeyCache } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
+import { Pulse } from './control/pulse.ts';
 import { createResponseOwners } from './control/responseOwners.ts';
 import { createStateFile } from './control/stateFile.ts';
 import { View } from './control/view.ts';
@@ -21,8 +24,11 @@ import { describeView } from './control/viewMetrics.ts';
 import { buildApp } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
 import { Attempts } from './pipeline/attempts.ts';
+import { openSpool } from './spool/spool.ts';
+import { ConnectorHealth, describeHealth } from './upstream/health.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
-import { createUsagePublisher } from './usage/usagePublisher.ts';
+import { startUsage, type Usage } from './usage/usage.ts';
+import { describeUsage } from './usage/usageMetrics.ts';
 
 export interface DataPlane {
   /** Serves `/v1`. */
@@ -57,17 +63,37 @@ export async function startDataPlane(
   { stream, now, version }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
-  const proxyId = newUuid();
+  const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
+  // Set at shutdown where the control plane can't be told: then the next process goes on where this one ends.
+  let rest = false;
+  onShutdown('spool', () => spool.close({ rest }));
   const { maxStalenessMs, name } = config.proxy;
   const store = createKeyStore(MAX_KEY_BYTES);
   const view = new View({ keys: store, maxStalenessMs });
-  const usage = createUsagePublisher({ stream, producerId: proxyId, newBatchId: newUuid, logger });
+  const pulse = new Pulse();
+  const metrics = createMetrics();
+  const { budget, rates } = createLimits({
+    lease: (request) => controlPlane.lease(request),
+    producerId: spool.producerId,
+    epoch: spool.epoch,
+    pulse,
+    isLive: () => view.state(performance.now()) === 'live',
+    metrics,
+  });
+  restoreLeases(spool, budget, pulse);
   let inFlight = () => 0;
+  let usage: Usage | undefined;
   const controlPlane = connectControlPlane({
     ...config.controlPlane,
-    proxy: { id: proxyId, name, version, maxStalenessMs },
+    proxy: { id: spool.epoch, producerId: spool.producerId, name, version, maxStalenessMs },
     view,
-    load: () => ({ inFlightRequests: inFlight(), waitingUsageBytes: usage.waitingBytes }),
+    pulse,
+    onRecall: (buckets) => budget.recall(buckets),
+    load: () => ({
+      inFlightRequests: inFlight(),
+      waitingUsageBytes: usage?.unconfirmedBytes ?? 0,
+      markAgeMs: usage?.markAgeMs() ?? 0,
+    }),
     logger,
   });
   onShutdown('line to the control plane', () => controlPlane.close());
@@ -77,14 +103,42 @@ export async function startDataPlane(
   const keeping = kept?.start();
   onShutdown('kept state', () => keeping?.close());
 
-  onShutdown('usage', () => usage.close(FLUSH_TIMEOUT_MS), FLUSH_TIMEOUT_MS + 1_000);
+  const started = startUsage({
+    spool,
+    stream,
+    closeEpoch: controlPlane.closeEpoch,
+    newBatchId: newUuid,
+    nowMs: () => performance.now(),
+    logger,
+  });
+  usage = started;
+  onShutdown('usage', () => started.close(FLUSH_TIMEOUT_MS, { rest }), FLUSH_TIMEOUT_MS + 1_000);
+  const ticking = setInterval(() => budget.everySecond(), 1_000);
+  onShutdown('leases', async () => {
+    clearInterval(ticking);
+    rest = !(await isAnswered(controlPlane.lease({ producerId: spool.producerId, epoch: spool.epoch })));
+    if (rest) keepLeases(spool, budget, pulse);
+    else await budget.close();
+  });
   const upstreams = createUpstreams(config.upstream);
   onShutdown('upstream connections', () => upstreams.close());
 
   const attempts = new Attempts();
-  const metrics = createMetrics();
   const lookUps = metrics.counter('weighbridge_key_lookups_total', 'Keys looked up in the cache.', ['met']);
+  const reserveExceeded = metrics.counter(
+    'weighbridge_reserve_exceeded_total',
+    'Attempts under a hard budget that cost more than was reserved: the vendor passed the limit that it was given.',
+    ['model'],
+  );
+  const failovers = metrics.counter(
+    'weighbridge_failovers_total',
+    'Attempts that another one stood in for, and busy connectors that were passed over.',
+    ['connector', 'reason'],
+  );
+  const health = new ConnectorHealth(() => performance.now());
+  describeHealth(metrics, health, () => view.table);
   describeView(metrics, view, store);
+  describeUsage(metrics, spool, started);
   const app = buildApp({
     keys: createKeyCache({
       store,
@@ -92,23 +146,32 @@ export async function startDataPlane(
       state: (nowMs) => view.state(nowMs),
       count: (met) => lookUps.inc({ met }),
       nowMs: () => performance.now(),
-      now,
+      clockMs: () => pulse.clockMs(Date.now()),
     }),
     table: () => view.table,
-    usage,
+    usage: started.log,
+    budget,
+    rates,
+    usualTokens: (model) => pulse.usualTokens(model),
+    onReserveExceeded: (model) => reserveExceeded.inc({ model }),
     upstreams,
+    health,
+    retries: config.retries,
+    random: Math.random,
+    onFailover: (connector, reason) => failovers.inc({ connector, reason }),
     owners: createResponseOwners(controlPlane),
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(MAX_HELD_BYTES),
     drainCap: config.drainCap,
     attempts,
     corsOrigins: config.corsOrigins,
-    publish: usage.publish,
     newEventId: newUuid,
     now,
     logger,
     bodyLimitBytes: config.bodyLimitBytes,
     notReady: () => {
+      const refusal = controlPlane.refusal();
+      if (refusal) return refusal.message;
       const state = view.state(performance.now());
       return state === 'live' || state === 'stale' ? undefined : `the view of the control plane is ${state}`;
     },
@@ -126,4 +189,11 @@ export async function startDataPlane(
         graceMs + 2 * CUT_MS,
       ),
   };
+}
+
+async function isAnswered(call: Promise<unknown>): Promise<boolean> {
+  return await call.then(
+    () => true,
+    () => false,
+  );
 }

@@ -1,2 +1,3 @@
 export { type DataPlaneConfig, loadConfig } from './config.ts';
 export { type DataPlane, type DataPlaneDeps, startDataPlane } from './dataPlane.ts';
+export { type ReplayOptions, replaySpool } from './replaySpool.ts';

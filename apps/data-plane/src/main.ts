@@ -6,12 +6,13 @@ import { startDataPlane } from './dataPlane.ts';
 
 const exitCode = await runService('data-plane', async (context) => {
   const { logger, onShutdown } = context;
-  const { natsUrl, http, shutdownGraceMs, logLevel } = loadProcessConfig(process.env);
+  const { natsUrl, natsStream, http, shutdownGraceMs, logLevel } = loadProcessConfig(process.env);
   const config = loadConfig(process.env);
   logger.level = logLevel;
   const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   const stream = await openJetStreamUsageStream({
     url: natsUrl,
+    ...natsStream,
     name: 'weighbridge-data-plane',
     onError: (error, what) => logger.warn({ err: error }, what),
   });

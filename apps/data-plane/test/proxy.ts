@@ -14,12 +14,16 @@ import { AppError } from '@weighbridge/errors';
 import { createLogger, listenHttp, toHandler } from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
 import { HoldBudget } from '../src/answer/heldAnswer.ts';
+import { bucketKey } from '../src/budget/budgetedPolicy.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
 import { buildApp } from '../src/http/app.ts';
 import { Attempts } from '../src/pipeline/attempts.ts';
+import { ConnectorHealth } from '../src/upstream/health.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
+import { openTestLimits } from './limits.ts';
+import { openTestUsageLog } from './usageLog.ts';
 
 /** A proxy whose control plane and ledger are lists: what it is told, and what it says. */
 export interface TestProxy {
@@ -27,6 +31,8 @@ export interface TestProxy {
   /** What was settled, oldest first. */
   readonly events: UsageEvent[];
   readonly recorded: NewResponse[];
+  /** Which connector was left, and why. */
+  readonly failovers: string[];
   /** Makes the next records of ownership fail. */
   failRecords: boolean;
   close(): Promise<void>;
@@ -41,6 +47,13 @@ export interface TestProxyOptions {
   readonly chunkTimeoutMs?: number;
   readonly drainMs?: number;
   readonly drainBytes?: number;
+  /** What the budget of `SPENT` has left, asked at each grant. Default: nothing. */
+  readonly roomNanoUsd?: () => bigint;
+  /** Default: 0. */
+  readonly maxRetries?: number;
+  readonly random?: () => number;
+  /** For the breakers; monotonic. */
+  readonly nowMs?: () => number;
 }
 
 export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
@@ -48,6 +61,8 @@ export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;
 /** Its policy allows `mock/echo` alone. */
 export const NARROW = `sk-svc-narrow-${'c'.repeat(32)}`;
 export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
+/** Its policy allows 60 requests and 6,000 tokens a minute. */
+export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
 
 /** Nano-USD per token, each class its own. */
 const RATES = {
@@ -63,7 +78,7 @@ const ALL_ROUTES = [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.MESSAGES, Rou
 
 export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
   const { vendorUrl, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
-  const events: UsageEvent[] = [];
+  const { usage, events, close: closeUsage } = await openTestUsageLog();
   const recorded: NewResponse[] = [];
   const connectors = options.connectors ?? [{}];
   const snapshot = create(SnapshotSchema, {
@@ -98,15 +113,25 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     firstByteTimeoutMs: 10_000,
     chunkTimeoutMs: options.chunkTimeoutMs ?? 10_000,
   });
+  const health = new ConnectorHealth(options.nowMs ?? (() => performance.now()));
+  const failovers: string[] = [];
   const logger = createLogger('test');
   logger.level = 'silent';
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
     [hash(NARROW), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
-    [hash(SPENT), resolved('spent', { enforced: true, limitNanoUsd: 5n, spentNanoUsd: 5n })],
+    [hash(SPENT), spentKey()],
+    [hash(RATED), ratedKey()],
   ]);
-  const proxy: TestProxy = { url: '', events, recorded, failRecords: false, close: async () => {} };
+  const proxy: TestProxy = {
+    url: '',
+    events,
+    recorded,
+    failovers,
+    failRecords: false,
+    close: async () => {},
+  };
   const owners: ResponseOwners = {
     async record(response) {
       if (proxy.failRecords) throw new AppError('unavailable', 'response_not_recorded', 'Not recorded.');
@@ -120,17 +145,22 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
         : { kind: 'foreign' };
     },
   };
+  const keyOf = async (sha256: Uint8Array) => keys.get(Buffer.from(sha256).toString('hex'));
   const app = buildApp({
-    keys: { find: async (sha256) => keys.get(Buffer.from(sha256).toString('hex')) },
+    keys: { find: keyOf, refresh: keyOf },
     table: () => table,
-    usage: { hasRoom: () => true },
+    usage,
+    ...openTestLimits(() => ({ limitNanoUsd: 5n + (options.roomNanoUsd?.() ?? 0n), spentNanoUsd: 5n })),
     upstreams,
+    health,
+    retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
+    random: options.random ?? Math.random,
+    onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners,
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(16 * 1024 * 1024),
     drainCap: { drainMs, drainBytes },
     attempts: new Attempts(),
-    publish: (event) => void events.push(event),
     newEventId: newUuid,
     now: () => new Date(),
     logger,
@@ -150,6 +180,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
       await server.close(0);
       await upstreams.close();
       await app.close();
+      await closeUsage();
     },
   });
 }
@@ -174,15 +205,36 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
           subject: principalId,
           windowStartMs: 0n,
         }),
-        enforced: false,
-        limitNanoUsd: undefined,
-        spentNanoUsd: 0n,
-        windowEndMs: undefined,
         allows: () => true,
         ...policy,
       },
     ],
+    budgets: [],
+    isHard: false,
+    rates: [],
+    windowRemainingMs: undefined,
+    windowEndMs: undefined,
   };
+}
+
+function ratedKey(): ResolvedKey {
+  const counter = { policyId: 'pol_1', counterVersion: 1, subject: 'rated', counterKey: 'pol_1/1/rated' };
+  const limits = { requestsPerMinute: 60, tokensPerMinute: 6_000, maxParallel: undefined };
+  return { ...resolved('rated'), rates: [{ ...counter, ...limits, enforcement: 'enforce' }] };
+}
+
+/** Its policy has a limit, of which nothing is left. */
+function spentKey(): ResolvedKey {
+  const key = resolved('spent');
+  const budgets = key.policies.map(({ bucket }) => ({
+    bucket,
+    bucketKey: bucketKey(bucket),
+    enforcement: 'enforce' as const,
+    isHard: false,
+    isGoverning: true,
+    windowEndMs: undefined,
+  }));
+  return { ...key, budgets };
 }
 
 /** The parts of events that tests compare. */

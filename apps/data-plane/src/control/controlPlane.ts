@@ -1,39 +1,47 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { Client, status as GrpcStatus, type ServiceError } from '@grpc/grpc-js';
+import { status as GrpcStatus, type ServiceError } from '@grpc/grpc-js';
 import {
+  type BucketRef,
   ControlService,
   callUnary,
-  channelCredentials,
   type FindResponseRequestSchema,
   type FindResponseResponse,
+  type LeaseRequestSchema,
+  type LeaseResponse,
   openBidi,
   type ProxyStatusSchema,
   type RecordResponseRequestSchema,
   type ResolveResponse,
-  type TlsFiles,
-  tokenMetadata,
   WatchRequestSchema,
   type WatchResponse,
 } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
+import type { CloseEpoch } from '../usage/closeEpoch.ts';
+import { type ControlAddress, openControlClient } from './controlClient.ts';
+import type { Pulse } from './pulse.ts';
 import type { View } from './view.ts';
 
-export interface ControlPlaneOptions {
-  readonly address: string;
-  readonly token: string | undefined;
-  /** Undefined: plain text. */
-  readonly tls: TlsFiles | undefined;
+export interface ControlPlaneOptions extends ControlAddress {
   readonly proxy: {
     readonly id: string;
+    /** Of its spool. */
+    readonly producerId: string;
     readonly name: string;
     readonly version: string;
     readonly maxStalenessMs: number;
   };
-  /** Takes in what the stream says. */
+  /** Take in what the stream says. */
   readonly view: View;
+  readonly pulse: Pulse;
+  /** Others need room in these buckets. */
+  readonly onRecall: (buckets: readonly BucketRef[]) => void;
   /** What is told of this proxy besides what it has applied. */
-  readonly load: () => { readonly inFlightRequests: number; readonly waitingUsageBytes: number };
+  readonly load: () => {
+    readonly inFlightRequests: number;
+    readonly waitingUsageBytes: number;
+    readonly markAgeMs: number;
+  };
   readonly logger: Logger;
 }
 
@@ -48,12 +56,16 @@ export interface ControlPlane {
   readonly findResponse: (
     response: MessageInitShape<typeof FindResponseRequestSchema>,
   ) => Promise<FindResponseResponse>;
-  /** Resolves once there is something to route by; rejects after `timeoutMs`, at once where the token is refused. */
+  readonly closeEpoch: CloseEpoch;
+  /** Asks for leases, and gives back; rejects when there is no answer in time. */
+  readonly lease: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
+  /** Why the control plane will never serve this process again; undefined as long as it does. */
+  readonly refusal: () => Error | undefined;
+  /** Resolves once there is something to route by; rejects after `timeoutMs`, at once where this process is refused. */
   readonly firstTable: (timeoutMs: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
-const CALL_TIMEOUT_MS = 2_000;
 const RECONNECT_MIN_MS = 100;
 const RECONNECT_MAX_MS = 2_000;
 /** Heartbeats come every second: after some missed ones the stream is taken for dead, whatever the socket says. */
@@ -61,16 +73,10 @@ const SILENCE_MS = 5_000;
 /** For the good-bye to leave. */
 const GOODBYE_MS = 50;
 const STATUS_MS = 500;
-const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 export function connectControlPlane(options: ControlPlaneOptions): ControlPlane {
-  const { view, logger, proxy } = options;
-  const client = new Client(options.address, channelCredentials(options.tls), {
-    'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
-    'grpc.keepalive_time_ms': 10_000,
-    'grpc.max_reconnect_backoff_ms': RECONNECT_MAX_MS,
-  });
-  const metadata = tokenMetadata(options.token);
+  const { view, pulse, logger, proxy } = options;
+  const { client, metadata, call, closeEpoch } = openControlClient(options, RECONNECT_MAX_MS);
   const closing = new AbortController();
   let announceFirst: (refusal?: Error) => void = () => {};
   const first = new Promise<void>((resolve, reject) => {
@@ -80,11 +86,12 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   first.catch(() => {});
 
   const status = (): MessageInitShape<typeof ProxyStatusSchema> => {
-    const { inFlightRequests, waitingUsageBytes } = options.load();
+    const { inFlightRequests, waitingUsageBytes, markAgeMs } = options.load();
     return {
       appliedRevision: view.position?.revision ?? 0n,
       inFlightRequests,
       waitingUsageBytes: BigInt(waitingUsageBytes),
+      markAgeMs: BigInt(markAgeMs),
       sentAtMs: BigInt(Math.floor(performance.now())),
     };
   };
@@ -129,14 +136,25 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
             break;
           case 'heartbeat':
             view.heartbeat(message.value.revision, Number(message.value.answersSentAtMs));
+            pulse.beat(message.value, { monotonicMs: performance.now(), wallMs: Date.now() });
+            break;
+          case 'recall':
+            options.onRecall(message.value.buckets);
             break;
         }
       });
       stream.on('error', end);
       stream.on('end', () => end('the control plane ended the stream'));
-      const { id: proxyId, name, version, maxStalenessMs } = proxy;
+      const { id: proxyId, producerId, name, version, maxStalenessMs } = proxy;
       const resumeFrom = view.position;
-      const hello = { proxyId, name, version, maxStalenessMs, ...(resumeFrom && { resumeFrom }) };
+      const hello = {
+        proxyId,
+        producerId,
+        name,
+        version,
+        maxStalenessMs,
+        ...(resumeFrom && { resumeFrom }),
+      };
       stream.write(create(WatchRequestSchema, { message: { case: 'hello', value: hello } }));
       report();
     });
@@ -147,8 +165,14 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     while (!closing.signal.aborted) {
       const began = Date.now();
       const reason = await watchOnce();
-      if (isRefused(reason)) announceFirst(wrongToken(options));
+      if (isOfStatus(reason, GrpcStatus.UNAUTHENTICATED)) announceFirst(wrongToken(options));
       if (closing.signal.aborted) return;
+      if (isOfStatus(reason, GrpcStatus.FAILED_PRECONDITION)) {
+        superseded = new Error(`The control plane does not serve this process any more: ${reason.details}`);
+        announceFirst(superseded);
+        logger.fatal({ err: superseded }, 'this proxy was superseded; end it');
+        return;
+      }
       if (Date.now() - began > RECONNECT_MAX_MS) pause = RECONNECT_MIN_MS;
       logger.warn({ reason: String(reason) }, 'the stream from the control plane broke; reconnecting');
       // Spread out, so that a control plane that comes back is not met by all proxies at once.
@@ -157,12 +181,15 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     }
   }
 
+  let superseded: Error | undefined;
   const watching = watch();
-  const call = { timeoutMs: CALL_TIMEOUT_MS, metadata };
   return {
     resolve: (tokenSha256) => callUnary(client, ControlService.method.resolve, { tokenSha256 }, call),
     recordResponse: (response) => callUnary(client, ControlService.method.recordResponse, response, call),
     findResponse: (response) => callUnary(client, ControlService.method.findResponse, response, call),
+    closeEpoch,
+    lease: (request) => callUnary(client, ControlService.method.lease, request, call),
+    refusal: () => superseded,
     firstTable: async (timeoutMs) => {
       const timeout = sleep(timeoutMs, undefined, { signal: closing.signal }).then(() => {
         throw new Error(
@@ -180,8 +207,8 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   };
 }
 
-function isRefused(reason: unknown): boolean {
-  return reason instanceof Error && (reason as Partial<ServiceError>).code === GrpcStatus.UNAUTHENTICATED;
+function isOfStatus(reason: unknown, status: GrpcStatus): reason is ServiceError {
+  return reason instanceof Error && (reason as Partial<ServiceError>).code === status;
 }
 
 function wrongToken({ address, token }: ControlPlaneOptions): Error {

@@ -16,11 +16,22 @@ const NOBODY = {
 
 function answer(
   revision: bigint,
-  fields: { disabled?: boolean; windowEndMs?: bigint } = {},
+  fields: {
+    disabled?: boolean;
+    windowStartMs?: bigint;
+    windowRemainingMs?: bigint;
+    windowEndMs?: bigint;
+  } = {},
 ): ResolveResponse {
-  const { windowEndMs, disabled = false } = fields;
-  const bucket = { policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: 0n };
-  const policies = [{ bucket, ...(windowEndMs !== undefined && { windowEndMs }) }];
+  const { windowStartMs = 0n, windowRemainingMs, windowEndMs, disabled = false } = fields;
+  const bucket = { policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs };
+  const policies = [
+    {
+      bucket,
+      ...(windowRemainingMs !== undefined && { windowRemainingMs }),
+      ...(windowEndMs !== undefined && { windowEndMs }),
+    },
+  ];
   const key = create(KeySchema, { id: 'key_1', principalId: 'ada', disabled, policies });
   return create(ResolveResponseSchema, { key, revision, maxAgeMs: 1_000 });
 }
@@ -39,7 +50,7 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
       world.met[met]++;
     },
     nowMs: () => world.nowMs,
-    now: () => new Date(world.nowMs),
+    clockMs: () => world.nowMs,
   });
   return { world, store, cache };
 }
@@ -93,18 +104,21 @@ describe('the key cache', () => {
     }
   });
 
-  it('reads spend again in the background, and waits for it only where a window has ended', async () => {
+  it('reads counters again in the background, and waits for them only where a window has ended', async () => {
     let revision = 1n;
-    const { world, cache } = cacheWith(async () => answer(revision, { windowEndMs: 5_000n * revision }));
+    const { world, cache } = cacheWith(async () =>
+      answer(revision, { windowStartMs: revision, windowRemainingMs: 5_000n, windowEndMs: 99_999n }),
+    );
+    const windowOf = async () => (await cache.find(SHA))?.policies[0]?.bucket.windowStartMs;
     await cache.find(SHA);
     world.nowMs = 2_000;
     revision = 2n;
-    expect((await cache.find(SHA))?.policies[0]?.windowEndMs).toBe(5_000);
+    expect(await windowOf()).toBe(1n);
     await new Promise((resolve) => setImmediate(resolve));
-    expect((await cache.find(SHA))?.policies[0]?.windowEndMs).toBe(10_000);
-    world.nowMs = 12_000;
+    expect(await windowOf()).toBe(2n);
+    world.nowMs = 7_000;
     revision = 3n;
-    expect((await cache.find(SHA))?.policies[0]?.windowEndMs).toBe(15_000);
+    expect(await windowOf()).toBe(3n);
   });
 
   it('serves what it knows while nobody can be asked, and nothing once its time is over', async () => {

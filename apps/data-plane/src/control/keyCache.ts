@@ -11,15 +11,17 @@ export interface KeyCacheDeps {
   readonly state: (nowMs: number) => ViewState;
   /** Monotonic, in milliseconds. */
   readonly nowMs: () => number;
+  /** The control plane's clock as far as it is known here, in Unix milliseconds. */
+  readonly clockMs: () => number;
   /** Counts look-ups by what they met. */
   readonly count: (met: 'hit' | 'miss') => void;
-  /** The wall clock, for the edges of windows. */
-  readonly now: () => Date;
 }
 
 export interface KeyCache {
   /** The key with this token; undefined where there is none. 503 where that can't be told now. */
   find(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
+  /** Asks for it anew, whatever is known of it. */
+  refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
 }
 
 /** So many look-ups at once, and not more: a flood of unknown tokens must not become one of the database. */
@@ -33,7 +35,7 @@ const ENTRY_OVERHEAD_BYTES = 1_000;
  * Keys as the control plane told them, until its stream says otherwise. Tokens that nobody knows are not kept: a key that
  * was just created works at once. However many requests want a key, one look-up is under way.
  */
-export function createKeyCache({ store, resolve, state, count, nowMs, now }: KeyCacheDeps): KeyCache {
+export function createKeyCache({ store, resolve, state, count, nowMs, clockMs }: KeyCacheDeps): KeyCache {
   const underWay = new Map<string, Promise<KeyEntry | undefined>>();
 
   async function lookUp(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
@@ -72,17 +74,19 @@ export function createKeyCache({ store, resolve, state, count, nowMs, now }: Key
       const at = nowMs();
       const standing = state(at);
       if (standing === 'starting' || standing === 'expired') throw unreachable(`the view is ${standing}`);
-      const tokenId = Buffer.from(tokenSha256.buffer, tokenSha256.byteOffset, tokenSha256.length).toString(
-        'base64',
-      );
+      const tokenId = tokenIdOf(tokenSha256);
       const known = store.get(tokenId);
       count(known ? 'hit' : 'miss');
       if (!known) return (await singleLookUp(tokenId, tokenSha256))?.key;
-      if (at - known.readAtMs < known.maxAgeMs) return known.key;
-      // What it has spent is no longer fresh. Nobody waits for that, but where a window has ended.
+      const isOver = hasWindowEnded(known, at, clockMs());
+      if (at - known.readAtMs < known.maxAgeMs && !isOver) return known.key;
+      // Nobody waits for it, but for the counters of a new window.
       const refreshed = singleLookUp(tokenId, tokenSha256).catch(() => known);
-      if (standing === 'live' && hasWindowEnded(known.key, now().getTime())) return (await refreshed)?.key;
-      return known.key;
+      return standing === 'live' && isOver ? (await refreshed)?.key : known.key;
+    },
+
+    async refresh(tokenSha256) {
+      return (await singleLookUp(tokenIdOf(tokenSha256), tokenSha256))?.key;
     },
   };
 }
@@ -93,8 +97,15 @@ export function keyEntry(message: Key, told: Pick<KeyEntry, 'revision' | 'readAt
   return { key: resolvedKey(message), message, bytes, ...told };
 }
 
-function hasWindowEnded(key: ResolvedKey, nowMs: number): boolean {
-  return key.policies.some(({ windowEndMs }) => windowEndMs !== undefined && windowEndMs <= nowMs);
+/** By how long the control plane said that it lasts, or by its clock: never by this host's. */
+function hasWindowEnded({ key, readAtMs }: KeyEntry, nowMs: number, clockMs: number): boolean {
+  const { windowRemainingMs, windowEndMs } = key;
+  if (windowRemainingMs === undefined || windowEndMs === undefined) return false;
+  return nowMs - readAtMs >= windowRemainingMs || clockMs >= windowEndMs;
+}
+
+function tokenIdOf(tokenSha256: Uint8Array): string {
+  return Buffer.from(tokenSha256.buffer, tokenSha256.byteOffset, tokenSha256.length).toString('base64');
 }
 
 function unreachable(cause: unknown): AppError {

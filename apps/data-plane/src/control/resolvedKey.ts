@@ -1,5 +1,13 @@
-import { type BucketRef, Enforcement, type Key, type PolicyCounter } from '@weighbridge/contracts';
+import {
+  type BucketRef,
+  BudgetMode,
+  Enforcement,
+  type Key,
+  type PolicyCounter,
+} from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution } from '@weighbridge/domain';
+import { type BudgetedPolicy, bucketKey } from '../budget/budgetedPolicy.ts';
+import type { RatedPolicy } from '../rates/ratedPolicy.ts';
 
 /** A key as admission needs it. Never changed: a newer answer of the control plane makes a new one. */
 export interface ResolvedKey {
@@ -11,18 +19,26 @@ export interface ResolvedKey {
   readonly attribution: LockedAttribution;
   /** The governing policy, then its parents. */
   readonly policies: readonly ResolvedPolicy[];
+  /** Those of them that limit what may be spent. */
+  readonly budgets: readonly BudgetedPolicy[];
+  /** One of those never lets anything cost more than was reserved for it. */
+  readonly isHard: boolean;
+  /** Those of them that limit requests and tokens a minute, or how many are under way. */
+  readonly rates: readonly RatedPolicy[];
+  /** How long the first of their windows to end still lasts, from when the key was read; undefined: for ever. */
+  readonly windowRemainingMs: number | undefined;
+  /** When that is, by the control plane's clock, in Unix milliseconds. */
+  readonly windowEndMs: number | undefined;
 }
 
-export interface ResolvedPolicy {
+interface ResolvedPolicy {
   readonly bucket: BucketRef;
-  readonly enforced: boolean;
-  readonly limitNanoUsd: bigint | undefined;
-  readonly spentNanoUsd: bigint;
-  readonly windowEndMs: number | undefined;
   readonly allows: (model: string) => boolean;
 }
 
 export function resolvedKey(key: Key): ResolvedKey {
+  const counters = key.policies.filter(hasBucket);
+  const budgets = counters.flatMap((counter, at) => budgetedPolicy(counter, at === 0) ?? []);
   return {
     id: key.id,
     principalId: key.principalId,
@@ -30,20 +46,64 @@ export function resolvedKey(key: Key): ResolvedKey {
     isOperator: key.isOperator,
     expiresAtMs: key.expiresAtMs === undefined ? undefined : Number(key.expiresAtMs),
     attribution: lockedAttribution(key),
-    policies: key.policies.flatMap((policy) => resolvedPolicy(policy) ?? []),
+    policies: counters.map(({ bucket, allowedModels }) => ({
+      bucket,
+      allows: compileModelPatterns(allowedModels),
+    })),
+    budgets,
+    isHard: budgets.some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
+    rates: counters.flatMap((counter) => ratedPolicy(counter) ?? []),
+    windowRemainingMs: least(counters.map(({ windowRemainingMs }) => windowRemainingMs)),
+    windowEndMs: least(counters.map(({ windowEndMs }) => windowEndMs)),
   };
 }
 
-function resolvedPolicy(policy: PolicyCounter): ResolvedPolicy | undefined {
-  if (!policy.bucket) return undefined;
+function least(values: readonly (bigint | undefined)[]): number | undefined {
+  const known = values.flatMap((value) => (value === undefined ? [] : Number(value)));
+  return known.length > 0 ? Math.min(...known) : undefined;
+}
+
+type Counter = PolicyCounter & { readonly bucket: BucketRef };
+
+function hasBucket(counter: PolicyCounter): counter is Counter {
+  return counter.bucket !== undefined;
+}
+
+function budgetedPolicy(counter: Counter, isGoverning: boolean): BudgetedPolicy | undefined {
+  const { bucket, limitNanoUsd, windowEndMs, budgetMode } = counter;
+  const enforcement = enforcementOf(counter);
+  if (!enforcement || limitNanoUsd === undefined) return undefined;
   return {
-    bucket: policy.bucket,
-    enforced: policy.enforcement === Enforcement.ENFORCE,
-    limitNanoUsd: policy.limitNanoUsd,
-    spentNanoUsd: policy.spentNanoUsd,
-    windowEndMs: policy.windowEndMs === undefined ? undefined : Number(policy.windowEndMs),
-    allows: compileModelPatterns(policy.allowedModels),
+    bucket,
+    bucketKey: bucketKey(bucket),
+    enforcement,
+    isHard: budgetMode === BudgetMode.HARD,
+    isGoverning,
+    windowEndMs: windowEndMs === undefined ? undefined : Number(windowEndMs),
   };
+}
+
+function ratedPolicy(counter: Counter): RatedPolicy | undefined {
+  const { requestsPerMinute, tokensPerMinute, maxParallel } = counter;
+  const { policyId, counterVersion, subject } = counter.bucket;
+  const enforcement = enforcementOf(counter);
+  const isLimited = (requestsPerMinute ?? tokensPerMinute ?? maxParallel) !== undefined;
+  if (!enforcement || !isLimited) return undefined;
+  return {
+    policyId,
+    counterVersion,
+    subject,
+    counterKey: `${policyId}/${counterVersion}/${subject}`,
+    requestsPerMinute,
+    tokensPerMinute: tokensPerMinute === undefined ? undefined : Number(tokensPerMinute),
+    maxParallel,
+    enforcement,
+  };
+}
+
+function enforcementOf({ enforcement }: PolicyCounter): 'enforce' | 'shadow' | undefined {
+  if (enforcement === Enforcement.ENFORCE) return 'enforce';
+  return enforcement === Enforcement.SHADOW ? 'shadow' : undefined;
 }
 
 function lockedAttribution({ attribution }: Key): LockedAttribution {

@@ -80,3 +80,21 @@ describe('at each connector', () => {
 it('a model is free only where it is at every connector: an exhausted budget must stop the rest', () => {
   expect(['acme/a', 'acme/b', 'acme/free'].map((id) => model(id).free)).toEqual([false, true, false]);
 });
+
+it('a connector stays the same object until something of it changes', () => {
+  const snapshot = (credential: string) =>
+    create(SnapshotSchema, {
+      revision: 2n,
+      connectors: [
+        { id: 'same', provider: 'acme', maxParallel: 3, upstreamNames: { 'acme/a': 'x' } },
+        { id: 'changed', provider: 'acme', credential },
+      ],
+    });
+  const before = routingTable(snapshot('old'));
+  const after = routingTable(snapshot('new'), before);
+  const [same, changed] = before.connectors.get('acme') ?? [];
+  const [sameAfter, changedAfter] = after.connectors.get('acme') ?? [];
+  expect(sameAfter).toBe(same);
+  expect(changedAfter).not.toBe(changed);
+  expect(changedAfter?.credential).toBe('new');
+});

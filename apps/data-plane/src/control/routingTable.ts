@@ -1,4 +1,12 @@
-import type { Connector, Model, Price, Rates, Snapshot } from '@weighbridge/contracts';
+import { equals } from '@bufbuild/protobuf';
+import {
+  type Connector,
+  ConnectorSchema,
+  type Model,
+  type Price,
+  type Rates,
+  type Snapshot,
+} from '@weighbridge/contracts';
 import { compileModelPatterns, isFree, type ModelPrice, type TokenPrices } from '@weighbridge/domain';
 
 export interface RoutableModel {
@@ -9,6 +17,8 @@ export interface RoutableModel {
   readonly price: ModelPrice;
   /** Free at every connector that may serve it. */
   readonly free: boolean;
+  /** The most that it writes in an answer; undefined where nobody says. */
+  readonly maxOutputTokens: number | undefined;
 }
 
 /** A connector with what it was told of its models made ready to be asked. */
@@ -40,11 +50,18 @@ export function upstreamNameAt(model: RoutableModel, connector: Connector): stri
   return (Object.hasOwn(upstreamNames, model.id) && upstreamNames[model.id]) || model.upstreamName;
 }
 
-export function routingTable(snapshot: Snapshot): RoutingTable {
+/** A connector of which nothing has changed stays the object that it is in `previous`: what is known of it goes with that. */
+export function routingTable(snapshot: Snapshot, previous?: RoutingTable): RoutingTable {
+  const known = new Map(
+    [...(previous?.connectors.values() ?? [])].flat().map((connector) => [connector.id, connector]),
+  );
   const connectors = new Map<string, RoutableConnector[]>();
   for (const connector of snapshot.connectors.toSorted((a, b) => a.priority - b.priority)) {
     const others = connectors.get(connector.provider) ?? [];
-    connectors.set(connector.provider, [...others, routableConnector(connector)]);
+    const before = known.get(connector.id);
+    const routable =
+      before && equals(ConnectorSchema, before, connector) ? before : routableConnector(connector);
+    connectors.set(connector.provider, [...others, routable]);
   }
   return {
     revision: snapshot.revision,
@@ -65,14 +82,14 @@ function routableConnector(connector: Connector): RoutableConnector {
 
 /** A model without a price is none at all here: an unknown price is never zero. */
 function routableModel(
-  { id, provider, upstreamName, price }: Model,
+  { id, provider, upstreamName, price, maxOutputTokens }: Model,
   connectors: readonly RoutableConnector[],
 ): [[string, RoutableModel]] | undefined {
   const catalogs = modelPrice(price);
   if (!catalogs) return undefined;
   const negotiated = connectors.flatMap((connector) => connector.negotiated.get(id) ?? []);
   const free = [catalogs, ...negotiated].every(isFree);
-  return [[id, { id, provider, upstreamName, price: catalogs, free }]];
+  return [[id, { id, provider, upstreamName, price: catalogs, free, maxOutputTokens }]];
 }
 
 function modelPrice(price: Price | undefined): ModelPrice | undefined {

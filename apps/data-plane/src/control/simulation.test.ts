@@ -83,7 +83,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
         state: (at) => view.state(at),
         count: () => {},
         nowMs: () => now,
-        now: () => new Date(now),
+        clockMs: () => now,
         resolve: (tokenSha256) =>
           new Promise<ResolveResponse>((resolve, reject) => {
             if (proxy.cutUntil > now) return void reject(new Error('cut off'));

@@ -96,7 +96,7 @@ export class View {
 
   #setTables(snapshot: Snapshot): void {
     this.#snapshot = snapshot;
-    this.#table = routingTable(snapshot);
+    this.#table = routingTable(snapshot, this.#table);
   }
 }
 

@@ -3,6 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import {
+  type BucketRef,
   Dialect,
   Enforcement,
   KeySchema,
@@ -16,12 +17,15 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createLogger, toHandler } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openTestLimits, type TestBucket } from '../../test/limits.ts';
+import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
 import { createTokenCounter } from '../answer/countTokens.ts';
 import { HoldBudget } from '../answer/heldAnswer.ts';
 import { createKeyCache } from '../control/keyCache.ts';
 import { createKeyStore } from '../control/keyStore.ts';
 import { routingTable } from '../control/routingTable.ts';
 import { Attempts } from '../pipeline/attempts.ts';
+import { ConnectorHealth } from '../upstream/health.ts';
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts';
 import { buildApp } from './app.ts';
 
@@ -38,28 +42,33 @@ let vendor: MockVendor;
 let upstreams: Upstreams;
 let servers: Server[];
 let events: UsageEvent[];
+let log: TestUsageLog | undefined;
 let url: string;
 let resolved: ReturnType<typeof keyMessage> | undefined;
 let resolve: () => Promise<typeof resolved>;
 const token = mintToken();
 
+/** What was spent, by policy. */
+const spent = new Map<string, bigint>();
+
 function keyMessage(
   policy: Partial<{
+    policyId: string;
     limitNanoUsd: bigint;
-    spentNanoUsd: bigint;
     enforcement: Enforcement;
     allowedModels: string[];
   }> = {},
 ) {
+  const { policyId = 'pol_1', ...limits } = policy;
   return create(KeySchema, {
     id: 'key_1',
     principalId: 'ada',
     policies: [
       {
-        bucket: { policyId: 'pol_1', counterVersion: 1, subject: 'principal:ada', windowStartMs: 0n },
+        bucket: { policyId, counterVersion: 1, subject: 'principal:ada', windowStartMs: 0n },
         enforcement: Enforcement.ENFORCE,
         windowEndMs: 4_102_444_800_000n,
-        ...policy,
+        ...limits,
       },
     ],
   });
@@ -72,7 +81,14 @@ async function listen(handler: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-async function startProxy(baseUrl: string): Promise<void> {
+/** What the control plane says of a bucket: its policy's limit, and what a test says that was spent. */
+function figuresOf(bucket: BucketRef): TestBucket | undefined {
+  const policy = resolved?.policies.find((one) => one.bucket?.policyId === bucket.policyId);
+  const spentNanoUsd = spent.get(bucket.policyId) ?? 0n;
+  return policy && { limitNanoUsd: policy.limitNanoUsd ?? 0n, spentNanoUsd };
+}
+
+async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void> {
   const logger = createLogger('test');
   logger.level = 'silent';
   const snapshot = create(SnapshotSchema, {
@@ -95,7 +111,9 @@ async function startProxy(baseUrl: string): Promise<void> {
     ],
   });
   const table = routingTable(snapshot);
-  events = [];
+  await log?.close();
+  log = await openTestUsageLog(maxSpoolBytes);
+  events = log.events;
   resolved = keyMessage();
   resolve = async () => resolved;
   // A store without room keeps nothing: every request asks.
@@ -108,20 +126,24 @@ async function startProxy(baseUrl: string): Promise<void> {
     state: () => 'live',
     count: () => {},
     nowMs: () => performance.now(),
-    now: () => new Date(),
+    clockMs: () => Date.now(),
   });
   const app = buildApp({
     keys,
     table: () => table,
-    usage: { hasRoom: () => true },
+    usage: log.usage,
+    ...openTestLimits(figuresOf),
     upstreams,
+    health: new ConnectorHealth(() => performance.now()),
+    retries: { maxRetries: 0, retryWithinMs: 1_000 },
+    random: Math.random,
+    onFailover: () => {},
     owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(1_000_000),
     drainCap: { drainMs: 2_000, drainBytes: 1_000_000 },
     attempts: new Attempts(),
     corsOrigins: [],
-    publish: (event) => events.push(event),
     newEventId: newUuid,
     now: () => new Date(),
     logger,
@@ -133,6 +155,7 @@ async function startProxy(baseUrl: string): Promise<void> {
 
 beforeEach(async () => {
   servers = [];
+  spent.clear();
   vendor = await startMockVendor();
   upstreams = createUpstreams(TIMEOUTS);
   await startProxy(vendor.url);
@@ -144,6 +167,8 @@ afterEach(async () => {
   }
   await upstreams.close();
   await vendor.close();
+  await log?.close();
+  log = undefined;
 });
 
 const ask = (fields: object = {}, headers: Record<string, string> = {}, init: RequestInit = {}) =>
@@ -166,7 +191,8 @@ const settled = () => eventually(() => expect(events).toHaveLength(1), { timeout
 
 describe('admission', () => {
   it('refuses a spent budget with its figures, and lets a free model pass', async () => {
-    resolved = keyMessage({ limitNanoUsd: 5_000_000n, spentNanoUsd: 5_000_000n });
+    resolved = keyMessage({ limitNanoUsd: 5_000_000n });
+    spent.set('pol_1', 5_000_000n);
     expect(await refusal(ask())).toMatchObject({
       status: 429,
       type: 'insufficient_quota',
@@ -181,11 +207,32 @@ describe('admission', () => {
     expect(vendor.requests.map(({ body }) => JSON.parse(String(body)).model)).toEqual(['free']);
   });
 
+  it('spends nothing where usage finds no room, and lets a free model pass', async () => {
+    await startProxy(vendor.url, 2_000);
+    expect(await refusal(ask())).toMatchObject({ status: 503, code: 'usage_backlog' });
+    expect(vendor.requests).toHaveLength(0);
+    expect((await ask({ model: 'mock/free' })).status).toBe(200);
+    expect(vendor.requests.map(({ body }) => JSON.parse(String(body)).model)).toEqual(['free']);
+  });
+
+  it('sends nothing that could not be written down, though there seemed to be room', async () => {
+    await startProxy(vendor.url, 18_000);
+    const label = (at: number) => `label${at}=${'v'.repeat(240)}`;
+    const labels = Array.from({ length: 40 }, (_, at) => label(at)).join(',');
+    expect(await refusal(ask({}, { 'x-svc-labels': labels }))).toMatchObject({
+      status: 503,
+      code: 'usage_backlog',
+    });
+    expect(vendor.requests).toHaveLength(0);
+    expect((await ask()).status).toBe(200);
+  });
+
   it("tells a parent policy's figures to operators only", async () => {
     const own = keyMessage();
-    const parent = keyMessage({ limitNanoUsd: 5_000_000n, spentNanoUsd: 6_000_000n });
+    const parent = keyMessage({ policyId: 'pol_2', limitNanoUsd: 5_000_000n });
+    spent.set('pol_2', 6_000_000n);
     resolved = { ...own, policies: [...own.policies, ...parent.policies] };
-    const figures = { policy_id: 'pol_1', limit_micro_usd: 5_000, spent_micro_usd: 6_000 };
+    const figures = { policy_id: 'pol_2', limit_micro_usd: 5_000, spent_micro_usd: 6_000 };
     const told: Record<string, unknown> = await refusal(ask());
     expect(told).toMatchObject({ status: 429, code: 'budget_exhausted', reset: '2100-01-01T00:00:00.000Z' });
     for (const name of Object.keys(figures)) expect(told).not.toHaveProperty(name);
@@ -198,7 +245,8 @@ describe('admission', () => {
   });
 
   it('counts but does not refuse under a policy that is in shadow', async () => {
-    resolved = keyMessage({ limitNanoUsd: 1n, spentNanoUsd: 5n, enforcement: Enforcement.SHADOW });
+    resolved = keyMessage({ limitNanoUsd: 1n, enforcement: Enforcement.SHADOW });
+    spent.set('pol_1', 5n);
     expect((await ask()).status).toBe(200);
   });
 
@@ -285,6 +333,31 @@ describe('settlement', () => {
     expect(response.headers.get('retry-after')).toBe('1');
     expect(await response.json()).toMatchObject({ error: { message: expect.any(String) } });
     expect(events).toMatchObject([{ costNanoUsd: 0n, outcome: Outcome.UPSTREAM_ERROR, httpStatus: 429 }]);
+  });
+
+  it('charges what was reserved where the vendor broke off before anything came', async () => {
+    for (const how of ['before', 'headers']) {
+      const size = { max_tokens: 10, n: 2, filler: 'x'.repeat(700) };
+      await ask(size, { 'x-mock-reset': how });
+      const input = Number(events.at(-1)?.usage?.input);
+      expect(events.at(-1)).toMatchObject({
+        estimated: true,
+        outcome: Outcome.INTERRUPTED,
+        usage: { output: 20 },
+        costNanoUsd: BigInt(input) * 1_000n + 20n * 2_000n,
+      });
+      expect(input).toBeGreaterThan(200);
+    }
+  });
+
+  it('numbers the attempts of a request, and leaves none of them open', async () => {
+    await ask();
+    await ask({}, { 'x-mock-status': '500' });
+    expect(events).toMatchObject([
+      { attempt: 1, modelAttempt: 1 },
+      { attempt: 1, modelAttempt: 1, costNanoUsd: 0n },
+    ]);
+    expect(log?.usage.openAttempts).toBe(0);
   });
 
   it('estimates where the vendor does not say, and believes an explicit zero', async () => {

@@ -1,9 +1,11 @@
+import { AppError } from '@weighbridge/errors';
 import { createHttpApp, type Logger, refuseOtherMethods, requireJsonType } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../operations/models.ts';
 import { OPERATIONS } from '../operations/operation.ts';
+import { COUNTER_REPLACED } from '../pipeline/attemptLog.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
 import { errorAnswer } from '../pipeline/failure.ts';
 import type { Generation, StoredResponse } from '../pipeline/plan.ts';
@@ -106,17 +108,23 @@ function authenticateFirst(api: FastifyInstance, deps: AppDeps): void {
 }
 
 async function answer(
-  deps: ServeDeps,
+  deps: AppDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   asks: Generation | StoredResponse,
 ): Promise<void> {
-  const { id, key, headers, receivedAt, url } = request;
+  const { id, headers, receivedAt, url } = request;
   const question = url.indexOf('?');
   const query = question < 0 ? '' : url.slice(question);
-  await serve(
-    deps,
-    { id, key, headers, query, receivedAt, asks },
-    { response: reply.raw, take: () => reply.hijack() },
-  );
+  const client = { response: reply.raw, take: () => reply.hijack() };
+  const common = { id, headers, query, receivedAt, asks };
+  try {
+    await serve(deps, { ...common, key: request.key }, client);
+  } catch (error) {
+    // Nothing was sent yet: with the counters that hold now, it is served as any other.
+    if (!(error instanceof AppError && error.code === COUNTER_REPLACED) || reply.sent) throw error;
+    const nowMs = deps.now().getTime();
+    const key = await authenticate(deps.keys, headers, wireOf(request), nowMs, 'refresh');
+    await serve(deps, { ...common, key }, client);
+  }
 }

@@ -7,6 +7,7 @@ const EXPOSED = [
   'retry-after',
   'x-request-id',
   'x-should-retry',
+  'x-svc-attempts',
   'x-svc-cache',
   'x-svc-cost-micro-usd',
   'x-svc-model',

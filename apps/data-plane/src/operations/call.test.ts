@@ -92,6 +92,20 @@ describe('a body', () => {
     }
   });
 
+  it('says how long its answers may get, and leaves what is no number to the vendor', () => {
+    const output = (text: string, operation = CHAT_COMPLETIONS) =>
+      readCall(operation, Buffer.from(`{"model":"a/b"${text}}`)).output;
+    expect(output('')).toEqual({ maxTokens: undefined, choices: 1 });
+    expect(output(',"max_tokens":5,"max_completion_tokens":7,"n":3')).toEqual({ maxTokens: 7, choices: 3 });
+    expect(output(',"max_tokens":9', MESSAGES)).toEqual({ maxTokens: 9, choices: 1 });
+    expect(output(',"max_output_tokens":9,"n":2', RESPONSES)).toEqual({ maxTokens: 9, choices: 1 });
+    expect(output(',"background":true,"max_output_tokens":9', RESPONSES)).toMatchObject({ usualTokens: 9 });
+    for (const value of ['null', '"5"', '-5', '0', '1.5', '1e400', '{}'])
+      expect(output(`,"max_tokens":${value},"n":${value}`)).toEqual({ maxTokens: undefined, choices: 1 });
+    const embeddings = OPERATIONS.find(({ path }) => path === '/embeddings');
+    expect(output(',"max_tokens":5', embeddings)).toBeUndefined();
+  });
+
   it('reads to a vendor as the caller meant it, whatever it holds', () => {
     const own = fc.record(
       {

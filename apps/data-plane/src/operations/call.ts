@@ -1,3 +1,4 @@
+import type { OutputSize } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { JsonScanError, type Span, scanObject } from '../body/scanJson.ts';
 import type { Operation } from './operation.ts';
@@ -14,16 +15,24 @@ export interface Call {
   readonly isStored: boolean;
   /** How long the answer of a response in the background may get; undefined where one is waited for. */
   readonly backgroundOutputTokens: number | undefined;
+  /** How much may be written; undefined where the model writes nothing. */
+  readonly output: OutputSize | undefined;
   /** The stored response that this one goes on from. */
   readonly previousResponseId: string | undefined;
   readonly spans: ReadonlyMap<string, Span>;
+  /** What the vendor may add to the input by itself; only asked for where nothing may cost more than is told beforehand. */
+  readonly addedInputTokens?: number;
+  /** A limit that this service sets to the answer's length, and the field that the upstream takes it in. */
+  readonly limit?: { readonly field: string; readonly tokens: number };
 }
 
+/** More than any vendor takes. */
+export const MAX_CHOICES = 128;
 const STREAM_OPTIONS_FIELDS = new Set(['include_usage']);
 
 /** Reads a body; what is wrong with it is a 400 that says what and where. */
 export function readCall(operation: Operation, body: Buffer): Call {
-  const spans = scan(body, operation.fields);
+  const spans = scanFields(body, operation.fields);
   const model = valueAt(body, spans.get('model'));
   if (typeof model !== 'string') {
     const problem = model === undefined ? 'is required' : 'must be a string';
@@ -32,6 +41,7 @@ export function readCall(operation: Operation, body: Buffer): Call {
     });
   }
   const options = spans.get('stream_options');
+  const background = backgroundOutputTokens(body, spans);
   const previous = valueAt(body, spans.get('previous_response_id'));
   return {
     operation,
@@ -40,7 +50,8 @@ export function readCall(operation: Operation, body: Buffer): Call {
     stream: valueAt(body, spans.get('stream')) === true,
     wantsUsage: isObject(body, options) && valueAt(body, includeUsage(body, options)) === true,
     isStored: operation.isStored && valueAt(body, spans.get('store')) !== false,
-    backgroundOutputTokens: backgroundOutputTokens(body, spans),
+    backgroundOutputTokens: background,
+    output: outputSize(operation, body, spans, background),
     previousResponseId: typeof previous === 'string' ? previous : undefined,
     spans,
   };
@@ -49,14 +60,31 @@ export function readCall(operation: Operation, body: Buffer): Call {
 /** Nobody tells what a response in the background came to, so it has to say how long it may get: that is charged. */
 function backgroundOutputTokens(body: Buffer, spans: ReadonlyMap<string, Span>): number | undefined {
   if (valueAt(body, spans.get('background')) !== true) return undefined;
-  const limit = valueAt(body, spans.get('max_output_tokens'));
-  if (typeof limit === 'number' && Number.isSafeInteger(limit) && limit > 0) return limit;
+  const limit = countAt(body, spans.get('max_output_tokens'));
+  if (limit !== undefined) return limit;
   throw new AppError(
     'invalid_request',
     'max_output_tokens_required',
     'A response in the background is charged by its max_output_tokens: send that field, or leave background out.',
     { param: 'max_output_tokens' },
   );
+}
+
+/** What a body says of its answer's length. What is no number of tokens there is for the vendor to judge. */
+function outputSize(
+  { outputLimits }: Operation,
+  body: Buffer,
+  spans: ReadonlyMap<string, Span>,
+  background: number | undefined,
+): OutputSize | undefined {
+  if (!outputLimits) return undefined;
+  const limits = outputLimits.flatMap((field) => countAt(body, spans.get(field)) ?? []);
+  return {
+    maxTokens: limits.length > 0 ? Math.max(...limits) : undefined,
+    choices: Math.min(countAt(body, spans.get('n')) ?? 1, MAX_CHOICES),
+    // It is charged for whole.
+    ...(background !== undefined && { usualTokens: background }),
+  };
 }
 
 interface Edit {
@@ -66,7 +94,7 @@ interface Edit {
 
 /**
  * The body for the vendor: byte for byte the caller's, but for the model's name, and, where it streams and would not be
- * told the usage otherwise, the wish for that.
+ * told the usage otherwise, the wish for that; and the limit of the answer's length, where this service sets one.
  */
 export function upstreamBody(call: Call, upstreamModel: string): Buffer {
   const { body, spans, operation } = call;
@@ -76,7 +104,18 @@ export function upstreamBody(call: Call, upstreamModel: string): Buffer {
   if (operation.asksForUsage && call.stream && !call.wantsUsage) {
     edits.push(askForUsage(body, spans.get('stream_options')));
   }
+  if (call.limit) edits.push(limitOutput(body, spans, call.limit));
   return splice(body, edits);
+}
+
+function limitOutput(
+  body: Buffer,
+  spans: ReadonlyMap<string, Span>,
+  { field, tokens }: NonNullable<Call['limit']>,
+): Edit {
+  const given = spans.get(field);
+  if (given) return { span: given, text: String(tokens) };
+  return { span: afterBrace(body, 0), text: `"${field}":${tokens},` };
 }
 
 function askForUsage(body: Buffer, options: Span | undefined): Edit {
@@ -93,11 +132,14 @@ function askForUsage(body: Buffer, options: Span | undefined): Edit {
 
 /** Where `stream_options.include_usage` has its value. */
 function includeUsage(body: Buffer, options: Span): Span | undefined {
-  const inner = scan(body.subarray(options.start, options.end), STREAM_OPTIONS_FIELDS).get('include_usage');
+  const inner = scanFields(body.subarray(options.start, options.end), STREAM_OPTIONS_FIELDS).get(
+    'include_usage',
+  );
   return inner && { start: options.start + inner.start, end: options.start + inner.end };
 }
 
-function scan(bytes: Buffer, fields: ReadonlySet<string>): ReadonlyMap<string, Span> {
+/** Where top-level fields have their values; what is wrong with the body is a 400 that says what and where. */
+export function scanFields(bytes: Buffer, fields: ReadonlySet<string>): ReadonlyMap<string, Span> {
   try {
     return scanObject(bytes, fields);
   } catch (error) {
@@ -129,6 +171,12 @@ function afterBrace(body: Buffer, from: number): Span {
 
 function isObject(body: Buffer, span: Span | undefined): span is Span {
   return span !== undefined && body[span.start] === 0x7b;
+}
+
+/** A whole number above zero; undefined for anything else. */
+function countAt(body: Buffer, span: Span | undefined): number | undefined {
+  const value = valueAt(body, span);
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
 }
 
 function valueAt(body: Buffer, span: Span | undefined): unknown {

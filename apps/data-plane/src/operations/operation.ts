@@ -16,6 +16,8 @@ export interface Operation {
   readonly wire: Wire;
   /** The top-level fields of the body that the service reads. All others are the vendor's business. */
   readonly fields: ReadonlySet<string>;
+  /** Those of them that limit how long the answer gets; undefined where the model writes none. */
+  readonly outputLimits: readonly string[] | undefined;
   /** A stream reports its usage only where `stream_options.include_usage` asks for it. */
   readonly asksForUsage: boolean;
   readonly answer: AnswerFormat;
@@ -29,7 +31,8 @@ export const CHAT_COMPLETIONS: Operation = {
   path: '/chat/completions',
   route: Route.CHAT_COMPLETIONS,
   wire: 'openai',
-  fields: new Set(['model', 'stream', 'stream_options']),
+  fields: new Set(['model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n']),
+  outputLimits: ['max_tokens', 'max_completion_tokens'],
   asksForUsage: true,
   answer: chatFormat,
   isBilled: true,
@@ -41,6 +44,7 @@ export const RESPONSES: Operation = {
   route: Route.RESPONSES,
   wire: 'openai',
   fields: new Set(['model', 'stream', 'store', 'previous_response_id', 'background', 'max_output_tokens']),
+  outputLimits: ['max_output_tokens'],
   asksForUsage: false,
   answer: responsesFormat,
   isBilled: true,
@@ -51,7 +55,8 @@ export const MESSAGES: Operation = {
   path: '/messages',
   route: Route.MESSAGES,
   wire: 'anthropic',
-  fields: new Set(['model', 'stream']),
+  fields: new Set(['model', 'stream', 'max_tokens']),
+  outputLimits: ['max_tokens'],
   asksForUsage: false,
   answer: messagesFormat,
   isBilled: true,
@@ -62,6 +67,7 @@ const COUNT_TOKENS: Operation = {
   ...MESSAGES,
   path: '/messages/count_tokens',
   fields: new Set(['model']),
+  outputLimits: undefined,
   isBilled: false,
 };
 
@@ -70,6 +76,7 @@ const EMBEDDINGS: Operation = {
   route: Route.EMBEDDINGS,
   wire: 'openai',
   fields: new Set(['model']),
+  outputLimits: undefined,
   asksForUsage: false,
   answer: chatFormat,
   isBilled: true,
@@ -80,6 +87,7 @@ const EMBEDDINGS: Operation = {
 export const STORED_RESPONSE: Operation = {
   ...RESPONSES,
   fields: new Set(),
+  outputLimits: undefined,
   isBilled: false,
   isStored: false,
 };

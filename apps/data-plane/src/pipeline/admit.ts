@@ -1,18 +1,13 @@
-import { microFromNano, parseModelId } from '@weighbridge/domain';
+import { parseModelId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import type { ResolvedKey, ResolvedPolicy } from '../control/resolvedKey.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
 
 /** Of the form that a model's id has. */
 const EXAMPLE = 'openai/gpt-5.4';
 
-/** Decides whether a key may use a model now: it exists and is priced, the policies allow it, and there is budget. */
-export function admit(
-  key: ResolvedKey,
-  modelId: string,
-  table: RoutingTable,
-  options: { readonly needsBudget: boolean },
-): RoutableModel {
+/** Decides whether a key may use a model: it exists and is priced, and the policies allow it. */
+export function admit(key: ResolvedKey, modelId: string, table: RoutingTable): RoutableModel {
   const model = findModel(modelId, table);
   if (!key.policies.every((policy) => policy.allows(model.id))) {
     throw new AppError(
@@ -24,8 +19,6 @@ export function admit(
       },
     );
   }
-  // An exhausted budget never blocks what costs nothing.
-  if (options.needsBudget && !model.free) requireBudgets(key);
   return model;
 }
 
@@ -64,37 +57,10 @@ function notAnId(id: string, table: RoutingTable): AppError {
   );
 }
 
-function requireBudgets({ policies, isOperator }: ResolvedKey): void {
-  for (const [index, policy] of policies.entries())
-    requireBudget(policy, { isGoverning: index === 0, isOperator });
-}
-
-function requireBudget(
-  policy: ResolvedPolicy,
-  { isGoverning, isOperator }: { readonly isGoverning: boolean; readonly isOperator: boolean },
-): void {
-  const { enforced, limitNanoUsd: limit, spentNanoUsd: spent, windowEndMs } = policy;
-  if (!enforced || limit === undefined || spent < limit) return;
-  const reset = windowEndMs === undefined ? null : new Date(windowEndMs).toISOString();
-  const when = reset ? `It starts again at ${reset}.` : 'It does not start again by itself.';
-  // The figures of a parent policy are other people's: they are for operators.
-  const mayKnow = isGoverning || isOperator;
-  throw new AppError(
-    'quota',
-    'budget_exhausted',
-    `The budget of ${isGoverning ? 'this key' : 'a parent policy'} is spent. ${when}`,
-    {
-      headers: { 'x-should-retry': 'false' },
-      details: mayKnow
-        ? {
-            policy_id: policy.bucket.policyId,
-            limit_micro_usd: microFromNano(limit),
-            spent_micro_usd: microFromNano(spent),
-            reset,
-          }
-        : { reset },
-    },
-  );
+/** Where usage can't be written down, nothing is spent. */
+export function usageBacklog(cause?: unknown): AppError {
+  const message = 'Usage can not be recorded right now, so nothing is spent. Try again.';
+  return new AppError('unavailable', 'usage_backlog', message, { cause });
 }
 
 function shown(id: string): string {

@@ -5,16 +5,20 @@ import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Wire } from '../operations/operation.ts';
 
-/** The key that a request shows. Disabled and expired are checked at every request, cached or not. */
+/**
+ * The key that a request shows. Disabled and expired are checked at every request, cached or not. With `refresh` it is
+ * asked for anew.
+ */
 export async function authenticate(
   keys: KeyCache,
   headers: IncomingHttpHeaders,
   wire: Wire,
   nowMs: number,
+  how: 'find' | 'refresh' = 'find',
 ): Promise<ResolvedKey> {
   const token = shownToken(headers, wire) ?? raise(missingKey());
   if (!isWellFormedToken(token)) throw unknownKey();
-  const key = (await keys.find(tokenSha256(token))) ?? raise(unknownKey());
+  const key = (await keys[how](tokenSha256(token))) ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
   if (key.expiresAtMs !== undefined && key.expiresAtMs <= nowMs) throw expiredKey(new Date(key.expiresAtMs));
   return key;

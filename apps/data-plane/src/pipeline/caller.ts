@@ -40,6 +40,13 @@ export class Caller {
     return this.#giveUp.signal;
   }
 
+  /** Throws where it has left, or the service ends: what was not sent yet, nobody needs to pay for. */
+  requireWaiting(): void {
+    this.giveUp.throwIfAborted();
+    if (this.#left)
+      throw new AppError('unavailable', 'caller_left', 'The caller left before anything was sent.');
+  }
+
   /** Writes as fast as the caller reads; a promise where it has to catch up first. To one that left, nothing. */
   write(bytes: Buffer): Promise<void> | undefined {
     if (this.#left) {
@@ -50,6 +57,18 @@ export class Caller {
     if (bytes.length === 0 || this.response.write(bytes)) return undefined;
     return new Promise((resolve) => {
       this.#wake = resolve;
+    });
+  }
+
+  /** Resolves after so long, or as soon as it leaves or the service ends. To be called before anything is written. */
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#left || this.#giveUp.signal.aborted) return resolve();
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
     });
   }
 

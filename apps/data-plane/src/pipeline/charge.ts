@@ -1,13 +1,15 @@
 import { Outcome } from '@weighbridge/contracts';
-import { estimateTokens, NO_TOKENS, type TokenUsage } from '@weighbridge/domain';
+import { type Estimate, estimateTokens, type NanoUsd, NO_TOKENS, type TokenUsage } from '@weighbridge/domain';
 import type { CountTokens } from '../answer/countTokens.ts';
 import { textOfRequest } from '../operations/requestText.ts';
-import type { EndedTry } from './forward.ts';
+import type { EndedTry } from './endedTry.ts';
 import type { Plan } from './plan.ts';
 
 export interface Charge {
   readonly usage: TokenUsage;
   readonly estimated: boolean;
+  /** Where it is not what the usage costs: of an attempt of which nothing is known but what was reserved for it. */
+  readonly costNanoUsd?: NanoUsd;
 }
 
 /** A larger body is not worth parsing to be counted: what it is made of matters less than its size. */
@@ -15,16 +17,19 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
 
 /**
  * What a vendor charges for an attempt: its own count where it told one, zeros included; nothing for an error, or where
- * nothing was sent. For the rest it is counted here.
+ * nothing was sent. An attempt that broke off before anything of the answer came may have cost as much as any other: it is
+ * charged what was reserved for it. For the rest it is counted here.
  */
 export async function chargeFor(
-  { facts, status, outcome, output }: EndedTry,
-  { body: requestBody, work }: Pick<Plan, 'body' | 'work'>,
+  { facts, status, outcome, output, firstByteAt }: EndedTry,
+  { body: requestBody, work }: { readonly body: Buffer | undefined } & Pick<Plan, 'work'>,
+  reserve: Estimate,
   countTokens: CountTokens,
 ): Promise<Charge> {
   if (facts.usage) return { usage: facts.usage, estimated: false };
   const wasRefused = status >= 300 || outcome === Outcome.UPSTREAM_UNREACHABLE;
   if (wasRefused) return { usage: NO_TOKENS, estimated: false };
+  if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return atReserve(reserve);
   // The input of a stream that broke off is known where the vendor told it at the start.
   const input = facts.partialUsage ?? {
     ...NO_TOKENS,
@@ -35,6 +40,11 @@ export async function chargeFor(
   const { text, ratio } = output();
   const outputTokens = Math.max(input.outputTokens, Math.ceil((await countTokens(text)) * ratio));
   return { usage: { ...input, outputTokens }, estimated: true };
+}
+
+/** The charge of an attempt of which nobody learnt what it came to. */
+export function atReserve({ inputTokens, outputTokens, costNanoUsd }: Estimate): Required<Charge> {
+  return { usage: { ...NO_TOKENS, inputTokens, outputTokens }, estimated: true, costNanoUsd };
 }
 
 async function countRequest(body: Buffer | undefined, countTokens: CountTokens): Promise<number> {

@@ -1,4 +1,4 @@
-import { AppError } from '@weighbridge/errors';
+import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
 import {
@@ -9,14 +9,19 @@ import {
 } from '../control/routingTable.ts';
 import { type Call, readCall, upstreamBody } from '../operations/call.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
-import type { UsagePublisher } from '../usage/usagePublisher.ts';
-import { admit } from './admit.ts';
+import type { UsageLog } from '../usage/usageLog.ts';
+import { admit, usageBacklog } from './admit.ts';
+import { limitAnswer } from './limitAnswer.ts';
+import { inOrder } from './order.ts';
 import { connectorsFor } from './route.ts';
 import { connectorsOfResponse, makerOfPrevious } from './storedResponses.ts';
 
 export interface PlanDeps {
-  readonly usage: Pick<UsagePublisher, 'hasRoom'>;
+  readonly usage: Pick<UsageLog, 'hasRoom'>;
+  readonly budget: Pick<LeaseBook, 'room'>;
   readonly owners: ResponseOwners;
+  /** From 0 up to 1. */
+  readonly random: () => number;
 }
 
 /** A model is asked to do something. */
@@ -42,7 +47,8 @@ export interface Plan {
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
-  readonly body: Buffer | undefined;
+  /** What a connector is sent: its account may call the model by another name. */
+  readonly bodyAt: (connector: RoutableConnector) => Buffer | undefined;
   /** Undefined where no model works. */
   readonly work: { readonly call: Call; readonly model: RoutableModel } | undefined;
   /** A chunk that the caller did not ask for must not reach it. */
@@ -57,27 +63,38 @@ export async function planGeneration(
   table: RoutingTable,
 ): Promise<Plan> {
   const call = readCall(operation, body);
-  const model = admit(key, call.model, table, { needsBudget: operation.isBilled });
-  if (operation.isBilled && !deps.usage.hasRoom()) {
-    const message = 'Usage can not be recorded right now, so nothing is spent. Try again.';
-    throw new AppError('unavailable', 'usage_backlog', message);
-  }
-  const connectors = connectorsFor(model, operation.route, table);
+  const model = admit(key, call.model, table);
+  if (operation.isBilled && !model.free && !deps.usage.hasRoom()) throw usageBacklog();
+  const serving = connectorsFor(model, operation.route, table);
   const maker =
     call.previousResponseId === undefined
       ? undefined
       : await makerOfPrevious(deps.owners, key, call.previousResponseId);
-  const keeper = connectors.find((connector) => connector.id === maker);
-  const [chosen] = keeper ? [keeper] : connectors;
+  const connectors =
+    call.previousResponseId === undefined
+      ? inOrder(serving, deps.random)
+      : ([serving.find((connector) => connector.id === maker) ?? serving[0]] as const);
+  const [chosen] = connectors;
+  const isHard = key.isHard && operation.isBilled && !model.free;
+  const sent = isHard ? await limitAnswer(deps.budget, key, call, { model, connector: chosen }) : call;
   return {
     operation,
-    connectors: keeper ? [keeper] : connectors,
+    connectors,
     method: 'POST',
     path: operation.path,
-    // What works is tried at the chosen one only: its account may call the model by another name.
-    body: upstreamBody(call, upstreamNameAt(model, chosen)),
-    work: { call, model },
+    bodyAt: bodiesOf(sent, model),
+    work: { call: sent, model },
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
+  };
+}
+
+/** The newest one is kept: an attempt looks at it more than once. */
+function bodiesOf(call: Call, model: RoutableModel): Plan['bodyAt'] {
+  let newest: { readonly name: string; readonly body: Buffer } | undefined;
+  return (connector) => {
+    const name = upstreamNameAt(model, connector);
+    if (newest?.name !== name) newest = { name, body: upstreamBody(call, name) };
+    return newest.body;
   };
 }
 
@@ -93,7 +110,7 @@ export async function planStored(
     connectors: await connectorsOfResponse(deps.owners, key, responseId, table),
     method,
     path: `${STORED_RESPONSE.path}/${encodeURIComponent(responseId)}${rest}`,
-    body: undefined,
+    bodyAt: () => undefined,
     work: undefined,
     hideUsage: false,
   };

@@ -7,9 +7,10 @@ import { type HoldBudget, textOfWhole } from '../answer/heldAnswer.ts';
 import { StreamTap } from '../answer/streamTap.ts';
 import { decodeWhole, encodingOf } from '../upstream/contentEncoding.ts';
 import { type UpstreamAnswer, upstreamError } from '../upstream/upstreams.ts';
+import type { Forwarded } from './attempt.ts';
 import type { Caller } from './caller.ts';
+import type { EndedTry } from './endedTry.ts';
 import { tellFailure } from './failure.ts';
-import type { EndedTry, Forwarded } from './forward.ts';
 import type { Plan } from './plan.ts';
 
 /** What passes an answer on to its caller. */

@@ -1,17 +1,23 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import { parseAttribution } from '@weighbridge/domain';
+import { balancedEstimate, parseAttribution } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import type { CountTokens } from '../answer/countTokens.ts';
 import type { HoldBudget } from '../answer/heldAnswer.ts';
+import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
+import type { RateBook, RateHold } from '../rates/rateBook.ts';
+import { hasRateHeaders, setRateHeaders } from '../rates/rateHeaders.ts';
 import { callerHeaders } from '../upstream/headers.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
+import type { UsageLog } from '../usage/usageLog.ts';
+import type { Forwarded } from './attempt.ts';
+import { type AttemptLog, type AttemptLogDeps, NO_ATTEMPTS, openAttemptLog } from './attemptLog.ts';
 import type { Attempts } from './attempts.ts';
 import { Caller, type DrainCap } from './caller.ts';
-import { chargeFor } from './charge.ts';
+import { expectedOutput } from './expectedOutput.ts';
+import type { FailoverDeps } from './failover.ts';
 import { requestIdHeaders } from './failure.ts';
-import { type EndedTry, type Forwarded, forward } from './forward.ts';
+import { forward } from './forward.ts';
 import {
   type Generation,
   type Plan,
@@ -21,12 +27,13 @@ import {
   type StoredResponse,
 } from './plan.ts';
 import { relayAnswer } from './relay.ts';
-import { type SettleDeps, settle } from './settle.ts';
 
-export interface ServeDeps extends SettleDeps, PlanDeps {
+export interface ServeDeps extends Omit<AttemptLogDeps, 'budget'>, Omit<PlanDeps, 'budget'>, FailoverDeps {
+  readonly usage: UsageLog;
+  readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle' | 'room'>;
+  readonly rates: Pick<RateBook, 'admit' | 'settle' | 'figures' | 'clockMs'>;
   readonly table: () => RoutingTable | undefined;
   readonly upstreams: Upstreams;
-  readonly countTokens: CountTokens;
   readonly holdBudget: HoldBudget;
   readonly drainCap: DrainCap;
   readonly attempts: Attempts;
@@ -62,22 +69,23 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   // admit, route
   const plan =
     asks.kind === 'generation'
-      ? await planGeneration(deps, key, asks, table)
+      ? await planGeneration(deps, key, asks, table).catch((refusal) => {
+          tellOfRates(deps.rates, key, client);
+          throw refusal;
+        })
       : await planStored(deps, key, asks, table);
 
+  const counted = await admitByRates(deps, request, plan, client);
   const admittedAtMs = deps.now().getTime();
-  const settleTry = (ended: EndedTry) => charge(deps, request, plan, admittedAtMs, ended);
+  const attempts = attemptLog(deps, request, plan, admittedAtMs);
   const caller = new Caller(client.response, deps.drainCap);
   deps.attempts.begin(caller);
   try {
     // Nobody pays for what nobody waits for: nothing was sent yet.
     if (caller.hasLeft) return client.take();
     caller.giveUp.throwIfAborted();
-    // forward
-    const forwarded = await forward(deps.upstreams, plan, request, {
-      signal: caller.giveUp,
-      settle: settleTry,
-    });
+    // forward: each attempt is written down, then sent.
+    const forwarded = await forward(deps, { upstreams: deps.upstreams, plan, request, caller, attempts });
 
     // settle: by the relay, once it knows what was used and before the caller sees the end.
     client.take();
@@ -86,31 +94,55 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
       plan,
       caller,
       requestId: request.id,
-      headers: answerHeaders(request, plan, forwarded),
+      headers: answerHeaders(request, plan, forwarded, { isRated: hasRateHeaders(client.response) }),
       budget: deps.holdBudget,
       record: plan.work?.call.isStored
         ? (responseId) => deps.owners.record({ responseId, connectorId: forwarded.connector.id, key })
         : undefined,
-      settle: settleTry,
+      settle: attempts.settle,
     });
   } finally {
+    attempts.close();
+    if (counted) deps.rates.settle(counted, attempts.usedTokens);
     caller.release();
     deps.attempts.end(caller);
   }
 }
 
-/** Settles a try that a vendor charges for; returns its cost, undefined where there was nothing to settle. */
-async function charge(
+/** Counts a request in where its key has limits by the minute, and tells the caller of them in any case. */
+async function admitByRates(
+  { rates, usualTokens }: ServeDeps,
+  { key }: InferenceRequest,
+  { bodyAt, connectors, work }: Plan,
+  client: Client,
+): Promise<RateHold | undefined> {
+  if (!work || key.rates.length === 0) return undefined;
+  const size = {
+    inputBytes: work.call.operation.isBilled ? (bodyAt(connectors[0])?.length ?? 0) : 0,
+    output: expectedOutput(work.call, usualTokens(work.model.id)),
+  };
+  const { inputTokens, outputTokens } = balancedEstimate(size, work.model.price);
+  try {
+    return await rates.admit(key.rates, inputTokens + outputTokens);
+  } finally {
+    tellOfRates(rates, key, client);
+  }
+}
+
+function tellOfRates(rates: ServeDeps['rates'], key: ResolvedKey, { response }: Client): void {
+  const figures = rates.figures(key.rates);
+  if (figures && !response.headersSent) setRateHeaders(response, figures, rates.clockMs());
+}
+
+function attemptLog(
   deps: ServeDeps,
   { id, key, headers }: InferenceRequest,
   plan: Plan,
   admittedAtMs: number,
-  ended: EndedTry,
-): Promise<bigint | undefined> {
+): AttemptLog {
   const { operation, work } = plan;
-  if (!operation.isBilled || !work) return undefined;
-  const charged = await chargeFor(ended, plan, deps.countTokens);
-  return settle(
+  if (!operation.isBilled || !work) return NO_ATTEMPTS;
+  return openAttemptLog(
     deps,
     {
       requestId: id,
@@ -121,19 +153,19 @@ async function charge(
       streamed: work.call.stream,
       admittedAtMs,
     },
-    ended,
-    charged,
+    plan,
   );
 }
 
 function answerHeaders(
   { id, receivedAt }: InferenceRequest,
   { operation, work }: Plan,
-  { answer, dispatchedAt, answeredAt }: Forwarded,
+  { answer, upstreamMs }: Forwarded,
+  { isRated }: { readonly isRated: boolean },
 ): Record<string, string | string[]> {
-  const overheadMs = performance.now() - receivedAt - (answeredAt - dispatchedAt);
+  const overheadMs = performance.now() - receivedAt - upstreamMs;
   return {
-    ...callerHeaders(answer.headers),
+    ...callerHeaders(answer.headers, { isRated }),
     ...requestIdHeaders(operation.wire, id),
     ...(work && { 'x-svc-model': work.model.id, 'x-svc-cache': 'bypass' }),
     'x-svc-overhead-ms': overheadMs.toFixed(3),

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
 import type { Wire } from '../operations/operation.ts';
+import { isRateHeader } from '../rates/rateHeaders.ts';
 import { passableEncodings } from './contentEncoding.ts';
 
 /** Per connection, not per message (RFC 9110, section 7.6.1). */
@@ -82,13 +83,18 @@ export function upstreamHeaders(
   return forwarded;
 }
 
-export function callerHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+/** What of a vendor's headers its answer keeps. One whose key has limits here is not told those of the vendor's account. */
+export function callerHeaders(
+  headers: IncomingHttpHeaders,
+  { isRated }: { readonly isRated: boolean },
+): Record<string, string | string[]> {
   const returned: Record<string, string | string[]> = {};
   const named = connectionOptions([headers.connection].flat().join(','));
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || NOT_RETURNED.has(name) || named.has(name)) continue;
     // Which pages may read an answer, this service decides.
     if (name.startsWith('x-svc-') || name.startsWith('access-control-')) continue;
+    if (isRated && isRateHeader(name)) continue;
     returned[name] = value;
   }
   return returned;

@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
 import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
-import { type Dispatcher, Pool } from 'undici';
+import { Pool } from 'undici';
 
 /** The connections to the vendors: a pool for each origin, kept alive, over HTTP/1.1. */
 export interface Upstreams {
@@ -20,6 +21,8 @@ interface UpstreamRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly headers: Record<string, string | string[]>;
   readonly body: Buffer | undefined;
+  /** Called once the connector has room for the request and before anything of it goes out; nothing does where it fails. */
+  readonly onDispatch: () => Promise<void> | void;
   /** Ends the request and its answer. */
   readonly signal: AbortSignal;
 }
@@ -27,7 +30,7 @@ interface UpstreamRequest {
 export interface UpstreamAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  readonly body: Dispatcher.ResponseData['body'];
+  readonly body: Readable;
 }
 
 export interface UpstreamOptions {
@@ -55,7 +58,7 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
   }
 
   return {
-    async send(connector, { method, path, headers, body, signal }) {
+    async send(connector, { method, path, headers, body, onDispatch, signal }) {
       const account = accountOf(connector);
       if (account.underWay >= (connector.maxParallel ?? Number.POSITIVE_INFINITY)) throw busy(connector);
       account.underWay++;
@@ -63,6 +66,8 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
         account.underWay--;
       };
       try {
+        await onDispatch();
+        if (!connector.allowPrivateAddress) assertPublicHost(account.hostname);
         const answer = await account.pool.request({
           method,
           path: account.path + path,
@@ -91,13 +96,13 @@ interface Account {
   readonly mayBePrivate: boolean;
   readonly timeouts: UpstreamOptions;
   readonly path: string;
+  readonly hostname: string;
   readonly pool: Pool;
   underWay: number;
 }
 
 function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: UpstreamOptions): Account {
   const { origin, pathname, hostname } = new URL(baseUrl);
-  if (!allowPrivateAddress) assertPublicHost(hostname);
   const pool = new Pool(origin, {
     // As many as there are requests: what limits those is max_parallel, not a queue that nobody sees.
     connections: null,
@@ -114,6 +119,7 @@ function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: Upstr
     mayBePrivate: allowPrivateAddress,
     timeouts: options,
     path: pathname.replace(/\/$/, ''),
+    hostname,
     pool,
     underWay: 0,
   };
@@ -138,9 +144,16 @@ function isSameAccount(account: Account, connector: Connector, timeouts: Upstrea
   );
 }
 
+const BUSY = 'connector_busy';
+
 function busy({ provider }: Connector): AppError {
   const message = `As many requests as allowed are under way to the provider ${provider}. Try again.`;
-  return new AppError('unavailable', 'connector_busy', message);
+  return new AppError('unavailable', BUSY, message);
+}
+
+/** As many requests as the connector takes are under way. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof AppError && error.code === BUSY;
 }
 
 /** Followed, a redirect would carry the caller's prompt, and a credential, to wherever the answer says. */
@@ -169,10 +182,14 @@ export function wasNeverSent(error: unknown): boolean {
   return NEVER_SENT.has(codeOf(error)) || /CERT|TLS|SSL/.test(codeOf(error));
 }
 
+export function isTimeout(error: unknown): boolean {
+  return TIMED_OUT.has(codeOf(error));
+}
+
 /** A failure on the way to a vendor or back, in words for the caller. */
 export function upstreamError(error: unknown, provider: string): AppError {
   if (error instanceof AppError) return error;
-  if (TIMED_OUT.has(codeOf(error))) {
+  if (isTimeout(error)) {
     return new AppError(
       'upstream_timeout',
       'upstream_timeout',

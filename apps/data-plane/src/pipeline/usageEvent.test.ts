@@ -1,9 +1,8 @@
-import { create, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { ConnectorSchema, Outcome, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
-import { type ModelPrice, newUuid, parseAttribution } from '@weighbridge/domain';
+import { costOf, type ModelPrice, NO_TOKENS, newUuid, parseAttribution } from '@weighbridge/domain';
 import { expect, it } from 'vitest';
-import { noFacts } from '../answer/answerFormat.ts';
-import { settle } from './settle.ts';
+import { eventHead, eventTail, heldCost } from './usageEvent.ts';
 
 const price: ModelPrice = {
   version: 1,
@@ -22,11 +21,8 @@ interface Given {
   readonly headers?: Record<string, string>;
 }
 
-function settled({ input, durationMs = 1, responseId = '', headers = {} }: Given): UsageEvent {
-  const events: UsageEvent[] = [];
-  const dispatchedAt = performance.now() - durationMs;
-  settle(
-    { newEventId: newUuid, now: () => new Date(), publish: (event) => void events.push(event) },
+function parts({ input, durationMs = 1, responseId = '', headers = {} }: Given) {
+  const head = eventHead(
     {
       requestId: 'req_1',
       key: {
@@ -37,37 +33,77 @@ function settled({ input, durationMs = 1, responseId = '', headers = {} }: Given
         expiresAtMs: undefined,
         attribution: {},
         policies: [],
+        budgets: [],
+        isHard: false,
+        rates: [],
+        windowRemainingMs: undefined,
+        windowEndMs: undefined,
       },
       attribution: parseAttribution(headers),
       modelRequested: 'mock/echo',
-      model: { id: 'mock/echo', provider: 'mock', upstreamName: 'echo', price, free: false },
+      model: {
+        id: 'mock/echo',
+        provider: 'mock',
+        upstreamName: 'echo',
+        price,
+        free: false,
+        maxOutputTokens: undefined,
+      },
       streamed: true,
       admittedAtMs: 1,
     },
     {
+      eventId: newUuid(),
       connector: { ...create(ConnectorSchema, { id: 'con_1' }), serves: () => true, negotiated: new Map() },
-      dispatchedAt,
-      outcome: Outcome.SUCCESS,
-      status: 200,
-      facts: { ...noFacts(), responseId },
-      firstByteAt: performance.now(),
-      output: () => ({ text: '', ratio: 1 }),
-    },
-    {
-      usage: {
-        inputTokens: input,
-        cacheReadTokens: 0,
-        cacheWriteTokens: 0,
-        cacheWrite1hTokens: 0,
-        outputTokens: 1,
-      },
-      estimated: false,
+      attempt: 1,
+      modelAttempt: 1,
     },
   );
-  const [event] = events;
-  if (!event) throw new Error('nothing was published');
-  return event;
+  const usage = { ...NO_TOKENS, inputTokens: input, outputTokens: 1 };
+  const dispatchedAt = performance.now() - durationMs;
+  const tail = eventTail(
+    {
+      usage,
+      costNanoUsd: heldCost(costOf(usage, price)),
+      estimated: false,
+      outcome: Outcome.SUCCESS,
+      status: 200,
+      dispatchedAt,
+      firstByteAt: performance.now(),
+      responseId,
+    },
+    new Date(),
+  );
+  return { head, tail };
 }
+
+function settled(given: Given): UsageEvent {
+  const { head, tail } = parts(given);
+  return fromBinary(UsageEventSchema, Buffer.concat([head, tail]));
+}
+
+it('is whole when its two parts stand one after the other, and no field is in both', () => {
+  const event = settled({ input: 7, responseId: 'r-1', headers: { 'x-svc-user': 'ada' } });
+  expect(event).toMatchObject({
+    requestId: 'req_1',
+    keyId: 'key_1',
+    principalId: 'ada',
+    model: 'mock/echo',
+    modelRequested: 'mock/echo',
+    connectorId: 'con_1',
+    usage: { input: 7, output: 1 },
+    costNanoUsd: 9_000n,
+    priceVersion: 1,
+    outcome: Outcome.SUCCESS,
+    httpStatus: 200,
+    streamed: true,
+    admittedAtMs: 1n,
+    attribution: { user: 'ada' },
+    responseId: 'r-1',
+    attempt: 1,
+    modelAttempt: 1,
+  });
+});
 
 it('charges for what a vendor says beyond what an event can hold', () => {
   const event = settled({ input: 8_000_000_000 });
@@ -107,4 +143,12 @@ it('makes no event that a message of the stream could not hold', () => {
     headers: { ...headers, 'x-svc-labels': labels },
   });
   expect(toBinary(UsageEventSchema, event).length).toBeLessThan(64 * 1024);
+});
+
+it('has no tail beyond what the spool keeps free for it, and none of an id that is not whole', () => {
+  for (const responseId of ['€'.repeat(341), '€'.repeat(512)]) {
+    const { tail } = parts({ input: Number.MAX_SAFE_INTEGER, durationMs: 5_000_000, responseId });
+    expect(tail.length).toBeLessThan(1_536);
+    expect(['', responseId]).toContain(fromBinary(UsageEventSchema, tail).responseId);
+  }
 });

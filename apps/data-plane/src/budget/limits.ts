@@ -1,0 +1,55 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { LeaseRequestSchema, LeaseResponse } from '@weighbridge/contracts';
+import type { Metrics } from '@weighbridge/runtime';
+import type { Pulse } from '../control/pulse.ts';
+import { RateBook } from '../rates/rateBook.ts';
+import { LeaseBook } from './leaseBook.ts';
+
+export interface LimitsDeps {
+  readonly lease: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
+  readonly producerId: string;
+  readonly epoch: string;
+  readonly pulse: Pulse;
+  /** The control plane is heard of. */
+  readonly isLive: () => boolean;
+  readonly metrics: Metrics;
+}
+
+/** What this proxy may spend, and how often it may be asked, by its leases. */
+export function createLimits({ lease, producerId, epoch, pulse, isLive, metrics }: LimitsDeps): {
+  readonly budget: LeaseBook;
+  readonly rates: RateBook;
+} {
+  const shadow = metrics.counter(
+    'weighbridge_shadow_refusals_total',
+    'Requests that a policy in shadow would have refused.',
+    ['policy', 'limit'],
+  );
+  const now = () => ({ monotonicMs: performance.now(), wallMs: Date.now() });
+  const call: LimitsDeps['lease'] = async (request) => {
+    const sentAt = now();
+    const answer = await lease(request);
+    pulse.heard(sentAt);
+    return answer;
+  };
+  const budget = new LeaseBook({
+    call,
+    producerId,
+    epoch,
+    nowMs: () => performance.now(),
+    wallMs: () => pulse.clockMs(Date.now()),
+    silenceMs: () => pulse.silenceMs(now()),
+    onShadowRefusal: (policy) => shadow.inc({ policy, limit: 'budget' }),
+  });
+  metrics.gauge('weighbridge_leases', 'Buckets that this proxy has leases on.', () => budget.size);
+  const rates = new RateBook({
+    call,
+    producerId,
+    epoch,
+    clockMs: () => pulse.clockMs(Date.now()),
+    liveProxies: () => pulse.liveProxies,
+    isLive,
+    onShadowRefusal: (policy) => shadow.inc({ policy, limit: 'rate' }),
+  });
+  return { budget, rates };
+}

@@ -1,0 +1,35 @@
+import { Client } from '@grpc/grpc-js';
+import {
+  ControlService,
+  callUnary,
+  channelCredentials,
+  type TlsFiles,
+  tokenMetadata,
+} from '@weighbridge/contracts';
+import type { CloseEpoch } from '../usage/closeEpoch.ts';
+
+export interface ControlAddress {
+  readonly address: string;
+  readonly token: string | undefined;
+  /** Undefined: plain text. */
+  readonly tls: TlsFiles | undefined;
+}
+
+const CALL_TIMEOUT_MS = 2_000;
+const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+
+/** What calls to the control plane have in common. */
+export function openControlClient({ address, token, tls }: ControlAddress, maxReconnectMs: number) {
+  const client = new Client(address, channelCredentials(tls), {
+    'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+    'grpc.keepalive_time_ms': 10_000,
+    'grpc.max_reconnect_backoff_ms': maxReconnectMs,
+  });
+  const metadata = tokenMetadata(token);
+  const call = { timeoutMs: CALL_TIMEOUT_MS, metadata };
+  const closeEpoch: CloseEpoch = async ({ producerId, epoch, lastN }) => {
+    const request = { producerId, epoch, lastN: [...lastN] };
+    return (await callUnary(client, ControlService.method.closeEpoch, request, call)).isClosed;
+  };
+  return { client, metadata, call, closeEpoch };
+}

@@ -1,0 +1,118 @@
+import { Server, ServerCredentials, status } from '@grpc/grpc-js';
+import {
+  type CloseEpochRequest,
+  ControlService,
+  grpcService,
+  type WatchRequest,
+} from '@weighbridge/contracts';
+import { createLogger } from '@weighbridge/runtime';
+import { eventually } from '@weighbridge/testing';
+import { afterEach, expect, it } from 'vitest';
+import { type ControlPlane, connectControlPlane } from './controlPlane.ts';
+import { createKeyStore } from './keyStore.ts';
+import { Pulse } from './pulse.ts';
+import { View } from './view.ts';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+interface Heard {
+  readonly watched: WatchRequest[];
+  readonly ended: CloseEpochRequest[];
+  streams: number;
+}
+
+/** A control plane that keeps what it hears, and refuses every proxy where that is wanted. */
+async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
+  const heard: Heard = { watched: [], ended: [], streams: 0 };
+  const unused = async () => ({});
+  const { definition, implementation } = grpcService(
+    ControlService,
+    {
+      watch: (stream) => {
+        heard.streams++;
+        stream.on('data', (message: WatchRequest) => {
+          heard.watched.push(message);
+          if (!refuses) return;
+          stream.emit('error', {
+            code: status.FAILED_PRECONDITION,
+            details: 'Another process took over the spool.',
+          });
+        });
+        stream.on('end', () => stream.end());
+        stream.on('error', () => {});
+      },
+      closeEpoch: async (request) => {
+        heard.ended.push(request);
+        return { isClosed: heard.ended.length > 1 };
+      },
+      resolve: unused,
+      recordResponse: unused,
+      findResponse: unused,
+      lease: unused,
+    },
+    { onError: () => {} },
+  );
+  const server = new Server();
+  server.addService(definition, implementation);
+  const port = await new Promise<number>((resolve, reject) =>
+    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
+      error ? reject(error) : resolve(bound),
+    ),
+  );
+  closing.push(() => server.forceShutdown());
+  return { heard, port };
+}
+
+function connectTo(port: number): ControlPlane {
+  const logger = createLogger('test');
+  logger.level = 'silent';
+  const controlPlane = connectControlPlane({
+    address: `127.0.0.1:${port}`,
+    token: undefined,
+    tls: undefined,
+    proxy: { id: 'epoch-1', producerId: 'producer-1', name: 'a', version: '1', maxStalenessMs: 1_000 },
+    view: new View({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
+    pulse: new Pulse(),
+    onRecall: () => {},
+    load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, markAgeMs: 3 }),
+    logger,
+  });
+  closing.push(() => controlPlane.close());
+  return controlPlane;
+}
+
+it('says on which spool it writes, and how old the mark of its usage is', async () => {
+  const { heard, port } = await startControlPlane({ refuses: false });
+  connectTo(port);
+  await eventually(() => expect(heard.watched.length).toBeGreaterThan(1));
+  expect(heard.watched[0]?.message).toMatchObject({
+    case: 'hello',
+    value: { proxyId: 'epoch-1', producerId: 'producer-1' },
+  });
+  expect(heard.watched[1]?.message).toMatchObject({
+    case: 'status',
+    value: { waitingUsageBytes: 2n, markAgeMs: 3n },
+  });
+});
+
+it('takes it for final, and says so, when another process took over its spool', async () => {
+  const { heard, port } = await startControlPlane({ refuses: true });
+  const controlPlane = connectTo(port);
+  await expect(controlPlane.firstTable(10_000)).rejects.toThrow('Another process took over the spool.');
+  expect(controlPlane.refusal()?.message).toContain('does not serve this process any more');
+  // It would come back within a tenth of a second, and fight the other one.
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  expect(heard.streams).toBe(1);
+});
+
+it('tells the end of an epoch, and hears whether the ledger has all of it', async () => {
+  const { heard, port } = await startControlPlane({ refuses: false });
+  const controlPlane = connectTo(port);
+  const ended = { producerId: 'producer-1', epoch: 'epoch-0', lastN: [1n, 0n, 7n, 2n] };
+  expect(await controlPlane.closeEpoch(ended)).toBe(false);
+  expect(await controlPlane.closeEpoch(ended)).toBe(true);
+  expect(heard.ended).toMatchObject([ended, ended]);
+});

@@ -1,0 +1,116 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
+import { Outcome } from '@weighbridge/contracts';
+import { AppError } from '@weighbridge/errors';
+import { noFacts } from '../answer/answerFormat.ts';
+import type { RoutableConnector } from '../control/routingTable.ts';
+import { upstreamHeaders } from '../upstream/headers.ts';
+import { type UpstreamAnswer, type Upstreams, wasNeverSent } from '../upstream/upstreams.ts';
+import type { AttemptLog } from './attemptLog.ts';
+import type { Caller } from './caller.ts';
+import type { Plan } from './plan.ts';
+
+/** What is to be sent, at whichever connector. */
+export interface Sending {
+  readonly upstreams: Upstreams;
+  readonly plan: Plan;
+  readonly request: { readonly headers: IncomingHttpHeaders; readonly query: string };
+  readonly caller: Caller;
+  readonly attempts: AttemptLog;
+}
+
+/** A vendor began to answer. */
+export interface Answered {
+  readonly connector: RoutableConnector;
+  readonly answer: UpstreamAnswer;
+  /** Monotonic, in milliseconds. */
+  readonly dispatchedAt: number;
+}
+
+/** The answer that the caller gets. */
+export interface Forwarded extends Answered {
+  /** How long its vendors were waited for, in all attempts. */
+  readonly upstreamMs: number;
+}
+
+/** What an attempt came to. One that failed is settled. */
+export type Tried =
+  | { readonly kind: 'answered'; readonly answered: Answered; readonly tookMs: number }
+  | { readonly kind: 'failed'; readonly error: unknown; readonly tookMs: number }
+  /** Nothing was sent: there was no room for it, or it could not be written down. */
+  | { readonly kind: 'held back'; readonly error: unknown };
+
+/** Sends a request to one connector, and waits for the first byte of what is no error. */
+export async function attemptAt(sending: Sending, connector: RoutableConnector): Promise<Tried> {
+  const { upstreams, plan, request, caller, attempts } = sending;
+  const body = plan.bodyAt(connector);
+  let dispatchedAt: number | undefined;
+  let status = 0;
+  try {
+    const answer = await upstreams.send(connector, {
+      method: plan.method,
+      path: plan.path + request.query,
+      headers: upstreamHeaders(request.headers, {
+        wire: plan.operation.wire,
+        connector,
+        plain: plan.hideUsage,
+        hasBody: body !== undefined,
+      }),
+      body,
+      onDispatch: async () => {
+        await attempts.begin(connector, () => caller.requireWaiting());
+        dispatchedAt = performance.now();
+      },
+      signal: caller.giveUp,
+    });
+    status = answer.status;
+    if (plan.work && status < 300) await firstByte(answer.body);
+    const answeredAt = performance.now();
+    const answered = { connector, answer, dispatchedAt: dispatchedAt ?? answeredAt };
+    return { kind: 'answered', answered, tookMs: answeredAt - answered.dispatchedAt };
+  } catch (error) {
+    if (dispatchedAt === undefined) return { kind: 'held back', error };
+    const tookMs = performance.now() - dispatchedAt;
+    const outcome = outcomeOf(error, caller.giveUp);
+    await attempts.settle({ ...NO_ANSWER, connector, dispatchedAt, outcome, status });
+    return { kind: 'failed', error, tookMs };
+  }
+}
+
+/** Settles an attempt whose answer is an error, and is not passed on as it comes. */
+export async function settleRefused(
+  { attempts }: Pick<Sending, 'attempts'>,
+  { connector, dispatchedAt, answer }: Answered,
+): Promise<void> {
+  const { status } = answer;
+  const outcome = Outcome.UPSTREAM_ERROR;
+  await attempts.settle({ ...NO_ANSWER, connector, dispatchedAt, outcome, status });
+}
+
+/** Resolves once something of a body is there to be read, or its end; rejects where it breaks off before that. */
+async function firstByte(body: Readable): Promise<void> {
+  if (body.readableLength > 0 || body.readableEnded) return;
+  if (body.destroyed) throw body.errored ?? new Error('closed before its first byte');
+  await new Promise<void>((resolve, reject) => {
+    const settle = (done: () => void) => {
+      body.off('readable', onReadable).off('end', onReadable).off('error', onError).off('close', onClose);
+      done();
+    };
+    const onReadable = () => settle(resolve);
+    const onError = (error: Error) => settle(() => reject(error));
+    const onClose = () => settle(() => reject(body.errored ?? new Error('closed before its first byte')));
+    body.on('readable', onReadable).on('end', onReadable).on('error', onError).on('close', onClose);
+  });
+}
+
+function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
+  // Where the service ends, the reason is an error for the caller, who is still there.
+  if (signal.aborted) return error instanceof AppError ? Outcome.INTERRUPTED : Outcome.CLIENT_GONE;
+  return wasNeverSent(error) ? Outcome.UPSTREAM_UNREACHABLE : Outcome.INTERRUPTED;
+}
+
+const NO_ANSWER = {
+  facts: noFacts(),
+  firstByteAt: undefined,
+  output: () => ({ text: '', ratio: 1 }),
+};

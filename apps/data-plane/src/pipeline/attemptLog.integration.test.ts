@@ -1,0 +1,189 @@
+import { create } from '@bufbuild/protobuf';
+import { BucketRefSchema, ConnectorSchema, Outcome, usageShard } from '@weighbridge/contracts';
+import { NO_TOKENS, newUuid } from '@weighbridge/domain';
+import { createLogger } from '@weighbridge/runtime';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { openTestLimits } from '../../test/limits.ts';
+import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
+import { noFacts } from '../answer/answerFormat.ts';
+import { bucketKey } from '../budget/budgetedPolicy.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { readCall } from '../operations/call.ts';
+import { CHAT_COMPLETIONS } from '../operations/operation.ts';
+import type { UsageLog } from '../usage/usageLog.ts';
+import { type AttemptLogDeps, openAttemptLog } from './attemptLog.ts';
+import type { EndedTry } from './endedTry.ts';
+
+const rates = {
+  input: 1_000_000_000n,
+  output: 2_000_000_000n,
+  cacheRead: 0n,
+  cacheWrite: 0n,
+  cacheWrite1h: 0n,
+};
+const model = {
+  id: 'mock/echo',
+  provider: 'mock',
+  upstreamName: 'echo',
+  price: { ...rates, version: 1, tiers: [] },
+  free: false,
+  maxOutputTokens: undefined,
+};
+const connector = { ...create(ConnectorSchema, { id: 'con_1' }), serves: () => true, negotiated: new Map() };
+const body = Buffer.from(`{"model":"mock/echo","max_tokens":10,"x":"${'y'.repeat(303)}"}`);
+/** 100 tokens of input and 10 of output. */
+const RESERVE = { costNanoUsd: 120_000n, estimated: true, usage: { input: 100, output: 10 } };
+
+let log: TestUsageLog;
+beforeEach(async () => {
+  log = await openTestUsageLog();
+});
+afterEach(() => log.close());
+
+function open(
+  deps: Partial<AttemptLogDeps> = {},
+  key: Partial<Pick<ResolvedKey, 'budgets' | 'isHard'>> = {},
+) {
+  const logger = createLogger('test');
+  logger.level = 'silent';
+  const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
+  return openAttemptLog(
+    {
+      usage: log.usage,
+      ...openTestLimits(() => undefined),
+      newEventId: newUuid,
+      now: () => new Date(),
+      countTokens: async () => 7,
+      logger,
+      ...deps,
+    },
+    {
+      requestId: 'req_1',
+      key: {
+        id: 'key_1',
+        principalId: 'ada',
+        disabled: false,
+        isOperator: false,
+        expiresAtMs: undefined,
+        attribution: {},
+        policies: [{ bucket, allows: () => true }],
+        budgets: [],
+        isHard: false,
+        rates: [],
+        windowRemainingMs: undefined,
+        windowEndMs: undefined,
+        ...key,
+      },
+      attribution: { labels: {} },
+      modelRequested: 'mock/echo',
+      model,
+      streamed: false,
+      admittedAtMs: 1,
+    },
+    { bodyAt: () => body, work: { call: readCall(CHAT_COMPLETIONS, body), model } },
+  );
+}
+
+const ended = (more: Partial<EndedTry> = {}): EndedTry => ({
+  connector,
+  dispatchedAt: performance.now(),
+  outcome: Outcome.SUCCESS,
+  status: 200,
+  facts: noFacts(),
+  firstByteAt: performance.now(),
+  output: () => ({ text: 'x', ratio: 1 }),
+  ...more,
+});
+
+it('writes an attempt once, however often its end is told', async () => {
+  const attempts = open();
+  expect(await attempts.settle(ended())).toBeUndefined();
+  await attempts.begin(connector, () => {});
+  expect(log.spool.own.lastN(usageShard({ policyId: 'pol_1', subject: 'principal:ada' }))).toBe(0n);
+  await Promise.all([attempts.settle(ended()), attempts.settle(ended())]);
+  attempts.close();
+  expect(log.events).toMatchObject([{ outcome: Outcome.SUCCESS, usage: { output: 7 } }]);
+});
+
+it.each([
+  ['hard', true, ['mock/echo']],
+  ['balanced', false, []],
+])(
+  'an attempt that costs more than its reserve is told of under a %s budget: %s',
+  async (_mode, isHard, told) => {
+    const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
+    const policy = {
+      bucket,
+      bucketKey: bucketKey(bucket),
+      isHard,
+      isGoverning: true,
+      windowEndMs: undefined,
+    };
+    const exceeded: string[] = [];
+    const attempts = open(
+      {
+        ...openTestLimits(() => ({ limitNanoUsd: 10n ** 12n, spentNanoUsd: 0n })),
+        onReserveExceeded: (name) => exceeded.push(name),
+      },
+      { budgets: [{ ...policy, enforcement: 'enforce' }], isHard },
+    );
+    for (const outputTokens of [1, 1_000_000]) {
+      await attempts.begin(connector, () => {});
+      const usage = { ...NO_TOKENS, outputTokens };
+      await attempts.settle(ended({ facts: { ...noFacts(), usage } }));
+    }
+    expect(exceeded).toEqual(told);
+  },
+);
+
+it('writes nothing and gives back what it reserved where nobody waits any more when there is room', async () => {
+  const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
+  const policy = {
+    bucket,
+    bucketKey: bucketKey(bucket),
+    isHard: false,
+    isGoverning: true,
+    windowEndMs: undefined,
+  };
+  const limits = openTestLimits(() => ({ limitNanoUsd: 120_000n, spentNanoUsd: 0n }));
+  const budgets = [{ ...policy, enforcement: 'enforce' as const }];
+  const attempts = open(limits, { budgets });
+  const left = () => {
+    throw new Error('left');
+  };
+  await expect(attempts.begin(connector, left)).rejects.toThrow('left');
+  expect(await attempts.settle(ended())).toBeUndefined();
+  expect(log.events).toEqual([]);
+  expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
+});
+
+it('settles at its reserve what a fault left open, and numbers the next one', async () => {
+  const attempts = open();
+  await attempts.begin(connector, () => {});
+  attempts.close();
+  expect(await attempts.settle(ended())).toBeUndefined();
+  await attempts.begin(connector, () => {});
+  await attempts.settle(ended({ status: 500, outcome: Outcome.UPSTREAM_ERROR }));
+  expect(log.events).toMatchObject([
+    { ...RESERVE, attempt: 1, outcome: Outcome.INTERRUPTED },
+    { costNanoUsd: 0n, estimated: false, attempt: 2, modelAttempt: 2, httpStatus: 500 },
+  ]);
+});
+
+it('charges the reserve where what was used can not be counted', async () => {
+  const attempts = open({ countTokens: () => Promise.reject(new Error('no tokenizer')) });
+  await attempts.begin(connector, () => {});
+  expect(await attempts.settle(ended())).toBe(RESERVE.costNanoUsd);
+  expect(log.events).toMatchObject([{ ...RESERVE, outcome: Outcome.SUCCESS, httpStatus: 200 }]);
+});
+
+it('sends nothing that did not get to the disk where it has to, and charges nothing for it', async () => {
+  const usage: UsageLog = Object.create(log.usage, {
+    durable: { value: () => Promise.reject(new Error('EIO')) },
+  });
+  const attempts = open({ usage });
+  await expect(attempts.begin(connector, () => {})).rejects.toMatchObject({ code: 'usage_backlog' });
+  attempts.close();
+  expect(log.events).toMatchObject([{ costNanoUsd: 0n, estimated: false }]);
+  expect(log.usage.openAttempts).toBe(0);
+});

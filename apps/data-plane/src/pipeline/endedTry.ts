@@ -1,0 +1,17 @@
+import type { Outcome } from '@weighbridge/contracts';
+import type { AnswerFacts } from '../answer/answerFormat.ts';
+import type { RoutableConnector } from '../control/routingTable.ts';
+
+/** One try at one connector, when it is over. */
+export interface EndedTry {
+  readonly connector: RoutableConnector;
+  readonly dispatchedAt: number;
+  readonly outcome: Outcome;
+  /** 0 where the vendor gave none. */
+  readonly status: number;
+  readonly facts: AnswerFacts;
+  /** Monotonic, in milliseconds; undefined where not a byte came. */
+  readonly firstByteAt: number | undefined;
+  /** What the model wrote, and how much longer the whole of it was: for counting where the vendor did not. */
+  readonly output: () => { readonly text: string; readonly ratio: number };
+}

@@ -1,0 +1,10 @@
+import type { OutputSize } from '@weighbridge/domain';
+import type { Call } from '../operations/call.ts';
+
+/** How long a call's answer is taken to get: by what it says itself, else by what its model usually writes. */
+export function expectedOutput(
+  { output }: Pick<Call, 'output'>,
+  usualTokens: number | undefined,
+): OutputSize | undefined {
+  return output && { ...output, usualTokens: output.usualTokens ?? usualTokens };
+}

@@ -1,0 +1,127 @@
+import { AppError } from '@weighbridge/errors';
+import type { ConnectorHealth } from '../upstream/health.ts';
+import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreams.ts';
+import {
+  type Answered,
+  attemptAt,
+  type Forwarded,
+  type Sending,
+  settleRefused,
+  type Tried,
+} from './attempt.ts';
+import { Choice, type ChoiceDeps } from './choice.ts';
+import { GivenUp } from './givenUp.ts';
+import {
+  type FailureReason,
+  retryAfterMs,
+  type Verdict,
+  verdictOnError,
+  verdictOnStatus,
+} from './verdict.ts';
+
+export interface RetryLimits {
+  /** Attempts beyond the first. */
+  readonly maxRetries: number;
+  /** From the first attempt on; what attempts took that ran into their own time-outs does not count. */
+  readonly retryWithinMs: number;
+}
+
+export interface FailoverDeps extends ChoiceDeps {
+  readonly health: ConnectorHealth;
+  readonly retries: RetryLimits;
+  readonly now: () => Date;
+  /** Told of each attempt that another one stands in for, and of each connector that was passed over as busy. */
+  readonly onFailover: (connectorId: string, reason: FailureReason | 'busy') => void;
+}
+
+/**
+ * Tries connectors until one answers for good, which is once the first byte of its answer is here: from then on nothing is
+ * tried again. Where nothing is left to be tried, the caller gets the last answer, and where there was none, the last
+ * failure.
+ */
+export async function failOver(deps: FailoverDeps, sending: Sending): Promise<Forwarded> {
+  const { health, retries, onFailover } = deps;
+  const { caller, plan } = sending;
+  const choice = new Choice(deps, plan.connectors);
+  const startedAt = performance.now();
+  let timedOutMs = 0;
+  let upstreamMs = 0;
+  let attempts = 0;
+  let givenUp: GivenUp | undefined;
+  let failure: unknown;
+  let heldBack: unknown;
+
+  const leftMs = () => retries.retryWithinMs - (performance.now() - startedAt - timedOutMs);
+  const isOver = () => attempts > retries.maxRetries || caller.hasLeft || caller.giveUp.aborted;
+  const choose = () => (isOver() ? undefined : choice.next(performance.now(), leftMs()));
+
+  let next = choose();
+  while (next) {
+    const { connector, pauseMs } = next;
+    if (pauseMs > 0) {
+      await caller.pause(pauseMs);
+      if (isOver()) break;
+    }
+    const learnt = health.begin(connector);
+    const tried = await attemptAt(sending, connector);
+    if (tried.kind === 'held back') {
+      learnt('unknown');
+      heldBack ??= tried.error;
+      if (!isBusy(tried.error)) break;
+      onFailover(connector.id, 'busy');
+      choice.exclude(connector);
+      next = choose();
+      continue;
+    }
+
+    attempts++;
+    upstreamMs += tried.tookMs;
+    caller.response.setHeader('x-svc-attempts', String(attempts));
+    const verdict = caller.giveUp.aborted ? NOTHING_LEARNT : verdictOn(tried);
+    learnt(verdict.result);
+    if (verdict.retry === 'timeout') timedOutMs += tried.tookMs;
+    if (verdict.retry === 'credential') choice.exclude(connector);
+    else choice.failed(connector, performance.now(), askedPauseMs(tried, deps.now()));
+
+    next = verdict.retry && choose();
+    if (next && verdict.retry) onFailover(connector.id, verdict.retry);
+    if (tried.kind === 'failed') failure = upstreamError(tried.error, connector.provider);
+    else if (next) {
+      await settleRefused(sending, tried.answered);
+      givenUp = new GivenUp(tried.answered);
+      failure = refusedError(tried.answered);
+    } else {
+      await refuseRedirect(sending, tried.answered);
+      return { ...tried.answered, upstreamMs };
+    }
+  }
+  const kept = await givenUp?.take();
+  if (kept) return { ...kept, upstreamMs };
+  throw failure ?? heldBack;
+}
+
+/** Rejects where an answer is a redirect, after it was settled. */
+export async function refuseRedirect(sending: Sending, answered: Answered): Promise<void> {
+  if (!isRedirect(answered.answer)) return;
+  answered.answer.body.destroy();
+  await settleRefused(sending, answered);
+  throw redirectError(answered.connector.provider);
+}
+
+const NOTHING_LEARNT: Verdict = { retry: undefined, result: 'unknown' };
+
+function verdictOn(tried: Exclude<Tried, { kind: 'held back' }>): Verdict {
+  return tried.kind === 'failed'
+    ? verdictOnError(tried.error)
+    : verdictOnStatus(tried.answered.answer.status);
+}
+
+function askedPauseMs(tried: Tried, now: Date): number | undefined {
+  return tried.kind === 'answered' ? retryAfterMs(tried.answered.answer.headers, now.getTime()) : undefined;
+}
+
+/** In the stead of an answer that could not be kept. */
+function refusedError({ connector, answer }: Answered): AppError {
+  const message = `The provider ${connector.provider} answered with the status ${answer.status}. Try again.`;
+  return new AppError('upstream', 'upstream_error', message);
+}

@@ -1,0 +1,123 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { type Outcome, PriceSource, UsageEventSchema } from '@weighbridge/contracts';
+import type { Attribution, NanoUsd, TokenUsage } from '@weighbridge/domain';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { priceAt, type RoutableConnector, type RoutableModel } from '../control/routingTable.ts';
+
+/** What the ledger's columns hold; some 35 minutes in microseconds. */
+const MAX_COUNT = 2_147_483_647;
+/** Ten million USD. A vendor that says more is wrong, and must not fill a bucket that others count in. */
+const MAX_COST = 10n ** 16n;
+/** No event gets near to what a message of the stream may hold: the other texts in it are bounded where they are read. */
+const MAX_MODEL_LENGTH = 512;
+/** The spool keeps 1,536 bytes free for the tail of an attempt. */
+const MAX_RESPONSE_ID_BYTES = 1_024;
+
+/** What the attempts of a request have in common. */
+export interface Attempted {
+  readonly requestId: string;
+  readonly key: ResolvedKey;
+  readonly attribution: Attribution;
+  readonly modelRequested: string;
+  readonly model: RoutableModel;
+  readonly streamed: boolean;
+  readonly admittedAtMs: number;
+}
+
+/** What sets one attempt apart from the others of its request. */
+export interface AttemptStart {
+  readonly eventId: string;
+  readonly connector: RoutableConnector;
+  /** Which of its request's attempts it is, and which of those on the same model, both from 1. */
+  readonly attempt: number;
+  readonly modelAttempt: number;
+}
+
+/** What became of an attempt. Times are monotonic, in milliseconds. */
+export interface AttemptEnd {
+  readonly usage: TokenUsage;
+  readonly costNanoUsd: NanoUsd;
+  readonly estimated: boolean;
+  readonly outcome: Outcome;
+  /** 0 where the vendor gave none. */
+  readonly status: number;
+  readonly dispatchedAt: number;
+  readonly firstByteAt: number | undefined;
+  readonly responseId: string;
+}
+
+/** What an event can hold of a cost. */
+export function heldCost(cost: NanoUsd): NanoUsd {
+  return cost < MAX_COST ? cost : MAX_COST;
+}
+
+/**
+ * The part of an attempt's event that is known before it is sent. Its bytes and those of the tail, one after the other, are
+ * the whole event: no field is in both.
+ */
+export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array {
+  const { price, source } = priceAt(attempted.model, start.connector);
+  return toBinary(
+    UsageEventSchema,
+    create(UsageEventSchema, {
+      eventId: start.eventId,
+      requestId: attempted.requestId,
+      keyId: attempted.key.id,
+      principalId: attempted.key.principalId,
+      buckets: attempted.key.policies.map((policy) => policy.bucket),
+      modelRequested: attempted.modelRequested.slice(0, MAX_MODEL_LENGTH),
+      model: attempted.model.id,
+      connectorId: start.connector.id,
+      priceVersion: price.version,
+      priceSource: source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG,
+      streamed: attempted.streamed,
+      admittedAtMs: BigInt(attempted.admittedAtMs),
+      attribution: attributionMessage(attempted.attribution),
+      attempt: start.attempt,
+      modelAttempt: start.modelAttempt,
+    }),
+  );
+}
+
+/** The rest of it, known when the attempt is over. */
+export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
+  const { usage, dispatchedAt, firstByteAt } = end;
+  return toBinary(
+    UsageEventSchema,
+    create(UsageEventSchema, {
+      usage: {
+        input: held(usage.inputTokens),
+        cacheRead: held(usage.cacheReadTokens),
+        cacheWrite: held(usage.cacheWriteTokens),
+        cacheWrite1h: held(usage.cacheWrite1hTokens),
+        output: held(usage.outputTokens),
+      },
+      costNanoUsd: end.costNanoUsd,
+      estimated: end.estimated,
+      outcome: end.outcome,
+      httpStatus: end.status,
+      settledAtMs: BigInt(now.getTime()),
+      ...(firstByteAt !== undefined && { firstByteUs: microseconds(dispatchedAt, firstByteAt) }),
+      durationUs: microseconds(dispatchedAt, performance.now()),
+      responseId: Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '',
+    }),
+  );
+}
+
+function attributionMessage(attribution: Attribution) {
+  const { session, workloadType, ...plain } = attribution;
+  return {
+    ...plain,
+    labels: { ...plain.labels },
+    ...(session && { sessionId: session.text, sessionSha256: session.sha256 }),
+    ...(workloadType && { workloadType: workloadType.text, workloadTypeSha256: workloadType.sha256 }),
+  };
+}
+
+function held(count: number): number {
+  return Math.min(count, MAX_COUNT);
+}
+
+function microseconds(from: number, to: number): number {
+  return held(Math.max(0, Math.round((to - from) * 1_000)));
+}

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { retryAfterMs, verdictOnError, verdictOnStatus } from './verdict.ts';
+
+const withCode = (code: string) => Object.assign(new Error(code), { code });
+
+describe('what is tried again', () => {
+  it.each([
+    [200, undefined, 'good'],
+    [201, undefined, 'good'],
+    [304, undefined, 'unknown'],
+    [307, undefined, 'unknown'],
+    [400, undefined, 'good'],
+    [401, 'credential', 'refused'],
+    [402, 'credential', 'refused'],
+    [403, 'credential', 'refused'],
+    [404, undefined, 'good'],
+    [408, 'request_timeout', 'unknown'],
+    [409, 'conflict', 'unknown'],
+    [413, undefined, 'good'],
+    [422, undefined, 'good'],
+    [429, 'rate_limited', 'bad'],
+    [500, 'server_error', 'bad'],
+    [503, 'server_error', 'bad'],
+    [529, 'server_error', 'bad'],
+  ])('of an answer with the status %i: %s, and its connector is %s', (status, retry, result) => {
+    expect(verdictOnStatus(status)).toEqual({ retry, result });
+  });
+
+  it.each([
+    ['ECONNREFUSED', 'unreachable'],
+    ['UND_ERR_CONNECT_TIMEOUT', 'unreachable'],
+    ['CERT_HAS_EXPIRED', 'unreachable'],
+    ['UND_ERR_HEADERS_TIMEOUT', 'timeout'],
+    ['UND_ERR_BODY_TIMEOUT', 'timeout'],
+    ['UND_ERR_SOCKET', 'broken'],
+    ['ECONNRESET', 'broken'],
+  ])('of %s: %s', (code, retry) => {
+    expect(verdictOnError(withCode(code))).toEqual({ retry, result: 'bad' });
+  });
+});
+
+it.each([
+  [{}, undefined],
+  [{ 'retry-after': '2' }, 2_000],
+  [{ 'retry-after': '0' }, 0],
+  [{ 'retry-after-ms': '1500', 'retry-after': '2' }, 1_500],
+  [{ 'retry-after': 'Thu, 01 Jan 1970 00:01:00 GMT' }, 50_000],
+  [{ 'retry-after': 'Thu, 01 Jan 1970 00:00:01 GMT' }, 0],
+  [{ 'retry-after': 'soon' }, undefined],
+  [{ 'retry-after-ms': 'x', 'retry-after': '-5' }, undefined],
+])('reads how long to wait from %j', (headers, expected) => {
+  expect(retryAfterMs(headers, 10_000)).toBe(expected);
+});

@@ -1,0 +1,227 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { type LeaseRequestSchema, type LeaseResponse, LeaseResponseSchema } from '@weighbridge/contracts';
+import { AppError } from '@weighbridge/errors';
+import { describe, expect, it } from 'vitest';
+import { RateBook } from './rateBook.ts';
+import type { RatedPolicy } from './ratedPolicy.ts';
+
+function rated(more: Partial<RatedPolicy> = {}): RatedPolicy {
+  return {
+    policyId: 'p',
+    counterVersion: 1,
+    subject: 'policy',
+    counterKey: 'p/1/policy',
+    requestsPerMinute: undefined,
+    tokensPerMinute: undefined,
+    maxParallel: undefined,
+    enforcement: 'enforce',
+    ...more,
+  };
+}
+
+/** The control plane's side: what proxies do not have unasked of a limit, minute by minute. */
+class World {
+  clockMs = 1_790_000_000_000;
+  live = 4;
+  isLive = true;
+  calls = 0;
+  readonly #policy: RatedPolicy;
+  readonly #granted = new Map<bigint, { requests: number; tokens: number }>();
+
+  constructor(policy: RatedPolicy) {
+    this.#policy = policy;
+  }
+
+  book(shadow: string[] = []): RateBook {
+    return new RateBook({
+      call: (request) => this.#call(request),
+      producerId: 'p',
+      epoch: 'e',
+      clockMs: () => this.clockMs,
+      liveProxies: () => this.live,
+      isLive: () => this.isLive,
+      onShadowRefusal: (policyId) => shadow.push(policyId),
+    });
+  }
+
+  async #call(request: MessageInitShape<typeof LeaseRequestSchema>): Promise<LeaseResponse> {
+    this.calls++;
+    await Promise.resolve();
+    const rates = (request.rates ?? []).map((call) => {
+      const minute = call.minute ?? 0n;
+      const granted = this.#granted.get(minute) ?? { requests: 0, tokens: 0 };
+      this.#granted.set(minute, granted);
+      const shared = (limit = 0) => limit - this.live * Math.floor(limit / (4 * this.live));
+      const take = (limit: number | undefined, wanted: bigint | undefined, before: number) =>
+        Math.max(0, Math.min(Number(wanted ?? 0n), shared(limit) - before));
+      const requests = take(this.#policy.requestsPerMinute, call.requests, granted.requests);
+      const tokens = take(this.#policy.tokensPerMinute, call.tokens, granted.tokens);
+      granted.requests += requests;
+      granted.tokens += tokens;
+      const left = (limit: number | undefined, before: number) => BigInt(Math.max(0, shared(limit) - before));
+      return {
+        minute,
+        requests: BigInt(requests),
+        tokens: BigInt(tokens),
+        requestsLeft: left(this.#policy.requestsPerMinute, granted.requests),
+        tokensLeft: left(this.#policy.tokensPerMinute, granted.tokens),
+      };
+    });
+    return create(LeaseResponseSchema, { budgets: [], rates });
+  }
+}
+
+async function refusal(admitted: Promise<unknown>): Promise<AppError> {
+  const error = await admitted.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof AppError)) throw new Error('it was admitted');
+  return error;
+}
+
+describe('limits by the minute', () => {
+  it.each([40, 100, 1_000, 6_000])(
+    'let %i requests a minute through over four proxies, and no more, and all of them where one gets all',
+    async (limit) => {
+      const policy = rated({ requestsPerMinute: limit });
+      const world = new World(policy);
+      const books = Array.from({ length: 4 }, () => world.book());
+      const run = async (use: readonly RateBook[]) => {
+        let admitted = 0;
+        for (let request = 0; request < limit * 2; request++) {
+          const book = use[request % use.length] as RateBook;
+          const hold = await book.admit([policy], 0).catch(() => undefined);
+          if (!hold) continue;
+          admitted++;
+          book.settle(hold, 0);
+        }
+        return admitted;
+      };
+      const together = await run(books);
+      expect(together).toBeLessThanOrEqual(limit);
+      expect(together).toBeGreaterThanOrEqual(limit * 0.9);
+      world.clockMs += 60_000;
+      // The other three keep their unasked quarter.
+      const alone = await run(books.slice(0, 1));
+      expect(alone).toBeLessThanOrEqual(limit);
+      expect(alone).toBeGreaterThanOrEqual(Math.floor(limit * 0.75));
+    },
+  );
+
+  it.each([1, 2, 3, 5, 7, 10])('let all of %i requests a minute through, however few', async (limit) => {
+    const policy = rated({ requestsPerMinute: limit });
+    const world = new World(policy);
+    world.live = 1;
+    const book = world.book();
+    for (let request = 0; request < limit; request++) await book.admit([policy], 0);
+    expect(book.figures([policy])).toMatchObject({ requestsLeft: 0 });
+    await refusal(book.admit([policy], 0));
+  });
+
+  it('tells no more to be left than may be had while nobody can be asked', async () => {
+    const policy = rated({ requestsPerMinute: 40 });
+    const world = new World(policy);
+    world.isLive = false;
+    const book = world.book();
+    await book.admit([policy], 0);
+    expect(book.figures([policy])).toMatchObject({ requestsLeft: 9 });
+  });
+
+  it('asks seldom', async () => {
+    const policy = rated({ requestsPerMinute: 600_000 });
+    const world = new World(policy);
+    const book = world.book();
+    for (let request = 0; request < 100_000; request++) book.settle(await book.admit([policy], 0), 0);
+    expect(world.calls).toBeLessThanOrEqual(10);
+  });
+
+  it('says when to come again', async () => {
+    const policy = rated({ requestsPerMinute: 4 });
+    const world = new World(policy);
+    const book = world.book();
+    for (let request = 0; request < 4; request++) await book.admit([policy], 0).catch(() => {});
+    const error = await refusal(book.admit([policy], 0));
+    expect(error).toMatchObject({
+      kind: 'rate_limit',
+      code: 'rate_limit_exceeded',
+      headers: { 'x-should-retry': 'true' },
+    });
+    world.clockMs += Number(error.headers['retry-after']) * 1_000;
+    await expect(book.admit([policy], 0)).resolves.toBeDefined();
+  });
+
+  it('counts tokens as they were used, and carries what was used too much into the next minute', async () => {
+    const policy = rated({ tokensPerMinute: 1_000 });
+    const world = new World(policy);
+    world.live = 1;
+    const book = world.book();
+    const first = await book.admit([policy], 400);
+    book.settle(first, 10);
+    const second = await book.admit([policy], 900);
+    book.settle(second, 2_600);
+    await refusal(book.admit([policy], 100));
+    world.clockMs += 60_000;
+    await refusal(book.admit([policy], 100));
+    world.clockMs += 120_000;
+    await expect(book.admit([policy], 100)).resolves.toBeDefined();
+  });
+
+  it('tells a request that can never pass that it need not come again', async () => {
+    const policy = rated({ tokensPerMinute: 1_000 });
+    const error = await refusal(new World(policy).book().admit([policy], 1_001));
+    expect(error.headers['x-should-retry']).toBe('false');
+    expect(error.message).toContain('max_tokens');
+  });
+
+  it('share a limit evenly while the control plane is away, and never answer 503', async () => {
+    const policy = rated({ requestsPerMinute: 100 });
+    const world = new World(policy);
+    world.isLive = false;
+    const book = world.book();
+    let admitted = 0;
+    for (let request = 0; request < 100; request++) {
+      const error = await book.admit([policy], 0).then(
+        () => undefined,
+        (reason: AppError) => reason,
+      );
+      if (error) expect(error.kind).toBe('rate_limit');
+      else admitted++;
+    }
+    expect([admitted, world.calls]).toEqual([25, 0]);
+  });
+
+  it('let no more requests be under way than a proxy has its share of', async () => {
+    const policy = rated({ maxParallel: 8 });
+    const book = new World(policy).book();
+    const [first] = await Promise.all([book.admit([policy], 0), book.admit([policy], 0)]);
+    expect(await refusal(book.admit([policy], 0))).toMatchObject({ headers: { 'retry-after': '1' } });
+    book.settle(first, 0);
+    await expect(book.admit([policy], 0)).resolves.toBeDefined();
+  });
+
+  it('only count what a policy in shadow would have refused', async () => {
+    const policy = rated({ maxParallel: 1, enforcement: 'shadow' });
+    const refused: string[] = [];
+    const book = new World(policy).book(refused);
+    await book.admit([policy], 0);
+    await book.admit([policy], 0);
+    expect(refused).toEqual(['p']);
+  });
+
+  it('tell of the limit of which least is left', async () => {
+    const wide = rated({ counterKey: 'wide', requestsPerMinute: 1_000 });
+    const tight = rated({ requestsPerMinute: 10, tokensPerMinute: 1_000 });
+    const world = new World(tight);
+    world.live = 1;
+    const book = world.book();
+    expect(book.figures([rated()])).toBeUndefined();
+    await book.admit([wide, tight], 100);
+    expect(book.figures([wide, tight])).toMatchObject({
+      requestsLimit: 10,
+      requestsLeft: 9,
+      tokensLimit: 1_000,
+      tokensLeft: 900,
+    });
+  });
+});

@@ -1,0 +1,169 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { LeaseRequestSchema, LeaseResponse, RateGrant } from '@weighbridge/contracts';
+import { minuteOf, RateCounter, type RateFigures } from './rateCounter.ts';
+import type { RatedPolicy } from './ratedPolicy.ts';
+import { rateLimited, tooManyParallel } from './refusals.ts';
+
+export interface RateBookDeps {
+  /** Rejects when the control plane can't be reached in time. */
+  readonly call: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
+  readonly producerId: string;
+  readonly epoch: string;
+  /** The control plane's clock as this proxy knows it, in Unix milliseconds: all proxies cut minutes alike. */
+  readonly clockMs: () => number;
+  /** How many proxies share the limits, this one among them. */
+  readonly liveProxies: () => number;
+  /** The control plane is heard of: else each proxy takes its even share, and nobody is asked. */
+  readonly isLive: () => boolean;
+  readonly onShadowRefusal: (policyId: string) => void;
+}
+
+/** What a request counts for until it is settled. */
+export interface RateHold {
+  readonly tokens: number;
+  readonly counters: readonly { readonly counter: RateCounter; readonly minute: number }[];
+}
+
+/** How many counters one call speaks of. */
+const MAX_COUNTERS_PER_CALL = 500;
+/** How long a request waits for the control plane to say whether there is more. */
+const ANSWER_WAIT_MS = 1_000;
+const MAX_COUNTERS = 200_000;
+
+/**
+ * Limits by the minute over any number of proxies: each has a quarter of its even share unasked, and asks for slices of
+ * the rest as it needs them. A request counts in all counters of its chain or in none.
+ */
+export class RateBook {
+  readonly #deps: RateBookDeps;
+  readonly #counters = new Map<string, RateCounter>();
+  readonly #wanted = new Map<RateCounter, { requests: number; tokens: number }>();
+  #calling: Promise<void> | undefined;
+
+  constructor(deps: RateBookDeps) {
+    this.#deps = deps;
+  }
+
+  clockMs(): number {
+    return this.#deps.clockMs();
+  }
+
+  /** Counts a request in; rejects with a 429 that says when to come again. */
+  async admit(policies: readonly RatedPolicy[], tokens: number): Promise<RateHold> {
+    const deadline = this.#deps.clockMs() + ANSWER_WAIT_MS;
+    for (;;) {
+      const short = this.#shortOf(policies, tokens);
+      if (short.length === 0) return this.#take(policies, tokens);
+      for (const { policy, counter } of short) {
+        if (!counter.mayGetMore(policy, tokens) || !this.#deps.isLive() || this.#deps.clockMs() >= deadline) {
+          throw rateLimited(policy, counter.figures(policy, this.#deps.clockMs()), tokens);
+        }
+        this.#want(policy, counter, tokens);
+      }
+      await this.#calling;
+    }
+  }
+
+  /** Ends a request, with what it really used. */
+  settle({ counters, tokens }: RateHold, usedTokens: number): void {
+    for (const { counter, minute } of counters) counter.end(usedTokens - tokens, minute);
+  }
+
+  /** What to tell the caller of the limits: the one of which least is left. */
+  figures(policies: readonly RatedPolicy[]): RateFigures | undefined {
+    let tightest: RateFigures | undefined;
+    for (const policy of policies) {
+      if (policy.requestsPerMinute === undefined && policy.tokensPerMinute === undefined) continue;
+      const figures = this.#currentCounter(policy).figures(policy, this.#deps.clockMs());
+      if (!tightest || figures.shareLeft < tightest.shareLeft) tightest = figures;
+    }
+    return tightest;
+  }
+
+  #shortOf(policies: readonly RatedPolicy[], tokens: number) {
+    const liveProxies = this.#deps.liveProxies();
+    const short: { policy: RatedPolicy; counter: RateCounter }[] = [];
+    for (const policy of policies) {
+      const counter = this.#currentCounter(policy);
+      const isFull = counter.hasNoParallelRoom(policy, liveProxies);
+      if (!isFull && counter.hasRoom(policy, tokens)) continue;
+      if (policy.enforcement === 'shadow') {
+        if (isFull || !counter.mayGetMore(policy, tokens)) this.#deps.onShadowRefusal(policy.policyId);
+        continue;
+      }
+      if (isFull) throw tooManyParallel(policy);
+      short.push({ policy, counter });
+    }
+    return short;
+  }
+
+  #take(policies: readonly RatedPolicy[], tokens: number): RateHold {
+    const counters: { counter: RateCounter; minute: number }[] = [];
+    for (const policy of policies) {
+      const counter = this.#counterOf(policy);
+      counter.take(tokens);
+      counters.push({ counter, minute: counter.minute });
+      if (counter.isLow(policy) && counter.mayGetMore(policy, tokens) && this.#deps.isLive()) {
+        this.#want(policy, counter, tokens);
+      }
+    }
+    return { tokens, counters };
+  }
+
+  /** In the minute and with the share that hold now. */
+  #currentCounter(policy: RatedPolicy): RateCounter {
+    const counter = this.#counterOf(policy);
+    counter.turnTo(minuteOf(policy.counterKey, this.#deps.clockMs()));
+    counter.setShare(policy, { liveProxies: this.#deps.liveProxies(), isLive: this.#deps.isLive() });
+    return counter;
+  }
+
+  #counterOf(policy: RatedPolicy): RateCounter {
+    const known = this.#counters.get(policy.counterKey);
+    if (known) return known;
+    if (this.#counters.size >= MAX_COUNTERS) this.#forgetIdle();
+    const counter = new RateCounter(policy);
+    this.#counters.set(policy.counterKey, counter);
+    return counter;
+  }
+
+  /** Those of minutes that are over and of which nothing is under way say nothing any more. */
+  #forgetIdle(): void {
+    const nowMs = this.#deps.clockMs();
+    for (const [key, counter] of this.#counters) {
+      if (counter.isOver(minuteOf(key, nowMs))) this.#counters.delete(key);
+    }
+  }
+
+  #want(policy: RatedPolicy, counter: RateCounter, tokens: number): void {
+    this.#wanted.set(counter, counter.slice(policy, tokens, this.#deps.liveProxies()));
+    this.#calling ??= this.#callAll().finally(() => {
+      this.#calling = undefined;
+    });
+  }
+
+  async #callAll(): Promise<void> {
+    // What else is asked for in this turn goes along.
+    await Promise.resolve();
+    while (this.#wanted.size > 0) {
+      const batch = [...this.#wanted].slice(0, MAX_COUNTERS_PER_CALL);
+      for (const [counter] of batch) this.#wanted.delete(counter);
+      const rates = batch.map(([{ policyId, counterVersion, subject, minute }, wanted]) => ({
+        policyId,
+        counterVersion,
+        subject,
+        minute: BigInt(minute),
+        requests: BigInt(wanted.requests),
+        tokens: BigInt(wanted.tokens),
+      }));
+      const { producerId, epoch } = this.#deps;
+      const answers: readonly RateGrant[] = await this.#deps
+        .call({ producerId, epoch, budgets: [], rates })
+        .then(
+          (answer) => answer.rates,
+          () => [],
+        );
+      for (const [at, [counter]] of batch.entries()) counter.grant(answers[at]);
+    }
+  }
+}

@@ -1,0 +1,200 @@
+import type { RateGrant } from '@weighbridge/contracts';
+import type { RatedPolicy } from './ratedPolicy.ts';
+
+const MINUTE_MS = 60_000;
+
+/** What a caller is told of a limit. */
+export interface RateFigures {
+  readonly requestsLimit: number | undefined;
+  readonly requestsLeft: number;
+  readonly tokensLimit: number | undefined;
+  readonly tokensLeft: number;
+  /** Until the minute is over. */
+  readonly resetMs: number;
+  /** From 0 to 1, of whichever limit has less left. */
+  readonly shareLeft: number;
+}
+
+interface Share {
+  readonly liveProxies: number;
+  /** The control plane can be asked for more. */
+  readonly isLive: boolean;
+}
+
+/** Each counter's minutes begin at a time of their own, so that not all of them turn at once. */
+export function minuteOf(counterKey: string, clockMs: number): number {
+  return Math.floor((clockMs + phaseMs(counterKey)) / MINUTE_MS);
+}
+
+function untilNextMs(counterKey: string, clockMs: number): number {
+  return MINUTE_MS - ((clockMs + phaseMs(counterKey)) % MINUTE_MS);
+}
+
+/** FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/). */
+function phaseMs(counterKey: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < counterKey.length; at++) {
+    hash = Math.imul(hash ^ counterKey.charCodeAt(at), 0x01000193);
+  }
+  return (hash >>> 0) % MINUTE_MS;
+}
+
+/** One policy's counter for one subject in the current minute, as far as this proxy may draw on it. */
+export class RateCounter {
+  readonly policyId: string;
+  readonly counterVersion: number;
+  readonly subject: string;
+  readonly #key: string;
+  minute = -1;
+  #underWay = 0;
+  #usedRequests = 0;
+  #usedTokens = 0;
+  /** What this proxy has unasked. */
+  #ownRequests = 0;
+  #ownTokens = 0;
+  #share: Share = { liveProxies: 1, isLive: false };
+  #grantedRequests = 0;
+  #grantedTokens = 0;
+  /** What is left to be granted to anybody; undefined before the control plane said so in this minute. */
+  #sharedRequests: number | undefined;
+  #sharedTokens: number | undefined;
+
+  constructor({ policyId, counterVersion, subject, counterKey }: RatedPolicy) {
+    this.policyId = policyId;
+    this.counterVersion = counterVersion;
+    this.subject = subject;
+    this.#key = counterKey;
+  }
+
+  turnTo(minute: number): void {
+    if (minute === this.minute) return;
+    const isNext = minute === this.minute + 1;
+    this.minute = minute;
+    this.#usedRequests = 0;
+    // Answers that used more than was expected of them are a debt of the next minute's, since their own is over.
+    this.#usedTokens = isNext ? Math.max(0, -this.#tokensLeft) : 0;
+    this.#grantedRequests = 0;
+    this.#grantedTokens = 0;
+    this.#sharedRequests = undefined;
+    this.#sharedTokens = undefined;
+  }
+
+  /** A quarter of the even share; all of it while nobody can be asked for more. */
+  setShare({ requestsPerMinute, tokensPerMinute }: RatedPolicy, share: Share): void {
+    this.#share = share;
+    const { liveProxies, isLive } = share;
+    const own = (limit: number, granted: number) =>
+      isLive ? unaskedOf(limit, liveProxies) : Math.max(0, Math.floor(limit / liveProxies) - granted);
+    this.#ownRequests = own(requestsPerMinute ?? 0, this.#grantedRequests);
+    this.#ownTokens = own(tokensPerMinute ?? 0, this.#grantedTokens);
+  }
+
+  hasRoom({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number): boolean {
+    return (
+      (requestsPerMinute === undefined || this.#requestsLeft >= 1) &&
+      (tokensPerMinute === undefined || this.#tokensLeft >= tokens)
+    );
+  }
+
+  hasNoParallelRoom({ maxParallel }: RatedPolicy, liveProxies: number): boolean {
+    return maxParallel !== undefined && this.#underWay >= Math.max(1, Math.floor(maxParallel / liveProxies));
+  }
+
+  /** Whether the control plane may have more to give, as far as is known. */
+  mayGetMore({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number): boolean {
+    const lacksRequests = requestsPerMinute !== undefined && this.#requestsLeft < 1;
+    const lacksTokens = tokensPerMinute !== undefined && this.#tokensLeft < tokens;
+    if (lacksRequests && this.#sharedRequests !== undefined && this.#sharedRequests < 1) return false;
+    if (lacksTokens && this.#sharedTokens !== undefined) {
+      return this.#tokensLeft + this.#sharedTokens >= tokens;
+    }
+    return true;
+  }
+
+  /** Less is left than half of what was last given. */
+  isLow({ requestsPerMinute, tokensPerMinute }: RatedPolicy): boolean {
+    const low = (left: number, own: number, granted: number) => left < (own + granted) / 4;
+    return (
+      (requestsPerMinute !== undefined &&
+        low(this.#requestsLeft, this.#ownRequests, this.#grantedRequests) &&
+        this.#sharedRequests !== 0) ||
+      (tokensPerMinute !== undefined &&
+        low(this.#tokensLeft, this.#ownTokens, this.#grantedTokens) &&
+        this.#sharedTokens !== 0)
+    );
+  }
+
+  /** What to ask for: an eighth of the even share, and at least what is needed. */
+  slice({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number, liveProxies: number) {
+    const part = (limit: number, least: number) => Math.max(least, Math.ceil(limit / (8 * liveProxies)));
+    return {
+      requests: requestsPerMinute === undefined ? 0 : part(requestsPerMinute, 1),
+      tokens:
+        tokensPerMinute === undefined ? 0 : part(tokensPerMinute, Math.max(0, tokens - this.#tokensLeft)),
+    };
+  }
+
+  take(tokens: number): void {
+    this.#underWay++;
+    this.#usedRequests++;
+    this.#usedTokens += tokens;
+  }
+
+  /** One that was admitted in a minute has ended, and used so many tokens more than it was expected to. */
+  end(moreTokens: number, minute: number): void {
+    this.#underWay--;
+    // What an earlier minute did not use is gone with it.
+    if (moreTokens > 0 || minute === this.minute) {
+      this.#usedTokens = Math.max(0, this.#usedTokens + moreTokens);
+    }
+  }
+
+  grant(answer: RateGrant | undefined): void {
+    if (!answer || Number(answer.minute) !== this.minute) return;
+    this.#grantedRequests += Number(answer.requests);
+    this.#grantedTokens += Number(answer.tokens);
+    this.#sharedRequests = Number(answer.requestsLeft);
+    this.#sharedTokens = Number(answer.tokensLeft);
+  }
+
+  isOver(minute: number): boolean {
+    return this.#underWay === 0 && this.minute < minute;
+  }
+
+  figures({ requestsPerMinute, tokensPerMinute }: RatedPolicy, clockMs: number): RateFigures {
+    const { liveProxies, isLive } = this.#share;
+    const sharedOf = (limit: number) => limit - liveProxies * unaskedOf(limit, liveProxies);
+    const left = (limit: number | undefined, mine: number, shared: number | undefined) =>
+      limit === undefined ? 0 : clamp(mine + (isLive ? (shared ?? sharedOf(limit)) : 0), limit);
+    const requestsLeft = left(requestsPerMinute, this.#requestsLeft, this.#sharedRequests);
+    const tokensLeft = left(tokensPerMinute, this.#tokensLeft, this.#sharedTokens);
+    return {
+      requestsLimit: requestsPerMinute,
+      requestsLeft,
+      tokensLimit: tokensPerMinute,
+      tokensLeft,
+      resetMs: untilNextMs(this.#key, clockMs),
+      shareLeft: Math.min(
+        requestsPerMinute ? requestsLeft / requestsPerMinute : 1,
+        tokensPerMinute ? tokensLeft / tokensPerMinute : 1,
+      ),
+    };
+  }
+
+  get #requestsLeft(): number {
+    return this.#ownRequests + this.#grantedRequests - this.#usedRequests;
+  }
+
+  get #tokensLeft(): number {
+    return this.#ownTokens + this.#grantedTokens - this.#usedTokens;
+  }
+}
+
+/** What each proxy may allow without asking: the control plane grants all that this leaves. */
+function unaskedOf(limit: number, liveProxies: number): number {
+  return Math.floor(limit / (4 * liveProxies));
+}
+
+function clamp(value: number, most: number): number {
+  return Math.min(most, Math.max(0, value));
+}

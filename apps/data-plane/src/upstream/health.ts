@@ -1,0 +1,85 @@
+import type { Metrics } from '@weighbridge/runtime';
+import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
+import { Breaker, type BreakerState } from './breaker.ts';
+
+/** What an attempt says of its connector: `refused`, that its credential is none; `unknown`, nothing. */
+export type AttemptResult = 'good' | 'bad' | 'refused' | 'unknown';
+
+/** `dead`: its vendor refused the credential, and nothing has changed since. */
+export type ConnectorState = BreakerState | 'dead';
+
+interface Known {
+  readonly breaker: Breaker;
+  isDead: boolean;
+}
+
+/**
+ * How the connectors of this proxy fare, in memory. What is known of one goes with its object: the routing table makes
+ * another when its settings or its credential change.
+ */
+export class ConnectorHealth {
+  readonly #nowMs: () => number;
+  readonly #known = new WeakMap<RoutableConnector, Known>();
+
+  /** `nowMs` is monotonic. */
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  state(connector: RoutableConnector): ConnectorState {
+    const { breaker, isDead } = this.#of(connector);
+    return isDead ? 'dead' : breaker.state(this.#nowMs());
+  }
+
+  isReady(connector: RoutableConnector): boolean {
+    const { breaker, isDead } = this.#of(connector);
+    return !isDead && breaker.admits(this.#nowMs());
+  }
+
+  /** Where none is ready: the one with the fewest errors, a dead one last; of equals the first. */
+  leastBad(connectors: readonly RoutableConnector[]): RoutableConnector | undefined {
+    const badness = (connector: RoutableConnector) => {
+      const { breaker, isDead } = this.#of(connector);
+      return isDead ? 2 : breaker.errorRatio(this.#nowMs());
+    };
+    const [first] = connectors.toSorted((a, b) => badness(a) - badness(b));
+    return first;
+  }
+
+  /** An attempt begins; what it returns is to be called once. */
+  begin(connector: RoutableConnector): (result: AttemptResult) => void {
+    const known = this.#of(connector);
+    const ended = known.breaker.begin(this.#nowMs());
+    return (result) => {
+      // Tried for want of a better one, and taken after all.
+      if (result === 'good') known.isDead = false;
+      if (result === 'refused') known.isDead = true;
+      ended(result === 'good' ? true : result === 'bad' ? false : undefined, this.#nowMs());
+    };
+  }
+
+  #of(connector: RoutableConnector): Known {
+    const known = this.#known.get(connector) ?? { breaker: new Breaker(), isDead: false };
+    this.#known.set(connector, known);
+    return known;
+  }
+}
+
+const STATES: Record<ConnectorState, number> = { closed: 0, 'half-open': 1, open: 2, dead: 3 };
+
+/** How the connectors of the table stand, as a metric. */
+export function describeHealth(
+  metrics: Metrics,
+  health: ConnectorHealth,
+  table: () => RoutingTable | undefined,
+): void {
+  metrics.gaugeBy(
+    'weighbridge_connector_state',
+    '0 closed, 1 half-open, 2 open, 3 dead: its vendor refused the credential.',
+    'connector',
+    () =>
+      [...(table()?.connectors.values() ?? [])]
+        .flat()
+        .map((connector) => [connector.id, STATES[health.state(connector)]] as const),
+  );
+}

@@ -1,0 +1,294 @@
+import Anthropic from '@anthropic-ai/sdk';
+import { create } from '@bufbuild/protobuf';
+import { Outcome, PriceSchema, PriceSource, type UsageEvent } from '@weighbridge/contracts';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import OpenAI from 'openai';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Fault, type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
+import { ALICE, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { seeded } from './spoolFixture.ts';
+
+const SEED = Number(process.env.FAILOVER_SEED ?? 20_261_120);
+const OPEN_MS = 5_000;
+
+/** What the two connectors lead to: `a` goes first, by its priority. */
+let a: FaultyVendor;
+let b: FaultyVendor;
+let vendors: MockVendor[];
+let proxy: TestProxy;
+let closing: (() => Promise<unknown>)[];
+
+beforeEach(async () => {
+  vendors = await Promise.all([startMockVendor(), startMockVendor()]);
+  [a, b] = (await Promise.all(vendors.map(({ url }) => startFaultyVendor(url)))) as [
+    FaultyVendor,
+    FaultyVendor,
+  ];
+  closing = [a, b, ...vendors].map((one) => () => one.close());
+});
+afterEach(async () => {
+  for (const close of closing) await close();
+});
+
+async function start(
+  connectors: TestProxyOptions['connectors'] = [{}, {}],
+  options: Partial<TestProxyOptions> = {},
+): Promise<void> {
+  const urls = [a.url, b.url];
+  proxy = await startProxy({
+    vendorUrl: a.url,
+    maxRetries: 2,
+    ...options,
+    connectors: connectors.map((connector, at) => ({ baseUrl: urls[at] ?? '', ...connector })),
+  });
+  closing.unshift(() => proxy.close());
+}
+
+const hello = { model: 'mock/echo', messages: [{ role: 'user' as const, content: 'Hello there' }] };
+
+function ask(headers: Record<string, string> = {}, body: object = hello, init: RequestInit = {}) {
+  return fetch(`${proxy.url}/v1/${'input' in body ? 'responses' : 'chat/completions'}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+    ...init,
+  });
+}
+
+/** How many attempts it took. */
+async function attemptsOf(answer: Promise<Response>): Promise<number> {
+  const { headers, body, status } = await answer;
+  await body?.cancel();
+  expect(status).toBe(200);
+  return Number(headers.get('x-svc-attempts'));
+}
+
+function byRequest(events: readonly UsageEvent[]): UsageEvent[][] {
+  const requests = new Map<string, UsageEvent[]>();
+  for (const event of events)
+    requests.set(event.requestId, [...(requests.get(event.requestId) ?? []), event]);
+  return [...requests.values()];
+}
+
+describe('while one of two vendors fails at random', () => {
+  const FAULTS: Fault[] = [{ status: 429 }, { status: 500 }, 'reset', 'reset after the head', 'stall'];
+
+  it(`the real SDKs see no error, and each attempt is metered (seed ${SEED})`, async () => {
+    const random = seeded(SEED);
+    a.fault = () => (random() < 0.3 ? FAULTS[Math.floor(random() * FAULTS.length)] : undefined);
+    // Its breaker forgets at once: an open one would spare its callers the faults.
+    let nowMs = 0;
+    const later = () => (nowMs += 60_000);
+    await start([{ firstByteTimeoutMs: 100 }, {}], { random, nowMs: later });
+    const openai = new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: ALICE, maxRetries: 0 });
+    const anthropic = new Anthropic({ baseURL: proxy.url, apiKey: ALICE, maxRetries: 0 });
+    const calls = [
+      async () => (await openai.chat.completions.create(hello)).choices[0]?.message.content,
+      async () => {
+        let text = '';
+        for await (const chunk of await openai.chat.completions.create({ ...hello, stream: true })) {
+          text += chunk.choices[0]?.delta.content ?? '';
+        }
+        return text;
+      },
+      async () => textOf(await anthropic.messages.create({ ...hello, max_tokens: 100 })),
+      async () => textOf(await anthropic.messages.stream({ ...hello, max_tokens: 100 }).finalMessage()),
+    ];
+    const requests = 200;
+    let begun = 0;
+    const caller = async () => {
+      while (begun < requests) expect(await calls[begun++ % calls.length]?.()).toBe('Hello there');
+    };
+    await Promise.all(Array.from({ length: 10 }, caller));
+
+    expect(a.met.filter(Boolean).length).toBeGreaterThan(20);
+    const metered = byRequest(proxy.events);
+    expect(metered).toHaveLength(requests);
+    for (const attempts of metered) {
+      expect(attempts.length).toBeLessThanOrEqual(3);
+      expect(attempts.map(({ attempt, modelAttempt }) => [attempt, modelAttempt])).toEqual(
+        attempts.map((_, at) => [at + 1, at + 1]),
+      );
+      expect(attempts.at(-1)).toMatchObject({ outcome: Outcome.SUCCESS, estimated: false });
+      for (const failed of attempts.slice(0, -1)) {
+        // Of an answer that is an error a vendor charges nothing; of the others nobody knows.
+        expect(failed.estimated).toBe(failed.outcome !== Outcome.UPSTREAM_ERROR);
+        expect(failed.costNanoUsd > 0n).toBe(failed.estimated);
+      }
+    }
+    // Each attempt that reached a vendor is there, and what the vendors billed is recorded to the nano-USD.
+    expect(proxy.events).toHaveLength(a.met.length + b.met.length);
+    const bill = vendors.flatMap((vendor) => vendor.bill);
+    const billed = bill.reduce(
+      (sum, entry) => sum + entry.inputTokens * 1_000 + entry.outputTokens * 2_000,
+      0,
+    );
+    const exact = proxy.events.filter(({ estimated }) => !estimated);
+    expect(exact.reduce((sum, { costNanoUsd }) => sum + costNanoUsd, 0n)).toBe(BigInt(billed));
+  });
+});
+
+function textOf({ content }: Anthropic.Message): string | undefined {
+  return content[0]?.type === 'text' ? content[0].text : undefined;
+}
+
+describe('what failed', () => {
+  it('is not tried again once a byte of the answer came', async () => {
+    await start();
+    for (const header of [{ 'x-mock-sse-error': 'true' }, { 'x-mock-reset': 'mid' }]) {
+      const answer = await ask(header, { ...hello, stream: true });
+      expect(answer.headers.get('x-svc-attempts')).toBe('1');
+      expect(await answer.text()).toContain('error');
+    }
+    expect([...vendors.map(({ requests }) => requests.length), proxy.events.length]).toEqual([2, 0, 2]);
+  });
+
+  it('is tried at most twice more, and the caller gets the last answer as it is', async () => {
+    a.fault = () => ({ status: 500 });
+    b.fault = () => ({ status: 503, retryAfter: '60' });
+    await start();
+    const answer = await ask();
+    expect([answer.status, answer.headers.get('x-svc-attempts')]).toEqual([500, '3']);
+    expect(await answer.json()).toMatchObject({ error: { message: 'faulty 500' } });
+    expect([a.met.length, b.met.length]).toEqual([2, 1]);
+    expect(proxy.events.map(({ attempt, httpStatus }) => [attempt, httpStatus])).toEqual([
+      [1, 500],
+      [2, 503],
+      [3, 500],
+    ]);
+  });
+
+  it('is answered by the last answer that there was, though the last attempt had none', async () => {
+    a.fault = () => ({ status: 429, retryAfter: '60' });
+    b.fault = () => 'reset';
+    await start();
+    const answer = await ask();
+    expect([answer.status, answer.headers.get('retry-after')]).toEqual([429, '60']);
+    expect(await answer.json()).toMatchObject({ error: { message: 'faulty 429' } });
+  });
+
+  it('is final where the mistake is the caller’s own', async () => {
+    a.fault = () => ({ status: 400 });
+    await start();
+    expect((await ask()).status).toBe(400);
+    expect([a.met.length, b.met.length]).toEqual([1, 0]);
+  });
+
+  it('is not tried again beyond the budget: an attempt that broke off was charged', async () => {
+    a.fault = () => 'reset';
+    // For one attempt, and a bit.
+    const rooms = [3_000_000n];
+    await start([{}, {}], { roomNanoUsd: () => rooms.shift() ?? 0n });
+    const answer = await ask({ authorization: `Bearer ${SPENT}` });
+    expect([answer.status, answer.headers.get('x-svc-attempts')]).toEqual([502, '1']);
+    expect(await answer.json()).toMatchObject({ error: { code: 'upstream_error' } });
+    expect(proxy.events).toMatchObject([{ estimated: true, connectorId: 'con_0' }]);
+    expect(b.met).toEqual([]);
+  });
+
+  it('is not tried again for a caller that left', async () => {
+    a.fault = () => ({ status: 500, retryAfter: '1' });
+    await start([{}], { maxRetries: 5 });
+    const leaving = new AbortController();
+    const asked = ask({}, hello, { signal: leaving.signal });
+    await expect.poll(() => proxy.events.length).toBe(1);
+    leaving.abort();
+    await expect(asked).rejects.toThrow();
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect([a.met.length, proxy.events.length]).toEqual([1, 1]);
+  });
+});
+
+describe('the connector that stands in', () => {
+  it('is sent its own name of the model, and its price is what counts', async () => {
+    a.fault = () => ({ status: 500 });
+    const price = create(PriceSchema, {
+      version: 3,
+      rates: { input: 5_000_000n, output: 0n, cacheRead: 0n, cacheWrite: 0n, cacheWrite1h: 0n },
+    });
+    await start([
+      { upstreamNames: { 'mock/echo': 'name-at-a' } },
+      { upstreamNames: { 'mock/echo': 'a-longer-name-at-b' }, prices: { 'mock/echo': price } },
+    ]);
+    expect(await attemptsOf(ask())).toBe(2);
+    expect(JSON.parse(String(vendors[1]?.requests[0]?.body)).model).toBe('a-longer-name-at-b');
+    expect(proxy.events[1]).toMatchObject({
+      connectorId: 'con_1',
+      priceVersion: 3,
+      priceSource: PriceSource.CONNECTOR,
+      costNanoUsd: BigInt(vendors[1]?.bill[0]?.inputTokens ?? 0) * 5n,
+    });
+  });
+
+  it('is taken at once where the first is busy, which is no attempt and no fault of it', async () => {
+    await start([{ maxParallel: 1 }, {}]);
+    const slow = ask({ 'x-mock-delay-ms': '500' });
+    await expect.poll(() => vendors[0]?.requests.length).toBe(1);
+    for (let at = 0; at < 12; at++) expect(await attemptsOf(ask())).toBe(1);
+    expect(await attemptsOf(slow)).toBe(1);
+    expect(proxy.failovers).toEqual(Array(12).fill('con_0: busy'));
+    expect(await attemptsOf(ask())).toBe(1);
+    expect(vendors[0]?.requests).toHaveLength(2);
+  });
+
+  it('is asked alone after the first one refused its credential', async () => {
+    a.fault = () => ({ status: 401 });
+    await start();
+    expect(await attemptsOf(ask())).toBe(2);
+    for (let at = 0; at < 5; at++) expect(await attemptsOf(ask())).toBe(1);
+    expect([a.met.length, b.met.length]).toEqual([1, 6]);
+  });
+
+  it('never is another account than the one that keeps a response', async () => {
+    a.fault = () => ({ status: 500 });
+    await start();
+    const { id } = (await (await ask({}, { model: 'mock/echo', input: 'x' })).json()) as { id: string };
+    a.fault = () => undefined;
+    b.fault = () => ({ status: 500 });
+    const answer = await ask({}, { model: 'mock/echo', input: 'y', previous_response_id: id });
+    expect([answer.status, answer.headers.get('x-svc-attempts')]).toEqual([500, '3']);
+    expect([a.met.length, b.met.length]).toEqual([1, 4]);
+  });
+});
+
+describe('a connector that is down', () => {
+  it('gets nothing but a probe each half-open period, and all again after one that succeeds', async () => {
+    let nowMs = 0;
+    a.fault = () => ({ status: 500 });
+    await start([{}, {}], { nowMs: () => nowMs });
+    for (let at = 0; at < 30; at++) expect(await attemptsOf(ask())).toBe(at < 5 ? 2 : 1);
+    expect(a.met).toHaveLength(5);
+    nowMs += OPEN_MS;
+    for (let at = 0; at < 10; at++) await attemptsOf(ask());
+    expect(a.met).toHaveLength(6);
+
+    a.fault = () => undefined;
+    for (let at = 0; at < 10; at++) await attemptsOf(ask());
+    expect(a.met).toHaveLength(6);
+    nowMs += OPEN_MS;
+    for (let at = 0; at < 10; at++) expect(await attemptsOf(ask())).toBe(1);
+    expect(a.met).toHaveLength(16);
+  });
+
+  it('is still asked where there is no other', async () => {
+    a.fault = () => ({ status: 500 });
+    await start([{}], { maxRetries: 0, nowMs: () => 0 });
+    for (let at = 0; at < 10; at++) expect((await ask()).status).toBe(500);
+    a.fault = () => undefined;
+    expect(await attemptsOf(ask())).toBe(1);
+  });
+});
+
+it(`requests are shared by weight within a priority (seed ${SEED})`, async () => {
+  await start(
+    [
+      { priority: 1, weight: 3 },
+      { priority: 1, weight: 1 },
+    ],
+    { random: seeded(SEED) },
+  );
+  for (let at = 0; at < 30; at++) await Promise.all(Array.from({ length: 10 }, () => attemptsOf(ask())));
+  // Four standard deviations are 30.
+  expect(Math.abs(a.met.length - 225)).toBeLessThan(30);
+  expect(a.met.length + b.met.length).toBe(300);
+});

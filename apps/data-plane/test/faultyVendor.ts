@@ -1,0 +1,69 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+
+/** What becomes of a request before anything of an answer comes; a status may name how long to wait. */
+export type Fault =
+  | { readonly status: number; readonly retryAfter?: string }
+  | 'reset'
+  | 'reset after the head'
+  | 'stall';
+
+/** What stands before a vendor, and fails as it is told to. */
+export interface FaultyVendor {
+  readonly url: string;
+  /** One for each request, oldest first: the fault, undefined where it went on to the vendor. */
+  readonly met: (Fault | undefined)[];
+  /** Asked at each request. */
+  fault: () => Fault | undefined;
+  close(): Promise<void>;
+}
+
+export async function startFaultyVendor(vendorUrl: string): Promise<FaultyVendor> {
+  const server = createServer(async (request, response) => {
+    const fault = faulty.fault();
+    faulty.met.push(fault);
+    if (fault) {
+      request.resume();
+      return fail(response, fault);
+    }
+    const { 'content-length': _length, connection: _connection, ...headers } = request.headers;
+    const answer = await fetch(vendorUrl.replace(/\/v1$/, request.url ?? ''), {
+      method: request.method ?? 'POST',
+      headers: headers as Record<string, string>,
+      body: Buffer.concat(await request.toArray()),
+    });
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
+    // Where the vendor breaks off, so does this.
+    await pipeline(Readable.fromWeb(answer.body as never), response).catch(() => response.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const faulty: FaultyVendor = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    met: [],
+    fault: () => undefined,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+  return faulty;
+}
+
+function fail(response: ServerResponse, fault: Fault): void {
+  if (fault === 'stall') return;
+  if (fault === 'reset') return void response.destroy();
+  if (fault === 'reset after the head') {
+    response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
+    setTimeout(() => response.destroy(), 5);
+    return;
+  }
+  const { status, retryAfter } = fault;
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    ...(retryAfter && { 'retry-after': retryAfter }),
+  });
+  response.end(JSON.stringify({ error: { message: `faulty ${status}`, type: 'x', code: 'x' } }));
+}

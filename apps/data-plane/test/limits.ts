@@ -1,0 +1,46 @@
+import { create } from '@bufbuild/protobuf';
+import { type BucketRef, BudgetLease_Outcome, LeaseResponseSchema } from '@weighbridge/contracts';
+import { LeaseBook, type LeaseBookDeps } from '../src/budget/leaseBook.ts';
+import { RateBook } from '../src/rates/rateBook.ts';
+
+/** How a bucket stands at the control plane. */
+export interface TestBucket {
+  readonly limitNanoUsd: bigint;
+  readonly spentNanoUsd: bigint;
+}
+
+/** Limits whose control plane grants all of what a bucket has left, and as many requests and tokens as are asked for. */
+export function openTestLimits(bucketOf: (bucket: BucketRef) => TestBucket | undefined) {
+  const call: LeaseBookDeps['call'] = async ({ budgets = [], rates = [] }) =>
+    create(LeaseResponseSchema, {
+      budgets: budgets.map(({ bucket, seq, minimumNanoUsd = 0n }) => {
+        const { limitNanoUsd, spentNanoUsd } = bucketOf(bucket as BucketRef) ?? NOTHING;
+        const room = limitNanoUsd - spentNanoUsd;
+        const isExhausted = minimumNanoUsd > room;
+        return {
+          ...(seq !== undefined && { seq }),
+          grantedNanoUsd: isExhausted ? 0n : room,
+          limitNanoUsd,
+          spentNanoUsd,
+          outcome: isExhausted ? BudgetLease_Outcome.EXHAUSTED : BudgetLease_Outcome.GRANTED,
+        };
+      }),
+      rates: rates.map(({ minute = 0n, requests = 0n, tokens = 0n }) => ({ minute, requests, tokens })),
+    });
+  const common = { call, producerId: 'producer', epoch: 'epoch', onShadowRefusal: () => {} };
+  const budget = new LeaseBook({
+    ...common,
+    nowMs: () => performance.now(),
+    wallMs: () => Date.now(),
+    silenceMs: () => 0,
+  });
+  const rates = new RateBook({
+    ...common,
+    clockMs: () => Date.now(),
+    liveProxies: () => 1,
+    isLive: () => true,
+  });
+  return { budget, rates, usualTokens: () => undefined, onReserveExceeded: () => {} };
+}
+
+const NOTHING: TestBucket = { limitNanoUsd: 0n, spentNanoUsd: 0n };

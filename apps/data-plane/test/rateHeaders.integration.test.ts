@@ -1,0 +1,58 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { ALICE, RATED, startProxy, type TestProxy } from './proxy.ts';
+
+let vendor: Server;
+let proxy: TestProxy;
+beforeAll(async () => {
+  vendor = createServer((request, response) => {
+    request.resume();
+    response.writeHead(429, {
+      'content-type': 'application/json',
+      'retry-after': '7',
+      'x-ratelimit-limit-requests': '5000',
+      'x-ratelimit-remaining-project-tokens': '12',
+      'anthropic-ratelimit-tokens-remaining': '34',
+    });
+    response.end('{"error":{"message":"slow down"}}');
+  });
+  await new Promise<void>((resolve) => vendor.listen(0, '127.0.0.1', resolve));
+  proxy = await startProxy({ vendorUrl: `http://127.0.0.1:${(vendor.address() as AddressInfo).port}` });
+});
+afterAll(async () => {
+  await proxy?.close();
+  vendor?.close();
+});
+
+async function limitsToldTo(token: string): Promise<Record<string, string>> {
+  const { headers } = await fetch(`${proxy.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'x' }], max_tokens: 10 }),
+  });
+  return Object.fromEntries([...headers].filter(([name]) => /ratelimit|retry-after/.test(name)));
+}
+
+it('a key with limits of its own is told those, and none of the account at the vendor', async () => {
+  const told = await limitsToldTo(RATED);
+  expect(told).toMatchObject({
+    'x-ratelimit-limit-requests': '60',
+    'x-ratelimit-limit-tokens': '6000',
+    'anthropic-ratelimit-requests-limit': '60',
+    'anthropic-ratelimit-tokens-limit': '6000',
+    // When the vendor is to be asked again, only it knows.
+    'retry-after': '7',
+  });
+  expect(told).not.toHaveProperty('x-ratelimit-remaining-project-tokens');
+  expect(told['anthropic-ratelimit-tokens-remaining']).not.toBe('34');
+});
+
+it('a key without limits of its own is told what the vendor said', async () => {
+  expect(await limitsToldTo(ALICE)).toEqual({
+    'retry-after': '7',
+    'x-ratelimit-limit-requests': '5000',
+    'x-ratelimit-remaining-project-tokens': '12',
+    'anthropic-ratelimit-tokens-remaining': '34',
+  });
+});

@@ -1,0 +1,100 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { eventually, startProcess } from '@weighbridge/testing';
+import { afterEach, describe, expect, it } from 'vitest';
+import { decoded, newPlace, placeIn, SHARDS, type SpoolPlace, seeded, unconfirmed } from './spoolFixture.ts';
+
+const WRITER = fileURLToPath(new URL('spoolWriter.mjs', import.meta.url));
+const places: SpoolPlace[] = [];
+afterEach(() => {
+  for (const place of places.splice(0)) place.remove();
+});
+
+async function startWriter(place: SpoolPlace) {
+  const log = join(place.dir, '..', 'log');
+  const writer = await startProcess({ command: process.execPath, args: [WRITER, place.dir, log] });
+  const lines = () => readFileSync(log, 'utf8').split('\n').slice(0, -1);
+  await eventually(() => expect(lines().length).toBeGreaterThan(100));
+  return { writer, lines };
+}
+
+describe('a process that works on a spool and is killed', () => {
+  it.each([1, 2, 3, 4])('leaves every attempt once, at its cost or its reserve (seed %i)', async (seed) => {
+    const place = newPlace();
+    places.push(place);
+    const { writer, lines } = await startWriter(place);
+    await sleep(seeded(seed)() * 300);
+    await expect(place.open()).rejects.toThrow(/Another process works on the spool.*SPOOL_DIR/);
+    await writer.stop('SIGKILL');
+
+    const spool = await place.open();
+    const [epoch, ...others] = await spool.takeLeftBehind();
+    if (!epoch) throw new Error('the epoch is left behind');
+    const told = lines().map((line) => line.split(' '));
+    expect([others, told[0]]).toEqual([[], ['epoch', epoch.epoch]]);
+    const open = new Map<string, string>();
+    const settled = new Map<string, { id: string; cost: string }>();
+    const confirmed = new Map<string, bigint>();
+    for (const [what, id = '', shard = '', cost = '', n = ''] of told) {
+      if (what === 'begun') open.set(id, cost);
+      if (what === 'confirming') confirmed.set(id, BigInt(shard));
+      if (what !== 'settled') continue;
+      open.delete(id);
+      settled.set(`${shard}/${n}`, { id, cost });
+    }
+    let untold = 0;
+    let read = 0;
+    for (const shard of SHARDS) {
+      expect(epoch.confirmedN(shard) <= (confirmed.get(String(shard)) ?? 0n)).toBe(true);
+      let n = epoch.confirmedN(shard);
+      for (const event of await unconfirmed(epoch, shard, 50_000)) {
+        n++;
+        read++;
+        const { eventId, costNanoUsd } = decoded(event);
+        expect(event.n).toBe(n);
+        const known = settled.get(`${shard}/${n}`);
+        if (known) expect(known).toEqual({ id: eventId, cost: String(costNanoUsd) });
+        // The step that it was killed in may be done but not told of: an end, at another cost, or a beginning.
+        else if (open.get(eventId) !== String(costNanoUsd)) untold++;
+        if (!known) open.delete(eventId);
+      }
+      expect(n).toBe(epoch.lastN(shard));
+    }
+    expect([...open.keys()]).toEqual([]);
+    expect(untold).toBeLessThanOrEqual(1);
+    expect(read).toBeGreaterThan(50);
+    await spool.close();
+  });
+});
+
+describe('spools beside each other', () => {
+  it('hand over what a killed process left, but nothing of one that lives, and let it start again', async () => {
+    const first = newPlace();
+    places.push(first);
+    const second = placeIn(join(first.dir, '..'), 'second');
+    const { writer } = await startWriter(second);
+    const spool = await first.open();
+    expect(await spool.takeLeftBehind()).toEqual([]);
+    await writer.stop('SIGKILL');
+
+    const before = spool.usedBytes;
+    const [epoch] = await spool.takeLeftBehind();
+    expect(spool.usedBytes).toBe(before);
+    const again = await second.open();
+    expect(epoch?.producerId).toBe(again.producerId);
+    expect(await again.takeLeftBehind()).toEqual([]);
+    await again.close();
+    await spool.close();
+
+    // Adopted once and for all: the next start of the one that took it over has it.
+    const third = await first.open();
+    const kept = await third.takeLeftBehind();
+    const same = kept.find((one) => one.epoch === epoch?.epoch);
+    expect([same?.producerId, same?.lastN(0)]).toEqual([again.producerId, epoch?.lastN(0)]);
+    for (const one of kept) await one.remove();
+    expect(await third.takeLeftBehind()).toEqual([]);
+    await third.close();
+  });
+});

@@ -1,0 +1,43 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fromBinary } from '@bufbuild/protobuf';
+import { type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import { newUuid } from '@weighbridge/domain';
+import { createLogger } from '@weighbridge/runtime';
+import { openSpool } from '../src/spool/spool.ts';
+import type { Spool } from '../src/spool/types.ts';
+import { createUsageLog, type UsageLog } from '../src/usage/usageLog.ts';
+
+/** A real spool in a folder of its own, from which nothing goes on. */
+export interface TestUsageLog {
+  readonly usage: UsageLog;
+  readonly spool: Spool;
+  /** What was settled, oldest first. */
+  readonly events: UsageEvent[];
+  close(): Promise<void>;
+}
+
+export async function openTestUsageLog(maxBytes = 64 * 1024 * 1024): Promise<TestUsageLog> {
+  const parent = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+  const logger = createLogger('test');
+  logger.level = 'silent';
+  const spool = await openSpool({
+    dir: join(parent, 'spool'),
+    maxBytes,
+    sync: 'process',
+    newId: newUuid,
+    now: () => new Date(),
+    logger,
+  });
+  const events: UsageEvent[] = [];
+  return {
+    usage: createUsageLog(spool, ({ bytes }) => void events.push(fromBinary(UsageEventSchema, bytes))),
+    spool,
+    events,
+    close: async () => {
+      await spool.close();
+      await rm(parent, { recursive: true, force: true });
+    },
+  };
+}
