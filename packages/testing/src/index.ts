@@ -1,5 +1,6 @@
 export { eventually } from './eventually.ts';
 export { startNats, type TestNats } from './nats.ts';
+export { type OpenTestRun, openTestRun } from './openTestRun.ts';
 export {
   freePort,
   type ProcessEnd,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { startNatsContainer } from './docker.ts';
 import { eventually } from './eventually.ts';
 import { startProcess } from './processes.ts';
-import { testRun } from './testRun.ts';
+import { type TestRun, testRun } from './testRun.ts';
 
 export interface TestNats {
   /** `nats://127.0.0.1:…`, with JetStream. */
@@ -20,8 +20,11 @@ export interface TestNats {
  * A NATS server for one test file. Give the `storeDir` and `port` of one that was stopped to bring it back. With
  * TEST_NATS_URL the server is shared with others: name streams and buckets uniquely.
  */
-export async function startNats(options: { storeDir?: string; port?: number } = {}): Promise<TestNats> {
-  const { folder, nats } = testRun();
+export async function startNats(
+  options: { storeDir?: string; port?: number } = {},
+  run: TestRun = testRun(),
+): Promise<TestNats> {
+  const { folder, nats } = run;
   const storeDir = options.storeDir ?? (await mkdtemp(join(folder, 'nats-')));
   await mkdir(storeDir, { recursive: true });
   switch (nats.kind) {
@@ -32,19 +35,27 @@ export async function startNats(options: { storeDir?: string; port?: number } = 
       return { url, pid: undefined, storeDir, stop: (signal = 'SIGTERM') => stop(signal) };
     }
     case 'binary':
-      return startNatsProcess(nats.path, storeDir, options.port);
+      return startNatsProcess(run, nats.path, storeDir, options.port);
   }
 }
 
-async function startNatsProcess(command: string, storeDir: string, port = -1): Promise<TestNats> {
-  const portsDir = await mkdtemp(join(testRun().folder, 'nats-ports-'));
+async function startNatsProcess(
+  run: TestRun,
+  command: string,
+  storeDir: string,
+  port = -1,
+): Promise<TestNats> {
+  const portsDir = await mkdtemp(join(run.folder, 'nats-ports-'));
   const listen = ['-a', '127.0.0.1', '-p', String(port), '--ports_file_dir', portsDir];
-  const server = await startProcess({
-    command,
-    args: ['-js', '-sd', storeDir, ...listen],
-    readyWhen: /Server is ready/,
-    timeoutMs: 20_000,
-  });
+  const server = await startProcess(
+    {
+      command,
+      args: ['-js', '-sd', storeDir, ...listen],
+      readyWhen: /Server is ready/,
+      timeoutMs: 20_000,
+    },
+    run,
+  );
   const ports = await eventually(
     async (): Promise<{ nats: string[] }> =>
       JSON.parse(await readFile(join(portsDir, `nats-server_${server.pid}.ports`), 'utf8')),

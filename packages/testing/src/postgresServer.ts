@@ -5,12 +5,11 @@ import { startPostgresContainer } from './docker.ts';
 import { databasePrefix, databaseUrl, withClient } from './postgresClient.ts';
 import type { TestRun } from './testRun.ts';
 
-/** Tests lose nothing by a crash, and gain a lot by not waiting for disks. */
-const SETTINGS = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_connections: '200' };
-
 export interface PostgresOptions {
   /** TEST_DATABASE_URL. */
   readonly givenUrl: string | undefined;
+  /** Of a server that is started here. */
+  readonly settings: Readonly<Record<string, string>>;
   readonly runFolder: string;
   readonly runId: string;
   readonly dockerAnswers: () => Promise<boolean>;
@@ -44,7 +43,7 @@ async function openServer(options: PostgresOptions): Promise<{ adminUrl: string;
   if (options.givenUrl !== undefined) return { adminUrl: options.givenUrl, stop: async () => {} };
   if (await options.dockerAnswers()) {
     try {
-      return await startPostgresContainer(SETTINGS);
+      return await startPostgresContainer(options.settings);
     } catch (error) {
       process.stderr.write(
         `Docker answers, but has no Postgres for the tests (${error}); using a local one.\n`,
@@ -54,7 +53,7 @@ async function openServer(options: PostgresOptions): Promise<{ adminUrl: string;
   const { url, stop } = await startLocalPostgres({
     dataDir: join(options.runFolder, 'postgres'),
     database: 'postgres',
-    settings: SETTINGS,
+    settings: options.settings,
     onExit: (detail) => process.stderr.write(`${detail}\n`),
   });
   return { adminUrl: url, stop };

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { track, untrack } from './children.ts';
 import { inheritedEnvironment } from './env.ts';
-import { testRun } from './testRun.ts';
+import { type TestRun, testRun } from './testRun.ts';
 
 const OUTPUT_LIMIT = 1_000_000;
 const KILL_TIMEOUT_MS = 5_000;
@@ -37,9 +37,11 @@ export interface TestProcess {
 }
 
 /** Starts a process for a test. It is killed if it doesn't become ready, and at the latest when the test run ends. */
-export async function startProcess(options: ProcessOptions): Promise<TestProcess> {
+export async function startProcess(
+  options: ProcessOptions,
+  { folder: runFolder }: Pick<TestRun, 'folder'> = testRun(),
+): Promise<TestProcess> {
   const { command, args = [], env, cwd, readyWhen, timeoutMs = 10_000 } = options;
-  const runFolder = testRun().folder;
   const child = spawn(command, args, {
     env: { ...inheritedEnvironment(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

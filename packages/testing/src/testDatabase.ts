@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { databasePrefix, databaseUrl, withClient } from './postgresClient.ts';
-import { testRun } from './testRun.ts';
+import { type TestRun, testRun } from './testRun.ts';
 
 const CLONE_TIMEOUT_MS = 20_000;
 const OBJECT_IN_USE = '55006';
@@ -14,8 +14,7 @@ export interface TestDatabase {
 }
 
 /** A database of its own for a test file, cloned from the run's template. For use in `beforeAll`. */
-export async function createTestDatabase(): Promise<TestDatabase> {
-  const { id, postgres } = testRun();
+export async function createTestDatabase({ id, postgres }: TestRun = testRun()): Promise<TestDatabase> {
   const name = databasePrefix(id) + randomBytes(6).toString('hex');
   await withClient(postgres.adminUrl, async (client) => {
     for (const deadline = Date.now() + CLONE_TIMEOUT_MS; ; await sleep(50)) {

@@ -47,6 +47,10 @@ describe('dependency-cruiser', () => {
   /** Each breaks one rule; the planted files stand in one tree, so that one run sees them all. */
   const violations: Record<string, [file: string, content: string]> = {
     'app-not-to-app': ['apps/data-plane/src/a.ts', importing('../../metering/src/target.ts')],
+    'bench-only-to-what-is-measured': [
+      'packages/bench/src/l.ts',
+      importing('../../../apps/metering/src/target.ts'),
+    ],
     'package-not-to-app': ['packages/bus/src/b.ts', importing('../../../apps/metering/src/target.ts')],
     'cli-by-public-entry': ['apps/cli/src/c.ts', importing('../../metering/src/target.ts')],
     'domain-and-errors-import-nothing-of-ours': [

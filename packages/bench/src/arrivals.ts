@@ -1,0 +1,58 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Database } from '@weighbridge/database';
+import { decodeBatch, readIdRange, recordUsage } from '@weighbridge/ledger';
+import { addSpent } from './checkLedger.ts';
+import { measuredBatches, measuredEvents } from './usage.ts';
+
+const TICK_MS = 50;
+/** In each of the ledger's transactions at most. */
+const MAX_EVENTS = 1_000;
+
+export interface Arrivals {
+  /** How many a second there were. */
+  readonly rate: number;
+  readonly events: number;
+  /** What they add to each bucket, in nano-USD. */
+  readonly spent: ReadonlyMap<string, bigint>;
+  /** The longest that one transaction took, in milliseconds. */
+  readonly slowestMs: number;
+}
+
+/** Records `rate` new events a second, as metering does, until `stop` is called; it resolves when all are recorded. */
+export function startArrivals(db: Database, rate: number): { stop(): Promise<Arrivals> } {
+  const stopping = new AbortController();
+  const running = arrive(db, rate, stopping.signal);
+  // Told by `stop`.
+  running.catch(() => {});
+  return {
+    stop() {
+      stopping.abort();
+      return running;
+    },
+  };
+}
+
+async function arrive(db: Database, rate: number, signal: AbortSignal): Promise<Arrivals> {
+  const ids = await readIdRange(db);
+  const now = new Date();
+  const start = performance.now();
+  const spent = new Map<string, bigint>();
+  let recorded = 0;
+  let slowestMs = 0;
+  while (!signal.aborted) {
+    const due = Math.floor(((performance.now() - start) / 1_000) * rate) - recorded;
+    const events = measuredEvents(Math.min(due, MAX_EVENTS), now, recorded);
+    const began = performance.now();
+    await Promise.all(
+      measuredBatches(events, { producers: 1, eventsPerBatch: MAX_EVENTS }).map((batch) =>
+        recordUsage(db, decodeBatch(batch.payload, ids)),
+      ),
+    );
+    slowestMs = Math.max(slowestMs, performance.now() - began);
+    addSpent(spent, events);
+    recorded += events.length;
+    if (due <= MAX_EVENTS) await sleep(TICK_MS, undefined, { signal }).catch(() => {});
+  }
+  const rateReached = recorded / ((performance.now() - start) / 1_000);
+  return { rate: rateReached, events: recorded, spent, slowestMs };
+}

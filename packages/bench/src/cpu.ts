@@ -1,0 +1,57 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import pg from 'pg';
+
+/** Linux counts in ticks of 10 ms, whatever its kernel's own. */
+const TICK_SECONDS = 0.01;
+
+interface ProcessTimes {
+  readonly parent: number;
+  readonly ownSeconds: number;
+  /** Of its children that have ended. */
+  readonly endedSeconds: number;
+}
+
+/** CPU seconds of a process and its children, ended ones too. Undefined where the system does not tell. */
+export function cpuSeconds(pid: number | undefined): number | undefined {
+  if (pid === undefined) return undefined;
+  const times = processTimes(pid);
+  if (!times) return undefined;
+  const children = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => processTimes(Number(name)))
+    .filter((child) => child?.parent === pid);
+  return (
+    times.ownSeconds + times.endedSeconds + children.reduce((sum, child) => sum + (child?.ownSeconds ?? 0), 0)
+  );
+}
+
+/** The main process of a Postgres; undefined where that runs elsewhere or the system does not tell. */
+export async function findPostmaster(databaseUrl: string): Promise<number | undefined> {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    const [backend] = rows;
+    return backend && processTimes(backend.pid)?.parent;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Reads `/proc/PID/stat` (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html). */
+function processTimes(pid: number): ProcessTimes | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  } catch {
+    return undefined;
+  }
+  // The name, in parentheses, may hold anything; the state is the first field behind it, number 3.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const seconds = (field: number) => Number(fields[field - 3]) * TICK_SECONDS;
+  return {
+    parent: Number(fields[1]),
+    ownSeconds: seconds(14) + seconds(15),
+    endedSeconds: seconds(16) + seconds(17),
+  };
+}

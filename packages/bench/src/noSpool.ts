@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+
+const SHARDS = 4;
+
+interface Settled {
+  readonly shard: number;
+  readonly n: bigint;
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * Stands in for the proxy's spool where its cost is measured: numbers events and keeps them in memory until they are
+ * confirmed, and writes nothing. What the proxy does with events otherwise, it does as ever.
+ */
+export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
+  const producerId = randomUUID();
+  // Of the form that says when it began.
+  const epoch = `${Date.now()
+    .toString(16)
+    .padStart(12, '0')
+    .replace(/^(.{8})/, '$1-')}-7${randomUUID().slice(15)}`;
+  const shards = Array.from({ length: SHARDS }, () => ({
+    lastN: 0n,
+    confirmedN: 0n,
+    kept: [] as Settled[],
+  }));
+  const of = (shard: number) => {
+    const found = shards[shard];
+    if (!found) throw new RangeError(`there is no shard ${shard}`);
+    return found;
+  };
+  const own = {
+    producerId,
+    epoch,
+    lastN: (shard: number) => of(shard).lastN,
+    confirmedN: (shard: number) => of(shard).confirmedN,
+    read: async (shard: number, fromN: bigint) => of(shard).kept.filter(({ n }) => n >= fromN),
+    confirm(shard: number, n: bigint) {
+      const numbers = of(shard);
+      if (n <= numbers.confirmedN) return;
+      numbers.kept.splice(0, Number(n - numbers.confirmedN));
+      numbers.confirmedN = n;
+    },
+    leases: () => new Map<string, Uint8Array>(),
+    remove: async () => {},
+  };
+  return {
+    producerId,
+    epoch,
+    own,
+    usedBytes: 0,
+    maxBytes,
+    damagedRecords: 0,
+    hasRoom: () => true,
+    begin({ eventId, shard, head }: { eventId: string; shard: number; head: Uint8Array }) {
+      const settle = (tail: Uint8Array): Settled => {
+        const numbers = of(shard);
+        const event = { shard, n: ++numbers.lastN, bytes: Buffer.concat([head, tail]) };
+        numbers.kept.push(event);
+        return event;
+      };
+      return { eventId, settle };
+    },
+    durable: () => undefined,
+    noteLease: () => {},
+    takeLeftBehind: async () => [],
+    close: async () => {},
+  };
+}

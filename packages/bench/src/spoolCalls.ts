@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { openMeasuredSpool } from '@weighbridge/data-plane/measured';
+import { type Figure, figure } from './figures.ts';
+import { openSpool as openNoSpool } from './noSpool.ts';
+
+const ATTEMPTS = 20_000;
+/** As many are under way at once as a busy proxy has. */
+const AT_ONCE = 32;
+const SHARDS = 4;
+/** About what the two halves of an event take. */
+const HEAD = new Uint8Array(330).fill(1);
+const TAIL = new Uint8Array(70).fill(1);
+
+export interface SpoolCalls {
+  /** Microseconds of CPU to begin an attempt and to settle it. */
+  readonly spool: Figure;
+  readonly memory: Figure;
+}
+
+type MeasuredSpool = Awaited<ReturnType<typeof openMeasuredSpool | typeof openNoSpool>>;
+
+/** What beginning and settling takes with the spool, and with what stands in for it, in this process and in turns. */
+export async function measureSpoolCalls(parentFolder: string, rounds: number): Promise<SpoolCalls> {
+  const folder = await mkdtemp(join(parentFolder, 'spool-calls-'));
+  const spool = await openMeasuredSpool(join(folder, 'spool'));
+  const memory = await openNoSpool({ maxBytes: spool.maxBytes });
+  try {
+    for (const warmed of [spool, memory, spool, memory]) measureRound(warmed);
+    const micros: { readonly spool: number; readonly memory: number }[] = [];
+    for (let round = 0; round < rounds; round++) {
+      micros.push({ spool: measureRound(spool), memory: measureRound(memory) });
+    }
+    return {
+      spool: figure(micros.map((round) => round.spool)),
+      memory: figure(micros.map((round) => round.memory)),
+    };
+  } finally {
+    await spool.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function measureRound(spool: MeasuredSpool): number {
+  const ids = Array.from({ length: ATTEMPTS }, () => randomUUID());
+  const before = process.cpuUsage();
+  for (let at = 0; at < ATTEMPTS; at += AT_ONCE) {
+    const begun = ids
+      .slice(at, at + AT_ONCE)
+      .map((eventId, next) =>
+        spool.begin({ eventId, shard: next % SHARDS, reserveNanoUsd: 1_000_000n, head: HEAD }),
+      );
+    for (const attempt of begun) attempt.settle(TAIL);
+  }
+  // As the ledger does after a while.
+  for (let shard = 0; shard < SHARDS; shard++) spool.own.confirm(shard, spool.own.lastN(shard));
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / ATTEMPTS;
+}
