@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -139,6 +139,35 @@ describe('the command against a running service', () => {
     const again = await weighbridge(['keys', 'enable', id]);
     expect([again.code, again.err]).toEqual([1, expect.stringContaining('key_revoked')]);
     expect((await weighbridge(['keys', 'list'])).out).toMatch(/my app .* revoked/);
+  });
+
+  it('tells an operator whether all usage is here, corrects a request, and finds the counters in order', async () => {
+    const [proxy] = await json<{ id: string }[]>(['proxies', 'list']);
+    expect(proxy).toMatchObject({ usage: { state: 'open', advice: null } });
+    const retired = await weighbridge(['proxies', 'retire', proxy?.id ?? '']);
+    expect([retired.code, retired.err]).toEqual([1, expect.stringContaining('proxy_not_lost')]);
+    expect(await json(['quarantine', 'list'])).toEqual([]);
+
+    const authorization = `Bearer ${(await readFile(join(dataDir, 'operator-key'), 'utf8')).trim()}`;
+    const listed = await fetch(`${url}/api/v1/requests?principal_id=ada`, { headers: { authorization } });
+    const { data } = (await listed.json()) as { data: { request_id: string; cost_micro_usd: number }[] };
+    const [request] = data;
+    const id = request?.request_id ?? '';
+    const correct = [
+      'requests',
+      'correct',
+      id,
+      '--amount-usd',
+      '-0.000001',
+      '--reason',
+      'not on the invoice',
+    ];
+    expect(await json(correct)).toMatchObject({ amount_micro_usd: -1 });
+    expect(await json(['requests', 'show', id])).toMatchObject({
+      cost_micro_usd: (request?.cost_micro_usd ?? 0) - 1,
+      corrections: [{ amount_micro_usd: -1, reason: 'not on the invoice' }],
+    });
+    expect(await json(['ledger', 'rebuild'])).toMatchObject({ differing_buckets: 0, differing_hours: 0 });
   });
 
   it('makes, changes and deletes a policy', async () => {

@@ -97,6 +97,7 @@ describe('proxies and their control plane', () => {
           MAX_STALENESS_MS: String(index === 0 ? MAX_STALENESS_MS : 60_000),
           PROXY_NAME: `proxy-${index}`,
           STATE_FILE: join(folder, `state-${index}`),
+          SPOOL_DIR: join(folder, `spool-${index}`, 'proxy'),
           STATE_KEY: randomBytes(32).toString('base64'),
         };
         return {

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startProcess } from '@weighbridge/testing';
 
@@ -5,18 +8,30 @@ export type RunningProcess = Awaited<ReturnType<typeof startProcess>>;
 
 const root = new URL('../../../', import.meta.url);
 
-/** Starts an app as a user does, from its built entry, with only these settings. */
+/**
+ * Starts an app as a user does, from its built entry, with only these settings. A data plane without a SPOOL_DIR gets a
+ * folder that goes with it: proxies in one parent folder would take over each other's usage.
+ */
 export async function startApp(
   app: 'cli' | 'control-plane' | 'data-plane' | 'metering',
   env: Record<string, string>,
   readyWhen: RegExp,
   args: readonly string[] = [],
 ): Promise<RunningProcess> {
-  return await startProcess({
-    command: process.execPath,
-    args: [fileURLToPath(new URL(`apps/${app}/dist/main.js`, root)), ...args],
-    env,
-    readyWhen,
-    timeoutMs: 60_000,
-  });
+  const folder = await mkdtemp(join(tmpdir(), 'weighbridge-spool-'));
+  const removeFolder = () => rm(folder, { recursive: true, force: true });
+  try {
+    const running = await startProcess({
+      command: process.execPath,
+      args: [fileURLToPath(new URL(`apps/${app}/dist/main.js`, root)), ...args],
+      env: { ...(app === 'data-plane' && { SPOOL_DIR: join(folder, 'spool') }), ...env },
+      readyWhen,
+      timeoutMs: 60_000,
+    });
+    void running.ended.then(removeFolder);
+    return running;
+  } catch (error) {
+    await removeFolder();
+    throw error;
+  }
 }

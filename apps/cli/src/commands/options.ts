@@ -16,6 +16,24 @@ export function wholeNumber(text: string): number {
   throw new InvalidArgumentError('It must be a whole number above zero.');
 }
 
+/** Dollars as micro-USD, read digit by digit: no float ever holds money. */
+export function microUsd(text: string, orElse = ''): number {
+  const [, units, fraction = ''] = /^\$?(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
+  if (units === undefined) {
+    throw new InvalidArgumentError(
+      `It must be dollars such as 50 or 0.25, of at most six decimals${orElse}.`,
+    );
+  }
+  return Number(`${units}${fraction.padEnd(6, '0')}`);
+}
+
+/** An amount that is added, or with a minus taken away; not zero. */
+export function signedMicroUsd(text: string): number {
+  const amount = microUsd(text.replace(/^[-+]/, ''), ', with a minus to give back');
+  if (amount === 0) throw new InvalidArgumentError('It must not be zero.');
+  return text.startsWith('-') ? -amount : amount;
+}
+
 const SECONDS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
 
 /** `90s`, `15m`, `12h` or `30d`, in seconds. */

@@ -1,6 +1,6 @@
 import { answer, type components } from '@weighbridge/client';
-import { Command, InvalidArgumentError, Option } from 'commander';
-import { limitOf, listOptions, several, wholeNumber } from './options.ts';
+import { Command, Option } from 'commander';
+import { limitOf, listOptions, microUsd, several, wholeNumber } from './options.ts';
 import { type Column, usd } from './output.ts';
 import { type Cli, firstItems, openSession } from './session.ts';
 import { UsageError } from './usageError.ts';
@@ -156,14 +156,6 @@ function countOrNone(text: string): number | 'none' {
   return text === 'none' ? text : wholeNumber(text);
 }
 
-/** Dollars as micro-USD, read digit by digit: no float ever holds money. */
 function limitMicroUsd(text: string): number | 'unlimited' {
-  if (text === 'unlimited') return text;
-  const [, units, fraction = ''] = /^\$?(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
-  if (units === undefined) {
-    throw new InvalidArgumentError(
-      'It must be dollars such as 50 or 0.25, of at most six decimals, or unlimited.',
-    );
-  }
-  return Number(`${units}${fraction.padEnd(6, '0')}`);
+  return text === 'unlimited' ? text : microUsd(text, ', or unlimited');
 }

@@ -91,6 +91,12 @@ describe('the exit code', () => {
       ['keys', 'rotate', 'key_1', '--grace', '1 hour'],
       ['policies', 'create', 'p', '--limit-usd', '0.1234567'],
       ['policies', 'update', 'pol_1'],
+      ['proxies', 'retire'],
+      ['quarantine', 'discard', '7'],
+      ['quarantine', 'list', '--state', 'lost'],
+      ['requests', 'correct', 'req_1', '--reason', 'x'],
+      ['requests', 'correct', 'req_1', '--reason', 'x', '--amount-usd', '0'],
+      ['requests', 'correct', 'req_1', '--reason', 'x', '--amount-usd', '--1'],
       ['usage', '--url', 'gateway:8080'],
       ['usage', '--key-file', '/no/such'],
       ['completion', 'powershell'],
@@ -175,6 +181,85 @@ describe('a policy', () => {
     expect(await bodyOf('--allow', 'openai/*', '--allow', 'mock/echo')).toEqual({
       allowed_models: ['openai/*', 'mock/echo'],
     });
+  });
+});
+
+describe('a correction', () => {
+  it('is sent to the last digit, with its sign', async () => {
+    const bodyOf = async (...args: string[]) => {
+      asked = [];
+      await run(['requests', 'correct', 'req_1', '--reason', 'x', '--json', ...args]);
+      return [asked[0]?.path, JSON.parse(asked[0]?.body ?? '')];
+    };
+    const path = '/api/v1/requests/req_1/corrections';
+    expect(await bodyOf('--amount-usd', '-0.25')).toEqual([
+      path,
+      { amount_micro_usd: -250_000, reason: 'x' },
+    ]);
+    expect(await bodyOf('--amount-usd', '12.000001', '--event', 'e')).toEqual([
+      path,
+      { amount_micro_usd: 12_000_001, reason: 'x', event_id: 'e' },
+    ]);
+  });
+});
+
+describe('proxies', () => {
+  const shard = { shard: 0, last_n: null, missing_ranges: [], gap_since: null };
+  const proxy = {
+    id: 'epoch-1',
+    name: 'pod-1',
+    version: '',
+    lag: 0,
+    last_seen_at: '2026-11-20T09:00:00.000Z',
+    usage: {
+      state: 'lost',
+      mark_at: '2026-11-20T08:59:59.000Z',
+      shards: [
+        { ...shard, recorded_n: 4, missing: 2 },
+        { ...shard, shard: 1, recorded_n: 3, missing: 0 },
+      ],
+      advice: 'Replay its spool.',
+    },
+  };
+
+  it('are shown with what is missing of them, and beside it what to do', async () => {
+    answers = () => [200, { data: [proxy, { ...proxy, name: 'old', usage: null }], next_page_token: '' }];
+    const { out, err } = await run(['proxies', 'list', '--gone']);
+    expect(asked[0]?.path).toContain('all=true');
+    expect(out.split('\n').map((line) => line.split(/ {2,}/).slice(-4))).toEqual([
+      ['USAGE', 'AS OF', 'RECORDED', 'MISSING'],
+      ['lost', '2026-11-20T08:59:59Z', '7', '2'],
+      ['-', '-', '-', '-'],
+    ]);
+    expect(err).toBe('pod-1: Replay its spool.');
+  });
+});
+
+describe('a rebuild', () => {
+  it('changes nothing unless it is told to, and says whether something was off', async () => {
+    const rebuilt = (nano: string) => ({
+      applied: false,
+      events: 9,
+      buckets: 3,
+      difference_nano_usd: nano,
+      differing_buckets: nano === '0' ? 0 : 1,
+      differing_hours: 0,
+      differing: nano === '0' ? [] : [{ bucket: 'pol_1/1/0/policy', difference_nano_usd: nano }],
+    });
+    answers = () => [200, rebuilt('0')];
+    expect(await run(['ledger', 'rebuild'])).toMatchObject({ code: 0, err: '' });
+    answers = () => [200, rebuilt('12')];
+    const off = await run(['ledger', 'rebuild']);
+    expect([off.out, off.err]).toEqual([
+      expect.stringMatching(/pol_1\/1\/0\/policy +12/),
+      expect.stringContaining('--apply'),
+    ]);
+    await run(['ledger', 'rebuild', '--apply']);
+    expect(asked.map(({ body }) => JSON.parse(body))).toEqual([
+      { apply: false },
+      { apply: false },
+      { apply: true },
+    ]);
   });
 });
 

@@ -7,11 +7,16 @@ import { completeCommand, completionCommand } from './completion.ts';
 import { connectorsCommand } from './connectors.ts';
 import { doctorCommand } from './doctor.ts';
 import { keysCommand } from './keys.ts';
+import { ledgerCommand } from './ledger.ts';
 import { modelsCommand } from './models.ts';
 import { shown } from './output.ts';
 import { policiesCommand } from './policies.ts';
+import { proxiesCommand } from './proxies.ts';
+import { quarantineCommand } from './quarantine.ts';
+import { requestsCommand } from './requests.ts';
 import type { Cli } from './session.ts';
 import { spendCommand } from './spend.ts';
+import { spoolCommand } from './spool.ts';
 import { usageCommand } from './usage.ts';
 import { UsageError } from './usageError.ts';
 
@@ -34,9 +39,14 @@ export function createProgram(cli: Cli): Command {
     policiesCommand(cli),
     connectorsCommand(cli),
     spendCommand(cli),
+    requestsCommand(cli),
     auditCommand(cli),
+    proxiesCommand(cli),
+    quarantineCommand(cli),
+    ledgerCommand(cli),
     applyCommand(cli),
     catalogCommand(cli),
+    spoolCommand(cli),
     doctorCommand(cli),
     completionCommand(cli),
   ]) {

@@ -4,6 +4,7 @@ import {
   Host,
   LogLevel,
   type LogLevelName,
+  NatsStreamSettings,
   NatsUrl,
   Port,
   readSettings,
@@ -17,6 +18,7 @@ const Settings = Type.Object({
   WEIGHBRIDGE_DATA_DIR: Type.String({ default: '.weighbridge', description: 'the folder for all data' }),
   DATABASE_URL: Type.Optional(DatabaseUrl),
   NATS_URL: Type.Optional(NatsUrl),
+  ...NatsStreamSettings,
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(10_000),
   LOG_LEVEL: LogLevel('warn'),
 });
@@ -29,6 +31,7 @@ export interface UpConfig {
   readonly dataDir: string;
   readonly databaseUrl: string | undefined;
   readonly natsUrl: string | undefined;
+  readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevelName;
 }
@@ -41,6 +44,7 @@ export function loadUpConfig(env: Readonly<Record<string, string | undefined>>):
     dataDir: resolve(settings.WEIGHBRIDGE_DATA_DIR),
     databaseUrl: settings.DATABASE_URL,
     natsUrl: settings.NATS_URL,
+    natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     logLevel: settings.LOG_LEVEL,
   };

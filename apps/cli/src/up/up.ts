@@ -7,7 +7,7 @@ import { loadConfig as loadControlPlaneConfig, startControlPlane } from '@weighb
 import { loadConfig as loadDataPlaneConfig, startDataPlane } from '@weighbridge/data-plane';
 import { checkConnection, createDb, type Database, takeLock } from '@weighbridge/database';
 import { startLocalPostgres } from '@weighbridge/local-postgres';
-import { startMetering } from '@weighbridge/metering';
+import { loadLedgerConfig, startMetering } from '@weighbridge/metering';
 import { startMockVendor } from '@weighbridge/mock-vendor';
 import { listenHttp, type ServiceContext } from '@weighbridge/runtime';
 import { banner } from './banner.ts';
@@ -71,10 +71,14 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
       env.WEIGHBRIDGE_KEY_ENCRYPTION_KEY || (await dataDirKeyEncryptionKey(config.dataDir)),
   });
   const controlPlane = await startControlPlane(controlPlaneConfig, { db, now }, context);
-  await startMetering({ db, stream, now }, context);
+  await startMetering({ db, stream, now, ...loadLedgerConfig(env) }, context);
   const dataPlane = await startDataPlane(
     {
-      ...loadDataPlaneConfig({ ...env, ...WITHOUT_TLS }),
+      ...loadDataPlaneConfig({
+        ...env,
+        ...WITHOUT_TLS,
+        SPOOL_DIR: env.SPOOL_DIR || join(config.dataDir, 'spool', 'data-plane'),
+      }),
       controlPlane: { address: controlPlane.grpcAddress, token, tls: undefined },
     },
     { stream, now, version },
@@ -131,12 +135,12 @@ async function openDatabase(
 }
 
 async function openUsageStream(
-  { natsUrl }: UpConfig,
+  { natsUrl, natsStream }: UpConfig,
   { logger, onShutdown }: ServiceContext,
 ): Promise<UsageStream> {
   const onError = (error: unknown, what: string) => logger.warn({ err: error }, what);
   const stream = natsUrl
-    ? await openJetStreamUsageStream({ url: natsUrl, name: 'weighbridge', onError })
+    ? await openJetStreamUsageStream({ url: natsUrl, ...natsStream, name: 'weighbridge', onError })
     : createInProcessUsageStream({ onError });
   onShutdown('usage stream', () => stream.close());
   return stream;

@@ -1,0 +1,50 @@
+import { answer } from '@weighbridge/client';
+import { Command } from 'commander';
+import { signedMicroUsd } from './options.ts';
+import { type Cli, openSession } from './session.ts';
+
+export function requestsCommand(cli: Cli): Command {
+  const requests = new Command('requests').description('single requests, as the ledger has them');
+
+  requests
+    .command('show <request_id>')
+    .description('show a request with all its attempts, and corrections of them')
+    .action(async (request_id: string, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = { path: { request_id } };
+      session.showOne(await answer(session.client.GET('/api/v1/requests/{request_id}', { params })));
+    });
+
+  requests
+    .command('correct <request_id>')
+    .description('add a signed entry to what a request cost; nothing is ever edited')
+    .requiredOption(
+      '--amount-usd <amount>',
+      'what is added to the spend, such as 0.25, or -0.25 to give back',
+      signedMicroUsd,
+    )
+    .requiredOption('--reason <text>', 'why; it stays on record')
+    .option('--event <event_id>', "the attempt that is corrected; else the request's first")
+    .option('--idempotency-key <text>', 'a repetition with the same one within 24 hours does nothing more')
+    .addHelpText(
+      'after',
+      '\nExample:\n  weighbridge requests correct req_… --amount-usd -0.25 --reason "not on the vendor\'s invoice"',
+    )
+    .action(async (request_id: string, options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = {
+        path: { request_id },
+        ...(options.idempotencyKey && { header: { 'idempotency-key': options.idempotencyKey } }),
+      };
+      const body = {
+        amount_micro_usd: options.amountUsd,
+        reason: options.reason,
+        ...(options.event && { event_id: options.event }),
+      };
+      session.showOne(
+        await answer(session.client.POST('/api/v1/requests/{request_id}/corrections', { params, body })),
+      );
+    });
+
+  return requests;
+}

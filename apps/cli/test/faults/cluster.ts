@@ -1,0 +1,205 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createDb, type Database } from '@weighbridge/database';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import { createTestDatabase, eventually, freePort, testRun } from '@weighbridge/testing';
+import { manage, type Service } from '../mainJob.ts';
+import { type FaultyApp, faultyApp } from './faultyApp.ts';
+import { type FaultyNats, startFaultyNats } from './faultyNats.ts';
+import { type FaultyPostgres, startFaultyPostgres } from './faultyPostgres.ts';
+
+const KEPT_REQUESTS = 1_000_000;
+/** Longer than a proxy takes to say how it is, and its control plane to write that down. */
+const QUIET_MS = 1_500;
+
+/** Someone who sends requests: a principal of its own, so that each row is judged by what it did itself. */
+export interface Caller {
+  readonly name: string;
+  readonly keyId: string;
+  readonly key: string;
+}
+
+/** All of Weighbridge as real processes, with a vendor that keeps its own bill. Each part can be broken. */
+export interface Cluster extends Service {
+  readonly vendor: MockVendor;
+  readonly db: Database;
+  readonly nats: FaultyNats;
+  /** Undefined unless it was asked for: the tests' own server is shared with others, and never restarted. */
+  readonly postgres: FaultyPostgres | undefined;
+  readonly controlPlane: FaultyApp;
+  readonly proxies: readonly FaultyApp[];
+  readonly workers: readonly FaultyApp[];
+  addWorker(): Promise<void>;
+  /** Where a proxy of this cluster keeps what it has not handed over. */
+  spoolDir(proxy: FaultyApp): string;
+  caller(name: string, key?: Record<string, unknown>): Promise<Caller>;
+  /** Waits until nothing is under way any more: every proxy that runs has handed over all that it settled. */
+  settled(timeoutMs?: number): Promise<void>;
+  /** Whatever a test left broken works again. */
+  restore(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface ClusterOptions {
+  readonly proxies?: number;
+  readonly workers?: number;
+  /** A Postgres of its own, which may be broken. */
+  readonly ownPostgres?: boolean;
+  /** Spools side by side, so that one proxy finds what another left behind. */
+  readonly sharedSpools?: boolean;
+  /** How far the clock of the app with this name is ahead of ours. */
+  readonly clockOffsetMs?: (name: string) => number;
+  readonly env?: {
+    readonly controlPlane?: Record<string, string>;
+    readonly dataPlane?: Record<string, string>;
+    readonly metering?: Record<string, string>;
+  };
+}
+
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
+  const folder = await mkdtemp(join(testRun().folder, 'faults-'));
+  const closing: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
+  const close = async () => {
+    for (const closeOne of closing.splice(0).reverse()) await closeOne();
+  };
+  try {
+    return { ...(await startAll(folder, options, (closeOne) => closing.push(closeOne))), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function startAll(
+  folder: string,
+  options: ClusterOptions,
+  onClose: (closeOne: () => Promise<unknown>) => void,
+): Promise<Omit<Cluster, 'close'>> {
+  const postgres = options.ownPostgres ? await startFaultyPostgres() : undefined;
+  if (postgres) onClose(() => postgres.close());
+  const database = postgres ?? (await createTestDatabase());
+  if ('drop' in database) onClose(() => database.drop());
+  const nats = await startFaultyNats(folder);
+  onClose(() => nats.close());
+  const vendor = await startMockVendor({ keep: KEPT_REQUESTS });
+  onClose(() => vendor.close());
+  const db = createDb(database.url, { applicationName: 'faults', onIdleError: () => {} });
+  onClose(() => db.destroy());
+
+  const [DATABASE_URL, NATS_URL, grpc] = [database.url, nats.url, await freePort()];
+  const OPERATOR_KEY_FILE = join(folder, 'operator-key');
+  const add = async (
+    app: 'control-plane' | 'data-plane' | 'metering',
+    name: string,
+    env: Record<string, string>,
+  ) => {
+    const offsetMs = options.clockOffsetMs?.(name) ?? 0;
+    const settings = { ...env, FAULTS_CLOCK_OFFSET_MS: String(offsetMs) };
+    const added = faultyApp({ app, name, folder, port: await freePort(), env: settings });
+    await added.start();
+    onClose(() => added.stop('SIGKILL'));
+    return added;
+  };
+  const spoolDir = (name: string) => join(folder, options.sharedSpools ? 'spools' : `${name}-spools`, name);
+  const count = (many = 1) => Array.from({ length: many }, (_, index) => index + 1);
+  const controlPlane = await add('control-plane', 'control-plane', {
+    DATABASE_URL,
+    OPERATOR_KEY_FILE,
+    MOCK_VENDOR_URL: vendor.url,
+    GRPC_PORT: String(grpc),
+    ...options.env?.controlPlane,
+  });
+  const workers: FaultyApp[] = [];
+  const addWorker = async () => {
+    const env = { DATABASE_URL, NATS_URL, ...options.env?.metering };
+    workers.push(await add('metering', `worker-${workers.length + 1}`, env));
+  };
+  for (const _ of count(options.workers)) await addWorker();
+  const proxies = await Promise.all(
+    count(options.proxies).map((at) =>
+      add('data-plane', `proxy-${at}`, {
+        NATS_URL,
+        CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
+        PROXY_NAME: `proxy-${at}`,
+        SPOOL_DIR: spoolDir(`proxy-${at}`),
+        DRAIN_TIMEOUT_MS: '500',
+        UPSTREAM_CHUNK_TIMEOUT_MS: '5000',
+        ...options.env?.dataPlane,
+      }),
+    ),
+  );
+  const service = {
+    managementUrl: controlPlane.url,
+    get inferenceUrl() {
+      return proxies[0]?.url ?? '';
+    },
+    operatorKey: (await readFile(OPERATOR_KEY_FILE, 'utf8')).trim(),
+  };
+  return {
+    ...service,
+    vendor,
+    db,
+    nats,
+    postgres,
+    controlPlane,
+    proxies,
+    workers,
+    addWorker,
+    async restore() {
+      if (!nats.isRunning) await nats.start();
+      for (const app of [controlPlane, ...workers, ...proxies]) await app.restore();
+      // Its connections to a Postgres that was restarted are replaced as they are used.
+      await eventually(async () => {
+        const { status } = await manage(service, 'GET', '/api/v1/keys');
+        if (status !== 200) throw new Error(`the control plane answers ${status}`);
+      });
+    },
+    spoolDir: ({ name }) => spoolDir(name),
+    async caller(name, key = {}) {
+      const body = { name, principal_id: name, scopes: ['inference', 'usage:read'], ...key };
+      const created = await manage(service, 'POST', '/api/v1/keys', { body });
+      if (created.status !== 201) throw new Error(`no key for ${name}: ${JSON.stringify(created.body)}`);
+      return { name, keyId: String(created.body.id), key: String(created.body.key) };
+    },
+    async settled(timeoutMs = 60_000) {
+      let quietSince: number | undefined;
+      await eventually(
+        async () => {
+          // Not the stream's messages: after a crash, NATS 2.9 keeps some that were acknowledged, and delivers them to nobody.
+          const { waiting: undelivered, unacknowledged } = await nats.deliveries();
+          const waiting = [
+            ...(await waitingProxies(service, proxies)),
+            ...(undelivered + unacknowledged > 0 ? ['the stream'] : []),
+          ];
+          if (waiting.length > 0) quietSince = undefined;
+          else quietSince ??= performance.now();
+          if (quietSince === undefined) throw new Error(`not settled: ${waiting.join(', ')}`);
+          // What a proxy says of itself is up to a second old.
+          if (performance.now() - quietSince < QUIET_MS) throw new Error('settled, but not for long');
+        },
+        { timeoutMs, intervalMs: 250 },
+      );
+    },
+  };
+}
+
+/** The proxies that run and still have something, in words. */
+async function waitingProxies(service: Service, proxies: readonly FaultyApp[]): Promise<string[]> {
+  const { body } = await manage(service, 'GET', '/api/v1/proxies?page_size=500');
+  const listed = body.data as {
+    name: string;
+    connected_at: string;
+    waiting_usage_bytes: number;
+    in_flight_requests: number;
+  }[];
+  return proxies
+    .filter((proxy) => proxy.isUp)
+    .flatMap(({ name }) => {
+      const [newest] = listed
+        .filter((one) => one.name === name)
+        .sort((a, b) => b.connected_at.localeCompare(a.connected_at));
+      if (!newest) return [`${name} is not listed`];
+      const { waiting_usage_bytes: bytes, in_flight_requests: requests } = newest;
+      return bytes > 0 || requests > 0 ? [`${name} has ${requests} requests and ${bytes} bytes`] : [];
+    });
+}

@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+import { cp, mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ConsumerInfo, type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
+import { eventually, freePort, startNats, type TestNats } from '@weighbridge/testing';
+
+const STREAM = 'USAGE';
+const DURABLES = Array.from({ length: USAGE_SHARDS }, (_, shard) => `metering-s${shard}`);
+const SHORT_ACK_WAIT_MS = 500;
+
+/** A message of the usage stream as a proxy published it. */
+export interface Captured {
+  readonly subject: string;
+  readonly messageId: string;
+  readonly payload: Uint8Array;
+}
+
+/** A NATS server that can be killed, brought back with what it held at another time, and tampered with. */
+export interface FaultyNats {
+  readonly url: string;
+  readonly isRunning: boolean;
+  kill(): Promise<void>;
+  /** Brings it back on the same port: with the store that it had, or with a copy of an earlier one. */
+  start(storeDir?: string): Promise<void>;
+  /** Copies what it holds now. To be called while it is stopped, or nobody writes to it. */
+  copyStore(): Promise<string>;
+  readonly manager: JetStreamManager;
+  /** How many messages it holds, and the number of the last one that it ever held. */
+  state(): Promise<{ messages: number; lastSequence: number }>;
+  deleteStream(): Promise<void>;
+  /** Collects what is published from now on, until `stop` is called. */
+  capture(): { readonly messages: readonly Captured[]; stop(): Promise<void> };
+  /** Publishes a message again; true where the stream took it for a duplicate. */
+  publish(message: Captured, messageId?: string): Promise<boolean>;
+  /** The message of the stream with this number, and how to take it out. */
+  read(sequence: number): Promise<Captured>;
+  remove(sequence: number): Promise<void>;
+  /** How often it delivered, what waits for its first delivery, and what for being acknowledged; of all shards. */
+  deliveries(): Promise<{ done: number; waiting: number; unacknowledged: number }>;
+  /** What no worker acknowledged is to be delivered again now, rather than when its minute is over. No worker may run. */
+  redeliver(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startFaultyNats(folder: string): Promise<FaultyNats> {
+  const port = await freePort();
+  let server: TestNats = await startNats({ port, storeDir: join(folder, 'nats') });
+  let isRunning = true;
+  const connection: NatsConnection = await connect({
+    servers: server.url,
+    name: 'faults',
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 100,
+  });
+  const manager = await jetstreamManager(connection, { timeout: 5_000 });
+  const stream = jetstream(connection);
+
+  return {
+    url: server.url,
+    manager,
+    get isRunning() {
+      return isRunning;
+    },
+    kill() {
+      isRunning = false;
+      return server.stop('SIGKILL');
+    },
+    async start(storeDir = server.storeDir) {
+      server = await startNats({ port, storeDir });
+      isRunning = true;
+      // The connection for tampering comes back by itself.
+      await eventually(() => manager.getAccountInfo(), { timeoutMs: 10_000, intervalMs: 100 });
+    },
+    async copyStore() {
+      const copy = join(await mkdtemp(join(folder, 'store-')), 'nats');
+      await cp(server.storeDir, copy, { recursive: true });
+      return copy;
+    },
+    async state() {
+      const { state } = await manager.streams.info(STREAM);
+      return { messages: state.messages, lastSequence: state.last_seq };
+    },
+    async deleteStream() {
+      await manager.streams.delete(STREAM);
+    },
+    capture() {
+      const messages: Captured[] = [];
+      const subscription = connection.subscribe('usage.v1.*', {
+        callback: (_error, message) => {
+          const messageId = message.headers?.get('Nats-Msg-Id') ?? '';
+          messages.push({ subject: message.subject, messageId, payload: message.data });
+        },
+      });
+      return { messages, stop: () => subscription.drain() };
+    },
+    async publish({ subject, payload }, messageId = randomUUID()) {
+      const { duplicate } = await stream.publish(subject, payload, { msgID: messageId });
+      return duplicate;
+    },
+    async read(sequence) {
+      const message = await manager.streams.getMessage(STREAM, { seq: sequence });
+      if (!message) throw new Error(`the stream has no message ${sequence}`);
+      const messageId = message.header.get('Nats-Msg-Id');
+      return { subject: message.subject, messageId, payload: message.data };
+    },
+    async remove(sequence) {
+      await manager.streams.deleteMessage(STREAM, sequence);
+    },
+    async deliveries() {
+      const infos = await Promise.all(DURABLES.map((durable) => manager.consumers.info(STREAM, durable)));
+      const sum = (figure: (info: ConsumerInfo) => number) =>
+        infos.reduce((all, one) => all + figure(one), 0);
+      return {
+        done: sum(({ delivered }) => delivered.consumer_seq),
+        waiting: sum(({ num_pending }) => num_pending),
+        unacknowledged: sum(({ num_ack_pending }) => num_ack_pending),
+      };
+    },
+    async redeliver() {
+      // The workers set it back when they start.
+      for (const durable of DURABLES)
+        await manager.consumers.update(STREAM, durable, { ack_wait: nanos(SHORT_ACK_WAIT_MS) });
+      await sleep(3 * SHORT_ACK_WAIT_MS);
+    },
+    async close() {
+      await connection.close();
+      await server.stop();
+    },
+  };
+}

@@ -1,0 +1,269 @@
+import { rm } from 'node:fs/promises';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { UsageBatchSchema, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import { eventually } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { manage } from '../mainJob.ts';
+import { type Cluster, startCluster } from './cluster.ts';
+import type { FaultyApp } from './faultyApp.ts';
+import type { Captured } from './faultyNats.ts';
+import { createLoad, type Sent } from './load.ts';
+import { randomFrom } from './random.ts';
+import { expectSound, inWords, verdictOn } from './verdict.ts';
+
+const SEED = 20_261_122;
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
+
+let cluster: Cluster;
+let proxy: FaultyApp;
+
+beforeAll(async () => {
+  cluster = await startCluster({ workers: 2, proxies: 2, ownPostgres: true });
+  proxy = cluster.proxies[0] as FaultyApp;
+});
+afterAll(() => cluster?.close());
+beforeEach(() => cluster.restore());
+
+async function stopWorkers(): Promise<void> {
+  await Promise.all(cluster.workers.map((worker) => worker.stop()));
+}
+
+async function startWorkers(): Promise<void> {
+  await Promise.all(cluster.workers.map((worker) => worker.start()));
+}
+
+/** All messages that the stream holds, with their numbers. */
+async function waitingMessages(): Promise<(Captured & { sequence: number })[]> {
+  const { messages, lastSequence } = await cluster.nats.state();
+  const found: (Captured & { sequence: number })[] = [];
+  for (let sequence = lastSequence; found.length < messages && sequence > 0; sequence--) {
+    const message = await cluster.nats.read(sequence).catch(() => undefined);
+    if (message) found.unshift({ ...message, sequence });
+  }
+  return found;
+}
+
+function eventsOf({ payload }: Captured): UsageEvent[] {
+  return fromBinary(UsageBatchSchema, payload).events.map((event) => fromBinary(UsageEventSchema, event));
+}
+
+function numberOf(event: UsageEvent): string {
+  return event.attribution?.labels.n ?? '';
+}
+
+describe('metering', () => {
+  it('2: killed between COMMIT and acknowledgement, it counts what comes again no second time', async () => {
+    const caller = await cluster.caller('row-2');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
+    for (const worker of cluster.workers) await worker.inject({ commit: { how: 'killed after', times: 1 } });
+    await load.send(100);
+    const [killed] = await Promise.race(
+      cluster.workers.map(async (one) => [one, await one.ended()] as const),
+    );
+    expect(await killed.fired()).toEqual(['COMMIT killed after']);
+    // The others too, so that nobody is there to take the message before its time.
+    await Promise.all(cluster.workers.map((worker) => worker.stop('SIGKILL')));
+    const before = await cluster.nats.deliveries();
+    expect(before.unacknowledged).toBeGreaterThan(0);
+    await cluster.nats.redeliver();
+    await cluster.restore();
+    const figures = await expectSound(cluster, caller, load.sent, 'row 2');
+    const { done } = await cluster.nats.deliveries();
+    expect(done).toBeGreaterThanOrEqual(before.done + before.waiting + before.unacknowledged);
+    expect(figures).toMatchObject({ exactRows: 100, estimatedRows: 0 });
+  });
+
+  it('7: a message that is sent again after the stream forgot its id is charged once', async () => {
+    const caller = await cluster.caller('row-7');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
+    const captured = cluster.nats.capture();
+    await load.send(100);
+    await cluster.settled();
+    await captured.stop();
+    const [one] = captured.messages;
+    if (!one) throw new Error('nothing was published');
+    expect(await cluster.nats.publish(one, one.messageId)).toBe(true);
+    // It remembers the ids of what it still holds, and all of this was handled.
+    await cluster.nats.kill();
+    await cluster.nats.start();
+    for (const message of captured.messages)
+      expect(await cluster.nats.publish(message, message.messageId)).toBe(false);
+    const figures = await expectSound(cluster, caller, load.sent, 'row 7');
+    expect(figures).toMatchObject({ exactRows: 100, estimatedRows: 0 });
+  });
+
+  it('8: with commits of unknown outcome, and Postgres killed and restarted under it, its sums are exact', async () => {
+    const postgres = cluster.postgres;
+    if (!postgres) throw new Error('the cluster has no Postgres of its own');
+    const caller = await cluster.caller('row-8');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
+    for (const how of ['answer lost', 'never sent'] as const) {
+      for (const worker of cluster.workers) await worker.inject({ commit: { how, times: 2 } });
+      await load.send(60);
+      await eventually(async () => {
+        const fired = await Promise.all(cluster.workers.map((worker) => worker.fired()));
+        expect(fired.flat()).toContain(`COMMIT ${how}`);
+      });
+      for (const worker of cluster.workers) await worker.inject({});
+    }
+    for (const fail of [postgres.crashWriter, postgres.restart]) {
+      const release = await postgres.holdBuckets();
+      await load.send(40);
+      await eventually(async () => expect(await postgres.waitingWriters()).toBeGreaterThan(0));
+      await fail();
+      await release();
+    }
+    const figures = await expectSound(cluster, caller, load.sent, 'row 8');
+    expect(figures).toMatchObject({ exactRows: 200, estimatedRows: 0 });
+  });
+
+  it('13: of 500 events, one of which is poison, 499 land and one is in quarantine, and its principal knows', async () => {
+    const caller = await cluster.caller('row-13');
+    await stopWorkers();
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 16 });
+    await load.send(500);
+    const messages = await eventually(async () => {
+      const found = await waitingMessages();
+      expect(found.flatMap(eventsOf)).toHaveLength(500);
+      return found;
+    });
+    // Its proxy sends nothing a second time while the messages are changed.
+    await proxy.stop('SIGKILL');
+    const message = randomFrom(SEED).pick(messages);
+    const batch = fromBinary(UsageBatchSchema, message.payload);
+    const at = batch.events.length >> 1;
+    const poison = fromBinary(UsageEventSchema, batch.events[at] as Uint8Array);
+    poison.costNanoUsd = -1n;
+    batch.events[at] = toBinary(UsageEventSchema, poison);
+    await cluster.nats.remove(message.sequence);
+    await cluster.nats.publish({ ...message, payload: toBinary(UsageBatchSchema, batch) });
+    await startWorkers();
+    await eventually(
+      async () => expect(await cluster.nats.deliveries()).toMatchObject({ waiting: 0, unacknowledged: 0 }),
+      { timeoutMs: 20_000 },
+    );
+    await proxy.start();
+
+    const isOther = ({ number }: Sent) => number !== numberOf(poison);
+    const figures = await expectSound(cluster, caller, load.sent.filter(isOther), 'row 13');
+    expect(figures).toMatchObject({ exactRows: 499, spentComplete: false });
+    const { body } = await manage(cluster, 'GET', '/api/v1/quarantine?state=held');
+    expect(body.data).toHaveLength(1);
+    const other = await cluster.caller('row-13-other');
+    const { body: report } = await manage(cluster, 'GET', '/api/v1/usage', { key: other.key });
+    expect(report.principal_spent_complete).toBe(true);
+  });
+
+  it('18: a rebuild under load finds nothing to mend, and mends what is wrong to the last bit', async () => {
+    const postgres = cluster.postgres;
+    if (!postgres) throw new Error('the cluster has no Postgres of its own');
+    const caller = await cluster.caller('row-18');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 4 });
+    const rebuild = async (apply: boolean) => {
+      const { status, body } = await manage(cluster, 'POST', '/api/v1/ledger/rebuild', { body: { apply } });
+      expect(status).toBe(200);
+      return body;
+    };
+    const running = load.start();
+    await eventually(() => expect(load.sent.length).toBeGreaterThan(50));
+    for (let at = 0; at < 5; at++) expect((await rebuild(false)).differing).toEqual([]);
+    const { rows } = await sql<{ bucket_key: string }>`
+      UPDATE spend_buckets SET spent_nano_usd = spent_nano_usd + 777
+      WHERE bucket_key LIKE ${`%principal:${caller.name}`} RETURNING bucket_key`.execute(cluster.db);
+    expect(rows).toHaveLength(1);
+    expect((await rebuild(false)).differing).toHaveLength(1);
+    // A batch is about to be counted while the rebuild compares, and is counted before the rebuild writes.
+    const release = await postgres.holdBuckets();
+    await eventually(async () => expect(await postgres.waitingWriters()).toBeGreaterThan(0));
+    const rebuilding = rebuild(true);
+    await eventually(async () => {
+      expect(await postgres.waitingWriters('weighbridge-control-plane')).toBe(1);
+    });
+    await release();
+    expect((await rebuilding).differing).toHaveLength(1);
+    expect((await rebuild(false)).differing).toEqual([]);
+    const whileRebuilding = load.sent.length;
+    await eventually(() => expect(load.sent.length).toBeGreaterThan(whileRebuilding + 50));
+    await running.stop();
+    const figures = await expectSound(cluster, caller, load.sent, 'row 18');
+    expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
+  });
+
+  it('17: a number that never arrives is a gap that is told of, and nobody counts as complete', async () => {
+    const lossy = cluster.proxies[1] as FaultyApp;
+    const caller = await cluster.caller('row-17');
+    await stopWorkers();
+    const load = createLoad({ caller, seed: SEED, proxies: [lossy], atOnce: 2 });
+    await load.send(40);
+    const messages = await eventually(async () => {
+      const found = await waitingMessages();
+      expect(found.flatMap(eventsOf)).toHaveLength(40);
+      return found;
+    });
+    await lossy.stop('SIGKILL');
+    await rm(cluster.spoolDir(lossy), { recursive: true });
+    const missing = messages[messages.length >> 1];
+    if (!missing) throw new Error('nothing was published');
+    await cluster.nats.remove(missing.sequence);
+    await startWorkers();
+
+    const lost = new Set(eventsOf(missing).map(numberOf));
+    const figures = await expectSound(
+      cluster,
+      caller,
+      load.sent.filter(({ number }) => !lost.has(number)),
+      'row 17',
+    );
+    expect(figures).toMatchObject({ exactRows: 40 - lost.size, estimatedRows: 0 });
+    // A minute is what it may take to arrive out of order.
+    const { rows } = await sql`
+      UPDATE producer_shards SET gap_since = gap_since - interval '2 minutes' WHERE gap_since IS NOT NULL
+      RETURNING shard`.execute(cluster.db);
+    expect(rows).toHaveLength(1);
+    await eventually(
+      async () => {
+        const { body: report } = await manage(cluster, 'GET', '/api/v1/usage', { key: caller.key });
+        expect(report.principal_spent_complete).toBe(false);
+      },
+      { timeoutMs: 5_000, intervalMs: 100 },
+    );
+    await eventually(
+      async () => {
+        const metrics = await (await fetch(`${cluster.workers[0]?.url}/metrics`)).text();
+        expect(metrics).toMatch(/^weighbridge_ledger_gaps 1$/m);
+      },
+      { timeoutMs: 20_000, intervalMs: 500 },
+    );
+  });
+
+  it('3: of messages that are delivered 1 to 5 times, shuffled, to 4 workers, it counts each once', async () => {
+    const random = randomFrom(SEED);
+    const callers = await Promise.all(['a', 'b', 'c', 'd'].map((one) => cluster.caller(`row-3${one}`)));
+    await cluster.addWorker();
+    await cluster.addWorker();
+    await stopWorkers();
+    const { lastSequence: before } = await cluster.nats.state();
+    const loads = callers.map((caller) => createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 4 }));
+    await Promise.all(loads.map((load) => load.send(75)));
+    const originals = await eventually(async () => {
+      const found = await waitingMessages();
+      expect(found.flatMap(eventsOf)).toHaveLength(300);
+      return found;
+    });
+    await cluster.nats.manager.streams.purge('USAGE');
+    const deliveries = random.shuffled(
+      originals.flatMap((message) => Array.from({ length: 1 + random.integer(5) }, () => message)),
+    );
+    for (const message of deliveries) expect(await cluster.nats.publish(message)).toBe(false);
+    expect((await cluster.nats.state()).lastSequence).toBeGreaterThan(before + 2 * originals.length);
+    await startWorkers();
+    await cluster.settled();
+    for (const [at, caller] of callers.entries()) {
+      const verdict = await verdictOn(cluster, caller, loads[at]?.sent ?? []);
+      process.stdout.write(`row 3: ${inWords(verdict)}\n`);
+      expect(verdict).toMatchObject({ violations: [], figures: { exactRows: 75, estimatedRows: 0 } });
+    }
+  });
+});

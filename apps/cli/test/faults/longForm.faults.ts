@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { startCluster } from './cluster.ts';
+import { FAULTS, type FaultContext } from './faultList.ts';
+import { type Asked, createLoad, ordinary, slowStream } from './load.ts';
+import { type Random, randomFrom } from './random.ts';
+import { inWords, verdictOn } from './verdict.ts';
+
+/** How long faults go on before all has to settle and is judged. */
+const PERIOD_MS = 60_000;
+const SETTLE_TIMEOUT_MS = 180_000;
+
+const seed = Number(process.env.FAULTS_SEED);
+const minutes = Number(process.env.FAULTS_MINUTES);
+
+function ask(random: Random): Asked {
+  const asked = random.chance(0.2)
+    ? slowStream(1 + random.integer(60), random.integer(40))
+    : ordinary(random);
+  return random.chance(0.1) ? { ...asked, leavesAfter: random.integer(2_000) - 1 } : asked;
+}
+
+it('under faults at random, the ledger stays what the vendor bills', async () => {
+  const began = performance.now();
+  const log = (kind: string, text: string) => {
+    const seconds = ((performance.now() - began) / 1_000).toFixed(1).padStart(7);
+    process.stdout.write(`${seconds} s  ${kind.padEnd(8)} ${text}\n`);
+  };
+  log('seed', `${seed}, for ${minutes} minutes`);
+  const random = randomFrom(seed);
+  const cluster = await startCluster({ proxies: 2, workers: 2, ownPostgres: true, sharedSpools: true });
+  const violations: string[] = [];
+  try {
+    const end = performance.now() + minutes * 60_000;
+    for (let period = 1; performance.now() < end; period++) {
+      const caller = await cluster.caller(`period-${period}`);
+      const load = createLoad({ caller, seed: seed + period, proxies: cluster.proxies, ask, atOnce: 6 });
+      const captured = cluster.nats.capture();
+      const unwritable: FaultContext['unwritable'] = [];
+      const running = load.start(50);
+      const periodEnd = Math.min(end, performance.now() + PERIOD_MS);
+      while (performance.now() < periodEnd) {
+        await sleep(500 + random.integer(3_000));
+        log('fault', await random.pick(FAULTS)({ cluster, random, captured: captured.messages, unwritable }));
+      }
+      await running.stop();
+      await captured.stop();
+      const unsettled = await cluster.settled(SETTLE_TIMEOUT_MS).then(
+        () => [],
+        (error: Error) => [error.message],
+      );
+      const verdict = await verdictOn(cluster, caller, load.sent, {
+        mayBeEstimated: ({ endedAt }) => unwritable.some(({ from, to }) => from <= endedAt && endedAt <= to),
+      });
+      log('figures', inWords(verdict));
+      const wrong = [...unsettled, ...verdict.violations];
+      for (const violation of wrong) log('WRONG', violation);
+      log('verdict', wrong.length === 0 ? 'exact' : `${wrong.length} violations`);
+      violations.push(...wrong);
+      cluster.vendor.clear();
+    }
+  } finally {
+    await cluster.close();
+  }
+  log(
+    'verdict',
+    violations.length === 0 ? `seed ${seed} holds` : `seed ${seed}: ${violations.length} violations`,
+  );
+  expect(violations).toEqual([]);
+});

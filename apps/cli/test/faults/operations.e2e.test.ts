@@ -1,0 +1,75 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '@weighbridge/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { manage } from '../mainJob.ts';
+import { type Caller, type Cluster, startCluster } from './cluster.ts';
+import { createLoad, ordinary, slowStream } from './load.ts';
+import { expectSound } from './verdict.ts';
+
+const SEED = 20_261_123;
+/** What a load balancer may take to send nothing more to a proxy that is about to be told to stop. */
+const LOAD_BALANCER_MS = 500;
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
+
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await startCluster({ proxies: 2, workers: 2 });
+});
+afterAll(() => cluster?.close());
+beforeEach(() => cluster.restore());
+
+describe('what an operator does under load', () => {
+  it('20: a key whose secret is replaced has one counter, whichever of the two its callers show', async () => {
+    const budget = { name: 'row-20', limit_micro_usd: 10_000_000, window: 'month', counter_scope: 'key' };
+    const policy = await manage(cluster, 'POST', '/api/v1/policies', { body: budget });
+    const caller = await cluster.caller('row-20', { policy_id: policy.body.id });
+    const { proxies } = cluster;
+    const old = createLoad({ caller, seed: SEED, series: 'old', proxies, atOnce: 4 });
+    const running = old.start();
+    await old.send(40);
+    const { status, body } = await manage(cluster, 'POST', `/api/v1/keys/${caller.keyId}/rotate`, {
+      body: { grace_seconds: 300 },
+    });
+    expect(status).toBe(200);
+    const rotated: Caller = { ...caller, key: String(body.key) };
+    expect(rotated.key).not.toBe(caller.key);
+    const renewed = createLoad({ caller: rotated, seed: SEED, series: 'new', proxies, atOnce: 4 });
+    await renewed.send(100);
+    await running.stop();
+    const sent = [...old.sent, ...renewed.sent];
+    expect(sent.map(({ end }) => end)).toEqual(Array(sent.length).fill('whole'));
+    const figures = await expectSound(cluster, rotated, sent, 'row 20');
+    expect(figures).toMatchObject({ exactRows: sent.length, estimatedRows: 0 });
+  });
+
+  it('24: each app restarted in turn by SIGTERM, no request fails and nothing is lost', async () => {
+    const caller = await cluster.caller('row-24');
+    const load = createLoad({
+      caller,
+      seed: SEED,
+      proxies: cluster.proxies,
+      ask: (random) => (random.chance(0.3) ? slowStream(50, 50) : ordinary(random)),
+    });
+    const running = load.start();
+    for (const app of [...cluster.proxies, ...cluster.workers, cluster.controlPlane]) {
+      await eventually(() => expect(load.sent.length).toBeGreaterThan(10), { timeoutMs: 20_000 });
+      const before = load.sent.length;
+      app.takeOut();
+      await sleep(LOAD_BALANCER_MS);
+      const toldAt = performance.now();
+      expect(await app.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+      await app.start();
+      // All of them may be in the midst of a slow stream.
+      await eventually(() => expect(load.sent.length).toBeGreaterThan(before), { timeoutMs: 20_000 });
+      const underWay = load.sent.filter(({ startedAt, endedAt }) => startedAt < toldAt && toldAt < endedAt);
+      if (cluster.proxies.includes(app))
+        expect(underWay.filter(({ proxy }) => proxy === app.name).length).toBeGreaterThan(0);
+    }
+    await running.stop();
+    expect(load.sent.filter(({ end }) => end !== 'whole')).toEqual([]);
+    const figures = await expectSound(cluster, caller, load.sent, 'row 24');
+    expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
+  });
+});

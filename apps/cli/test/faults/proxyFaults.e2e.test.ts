@@ -1,0 +1,150 @@
+import { eventually } from '@weighbridge/testing';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type Cluster, startCluster } from './cluster.ts';
+import type { Faults } from './faultyApp.ts';
+import { type Asked, createLoad, slowStream } from './load.ts';
+import { randomFrom } from './random.ts';
+import { expectSound } from './verdict.ts';
+
+const SEED = 20_261_120;
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
+
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+afterAll(() => cluster?.close());
+beforeEach(() => cluster.restore());
+
+const POINTS: readonly NonNullable<Faults['die']>[] = [
+  { at: 'INTENT', when: 'before' },
+  { at: 'INTENT', when: 'within' },
+  { at: 'INTENT', when: 'after' },
+  { at: 'SETTLE', when: 'before' },
+  { at: 'SETTLE', when: 'within' },
+  { at: 'SETTLE', when: 'after' },
+];
+
+describe('a proxy whose process or disk fails', () => {
+  it('1: killed at any point, it has recorded each attempt once, and started again, it charges what was under way', async () => {
+    const [proxy] = cluster.proxies;
+    if (!proxy) throw new Error('there is no proxy');
+    const random = randomFrom(SEED);
+    const caller = await cluster.caller('row-1');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 4 });
+    for (const point of POINTS) {
+      const nth = 3 + random.integer(10);
+      await proxy.inject({ die: { ...point, nth } });
+      const sending = load.send(40);
+      const survived = sending.then(() => 'it survived');
+      expect(await Promise.race([proxy.ended(), survived])).toEqual({ code: null, signal: 'SIGKILL' });
+      expect(await proxy.fired()).toEqual([`killed ${point.when} ${point.at}`]);
+      await sending;
+      await proxy.inject({});
+      await proxy.start();
+    }
+    // In the midst of answers.
+    const streams = createLoad({
+      caller,
+      seed: SEED,
+      series: 's',
+      proxies: [proxy],
+      ask: () => slowStream(1_000, 10),
+    });
+    const streaming = streams.send(8);
+    await eventually(
+      () =>
+        expect(
+          cluster.vendor.bill.filter((entry) => !entry.completed && entry.outputTokens > 5),
+        ).toHaveLength(8),
+      { timeoutMs: 8_000 },
+    );
+    await proxy.stop('SIGKILL');
+    await streaming;
+    expect(streams.sent.map(({ end }) => end)).toEqual(Array(8).fill('cut'));
+    await proxy.start();
+    await load.send(10);
+
+    const figures = await expectSound(cluster, caller, [...load.sent, ...streams.sent], 'row 1');
+    // One at each point after its intent and before its settlement, at least, and each of the streams.
+    expect(figures.estimatedRows).toBeGreaterThanOrEqual(8 + 3);
+    expect(figures.exactRows).toBeGreaterThan(20);
+  });
+
+  it.each(['ENOSPC', 'EIO'] as const)(
+    '19: with %s on its spool, it asks no vendor for anything',
+    async (code) => {
+      const [proxy] = cluster.proxies;
+      if (!proxy) throw new Error('there is no proxy');
+      const caller = await cluster.caller(`row-19-${code}`);
+      const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
+      await load.send(20);
+      expect(load.sent.filter(({ end }) => end === 'whole')).toHaveLength(20);
+
+      const before = cluster.vendor.requests.length;
+      await proxy.inject({ spoolWrite: code });
+      await load.send(20);
+      expect(await proxy.fired()).toContain(`${code} INTENT`);
+      expect(cluster.vendor.requests).toHaveLength(before);
+      expect(load.sent.slice(20).map(({ status, code }) => [status, code])).toEqual(
+        Array(20).fill([503, 'usage_backlog']),
+      );
+      await proxy.inject({});
+      await eventually(
+        async () => {
+          await load.send(1);
+          expect(load.sent.at(-1)?.end).toBe('whole');
+        },
+        { timeoutMs: 10_000, intervalMs: 250 },
+      );
+      const served = load.sent.filter(({ end }) => end === 'whole').length;
+
+      // It fails while answers are under way: what they cost can't be written down any more. What was reserved is.
+      const streams = createLoad({
+        caller,
+        seed: SEED,
+        series: 's',
+        proxies: [proxy],
+        ask: () => slowStream(40, 10),
+      });
+      const streaming = streams.send(4);
+      await eventually(() => expect(cluster.vendor.requests).toHaveLength(before + served - 20 + 4));
+      await proxy.inject({ spoolWrite: code });
+      await streaming;
+      expect(
+        (await proxy.fired()).filter((fault) => fault === `${code} SETTLE`).length,
+      ).toBeGreaterThanOrEqual(4);
+      await proxy.inject({});
+      await proxy.stop('SIGKILL');
+      await proxy.start();
+      const figures = await expectSound(cluster, caller, [...load.sent, ...streams.sent], `row 19, ${code}`, {
+        mayBeEstimated: (sent) => streams.sent.includes(sent),
+      });
+      expect(figures).toMatchObject({ exactRows: served, estimatedRows: 4 });
+    },
+  );
+
+  it('22: a caller that leaves pays what the vendor bills, or an amount that is marked as estimated', async () => {
+    const caller = await cluster.caller('row-22');
+    const leaving = createLoad({
+      caller,
+      seed: SEED,
+      proxies: cluster.proxies,
+      ask(random): Asked {
+        const leavesAfter = random.pick([-1, 1, random.integer(3_000), 1_000_000]);
+        // Half of them end before the proxy gives up listening, half of them do not.
+        const stream = slowStream(30, random.pick([2, 60]));
+        return { ...stream, leavesAfter };
+      },
+    });
+    await leaving.send(80);
+    const left = leaving.sent.filter(({ end }) => end === 'left');
+    const phases = [-1, 1].map((after) => left.filter(({ asked }) => asked.leavesAfter === after).length);
+    for (const many of [...phases, left.length - 30, 80 - left.length]) expect(many).toBeGreaterThan(5);
+    const figures = await expectSound(cluster, caller, leaving.sent, 'row 22');
+    expect(figures.estimatedRows).toBeGreaterThan(10);
+    expect(figures.exactRows).toBeGreaterThan(80 - left.length);
+  });
+});

@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type Cluster, startCluster } from './cluster.ts';
+import type { FaultyApp } from './faultyApp.ts';
+import { createLoad, heavy } from './load.ts';
+import { expectSound } from './verdict.ts';
+
+const SEED = 20_261_121;
+const SMALL_SPOOL_BYTES = 1_048_576;
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
+
+let cluster: Cluster;
+let proxy: FaultyApp;
+let worker: FaultyApp;
+
+beforeAll(async () => {
+  cluster = await startCluster();
+  [proxy, worker] = [cluster.proxies[0] as FaultyApp, cluster.workers[0] as FaultyApp];
+});
+afterAll(() => cluster?.close());
+beforeEach(() => cluster.restore());
+
+describe('NATS', () => {
+  it('4: while it is away, usage waits in the spool; where that is full, nothing is spent, and nothing is lost', async () => {
+    await proxy.stop();
+    await proxy.start({ SPOOL_MAX_BYTES: String(SMALL_SPOOL_BYTES) });
+    const caller = await cluster.caller('row-4');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy], ask: heavy });
+    await cluster.nats.kill();
+    while (load.sent.length < 2_000 && !load.sent.some(({ end }) => end === 'refused')) await load.send(50);
+    const served = load.sent.filter(({ end }) => end === 'whole').length;
+    expect(served).toBeGreaterThan(50);
+    // Full: refused before anything is spent, each time.
+    const [before, asked] = [cluster.vendor.requests.length, load.sent.length];
+    await load.send(50);
+    const refused = load.sent.slice(asked);
+    expect(refused.map(({ status, code }) => [status, code])).toEqual(Array(50).fill([503, 'usage_backlog']));
+    expect(cluster.vendor.requests).toHaveLength(before);
+
+    await cluster.nats.start();
+    const figures = await expectSound(cluster, caller, load.sent, 'row 4');
+    expect(figures.exactRows).toBe(served);
+    const after = createLoad({ caller, seed: SEED, series: 'b', proxies: [proxy] });
+    await after.send(20);
+    expect(after.sent.map(({ end }) => end)).toEqual(Array(20).fill('whole'));
+    await proxy.stop();
+    await proxy.start({ SPOOL_MAX_BYTES: String(2 ** 30) });
+  });
+
+  it('5: the stream deleted with all that it held, the spools bring everything back', async () => {
+    const caller = await cluster.caller('row-5');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
+    await load.send(50);
+    await worker.stop();
+    await load.send(100);
+    expect((await cluster.nats.state()).messages).toBeGreaterThan(5);
+    await cluster.nats.deleteStream();
+    await load.send(100);
+    await worker.start();
+    await load.send(50);
+    const figures = await expectSound(cluster, caller, load.sent, 'row 5');
+    expect(figures).toMatchObject({ exactRows: 300, estimatedRows: 0 });
+  });
+
+  it('6: killed, and back with an older state, it loses nothing for the ledger', async () => {
+    const caller = await cluster.caller('row-6');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
+    await worker.stop();
+    await load.send(50);
+    const older = await cluster.nats.copyStore();
+    const running = load.start();
+    await load.send(150);
+    const { lastSequence } = await cluster.nats.state();
+    await cluster.nats.kill();
+    await load.send(50);
+    // Frozen, the proxy can't send again what is gone before that was seen.
+    proxy.freeze();
+    await cluster.nats.start(older);
+    expect((await cluster.nats.state()).lastSequence).toBeLessThan(lastSequence);
+    proxy.thaw();
+    await running.stop();
+    await worker.start();
+    const figures = await expectSound(cluster, caller, load.sent, 'row 6');
+    expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
+  });
+});

@@ -1,0 +1,208 @@
+import type { BillEntry } from '@weighbridge/mock-vendor';
+import { sql } from 'kysely';
+import { expect } from 'vitest';
+import { manage } from '../mainJob.ts';
+import type { Caller, Cluster } from './cluster.ts';
+import type { Sent } from './load.ts';
+
+/** The vendor's bill beside all that the service says of the same requests. Amounts are nano-USD. */
+export interface Verdict {
+  readonly figures: {
+    /** Requests that a caller sent; of which so many reached the vendor. */
+    readonly sent: number;
+    readonly received: number;
+    readonly rows: number;
+    readonly exactRows: number;
+    readonly exactBilled: bigint;
+    readonly exactLedger: bigint;
+    readonly estimatedRows: number;
+    readonly estimatedBilled: bigint;
+    readonly estimatedLedger: bigint;
+    /** Σ (billed − ledger)⁺ over estimated rows. */
+    readonly estimatedShort: bigint;
+    /** Billed, and in no row. */
+    readonly lost: bigint;
+    readonly spentComplete: boolean;
+  };
+  /** What must never be, in words; empty where all is well. */
+  readonly violations: readonly string[];
+}
+
+/** Requests that the vendor answered unlike it should: it may count them otherwise than it says, or not say it. */
+const TROUBLE = ['x-mock-no-usage', 'x-mock-reset', 'x-mock-stall', 'x-mock-sse-error', 'x-mock-zero-usage'];
+
+const MAX_VIOLATIONS = 20;
+
+export interface VerdictOptions {
+  /** A request whose settlement could not be written, though its answer was whole. Default: none. */
+  readonly mayBeEstimated?: (sent: Sent) => boolean;
+}
+
+/** Judges what a caller did. The bill is the truth. To be called once all has settled. */
+export async function verdictOn(
+  cluster: Cluster,
+  caller: Caller,
+  sent: readonly Sent[],
+  { mayBeEstimated = () => false }: VerdictOptions = {},
+): Promise<Verdict> {
+  const violations: string[] = [];
+  const received = vendorsView(cluster, caller);
+  const rows = await ledgersView(cluster, caller);
+  const sums = {
+    exactRows: 0,
+    exactBilled: 0n,
+    exactLedger: 0n,
+    estimatedRows: 0,
+    estimatedBilled: 0n,
+    estimatedLedger: 0n,
+    estimatedShort: 0n,
+    lost: 0n,
+  };
+  for (const request of sent) {
+    const { number, asked, end } = request;
+    const charges = received.get(number) ?? [];
+    const found = rows.get(number) ?? [];
+    const billed = charges.reduce((sum, charge) => sum + charge, 0n);
+    if (found.length < charges.length) {
+      sums.lost += billed;
+      violations.push(
+        `${number}: sent to the vendor ${charges.length} times, recorded ${found.length} times`,
+      );
+      continue;
+    }
+    const unsent = found.length - charges.length;
+    // An intent that was not dispatched any more, or a vendor that could not be reached.
+    const mayBeUnsent = found.filter((row) => row.estimated || row.cost === 0n).length;
+    if (unsent > mayBeUnsent)
+      violations.push(`${number}: ${found.length} rows for ${charges.length} attempts`);
+    const cost = found.reduce((sum, row) => sum + row.cost, 0n);
+    if (found.some((row) => row.estimated)) {
+      sums.estimatedRows += found.length;
+      sums.estimatedBilled += billed;
+      sums.estimatedLedger += cost;
+      if (billed > cost) sums.estimatedShort += billed - cost;
+      const isTroubled = TROUBLE.some((header) => asked.headers[header] !== undefined);
+      if (end === 'whole' && !isTroubled && !mayBeEstimated(request))
+        violations.push(`${number}: estimated, but its caller saw it whole`);
+    } else {
+      sums.exactRows += found.length;
+      sums.exactBilled += billed;
+      sums.exactLedger += cost;
+      if (billed !== cost) violations.push(`${number}: billed ${billed}, recorded ${cost}`);
+    }
+  }
+  const numbers = new Set(sent.map(({ number }) => number));
+  for (const number of rows.keys()) if (!numbers.has(number)) violations.push(`${number}: a row of nobody's`);
+
+  const ledger = sums.exactLedger + sums.estimatedLedger;
+  const count = sums.exactRows + sums.estimatedRows;
+  violations.push(
+    ...(await differingBuckets(cluster)),
+    ...(await differingHours(cluster, caller, { ledger, count })),
+  );
+  const { body: report } = await manage(cluster, 'GET', '/api/v1/usage', { key: caller.key });
+  for (const field of ['bucket_spent_micro_usd', 'principal_spent_micro_usd']) {
+    const shown = (ledger + 500n) / 1_000n;
+    if (report[field] !== Number(shown)) violations.push(`${field} is ${report[field]}, not ${shown}`);
+  }
+  return {
+    figures: {
+      sent: sent.length,
+      received: received.size,
+      rows: count,
+      ...sums,
+      spentComplete: report.principal_spent_complete === true,
+    },
+    violations: violations.slice(0, MAX_VIOLATIONS),
+  };
+}
+
+/** Waits until all has settled, and expects that nothing is wrong. `row` names the test in the log. */
+export async function expectSound(
+  cluster: Cluster,
+  caller: Caller,
+  sent: readonly Sent[],
+  row: string,
+  options: VerdictOptions = {},
+): Promise<Verdict['figures']> {
+  await cluster.settled();
+  const verdict = await verdictOn(cluster, caller, sent, options);
+  process.stdout.write(`${row}: ${inWords(verdict)}\n`);
+  expect(verdict.violations).toEqual([]);
+  return verdict.figures;
+}
+
+/** The figures in a line. */
+export function inWords({ figures }: Verdict): string {
+  const { sent, received, exactRows, exactBilled, exactLedger, estimatedRows } = figures;
+  return (
+    `${sent} sent, ${received} at the vendor; ${exactRows} rows exact, ${exactLedger} for ${exactBilled} nano-USD; ` +
+    `${estimatedRows} estimated, ${figures.estimatedLedger} for ${figures.estimatedBilled} (short ${figures.estimatedShort})`
+  );
+}
+
+/** What the vendor charges for each attempt of each request, by the request's number. */
+function vendorsView({ vendor }: Cluster, caller: Caller): Map<string, bigint[]> {
+  const bill = new Map(vendor.bill.map((entry) => [entry.requestId, entry]));
+  const received = new Map<string, bigint[]>();
+  for (const { headers, requestId } of vendor.requests) {
+    const number = String(headers['x-number']);
+    if (!number.startsWith(`${caller.name}.`)) continue;
+    const entry = bill.get(requestId);
+    received.set(number, [...(received.get(number) ?? []), entry ? charge(entry) : 0n]);
+  }
+  return received;
+}
+
+/** At the prices of mock/echo, in nano-USD per token. */
+function charge({ cachedInputTokens: cached, inputTokens, outputTokens }: BillEntry): bigint {
+  return BigInt(inputTokens - cached) * 1_000n + BigInt(cached) * 100n + BigInt(outputTokens) * 2_000n;
+}
+
+interface Row {
+  readonly cost: bigint;
+  readonly estimated: boolean;
+}
+
+async function ledgersView({ db }: Cluster, caller: Caller): Promise<Map<string, Row[]>> {
+  const found = await db
+    .selectFrom('usage_events')
+    .select(['cost_nano_usd', 'estimated', 'attribution'])
+    .where('principal_id', '=', caller.name)
+    .where('kind', '=', 'attempt')
+    .execute();
+  const rows = new Map<string, Row[]>();
+  for (const { attribution, cost_nano_usd: cost, estimated } of found) {
+    const { n } = (attribution as { labels: { n: string } }).labels;
+    rows.set(n, [...(rows.get(n) ?? []), { cost: BigInt(cost), estimated }]);
+  }
+  return rows;
+}
+
+/** Every bucket is what it opened with and the sum of the rows that name it; of the whole ledger. */
+export async function differingBuckets({ db }: Pick<Cluster, 'db'>): Promise<string[]> {
+  const found = await sql<{ bucket_key: string; spent: string; summed: string }>`
+    SELECT bucket_key, spent_nano_usd::text AS spent, (opening_nano_usd + coalesce(summed, 0))::text AS summed
+    FROM spend_buckets FULL JOIN (
+      SELECT bucket_key, sum(cost_nano_usd) AS summed FROM usage_events, unnest(bucket_keys) AS bucket_key
+      GROUP BY bucket_key
+    ) AS sums USING (bucket_key)
+    WHERE spent_nano_usd IS DISTINCT FROM opening_nano_usd + coalesce(summed, 0)`.execute(db);
+  return found.rows.map(
+    ({ bucket_key, spent, summed }) => `bucket ${bucket_key} has ${spent}, its rows ${summed}`,
+  );
+}
+
+async function differingHours(
+  { db }: Cluster,
+  caller: Caller,
+  { ledger, count }: { readonly ledger: bigint; readonly count: number },
+): Promise<string[]> {
+  const found = await sql<{ cost: string; attempts: string }>`
+    SELECT coalesce(sum(cost_nano_usd), 0)::text AS cost, coalesce(sum(attempts), 0)::text AS attempts
+    FROM usage_by_hour WHERE principal_id = ${caller.name}`.execute(db);
+  const { cost, attempts } = found.rows[0] ?? { cost: '0', attempts: '0' };
+  return BigInt(cost) === ledger && Number(attempts) === count
+    ? []
+    : [`the roll-ups by hour have ${attempts} attempts, ${cost} nano-USD; the rows ${count}, ${ledger}`];
+}

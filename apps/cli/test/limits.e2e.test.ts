@@ -1,0 +1,185 @@
+import { connect } from '@nats-io/transport-node';
+import { eventually } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
+import { manage } from './mainJob.ts';
+
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+
+let cluster: Cluster;
+beforeAll(async () => {
+  cluster = await startCluster({ proxies: 3 });
+});
+afterAll(() => cluster?.close());
+
+async function callerUnder(name: string, policy: Record<string, unknown>): Promise<Caller> {
+  const created = await manage(cluster, 'POST', '/api/v1/policies', { body: { name, ...policy } });
+  if (created.status !== 201) throw new Error(JSON.stringify(created.body));
+  return await cluster.caller(name, { policy_id: created.body.id });
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: { readonly error?: { readonly code: string; readonly message: string } };
+}
+
+async function ask(
+  caller: Caller,
+  body: Record<string, unknown> = {},
+  { proxy = 0, path = '/v1/chat/completions', headers = {} as Record<string, string> } = {},
+): Promise<Answer> {
+  const response = await fetch(`${cluster.proxies[proxy]?.url}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'weigh' }], ...body }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: text.startsWith('{') ? JSON.parse(text) : {},
+  };
+}
+
+const AT_ONCE = 6;
+const RATE = 60;
+const SHARE = RATE / (4 * 3);
+
+describe('limits by the minute, over three proxies', () => {
+  it('let no more requests through than the limit and a slice, and tell of it in both vendors’ headers', async () => {
+    const caller = await callerUnder('rpm', { requests_per_minute: RATE, counter_scope: 'policy' });
+    // The proxies have to know of each other first: each then takes its share, and no more.
+    await eventually(async () => {
+      const { body } = await manage(cluster, 'GET', '/api/v1/proxies');
+      expect((body.data as unknown[]).length).toBe(3);
+    });
+    const answers: Answer[] = [];
+    const [from, worker] = [
+      Date.now(),
+      async (proxy: number) => {
+        while (answers.length < 3 * RATE) answers.push(await ask(caller, {}, { proxy }));
+      },
+    ];
+    await Promise.all(Array.from({ length: AT_ONCE }, (_, at) => worker(at % 3)));
+    const passed = answers.filter(({ status }) => status === 200);
+    // The counter's minute may turn once meanwhile.
+    const minutes = Date.now() - from > 60_000 ? 3 : 2;
+    expect(passed.length).toBeGreaterThanOrEqual(RATE - 3 * SHARE);
+    expect(passed.length).toBeLessThanOrEqual(minutes * (RATE + SHARE));
+    const refused = answers.find(({ status }) => status === 429);
+    expect(refused?.body.error?.code).toBe('rate_limit_exceeded');
+    expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(Number(refused?.headers.get('retry-after'))).toBeLessThanOrEqual(60);
+    expect(refused?.headers.get('x-should-retry')).toBe('true');
+    for (const { headers } of [passed[0], refused] as Answer[]) {
+      expect(headers.get('x-ratelimit-limit-requests')).toBe(String(RATE));
+      expect(headers.get('anthropic-ratelimit-requests-limit')).toBe(String(RATE));
+      expect(headers.get('x-ratelimit-reset-requests')).toMatch(/^\d+s$/);
+      expect(Date.parse(headers.get('anthropic-ratelimit-requests-reset') ?? '')).toBeGreaterThan(0);
+    }
+    expect(refused?.headers.get('x-ratelimit-remaining-requests')).toBe('0');
+    const unknown = await ask(caller, { model: 'mock/unknown' });
+    expect([unknown.status, unknown.headers.get('x-ratelimit-limit-requests')]).toEqual([404, String(RATE)]);
+  });
+
+  it('count tokens, and refuse a request that can never pass so that nobody tries it again', async () => {
+    const caller = await callerUnder('tpm', { tokens_per_minute: 2_000, counter_scope: 'policy' });
+    const answer = await ask(caller, { max_tokens: 100 });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('x-ratelimit-limit-tokens')).toBe('2000');
+    const tooLarge = await ask(caller, { messages: [{ role: 'user', content: 'weigh '.repeat(2_000) }] });
+    expect([tooLarge.status, tooLarge.headers.get('x-should-retry')]).toEqual([429, 'false']);
+  });
+
+  it('let as many requests be under way as the policy says', async () => {
+    const caller = await callerUnder('parallel', { max_parallel: 3, counter_scope: 'policy' });
+    const slow = { headers: { 'x-mock-delay-ms': '1500' } };
+    const answers = await Promise.all([ask(caller, {}, slow), ask(caller, {}, slow), ask(caller, {}, slow)]);
+    const statuses = answers.map(({ status }) => status).sort();
+    expect(statuses).toEqual([200, 429, 429]);
+    expect((await ask(caller)).status).toBe(200);
+  });
+});
+
+describe('a hard budget', () => {
+  it('sets a limit to an answer that has none, and refuses what can not be told beforehand', async () => {
+    const caller = await callerUnder('hard', {
+      limit_micro_usd: 3_000,
+      window: 'month',
+      counter_scope: 'policy',
+      budget_mode: 'hard',
+    });
+    const answer = await ask(caller, {}, { headers: { 'x-number': 'hard' } });
+    expect(answer.status).toBe(200);
+    const sent = cluster.vendor.requests.find(({ headers }) => headers['x-number'] === 'hard');
+    const { max_tokens } = JSON.parse(String(sent?.body)) as { max_tokens: number };
+    // No more than the budget affords: 2 micro-USD a token.
+    expect(max_tokens).toBeGreaterThan(100);
+    expect(max_tokens).toBeLessThan(1_500);
+    for (const hidden of [
+      { tools: [{ type: 'web_search' }] },
+      { service_tier: 'priority' },
+      {
+        messages: [
+          { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://x.example/y.png' } }] },
+        ],
+      },
+    ]) {
+      expect((await ask(caller, hidden)).body.error?.code).toBe('not_allowed_in_hard_mode');
+    }
+    expect((await ask(caller, { max_tokens: 100_000 })).body.error?.code).toBe('budget_exhausted');
+  });
+});
+
+describe('a policy that only watches', () => {
+  it('refuses nothing, and counts what it would have refused', async () => {
+    const caller = await callerUnder('shadow', {
+      limit_micro_usd: 1,
+      window: 'month',
+      counter_scope: 'policy',
+      enforcement: 'shadow',
+    });
+    for (let request = 0; request < 5; request++) expect((await ask(caller)).status).toBe(200);
+    await eventually(async () => {
+      expect((await ask(caller)).status).toBe(200);
+      const metrics = await (await fetch(`${cluster.proxies[0]?.url}/metrics`)).text();
+      expect(metrics).toMatch(/weighbridge_shadow_refusals_total\{.*limit="budget".*\} [1-9]/);
+    });
+  });
+});
+
+describe('thresholds', () => {
+  it('are told once in a window: on the bus, in the audit log, and as a figure', async () => {
+    const caller = await callerUnder('thresholds', {
+      limit_micro_usd: 1_000,
+      window: 'month',
+      counter_scope: 'policy',
+      enforcement: 'shadow',
+      thresholds: [50, 90],
+    });
+    const listener = await connect({ servers: cluster.nats.url });
+    const heard: Record<string, unknown>[] = [];
+    const events = listener.subscribe('events.v1.budget_threshold');
+    void (async () => {
+      for await (const event of events) heard.push(event.json());
+    })();
+    await listener.flush();
+    const big = { headers: { 'x-mock-output-tokens': '300' } };
+    await ask(caller, {}, big);
+    await eventually(() => expect(heard.map(({ percent }) => percent)).toEqual([50]));
+    await ask(caller, {}, big);
+    await ask(caller, {}, big);
+    await eventually(() => expect(heard.map(({ percent }) => percent)).toEqual([50, 90]));
+    await cluster.settled();
+    await listener.close();
+    const key = await manage(cluster, 'GET', `/api/v1/keys/${caller.keyId}`);
+    expect(heard).toMatchObject([
+      { policy_id: key.body.policy_id, limit_micro_usd: 1_000, percent: 50 },
+      { policy_id: key.body.policy_id, limit_micro_usd: 1_000, percent: 90 },
+    ]);
+    const audit = await manage(cluster, 'GET', `/api/v1/audit?resource_id=${key.body.policy_id}`);
+    const actions = (audit.body.data as { action: string }[]).map(({ action }) => action);
+    expect(actions.filter((action) => action === 'policy.threshold_reached')).toHaveLength(2);
+  });
+});
