@@ -29,8 +29,19 @@ module.exports = {
     {
       name: 'package-not-to-app',
       severity: 'error',
-      from: { path: '^packages/' },
+      from: { path: '^packages/', pathNot: '^packages/bench/' },
       to: { path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))' },
+    },
+    {
+      name: 'bench-only-to-what-is-measured',
+      comment:
+        'What takes a microsecond can only be measured in process: through one entry that says what that is.',
+      severity: 'error',
+      from: { path: '^packages/bench/' },
+      to: {
+        path: '^(apps/|@weighbridge/(control-plane|data-plane|metering|cli)(/|$))',
+        pathNot: '^(@weighbridge/data-plane/measured$|apps/data-plane/(src|dist)/measured\\.(d\\.)?[jt]s$)',
+      },
     },
     {
       name: 'domain-and-errors-import-nothing-of-ours',
@@ -86,7 +97,7 @@ module.exports = {
     {
       name: 'no-test-in-product',
       severity: 'error',
-      from: { path: '^(apps|packages)/[^/]+/src/', pathNot: `${TEST}|^packages/testing/` },
+      from: { path: '^(apps|packages)/[^/]+/src/', pathNot: `${TEST}|^packages/(testing|bench)/` },
       to: { path: '(\\.test\\.ts$|^packages/testing/|^@weighbridge/testing)' },
     },
   ],

@@ -9,13 +9,13 @@ const RECONNECT_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /**
- * Calls `wake` for each NOTIFY on a channel, and after each connection, since some may have been missed. A notification
- * is a hint, no message: whoever is woken reads what there is.
+ * Calls a channel's handler with what each NOTIFY on it says, and, without a text, after each connection, since some may
+ * have been missed. A notification is a hint, no message: what has to be known is read.
  */
 export function listen(
   databaseUrl: string,
-  channel: string,
-  { wake, onError }: { readonly wake: () => void; readonly onError: (error: Error) => void },
+  channels: Readonly<Record<string, (text?: string) => void>>,
+  { onError }: { readonly onError: (error: Error) => void },
 ): Listener {
   const closing = new AbortController();
   const { signal } = closing;
@@ -37,9 +37,11 @@ export function listen(
     });
     try {
       await client.connect();
-      client.on('notification', wake);
-      await client.query(`LISTEN ${pg.escapeIdentifier(channel)}`);
-      wake();
+      client.on('notification', ({ channel, payload }) => channels[channel]?.(payload));
+      for (const channel of Object.keys(channels)) {
+        await client.query(`LISTEN ${pg.escapeIdentifier(channel)}`);
+      }
+      for (const handle of Object.values(channels)) handle();
       await ended;
     } finally {
       await client.end().catch(() => {});

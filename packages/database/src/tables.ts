@@ -33,6 +33,26 @@ export interface AuditLog {
   resource_id: string;
 }
 
+export interface BudgetLeases {
+  also_bucket_key: string | null;
+  bucket_key: string;
+  closed: Generated<boolean>;
+  epoch: string;
+  granted_nano_usd: bigint;
+  hold_nano_usd: Generated<bigint>;
+  producer_id: string;
+  returned_nano_usd: bigint;
+  seq: bigint;
+  settled_nano_usd: Generated<bigint>;
+  window_end: Timestamp | null;
+}
+
+export interface BudgetThresholdsReached {
+  bucket_key: string;
+  percent: number;
+  reached_at: Timestamp;
+}
+
 export interface Changes {
   committed_at: Generated<Timestamp>;
   kind: string;
@@ -116,6 +136,17 @@ export interface KeySecrets {
   secret_hash: Buffer;
 }
 
+export interface LedgerFloor {
+  dropped_before: Timestamp | null;
+  singleton: Generated<boolean>;
+}
+
+export interface ModelOutputs {
+  measured_at: Timestamp;
+  model: string;
+  p95_tokens: number;
+}
+
 export interface ModelPrices {
   cache_read_nano_usd: bigint | null;
   cache_write_1h_nano_usd: bigint | null;
@@ -186,6 +217,29 @@ export interface Principals {
   policy_id: string | null;
 }
 
+export interface Producers {
+  ended_at: Timestamp | null;
+  epoch: string;
+  first_seen_at: Timestamp;
+  last_seen_at: Timestamp;
+  mark_at: Timestamp;
+  name: Generated<string>;
+  producer_id: string;
+  retired_by: string | null;
+  state: Generated<string>;
+  superseded_by: string | null;
+}
+
+export interface ProducerShards {
+  epoch: string;
+  gap_since: Timestamp | null;
+  last_n: bigint | null;
+  producer_id: string;
+  received: Generated<string>;
+  recorded_n: Generated<bigint>;
+  shard: number;
+}
+
 export interface Profiles {
   constraints: Generated<Json>;
   created_at: Timestamp;
@@ -208,11 +262,29 @@ export interface Proxies {
   waiting_usage_bytes: Generated<bigint>;
 }
 
-export interface QuarantinedMessages {
+export interface QuarantinedUsage {
+  epoch: string | null;
   id: Generated<bigint>;
+  kind: Generated<string>;
+  n: bigint | null;
+  note: string | null;
   payload: Buffer;
+  payload_sha256: Generated<Buffer>;
+  principal_id: string | null;
+  producer_id: string | null;
   reason: string;
   received_at: Timestamp;
+  resolved_at: Timestamp | null;
+  resolved_by: string | null;
+  shard: number | null;
+  state: Generated<string>;
+}
+
+export interface RateMinutes {
+  counter_key: string;
+  minute: bigint;
+  requests: bigint;
+  tokens: bigint;
 }
 
 export interface Revision {
@@ -223,6 +295,9 @@ export interface Revision {
 export interface SpendBuckets {
   bucket_key: string;
   counter_version: number;
+  leased_nano_usd: Generated<bigint>;
+  limit_nano_usd: bigint | null;
+  opening_nano_usd: Generated<bigint>;
   policy_id: string;
   spent_nano_usd: bigint;
   subject: string;
@@ -237,55 +312,101 @@ export interface StoredResponses {
   response_id: string;
 }
 
+export interface UsageByHour {
+  attempts: bigint;
+  cache_read_tokens: bigint;
+  cache_write_1h_tokens: bigint;
+  cache_write_tokens: bigint;
+  cost_nano_usd: bigint;
+  env: string | null;
+  errors: bigint;
+  estimated: bigint;
+  group_sha256: Buffer;
+  hour: Timestamp;
+  input_tokens: bigint;
+  key_id: string;
+  model: string;
+  model_requests: bigint;
+  namespace: string | null;
+  output_tokens: bigint;
+  policy_id: string;
+  principal_id: string;
+  project: string | null;
+  provider: Generated<string>;
+  requests: bigint;
+  shard: number;
+  team: string | null;
+  user: string | null;
+  workload: string | null;
+  workload_type: string | null;
+}
+
 export interface UsageEvents {
   admitted_at: Timestamp;
+  attempt: Generated<number>;
   attribution: Json;
-  buckets: Json;
+  bucket_keys: string[];
   cache_read_tokens: number;
   cache_write_1h_tokens: number;
   cache_write_tokens: number;
   connector_id: string;
+  corrects: string | null;
   cost_nano_usd: bigint;
   duration_us: number;
+  epoch: string | null;
   estimated: boolean;
   event_id: string;
   first_byte_us: number | null;
   http_status: number;
   input_tokens: number;
   key_id: string;
+  kind: Generated<string>;
   model: string;
+  model_attempt: Generated<number>;
   model_requested: string;
+  n: bigint | null;
   outcome: string;
   output_tokens: number;
-  policy_id: Generated<string | null>;
+  policy_id: string;
   price_source: Generated<"catalog" | "connector">;
   price_version: number;
   principal_id: string;
+  producer_id: string | null;
   provider: Generated<string>;
+  reason: string | null;
   request_id: string;
   response_id: string;
   settled_at: Timestamp;
+  shard: number | null;
   streamed: boolean;
 }
 
 export interface DB {
   audit_log: AuditLog;
+  budget_leases: BudgetLeases;
+  budget_thresholds_reached: BudgetThresholdsReached;
   changes: Changes;
   connector_prices: ConnectorPrices;
   connectors: Connectors;
   idempotent_answers: IdempotentAnswers;
   key_secrets: KeySecrets;
   keys: Keys;
+  ledger_floor: LedgerFloor;
+  model_outputs: ModelOutputs;
   model_prices: ModelPrices;
   models: Models;
   peppers: Peppers;
   policies: Policies;
   principals: Principals;
+  producer_shards: ProducerShards;
+  producers: Producers;
   profiles: Profiles;
   proxies: Proxies;
-  quarantined_messages: QuarantinedMessages;
+  quarantined_usage: QuarantinedUsage;
+  rate_minutes: RateMinutes;
   revision: Revision;
   spend_buckets: SpendBuckets;
   stored_responses: StoredResponses;
+  usage_by_hour: UsageByHour;
   usage_events: UsageEvents;
 }
