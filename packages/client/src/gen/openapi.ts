@@ -940,6 +940,8 @@ export interface components {
             /** @description The vendor's; 0 where none came. */
             http_status: number;
             streamed: boolean;
+            /** @description It came from the response cache: nothing was sent, and it cost nothing. */
+            cache_hit: boolean;
             input_tokens: number;
             cache_read_tokens: number;
             cache_write_tokens: number;
@@ -1647,7 +1649,7 @@ export interface components {
             }[];
             /** @description Of all attempts, with their corrections. */
             cost_micro_usd: number;
-            /** @description All that was sent to a vendor for it, the first attempt first. */
+            /** @description All that was sent to a vendor for it, the first attempt first; or the one hit of the cache. */
             attempts: components["schemas"]["Attempt"][];
             /** @description What was added later to what it cost, or taken from it, in the order of recording. */
             corrections: components["schemas"]["Correction"][];
@@ -3755,6 +3757,7 @@ export interface operations {
                      *               "outcome": "text",
                      *               "http_status": 200,
                      *               "streamed": false,
+                     *               "cache_hit": false,
                      *               "input_tokens": 1200,
                      *               "cache_read_tokens": 1,
                      *               "cache_write_tokens": 1,
@@ -3843,6 +3846,7 @@ export interface operations {
                      *           "outcome": "text",
                      *           "http_status": 200,
                      *           "streamed": false,
+                     *           "cache_hit": false,
                      *           "input_tokens": 1200,
                      *           "cache_read_tokens": 1,
                      *           "cache_write_tokens": 1,

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   BudgetMode,
+  CacheScope,
   type ConnectorSchema,
   Dialect,
   Enforcement,
@@ -18,7 +19,7 @@ import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { UsableConnector } from '../connectors/connectors.service.ts';
 import { type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
-import type { Counter } from '../policies/policies.service.ts';
+import type { Counter, PolicyCache } from '../policies/policies.service.ts';
 import type { Ownership } from '../responses/responses.service.ts';
 
 /** How the rows of the control plane look on the wire to the proxies. */
@@ -106,6 +107,7 @@ export function keyMessage(
       enforcement: ENFORCEMENT[counter.policy.enforcement],
       ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
       allowedModels: counter.policy.allowed_models,
+      ...cacheMessage(counter.policy.cache as PolicyCache | null),
     })),
   };
 }
@@ -117,6 +119,12 @@ function limitsMessage({ policy }: Counter) {
     ...(policy.tokens_per_minute !== null && { tokensPerMinute: policy.tokens_per_minute }),
     ...(policy.max_parallel !== null && { maxParallel: policy.max_parallel }),
   };
+}
+
+function cacheMessage(cache: PolicyCache | null) {
+  if (!cache) return undefined;
+  const scope = cache.scope === 'policy' ? CacheScope.POLICY : CacheScope.PRINCIPAL;
+  return { cache: { scope, ttlSeconds: cache.ttl_seconds } };
 }
 
 const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };

@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/resources.proto.
  */
 export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIuUBCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCEIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52Iu8DCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJEi8KC2J1ZGdldF9tb2RlGAcgASgOMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TW9kZRIgChNyZXF1ZXN0c19wZXJfbWludXRlGAggASgNSAKIAQESHgoRdG9rZW5zX3Blcl9taW51dGUYCSABKANIA4gBARIZCgxtYXhfcGFyYWxsZWwYCiABKA1IBIgBARIgChN3aW5kb3dfcmVtYWluaW5nX21zGAsgASgDSAWIAQFCEQoPX2xpbWl0X25hbm9fdXNkQhAKDl93aW5kb3dfZW5kX21zQhYKFF9yZXF1ZXN0c19wZXJfbWludXRlQhQKEl90b2tlbnNfcGVyX21pbnV0ZUIPCg1fbWF4X3BhcmFsbGVsQhYKFF93aW5kb3dfcmVtYWluaW5nX21zSgQIBBAFImEKCUJ1Y2tldFJlZhIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSFwoPd2luZG93X3N0YXJ0X21zGAQgASgDIsAFCglDb25uZWN0b3ISCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSKAoHZGlhbGVjdBgDIAEoDjIXLndlaWdoYnJpZGdlLnYxLkRpYWxlY3QSEAoIYmFzZV91cmwYBCABKAkSEgoKY3JlZGVudGlhbBgFIAEoCRIQCghwcmlvcml0eRgGIAEoBRIOCgZtb2RlbHMYByADKAkSRAoOdXBzdHJlYW1fbmFtZXMYCCADKAsyLC53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuVXBzdHJlYW1OYW1lc0VudHJ5Eg4KBndlaWdodBgJIAEoDRI1CgZwcmljZXMYCiADKAsyJS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuUHJpY2VzRW50cnkSJQoGcm91dGVzGBQgAygOMhUud2VpZ2hicmlkZ2UudjEuUm91dGUSHQoVYWxsb3dfcHJpdmF0ZV9hZGRyZXNzGBUgASgIEhkKDG1heF9wYXJhbGxlbBgWIAEoDUgAiAEBEh8KEmNvbm5lY3RfdGltZW91dF9tcxgXIAEoDUgBiAEBEiIKFWZpcnN0X2J5dGVfdGltZW91dF9tcxgYIAEoDUgCiAEBEh0KEGNodW5rX3RpbWVvdXRfbXMYGSABKA1IA4gBARo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCDwoNX21heF9wYXJhbGxlbEIVChNfY29ubmVjdF90aW1lb3V0X21zQhgKFl9maXJzdF9ieXRlX3RpbWVvdXRfbXNCEwoRX2NodW5rX3RpbWVvdXRfbXMisAEKBU1vZGVsEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhUKDXVwc3RyZWFtX25hbWUYAyABKAkSJAoFcHJpY2UYBCABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZRIeChFtYXhfb3V0cHV0X3Rva2VucxgFIAEoDUgAiAEBEhYKDmNvbnRleHRfd2luZG93GAYgASgNQhQKEl9tYXhfb3V0cHV0X3Rva2VucyJoCgVQcmljZRIPCgd2ZXJzaW9uGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMSKAoFdGllcnMYAyADKAsyGS53ZWlnaGJyaWRnZS52MS5QcmljZVRpZXIiTQoJUHJpY2VUaWVyEhoKEmFib3ZlX2lucHV0X3Rva2VucxgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzImcKBVJhdGVzEg0KBWlucHV0GAEgASgDEg4KBm91dHB1dBgCIAEoAxISCgpjYWNoZV9yZWFkGAMgASgDEhMKC2NhY2hlX3dyaXRlGAQgASgDEhYKDmNhY2hlX3dyaXRlXzFoGAUgASgDKlkKCkJ1ZGdldE1vZGUSGwoXQlVER0VUX01PREVfVU5TUEVDSUZJRUQQABIYChRCVURHRVRfTU9ERV9CQUxBTkNFRBABEhQKEEJVREdFVF9NT0RFX0hBUkQQAipwCgtFbmZvcmNlbWVudBIbChdFTkZPUkNFTUVOVF9VTlNQRUNJRklFRBAAEhcKE0VORk9SQ0VNRU5UX0VORk9SQ0UQARIWChJFTkZPUkNFTUVOVF9TSEFET1cQAhITCg9FTkZPUkNFTUVOVF9PRkYQAyp5CgVSb3V0ZRIVChFST1VURV9VTlNQRUNJRklFRBAAEhoKFlJPVVRFX0NIQVRfQ09NUExFVElPTlMQARITCg9ST1VURV9SRVNQT05TRVMQAhISCg5ST1VURV9NRVNTQUdFUxADEhQKEFJPVVRFX0VNQkVERElOR1MQBCpNCgdEaWFsZWN0EhcKE0RJQUxFQ1RfVU5TUEVDSUZJRUQQABISCg5ESUFMRUNUX09QRU5BSRABEhUKEURJQUxFQ1RfQU5USFJPUElDEAJiBnByb3RvMw");
+  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIuUBCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCEIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52IpkECg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJEi8KC2J1ZGdldF9tb2RlGAcgASgOMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TW9kZRIgChNyZXF1ZXN0c19wZXJfbWludXRlGAggASgNSAKIAQESHgoRdG9rZW5zX3Blcl9taW51dGUYCSABKANIA4gBARIZCgxtYXhfcGFyYWxsZWwYCiABKA1IBIgBARIgChN3aW5kb3dfcmVtYWluaW5nX21zGAsgASgDSAWIAQESKAoFY2FjaGUYDCABKAsyGS53ZWlnaGJyaWRnZS52MS5DYWNoZVJ1bGVCEQoPX2xpbWl0X25hbm9fdXNkQhAKDl93aW5kb3dfZW5kX21zQhYKFF9yZXF1ZXN0c19wZXJfbWludXRlQhQKEl90b2tlbnNfcGVyX21pbnV0ZUIPCg1fbWF4X3BhcmFsbGVsQhYKFF93aW5kb3dfcmVtYWluaW5nX21zSgQIBBAFIksKCUNhY2hlUnVsZRIpCgVzY29wZRgBIAEoDjIaLndlaWdoYnJpZGdlLnYxLkNhY2hlU2NvcGUSEwoLdHRsX3NlY29uZHMYAiABKA0iYQoJQnVja2V0UmVmEhEKCXBvbGljeV9pZBgBIAEoCRIXCg9jb3VudGVyX3ZlcnNpb24YAiABKA0SDwoHc3ViamVjdBgDIAEoCRIXCg93aW5kb3dfc3RhcnRfbXMYBCABKAMiwAUKCUNvbm5lY3RvchIKCgJpZBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIoCgdkaWFsZWN0GAMgASgOMhcud2VpZ2hicmlkZ2UudjEuRGlhbGVjdBIQCghiYXNlX3VybBgEIAEoCRISCgpjcmVkZW50aWFsGAUgASgJEhAKCHByaW9yaXR5GAYgASgFEg4KBm1vZGVscxgHIAMoCRJECg51cHN0cmVhbV9uYW1lcxgIIAMoCzIsLndlaWdoYnJpZGdlLnYxLkNvbm5lY3Rvci5VcHN0cmVhbU5hbWVzRW50cnkSDgoGd2VpZ2h0GAkgASgNEjUKBnByaWNlcxgKIAMoCzIlLndlaWdoYnJpZGdlLnYxLkNvbm5lY3Rvci5QcmljZXNFbnRyeRIlCgZyb3V0ZXMYFCADKA4yFS53ZWlnaGJyaWRnZS52MS5Sb3V0ZRIdChVhbGxvd19wcml2YXRlX2FkZHJlc3MYFSABKAgSGQoMbWF4X3BhcmFsbGVsGBYgASgNSACIAQESHwoSY29ubmVjdF90aW1lb3V0X21zGBcgASgNSAGIAQESIgoVZmlyc3RfYnl0ZV90aW1lb3V0X21zGBggASgNSAKIAQESHQoQY2h1bmtfdGltZW91dF9tcxgZIAEoDUgDiAEBGjQKElVwc3RyZWFtTmFtZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGkQKC1ByaWNlc0VudHJ5EgsKA2tleRgBIAEoCRIkCgV2YWx1ZRgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlByaWNlOgI4AUIPCg1fbWF4X3BhcmFsbGVsQhUKE19jb25uZWN0X3RpbWVvdXRfbXNCGAoWX2ZpcnN0X2J5dGVfdGltZW91dF9tc0ITChFfY2h1bmtfdGltZW91dF9tcyKwAQoFTW9kZWwSCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFQoNdXBzdHJlYW1fbmFtZRgDIAEoCRIkCgVwcmljZRgEIAEoCzIVLndlaWdoYnJpZGdlLnYxLlByaWNlEh4KEW1heF9vdXRwdXRfdG9rZW5zGAUgASgNSACIAQESFgoOY29udGV4dF93aW5kb3cYBiABKA1CFAoSX21heF9vdXRwdXRfdG9rZW5zImgKBVByaWNlEg8KB3ZlcnNpb24YASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcxIoCgV0aWVycxgDIAMoCzIZLndlaWdoYnJpZGdlLnYxLlByaWNlVGllciJNCglQcmljZVRpZXISGgoSYWJvdmVfaW5wdXRfdG9rZW5zGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMiZwoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMqXAoKQ2FjaGVTY29wZRIbChdDQUNIRV9TQ09QRV9VTlNQRUNJRklFRBAAEhkKFUNBQ0hFX1NDT1BFX1BSSU5DSVBBTBABEhYKEkNBQ0hFX1NDT1BFX1BPTElDWRACKlkKCkJ1ZGdldE1vZGUSGwoXQlVER0VUX01PREVfVU5TUEVDSUZJRUQQABIYChRCVURHRVRfTU9ERV9CQUxBTkNFRBABEhQKEEJVREdFVF9NT0RFX0hBUkQQAipwCgtFbmZvcmNlbWVudBIbChdFTkZPUkNFTUVOVF9VTlNQRUNJRklFRBAAEhcKE0VORk9SQ0VNRU5UX0VORk9SQ0UQARIWChJFTkZPUkNFTUVOVF9TSEFET1cQAhITCg9FTkZPUkNFTUVOVF9PRkYQAyp5CgVSb3V0ZRIVChFST1VURV9VTlNQRUNJRklFRBAAEhoKFlJPVVRFX0NIQVRfQ09NUExFVElPTlMQARITCg9ST1VURV9SRVNQT05TRVMQAhISCg5ST1VURV9NRVNTQUdFUxADEhQKEFJPVVRFX0VNQkVERElOR1MQBCpNCgdEaWFsZWN0EhcKE0RJQUxFQ1RfVU5TUEVDSUZJRUQQABISCg5ESUFMRUNUX09QRU5BSRABEhUKEURJQUxFQ1RfQU5USFJPUElDEAJiBnByb3RvMw");
 
 /**
  * A runtime key, with all that admission has to know about it.
@@ -169,6 +169,13 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
    * @generated from field: optional int64 window_remaining_ms = 11;
    */
   windowRemainingMs?: bigint | undefined;
+
+  /**
+   * Absent where the policy says nothing of it.
+   *
+   * @generated from field: weighbridge.v1.CacheRule cache = 12;
+   */
+  cache?: CacheRule | undefined;
 };
 
 /**
@@ -177,6 +184,30 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
  */
 export const PolicyCounterSchema: GenMessage<PolicyCounter> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 2);
+
+/**
+ * Answers are kept, and given again to whoever asks the same.
+ *
+ * @generated from message weighbridge.v1.CacheRule
+ */
+export type CacheRule = Message<"weighbridge.v1.CacheRule"> & {
+  /**
+   * @generated from field: weighbridge.v1.CacheScope scope = 1;
+   */
+  scope: CacheScope;
+
+  /**
+   * @generated from field: uint32 ttl_seconds = 2;
+   */
+  ttlSeconds: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.CacheRule.
+ * Use `create(CacheRuleSchema)` to create a new message.
+ */
+export const CacheRuleSchema: GenMessage<CacheRule> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 3);
 
 /**
  * Names one spend bucket: a policy's counter for one subject in one window.
@@ -216,7 +247,7 @@ export type BucketRef = Message<"weighbridge.v1.BucketRef"> & {
  * Use `create(BucketRefSchema)` to create a new message.
  */
 export const BucketRefSchema: GenMessage<BucketRef> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 3);
+  messageDesc(file_weighbridge_v1_resources, 4);
 
 /**
  * One upstream account.
@@ -328,7 +359,7 @@ export type Connector = Message<"weighbridge.v1.Connector"> & {
  * Use `create(ConnectorSchema)` to create a new message.
  */
 export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 4);
+  messageDesc(file_weighbridge_v1_resources, 5);
 
 /**
  * A model of the catalog that is priced. The one without a price can't be routed to, so a proxy never hears of it.
@@ -378,7 +409,7 @@ export type Model = Message<"weighbridge.v1.Model"> & {
  * Use `create(ModelSchema)` to create a new message.
  */
 export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 5);
+  messageDesc(file_weighbridge_v1_resources, 6);
 
 /**
  * @generated from message weighbridge.v1.Price
@@ -405,7 +436,7 @@ export type Price = Message<"weighbridge.v1.Price"> & {
  * Use `create(PriceSchema)` to create a new message.
  */
 export const PriceSchema: GenMessage<Price> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 6);
+  messageDesc(file_weighbridge_v1_resources, 7);
 
 /**
  * @generated from message weighbridge.v1.PriceTier
@@ -427,7 +458,7 @@ export type PriceTier = Message<"weighbridge.v1.PriceTier"> & {
  * Use `create(PriceTierSchema)` to create a new message.
  */
 export const PriceTierSchema: GenMessage<PriceTier> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 7);
+  messageDesc(file_weighbridge_v1_resources, 8);
 
 /**
  * Nano-USD per one million tokens.
@@ -466,7 +497,44 @@ export type Rates = Message<"weighbridge.v1.Rates"> & {
  * Use `create(RatesSchema)` to create a new message.
  */
 export const RatesSchema: GenMessage<Rates> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 8);
+  messageDesc(file_weighbridge_v1_resources, 9);
+
+/**
+ * Whose questions an answer is given to; unspecified: its principal's.
+ *
+ * @generated from enum weighbridge.v1.CacheScope
+ */
+export const CacheScope = {
+  /**
+   * @generated from enum value: CACHE_SCOPE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: CACHE_SCOPE_PRINCIPAL = 1;
+   */
+  PRINCIPAL: 1,
+
+  /**
+   * All that the policy governs.
+   *
+   * @generated from enum value: CACHE_SCOPE_POLICY = 2;
+   */
+  POLICY: 2,
+} as const;
+
+/**
+ * Whose questions an answer is given to; unspecified: its principal's.
+ *
+ * @generated from enum weighbridge.v1.CacheScope
+ */
+export type CacheScope = (typeof CacheScope)[keyof typeof CacheScope] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.CacheScope.
+ */
+export const CacheScopeSchema: GenEnum<CacheScope> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_resources, 0);
 
 /**
  * @generated from enum weighbridge.v1.BudgetMode
@@ -497,7 +565,7 @@ export type BudgetMode = (typeof BudgetMode)[keyof typeof BudgetMode] | UnknownE
  * Describes the enum weighbridge.v1.BudgetMode.
  */
 export const BudgetModeSchema: GenEnum<BudgetMode> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 0);
+  enumDesc(file_weighbridge_v1_resources, 1);
 
 /**
  * @generated from enum weighbridge.v1.Enforcement
@@ -533,7 +601,7 @@ export type Enforcement = (typeof Enforcement)[keyof typeof Enforcement] | Unkno
  * Describes the enum weighbridge.v1.Enforcement.
  */
 export const EnforcementSchema: GenEnum<Enforcement> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 1);
+  enumDesc(file_weighbridge_v1_resources, 2);
 
 /**
  * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
@@ -580,7 +648,7 @@ export type Route = (typeof Route)[keyof typeof Route] | UnknownEnum;
  * Describes the enum weighbridge.v1.Route.
  */
 export const RouteSchema: GenEnum<Route> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 2);
+  enumDesc(file_weighbridge_v1_resources, 3);
 
 /**
  * @generated from enum weighbridge.v1.Dialect
@@ -611,5 +679,5 @@ export type Dialect = (typeof Dialect)[keyof typeof Dialect] | UnknownEnum;
  * Describes the enum weighbridge.v1.Dialect.
  */
 export const DialectSchema: GenEnum<Dialect> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 3);
+  enumDesc(file_weighbridge_v1_resources, 4);
 
