@@ -41,7 +41,10 @@ function isStream({ answer, plan }: Relay): boolean {
   const type = String(answer.headers['content-type'] ?? '').toLowerCase();
   if (type.startsWith('text/event-stream')) return true;
   return (
-    plan.work?.call.stream === true && answer.status < 300 && !/^application\/([\w.+-]+\+)?json/.test(type)
+    plan.kind === 'generation' &&
+    plan.call.stream &&
+    answer.status < 300 &&
+    !/^application\/([\w.+-]+\+)?json/.test(type)
   );
 }
 
@@ -78,7 +81,6 @@ async function relayWhole(relay: Relay): Promise<void> {
     failure ??= await relay.record(facts.responseId).then(() => undefined, reasonOf);
   }
   const cost = await relay.settle({
-    connector: relay.connector,
     dispatchedAt: relay.dispatchedAt,
     outcome: outcomeOf(relay, failure, facts.failed),
     status: answer.status,
@@ -89,7 +91,9 @@ async function relayWhole(relay: Relay): Promise<void> {
 
   if (caller.hasLeft) return;
   if (failure)
-    return tellFailure(relay, upstreamError(failure, relay.connector.provider), { passesText: false });
+    return tellFailure(relay, upstreamError(failure, relay.outgoing.connector.provider), {
+      passesText: false,
+    });
   if (response.headersSent) return void response.end();
   const costHeader = cost !== undefined &&
     answer.status < 300 && { 'x-svc-cost-micro-usd': String(microFromNano(cost)) };
@@ -139,7 +143,6 @@ async function relayStream(relay: Relay): Promise<void> {
   }
 
   await relay.settle({
-    connector: relay.connector,
     dispatchedAt: relay.dispatchedAt,
     outcome: outcomeOf(relay, failure, reader.facts.failed),
     status: answer.status,
@@ -150,7 +153,7 @@ async function relayStream(relay: Relay): Promise<void> {
   const { passesText } = reader;
   reader.close();
   if (caller.hasLeft) return;
-  if (failure) tellFailure(relay, upstreamError(failure, relay.connector.provider), { passesText });
+  if (failure) tellFailure(relay, upstreamError(failure, relay.outgoing.connector.provider), { passesText });
   else response.end();
 }
 
