@@ -12,6 +12,7 @@ import { createTokenCounter } from './answer/countTokens.ts';
 import { HoldBudget } from './answer/heldAnswer.ts';
 import { keepLeases, restoreLeases } from './budget/keptLeases.ts';
 import { createLimits } from './budget/limits.ts';
+import { openResponseCache, type SharedAnswers } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
 import { createKeyCache } from './control/keyCache.ts';
@@ -42,6 +43,8 @@ export interface DataPlane {
 
 export interface DataPlaneDeps {
   readonly stream: UsageStream;
+  /** Left out where each proxy keeps its own answers alone. */
+  readonly sharedAnswers?: SharedAnswers | undefined;
   readonly now: () => Date;
   /** This release's version. */
   readonly version: string;
@@ -60,7 +63,7 @@ const CUT_MS = 3_000;
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, now, version }: DataPlaneDeps,
+  { stream, sharedAnswers, now, version }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -164,6 +167,7 @@ export async function startDataPlane(
     holdBudget: new HoldBudget(MAX_HELD_BYTES),
     drainCap: config.drainCap,
     attempts,
+    cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
     corsOrigins: config.corsOrigins,
     newEventId: newUuid,
     now,

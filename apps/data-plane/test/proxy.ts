@@ -11,10 +11,12 @@ import {
 } from '@weighbridge/contracts';
 import { newUuid, tokenSha256 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { createLogger, listenHttp, toHandler } from '@weighbridge/runtime';
+import { createLogger, createMetrics, listenHttp, type Metrics, toHandler } from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
 import { HoldBudget } from '../src/answer/heldAnswer.ts';
 import { bucketKey } from '../src/budget/budgetedPolicy.ts';
+import type { PolicyCacheSetting } from '../src/cache/cacheRule.ts';
+import { openResponseCache, type SharedAnswers } from '../src/cache/openResponseCache.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
@@ -33,6 +35,10 @@ export interface TestProxy {
   readonly recorded: NewResponse[];
   /** Which connector was left, and why. */
   readonly failovers: string[];
+  readonly metrics: Metrics;
+  /** What the policy of all keys says of the response cache, and which models it allows. */
+  policyCache: PolicyCacheSetting | undefined;
+  allows: (model: string) => boolean;
   /** Makes the next records of ownership fail. */
   failRecords: boolean;
   close(): Promise<void>;
@@ -54,6 +60,9 @@ export interface TestProxyOptions {
   readonly random?: () => number;
   /** For the breakers; monotonic. */
   readonly nowMs?: () => number;
+  readonly policyCache?: PolicyCacheSetting;
+  readonly responseCacheBytes?: number;
+  readonly sharedAnswers?: SharedAnswers;
 }
 
 export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
@@ -129,6 +138,9 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     events,
     recorded,
     failovers,
+    metrics: createMetrics(),
+    policyCache: options.policyCache,
+    allows: () => true,
     failRecords: false,
     close: async () => {},
   };
@@ -145,7 +157,14 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
         : { kind: 'foreign' };
     },
   };
-  const keyOf = async (sha256: Uint8Array) => keys.get(Buffer.from(sha256).toString('hex'));
+  const keyOf = async (sha256: Uint8Array) => {
+    const key = keys.get(Buffer.from(sha256).toString('hex'));
+    const policies = key?.policies.map((policy) => ({
+      ...policy,
+      allows: (model: string) => policy.allows(model) && proxy.allows(model),
+    }));
+    return key && policies && { ...key, policies, cache: proxy.policyCache };
+  };
   const app = buildApp({
     keys: { find: keyOf, refresh: keyOf },
     table: () => table,
@@ -161,6 +180,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     holdBudget: new HoldBudget(16 * 1024 * 1024),
     drainCap: { drainMs, drainBytes },
     attempts: new Attempts(),
+    cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
     newEventId: newUuid,
     now: () => new Date(),
     logger,
@@ -212,6 +232,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     budgets: [],
     isHard: false,
     rates: [],
+    cache: undefined,
     windowRemainingMs: undefined,
     windowEndMs: undefined,
   };

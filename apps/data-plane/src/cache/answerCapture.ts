@@ -18,7 +18,10 @@ export class AnswerCapture {
   readonly add = (event: Buffer, isOnlyUsage: boolean): void => {
     if (this.#isGivenUp) return;
     const end = this.#bytes + event.length;
-    if (end > MAX_ANSWER_BYTES || !this.#budget.take(event.length)) return this.giveUp();
+    if (end > MAX_ANSWER_BYTES || !this.#budget.take(event.length)) {
+      this.giveUp();
+      return;
+    }
     if (isOnlyUsage) this.#usageSpans.push({ start: this.#bytes, end });
     this.#events.push(event);
     this.#bytes = end;

@@ -66,7 +66,8 @@ export function cacheKey({ rule, workloadType, call, members, headers, query }: 
     if (operation.neutralFields.has(name)) continue;
     // It is in the frame, as this service reads it.
     if (name === 'stream' && operation.fields.has('stream')) continue;
-    if (name === 'stream_options' && operation.asksForUsage && ONLY_USAGE.has(value.toString('latin1'))) continue;
+    if (name === 'stream_options' && operation.asksForUsage && ONLY_USAGE.has(value.toString('latin1')))
+      continue;
     hash.update(bytes).update(',');
   }
   return hash.digest('hex');
@@ -74,6 +75,8 @@ export function cacheKey({ rule, workloadType, call, members, headers, query }: 
 
 function tellingHeaders(headers: IncomingHttpHeaders): [string, unknown][] {
   return Object.entries(headers)
-    .filter(([name]) => !NEUTRAL_HEADERS.has(name) && !NEUTRAL_PREFIXES.some((prefix) => name.startsWith(prefix)))
+    .filter(
+      ([name]) => !NEUTRAL_HEADERS.has(name) && !NEUTRAL_PREFIXES.some((prefix) => name.startsWith(prefix)),
+    )
     .sort(([a], [b]) => (a < b ? -1 : 1));
 }

@@ -30,6 +30,9 @@ export function cacheRule(
   const isShared = ofPolicy?.scope === 'policy' && ofProfile?.scope !== 'principal';
   return {
     sharedBy: isShared ? { kind: 'policy', id: ofPolicy.policyId } : { kind: 'principal', id: principalId },
-    ttlMs: Math.min(ofPolicy?.ttlMs ?? Number.POSITIVE_INFINITY, ofProfile?.ttlMs ?? Number.POSITIVE_INFINITY),
+    ttlMs: Math.min(
+      ofPolicy?.ttlMs ?? Number.POSITIVE_INFINITY,
+      ofProfile?.ttlMs ?? Number.POSITIVE_INFINITY,
+    ),
   };
 }

@@ -25,7 +25,7 @@ const NOT_SAID = new Set(['null', 'false']);
 
 /** Whether an answer is made of nothing but the request, and leaves nothing behind at the vendor. */
 export function isCacheable(call: Call, members: readonly CanonicalMember[]): boolean {
-  if (!call.operation.isBilled || call.isStored) return false;
+  if (call.isStored) return false;
   return members.every(({ name, value }) => {
     // It may spell any of the names below, and nobody writes one so.
     if (name.includes('\\')) return false;

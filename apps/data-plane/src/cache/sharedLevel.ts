@@ -20,8 +20,6 @@ export interface SharedLevel {
   get(key: string): Promise<StoredAnswer | undefined>;
   /** Does not wait. */
   put(key: string, answer: StoredAnswer): void;
-  /** Resolves when nothing is on its way to the store any more. */
-  settled(): Promise<void>;
 }
 
 const WAIT_MS = 50;
@@ -32,7 +30,7 @@ const MAX_UNDER_WAY = 16;
 
 export function createSharedLevel(deps: SharedLevelDeps): SharedLevel {
   const { bucket, sealingKey, maxValueBytes, nowMs, onError, waitMs = WAIT_MS } = deps;
-  const underWay = new Set<Promise<void>>();
+  let underWay = 0;
   let pausedUntilMs = Number.NEGATIVE_INFINITY;
 
   function failed(operation: 'get' | 'put'): undefined {
@@ -68,15 +66,11 @@ export function createSharedLevel(deps: SharedLevelDeps): SharedLevel {
     },
 
     put(key, answer) {
-      if (nowMs() < pausedUntilMs || underWay.size >= MAX_UNDER_WAY) return;
-      const writing = write(key, answer)
+      if (nowMs() < pausedUntilMs || underWay >= MAX_UNDER_WAY) return;
+      underWay++;
+      void write(key, answer)
         .catch(() => failed('put'))
-        .finally(() => underWay.delete(writing));
-      underWay.add(writing);
-    },
-
-    async settled() {
-      await Promise.all(underWay);
+        .finally(() => underWay--);
     },
   };
 }

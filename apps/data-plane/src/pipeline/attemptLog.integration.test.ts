@@ -70,6 +70,7 @@ function open(
         budgets: [],
         isHard: false,
         rates: [],
+        cache: undefined,
         windowRemainingMs: undefined,
         windowEndMs: undefined,
         ...key,

@@ -1,4 +1,5 @@
 import type { LeaseBook } from '../budget/leaseBook.ts';
+import type { CacheSetting } from '../cache/cacheRule.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
 import { type RoutableConnector, type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
@@ -53,6 +54,8 @@ export interface GenerationPlan extends AnyPlan {
   /** As it came. */
   readonly call: Call;
   readonly targets: Targets;
+  /** What the profile that was asked for says of the response cache. */
+  readonly profileCache?: CacheSetting | undefined;
   /**
    * What a target is sent: its account may call the model by another name, and under a hard budget each model has a limit
    * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
