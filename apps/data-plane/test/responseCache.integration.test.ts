@@ -66,6 +66,10 @@ async function post(path: string, body: string, headers: Record<string, string> 
   });
 }
 
+async function read(answer: Response): Promise<{ text: string; headers: Headers }> {
+  return { text: await answer.text(), headers: answer.headers };
+}
+
 describe('a request that was answered before', () => {
   it('gets the same answer again, which bills nothing', async () => {
     const first = await ask();
@@ -248,13 +252,14 @@ describe('a stream', () => {
 
   it('that was compressed on its way is replayed plain', async () => {
     for (const stream of [false, true]) {
-      const gzip = () =>
-        post('/messages', JSON.stringify({ ...hello, max_tokens: 100, stream }), { 'x-mock-gzip': 'true' });
+      const body = JSON.stringify({ ...hello, max_tokens: 100, stream });
+      const gzip = async () => {
+        const { headers, ...answer } = await read(await post('/messages', body, { 'x-mock-gzip': 'true' }));
+        return { ...answer, cache: headers.get('x-svc-cache'), encoding: headers.get('content-encoding') };
+      };
       const [first, again] = [await gzip(), await gzip()];
-      expect(first.headers.get('content-encoding')).toBe('gzip');
-      expect(again.headers.get('content-encoding')).toBeNull();
-      expect(await again.text()).toBe(await first.text());
-      expect(again.headers.get('x-svc-cache')).toBe('hit');
+      expect(first).toMatchObject({ cache: 'miss', encoding: 'gzip' });
+      expect(again).toEqual({ text: first.text, cache: 'hit', encoding: null });
     }
   });
 });

@@ -38,7 +38,7 @@ async function startWith(key = sealingKey): Promise<{ proxy: TestProxy; stored: 
     await bucket.put(name, value);
     stored.push(value);
   };
-  const sharedAnswers: SharedAnswers = { bucket: { ...bucket, put }, sealingKey: key };
+  const sharedAnswers: SharedAnswers = { bucket: { ...bucket, put }, sealingKey: key, waitMs: 20_000 };
   const proxy = await startProxy({ vendorUrl: vendor.url, policyCache, sharedAnswers });
   closing.push(() => proxy.close());
   return { proxy, stored };
@@ -80,8 +80,9 @@ it('opens only to those that have its key', async () => {
 });
 
 it('is done without while it is out of reach, which is counted', async () => {
-  const { proxy } = await startWith();
+  const { proxy, stored } = await startWith();
   await ask(proxy, 'before');
+  await eventually(() => expect(stored).toHaveLength(1));
   await nats.stop('SIGKILL');
   const missed = await ask(proxy, 'while it is away');
   expect(missed.cache).toBe('miss');

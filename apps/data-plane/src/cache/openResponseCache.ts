@@ -9,6 +9,8 @@ import { createSharedLevel } from './sharedLevel.ts';
 export interface SharedAnswers {
   readonly bucket: KeyValueBucket;
   readonly sealingKey: Buffer;
+  /** How long a request waits for them; 50 where it is left out. */
+  readonly waitMs?: number;
 }
 
 const DAY_MS = 86_400_000;
