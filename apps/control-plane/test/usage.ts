@@ -13,6 +13,7 @@ export interface Used {
   readonly costNano?: bigint;
   readonly outcome?: string;
   readonly estimated?: boolean;
+  readonly cacheHit?: boolean;
   readonly admittedAt?: Date;
   readonly attribution?: Readonly<Record<string, unknown>>;
 }
@@ -53,6 +54,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         outcome: used.outcome ?? 'success',
         http_status: 200,
         streamed: false,
+        cache_hit: used.cacheHit ?? false,
         admitted_at: admittedAt,
         settled_at: new Date(admittedAt.getTime() + 1_500),
         first_byte_us: 1_234,

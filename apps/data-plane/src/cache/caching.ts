@@ -15,6 +15,7 @@ import { MAX_ANSWER_BYTES, type StoredAnswer } from './storedAnswer.ts';
 
 /** What the cache does for one request. */
 export interface Caching {
+  readonly plan: GenerationPlan;
   find(): StoredAnswer | undefined | Promise<StoredAnswer | undefined>;
   /** Begins to keep the answer of a target, in case that it turns out to be complete. */
   keep(target: Target): KeptAnswer;
@@ -43,8 +44,9 @@ const MAX_BODY_BYTES = 1024 * 1024;
 export function cachingOf(
   cache: ResponseCache,
   { key, headers, query }: CachedRequest,
-  { call, operation, targets, profileCache }: GenerationPlan,
+  plan: GenerationPlan,
 ): Caching | undefined {
+  const { call, operation, targets, profileCache } = plan;
   const rule = cacheRule(key, profileCache);
   if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
   const asked = askedOfCaches(headers);
@@ -65,6 +67,7 @@ export function cachingOf(
   const allows = (model: string) => targets.some((target) => target.model.id === model);
   const { route } = operation;
   return {
+    plan,
     find: () => (asked === 'a new answer' ? undefined : cache.find({ key: name, ttlMs, allows })),
 
     keep({ model, connector }) {

@@ -112,7 +112,7 @@ async function relayWhole(relay: Relay): Promise<void> {
     answer.status < 300 && { 'x-svc-cost-micro-usd': String(microFromNano(cost)) };
   response.writeHead(answer.status, { ...headers, ...costHeader, 'content-length': body.length });
   response.end(body);
-  if (isKept(relay, outcome)) relay.kept?.endWhole(plain, contentTypeOf(answer));
+  if (isKept(relay, outcome)) relay.kept?.endWhole(plain, contentTypeOf(answer) ?? 'application/json');
 }
 
 /** Passes on a stream of events as it comes. */
@@ -174,7 +174,7 @@ async function relayStream(relay: Relay): Promise<void> {
   if (caller.hasLeft) return;
   if (failure) tellFailure(relay, upstreamError(failure, relay.outgoing.connector.provider), { passesText });
   else response.end();
-  if (isKept(relay, outcome)) relay.kept?.endStream(contentTypeOf(answer));
+  if (isKept(relay, outcome)) relay.kept?.endStream(contentTypeOf(answer) ?? 'text/event-stream');
 }
 
 /** What else an answer has to be, its content says. */
@@ -182,8 +182,8 @@ function isKept({ answer }: Relay, outcome: Outcome): boolean {
   return outcome === Outcome.SUCCESS && answer.status === 200;
 }
 
-function contentTypeOf({ headers }: UpstreamAnswer): string {
-  return String(headers['content-type'] ?? 'application/json');
+function contentTypeOf({ headers }: UpstreamAnswer): string | undefined {
+  return headers['content-type']?.toString();
 }
 
 function outcomeOf({ caller, answer }: Relay, failure: unknown, hasFailed: boolean): Outcome {

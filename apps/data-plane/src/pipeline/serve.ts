@@ -81,9 +81,8 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
         })
       : await planStored(deps, key, asks, table);
 
-  const caching = plan.kind === 'generation' ? openCache(deps, request, plan, client) : undefined;
-  if (plan.kind === 'generation' && caching && (await isAnswered(deps, request, plan, client, caching)))
-    return;
+  const caching = openCache(deps, request, plan, client);
+  if (caching && (await isAnswered(deps, request, caching, client))) return;
 
   const counted = await admitByRates(deps, request, plan, client);
   const attempts = attemptLog(deps, request, plan);
@@ -120,13 +119,14 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   }
 }
 
-/** Tells the caller what part the cache has in its answer; a hit says so itself. */
+/** Undefined where nothing is cached. Tells the caller what part the cache has in its answer; a hit says so itself. */
 function openCache(
   { cache }: ServeDeps,
   request: InferenceRequest,
-  plan: GenerationPlan,
+  plan: Plan,
   { response }: Client,
 ): Caching | undefined {
+  if (plan.kind !== 'generation') return undefined;
   const caching = cachingOf(cache, request, plan);
   response.setHeader('x-svc-cache', caching ? 'miss' : 'bypass');
   return caching;
@@ -136,9 +136,8 @@ function openCache(
 async function isAnswered(
   deps: ServeDeps,
   request: InferenceRequest,
-  plan: GenerationPlan,
-  client: Client,
   caching: Caching,
+  client: Client,
 ): Promise<boolean> {
   const found = caching.find();
   const answer = found instanceof Promise ? await found : found;
@@ -147,6 +146,7 @@ async function isAnswered(
   const limits = key.rates.map((policy) => ({ ...policy, tokensPerMinute: undefined }));
   const counted = limits.length > 0 ? await countIn(deps, key, client, limits, 0) : undefined;
   try {
+    const { plan } = caching;
     answerFromCache(deps, request, plan, client, { answer, attempted: attemptedOf(deps, request, plan) });
   } finally {
     if (counted) deps.rates.settle(counted, 0);
