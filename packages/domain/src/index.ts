@@ -6,6 +6,8 @@ export * from './keyToken.ts';
 export * from './modelId.ts';
 export * from './money.ts';
 export * from './pricing.ts';
+export * from './routing/adaptive.ts';
+export * from './routing/stratum.ts';
 export * from './sealing.ts';
 export * from './tokenUsage.ts';
 export * from './windows.ts';
