@@ -197,6 +197,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     isOperator: false,
     expiresAtMs: undefined,
     attribution: principalId === 'bob' ? { team: 'locked' } : {},
+    profileId: undefined,
     policies: [
       {
         bucket: create(BucketRefSchema, {

@@ -41,5 +41,7 @@ export const DEFAULT_PROFILE = 'default';
 
 /** The name of the profile that is asked for; undefined where a model is. */
 export function profileNameOf(model: string): string | undefined {
-  return model.startsWith(ROUTER_PREFIX) ? model.slice(ROUTER_PREFIX.length) : undefined;
+  return model.startsWith(ROUTER_PREFIX) && model !== ROUTER_PREFIX
+    ? model.slice(ROUTER_PREFIX.length)
+    : undefined;
 }
