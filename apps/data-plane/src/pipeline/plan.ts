@@ -1,22 +1,23 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { parseWorkloadType, profileNameOf, workloadTypeKey } from '@weighbridge/domain';
+import { raise } from '@weighbridge/errors';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
-import {
-  type RoutableConnector,
-  type RoutableModel,
-  type RoutingTable,
-  upstreamNameAt,
-} from '../control/routingTable.ts';
+import { type RoutableConnector, type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
 import { type Call, readCall, upstreamBody } from '../operations/call.ts';
+import { requireForeseeable } from '../operations/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
+import { findProfile, type ProfileDeps, targetsOfProfile } from '../routing/profiles.ts';
+import type { Target, Targets } from '../routing/target.ts';
+import { targetsFor } from '../routing/targetsFor.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { admit, usageBacklog } from './admit.ts';
 import { limitAnswer } from './limitAnswer.ts';
-import { inOrder } from './order.ts';
-import { connectorsFor } from './route.ts';
+import type { Outgoing } from './outgoing.ts';
 import { connectorsOfResponse, makerOfPrevious } from './storedResponses.ts';
 
-export interface PlanDeps {
+export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
   readonly budget: Pick<LeaseBook, 'room'>;
   readonly owners: ResponseOwners;
@@ -41,61 +42,103 @@ export interface StoredResponse {
 }
 
 /** What is settled of a request before anything is sent. */
-export interface Plan {
+export type Plan = GenerationPlan | StoredPlan;
+
+interface AnyPlan {
   readonly operation: Operation;
-  /** In the order in which they are to be tried. */
-  readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
-  /** What a connector is sent: its account may call the model by another name. */
-  readonly bodyAt: (connector: RoutableConnector) => Buffer | undefined;
-  /** Undefined where no model works. */
-  readonly work: { readonly call: Call; readonly model: RoutableModel } | undefined;
   /** A chunk that the caller did not ask for must not reach it. */
   readonly hideUsage: boolean;
+}
+
+export interface GenerationPlan extends AnyPlan {
+  readonly kind: 'generation';
+  /** As it came. */
+  readonly call: Call;
+  readonly targets: Targets;
+  /**
+   * What a target is sent: its account may call the model by another name, and under a hard budget each model has a limit
+   * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
+   */
+  readonly prepare: (target: Target) => Promise<Outgoing>;
+}
+
+export interface StoredPlan extends AnyPlan {
+  readonly kind: 'stored response';
+  /** In the order in which they are to be asked. */
+  readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
+}
+
+/** Whose a call is, and what it says of itself. */
+interface Asker {
+  readonly key: ResolvedKey;
+  readonly headers: IncomingHttpHeaders;
 }
 
 /** Admits a call of a model, and chooses where it goes. */
 export async function planGeneration(
   deps: PlanDeps,
-  key: ResolvedKey,
+  asker: Asker,
   { operation, body }: Generation,
   table: RoutingTable,
-): Promise<Plan> {
+): Promise<GenerationPlan> {
+  const { key } = asker;
   const call = readCall(operation, body);
-  const model = admit(key, call.model, table);
-  if (operation.isBilled && !model.free && !deps.usage.hasRoom()) throw usageBacklog();
-  const serving = connectorsFor(model, operation.route, table);
-  const maker =
-    call.previousResponseId === undefined
-      ? undefined
-      : await makerOfPrevious(deps.owners, key, call.previousResponseId);
-  const connectors =
-    call.previousResponseId === undefined
-      ? inOrder(serving, deps.random)
-      : ([serving.find((connector) => connector.id === maker) ?? serving[0]] as const);
-  const [chosen] = connectors;
-  const isHard = key.isHard && operation.isBilled && !model.free;
-  const sent = isHard ? await limitAnswer(deps.budget, key, call, { model, connector: chosen }) : call;
+  const serving = recordable(deps, operation, targetsOf(deps, asker, call, table));
+  const targets = await keeperFirst(deps.owners, key, call, serving);
+  const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
+  if (targets.some(isHard)) requireForeseeable(operation, body);
   return {
+    kind: 'generation',
     operation,
-    connectors,
+    call,
+    targets,
     method: 'POST',
     path: operation.path,
-    bodyAt: bodiesOf(sent, model),
-    work: { call: sent, model },
+    async prepare(target) {
+      const sent = isHard(target) ? await limitAnswer(deps.budget, key, call, target) : call;
+      return {
+        connector: target.connector,
+        body: upstreamBody(sent, upstreamNameAt(target.model, target.connector)),
+        work: { ...target, call: sent },
+      };
+    },
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };
 }
 
-/** The newest one is kept: an attempt looks at it more than once. */
-function bodiesOf(call: Call, model: RoutableModel): Plan['bodyAt'] {
-  let newest: { readonly name: string; readonly body: Buffer } | undefined;
-  return (connector) => {
-    const name = upstreamNameAt(model, connector);
-    if (newest?.name !== name) newest = { name, body: upstreamBody(call, name) };
-    return newest.body;
-  };
+/** Where a call may go: to the model that it names, or to those of the profile that it names. */
+function targetsOf(
+  { random, strata }: PlanDeps,
+  { key, headers }: Asker,
+  { operation: { route }, model }: Call,
+  table: RoutingTable,
+): Targets {
+  const name = profileNameOf(model);
+  if (name === undefined) return targetsFor([admit(key, model, table)], route, table, random);
+  const workloadType = workloadTypeKey(parseWorkloadType(headers));
+  const profile = findProfile(name, key, table);
+  return targetsOfProfile({ random, strata }, profile, { key, route, workloadType }, table);
+}
+
+/** Where usage can't be written down, only what costs nothing goes on. */
+function recordable({ usage }: PlanDeps, { isBilled }: Operation, targets: Targets): Targets {
+  if (!isBilled || usage.hasRoom()) return targets;
+  const [first, ...others] = targets.filter(({ model: { free } }) => free);
+  return first ? [first, ...others] : raise(usageBacklog());
+}
+
+/** Only the account that keeps the response which a call goes on from can answer it. */
+async function keeperFirst(
+  owners: ResponseOwners,
+  key: ResolvedKey,
+  { previousResponseId }: Call,
+  targets: Targets,
+): Promise<Targets> {
+  if (previousResponseId === undefined) return targets;
+  const keeper = await makerOfPrevious(owners, key, previousResponseId);
+  return [targets.find(({ connector }) => connector.id === keeper) ?? targets[0]];
 }
 
 /** Finds out where a stored response is, and whether the caller may have it. */
@@ -104,14 +147,13 @@ export async function planStored(
   key: ResolvedKey,
   { method, responseId, rest }: StoredResponse,
   table: RoutingTable,
-): Promise<Plan> {
+): Promise<StoredPlan> {
   return {
+    kind: 'stored response',
     operation: STORED_RESPONSE,
     connectors: await connectorsOfResponse(deps.owners, key, responseId, table),
     method,
     path: `${STORED_RESPONSE.path}/${encodeURIComponent(responseId)}${rest}`,
-    bodyAt: () => undefined,
-    work: undefined,
     hideUsage: false,
   };
 }

@@ -5,7 +5,7 @@ import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
 import { type ResolvedKey, resolvedKey } from '../control/resolvedKey.ts';
 import { type RoutingTable, routingTable } from '../control/routingTable.ts';
-import { findProfile, modelsOfProfile, reachableProfiles } from './profiles.ts';
+import { findProfile, reachableProfiles, targetsOfProfile } from './profiles.ts';
 
 const rates = (nano: bigint) => ({
   input: nano,
@@ -71,13 +71,9 @@ function route(
   }: { key?: ResolvedKey; route?: Route; strata?: Strata; workloadType?: string } = {},
 ): string[] {
   const deps = { random: () => 0.5, strata };
-  const routed = modelsOfProfile(
-    deps,
-    findProfile(name, key, table),
-    { key, route: asked, workloadType },
-    table,
-  );
-  return routed.map(({ model: { id }, connectors }) => `${id} at ${connectors.map((one) => one.id)}`);
+  const profile = findProfile(name, key, table);
+  const targets = targetsOfProfile(deps, profile, { key, route: asked, workloadType }, table);
+  return targets.map(({ model: { id }, connector }) => `${id} at ${connector.id}`);
 }
 
 function refusal(act: () => unknown): string {
@@ -93,7 +89,7 @@ function refusal(act: () => unknown): string {
 describe('a profile is followed', () => {
   it('to models that are there, each with the connectors that serve it and the route', () => {
     const table = tableWith({ name: 'p', models: ['nobody/d', 'acme/none', 'claude/c', 'acme/b', 'acme/a'] });
-    expect(route(table, 'p')).toEqual(['acme/b at acme-1,acme-2', 'acme/a at acme-1']);
+    expect(route(table, 'p')).toEqual(['acme/b at acme-1', 'acme/b at acme-2', 'acme/a at acme-1']);
     expect(route(table, 'p', { route: Route.MESSAGES })).toEqual(['claude/c at claude']);
     expect(route(table, 'p', { route: Route.EMBEDDINGS })).toEqual(['acme/b at acme-2']);
   });
@@ -111,9 +107,9 @@ describe('a profile is followed', () => {
       { name: 'ordered', models },
       { name: 'newer', models, strategy: 99 as Strategy },
     );
-    expect(route(table, 'cheapest')).toEqual(['acme/b at acme-2,acme-1', 'acme/a at acme-1']);
-    expect(route(table, 'weighted')).toEqual(['acme/b at acme-1,acme-2', 'acme/a at acme-1']);
-    expect(route(table, 'ordered')).toEqual(['acme/a at acme-1', 'acme/b at acme-1,acme-2']);
+    expect(route(table, 'cheapest')).toEqual(['acme/b at acme-2', 'acme/b at acme-1', 'acme/a at acme-1']);
+    expect(route(table, 'weighted')).toEqual(['acme/b at acme-1', 'acme/b at acme-2', 'acme/a at acme-1']);
+    expect(route(table, 'ordered')).toEqual(['acme/a at acme-1', 'acme/b at acme-1', 'acme/b at acme-2']);
     expect(route(table, 'newer')).toEqual(route(table, 'ordered'));
   });
 
@@ -132,7 +128,7 @@ describe('a profile is followed', () => {
         : { ...emptyStratum(workloadType, id, 0), timed: 1, timeToFirstTokenMs: sum };
     };
     const first = (workloadType: string) => route(table, 'p', { strata, workloadType })[0];
-    expect([first('chat'), first('other')]).toEqual(['acme/b at acme-1,acme-2', 'acme/a at acme-1']);
+    expect([first('chat'), first('other')]).toEqual(['acme/b at acme-1', 'acme/a at acme-1']);
   });
 });
 
@@ -175,7 +171,10 @@ describe('router/default', () => {
 
   it('is the profile that the policies name, else the one of this name', () => {
     const table = tableWith(...profiles);
-    expect(route(table, 'default', { key: keyOf([], 'prf_named') })).toEqual(['acme/b at acme-1,acme-2']);
+    expect(route(table, 'default', { key: keyOf([], 'prf_named') })).toEqual([
+      'acme/b at acme-1',
+      'acme/b at acme-2',
+    ]);
     expect(route(table, 'default')).toEqual(['acme/a at acme-1']);
     expect(refusal(() => route(tableWith(), 'default'))).toMatch(/^not_found model_not_found/);
   });

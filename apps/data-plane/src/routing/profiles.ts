@@ -1,6 +1,7 @@
 import type { Route } from '@weighbridge/contracts';
 import {
   DEFAULT_PROFILE,
+  type Draw,
   furthestStage,
   type Offer,
   observedOf,
@@ -13,16 +14,12 @@ import {
 import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { ROUTE_PATHS, routesOf, servesRoute } from '../control/routes.ts';
-import {
-  priceAt,
-  type RoutableConnector,
-  type RoutableModel,
-  type RoutingTable,
-} from '../control/routingTable.ts';
+import { priceAt, type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
+import { inOrder } from './order.ts';
+import type { Target, Targets } from './target.ts';
 
 export interface ProfileDeps {
-  /** From 0 up to 1. */
-  readonly random: () => number;
+  readonly random: Draw;
   /** What was observed of models. */
   readonly strata: Strata;
 }
@@ -32,12 +29,6 @@ export interface ProfileRequest {
   readonly key: ResolvedKey;
   readonly route: Route;
   readonly workloadType: string;
-}
-
-/** A model with its connectors, in the order in which they are to be tried. */
-export interface RoutedModel {
-  readonly model: RoutableModel;
-  readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }
 
 /** The profile of a name; `default` is that of the key's policies. Any other that is not there is a 404. */
@@ -50,20 +41,21 @@ export function findProfile(name: string, { profileId }: ResolvedKey, table: Rou
   throw new AppError('unavailable', 'profile_not_known', message);
 }
 
-/** The models of a profile that a request may go to, best first; where none is, an error that says why. */
-export function modelsOfProfile(
+/** Where a request to a profile may go, best first: one model after the other; where nowhere, an error that says why. */
+export function targetsOfProfile(
   deps: ProfileDeps,
   profile: RoutingProfile,
   request: ProfileRequest,
   table: RoutingTable,
-): readonly [RoutedModel, ...RoutedModel[]] {
+): Targets {
   const selection = selectModels(profile, offersOf(deps, profile, request, table), {
     servesRoute: (connector) => servesRoute(connector, request.route),
+    inOrder: (connectors) => inOrder(connectors, deps.random),
     random: deps.random,
   });
   const [first, ...others] = selection.ranked.flatMap(({ model: id, connectors }) => {
     const model = table.models.get(id);
-    return model ? [{ model, connectors }] : [];
+    return model ? connectors.map((connector): Target => ({ model, connector })) : [];
   });
   return first ? [first, ...others] : raise(nothingLeft(profile, selection, request.route, table));
 }
@@ -72,7 +64,7 @@ export function modelsOfProfile(
 export function reachableProfiles(key: ResolvedKey, table: RoutingTable): string[] {
   const reaches = (profile: RoutingProfile) => {
     const offers = offersOf(NOTHING_OBSERVED, profile, { key, workloadType: '' }, table);
-    const rules = { servesRoute: () => true, random: NOTHING_OBSERVED.random };
+    const rules = { servesRoute: () => true, inOrder: asTheyAre, random: NOTHING_OBSERVED.random };
     return selectModels(profile, offers, rules).ranked.length > 0;
   };
   const named = [...table.profiles.values()].filter(({ name }) => name !== DEFAULT_PROFILE);
@@ -83,6 +75,7 @@ export function reachableProfiles(key: ResolvedKey, table: RoutingTable): string
   return (defaults && reaches(defaults) ? [DEFAULT_PROFILE, ...names] : names).sort();
 }
 
+const asTheyAre = (connectors: readonly RoutableConnector[]) => connectors;
 const NOTHING_OBSERVED: ProfileDeps = { strata: () => undefined, random: () => 0.5 };
 
 function offersOf(

@@ -1,7 +1,7 @@
 import { decimalUsd } from '../money.ts';
 import type { TokenPrices } from '../pricing.ts';
 import { adaptiveOrder } from './adaptive.ts';
-import { drawnByWeight } from './draw.ts';
+import { type Draw, drawnByWeight } from './draw.ts';
 import type { RoutingConstraints, RoutingProfile, Strategy } from './profile.ts';
 import { meanTimeToFirstTokenMs, type Stratum } from './stratum.ts';
 
@@ -55,11 +55,11 @@ const LEAST_TIMED = 0.5;
 /** Prompts are usually longer than answers: prices are compared for so many input tokens for each of output. */
 const INPUT_PER_OUTPUT = 3n;
 
-/** Orders the models of a profile by its strategy, and leaves out those that its constraints do. `random` is from 0 up to 1. */
+/** Orders the models of a profile by its strategy, and leaves out those that its constraints do. */
 export function rank(
   { strategy, constraints }: Pick<RoutingProfile, 'strategy' | 'constraints'>,
   candidates: readonly Candidate[],
-  random: () => number,
+  random: Draw,
 ): Ranking {
   const excluded: Judged[] = [];
   const left: Candidate[] = [];
@@ -107,7 +107,7 @@ function shortcoming(constraints: RoutingConstraints, candidate: Candidate): str
   return undefined;
 }
 
-type Order = (candidates: readonly Candidate[], random: () => number) => readonly Judged[];
+type Order = (candidates: readonly Candidate[], random: Draw) => readonly Judged[];
 
 const ORDERS: Readonly<Record<Strategy, Order>> = {
   ordered: (candidates) =>
@@ -151,7 +151,7 @@ const ORDERS: Readonly<Record<Strategy, Order>> = {
  * By the mean time to the first token. Models that were not measured lately come last, so that nobody waits for them for
  * nothing; but of each ten requests one tries one of them first, so that they are. Where none was measured, all take turns.
  */
-function fastest(candidates: readonly Candidate[], random: () => number): readonly Judged[] {
+function fastest(candidates: readonly Candidate[], random: Draw): readonly Judged[] {
   const timed = candidates.map((candidate) => ({
     model: candidate.model,
     time: timeToFirstToken(candidate),

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { RoutingProfile, Strategy } from './profile.ts';
-import { furthestStage, type Offer, type OfferedConnector, selectModels } from './select.ts';
+import { furthestStage, type Offer, selectModels } from './select.ts';
 
-interface Account extends OfferedConnector {
+interface Account {
+  readonly id: string;
+  readonly priority: number;
   readonly routes: readonly string[];
 }
 
@@ -16,7 +18,6 @@ const rates = (nano: bigint) => ({
 const account = (id: string, fields: Partial<Account> = {}): Account => ({
   id,
   priority: 0,
-  weight: 1,
   routes: ['chat', 'embeddings'],
   ...fields,
 });
@@ -45,19 +46,19 @@ const select = (
 ) =>
   selectModels({ strategy, constraints }, offers, {
     servesRoute: ({ routes }) => routes.includes(route),
+    inOrder: (accounts) => accounts.toSorted((a, b) => a.priority - b.priority),
     random: () => 0.5,
   });
 const chosen = (selection: ReturnType<typeof select>) =>
   selection.ranked.map(({ model, connectors }) => `${model}: ${connectors.map(({ id }) => id).join(' ')}`);
 
 describe('the models of a profile', () => {
-  it('go with their connectors by priority, and by weight within one', () => {
+  it('go with their connectors in their order', () => {
     const connectors = [
       [account('fallback', { priority: 9 }), 1n],
-      [account('light', { weight: 1 }), 1n],
-      [account('heavy', { weight: 5 }), 1n],
+      [account('first'), 1n],
     ] as const;
-    expect(chosen(select([offer('a', connectors)]))).toEqual(['a: heavy light fallback']);
+    expect(chosen(select([offer('a', connectors)]))).toEqual(['a: first fallback']);
   });
 
   it('under `cheapest` go to the cheapest account first, whatever its priority', () => {

@@ -1,17 +1,10 @@
 import type { TokenPrices } from '../pricing.ts';
-import { byPriorityAndWeight } from './draw.ts';
+import type { Draw } from './draw.ts';
 import type { RoutingProfile } from './profile.ts';
 import { blendedPrice, type Candidate, type Judged, overCeiling, rank } from './rank.ts';
 
-/** A connector that may serve a model, by what it is chosen. */
-export interface OfferedConnector {
-  readonly id: string;
-  readonly priority: number;
-  readonly weight: number;
-}
-
 /** A model of a profile as it stands where a request is routed. */
-export type Offer<Connector extends OfferedConnector> =
+export type Offer<Connector> =
   /** Nobody can use it now, and why. */
   | { readonly model: string; readonly unusable: string }
   | (Omit<Candidate, 'price'> & {
@@ -25,8 +18,8 @@ export const STAGES = ['unusable', 'policy', 'route', 'constraints'] as const;
 export type Stage = (typeof STAGES)[number];
 
 export interface Selection<Connector> {
-  /** In the order in which they are to be tried, each with its connectors in theirs. */
-  readonly ranked: readonly (Judged & { readonly connectors: readonly [Connector, ...Connector[]] })[];
+  /** In the order in which they are to be tried, each with its connectors in theirs, of which there is one at least. */
+  readonly ranked: readonly (Judged & { readonly connectors: readonly Connector[] })[];
   readonly excluded: readonly (Judged & { readonly stage: Stage })[];
   /** The connectors of ranked models that are not used all the same. */
   readonly passedOver: readonly (Judged & {
@@ -38,8 +31,9 @@ export interface Selection<Connector> {
 export interface SelectionDeps<Connector> {
   /** Whether a connector serves the route that was asked for. */
   readonly servesRoute: (connector: Connector) => boolean;
-  /** From 0 up to 1. */
-  readonly random: () => number;
+  /** Connectors of one model in the order in which they are to be tried, whatever they cost. */
+  readonly inOrder: (connectors: readonly Connector[]) => readonly Connector[];
+  readonly random: Draw;
 }
 
 /**
@@ -47,10 +41,10 @@ export interface SelectionDeps<Connector> {
  * each connector: one where the model costs more is not used. Under `cheapest` a model's cheaper connectors come first,
  * whatever their priorities: who asks for the cheapest means where the request goes.
  */
-export function selectModels<Connector extends OfferedConnector>(
+export function selectModels<Connector>(
   profile: Pick<RoutingProfile, 'strategy' | 'constraints'>,
   offers: readonly Offer<Connector>[],
-  { servesRoute, random }: SelectionDeps<Connector>,
+  { servesRoute, inOrder, random }: SelectionDeps<Connector>,
 ): Selection<Connector> {
   const excluded: Selection<Connector>['excluded'][number][] = [];
   const passedOver: Selection<Connector>['passedOver'][number][] = [];
@@ -91,11 +85,15 @@ export function selectModels<Connector extends OfferedConnector>(
   const { ranked, excluded: falling } = rank(profile, candidates, random);
   for (const { model, why } of falling) excluded.push({ model, stage: 'constraints', why });
   return {
-    ranked: ranked.map(({ model, why }) => ({
-      model,
-      why,
-      connectors: inOrder(serving.get(model) ?? [], profile, random),
-    })),
+    ranked: ranked.map(({ model, why }) => {
+      const priced = serving.get(model) ?? [];
+      const connectors = inOrder(priced.map(({ connector }) => connector));
+      return {
+        model,
+        why,
+        connectors: profile.strategy === 'cheapest' ? byPrice(connectors, priced) : connectors,
+      };
+    }),
     excluded,
     passedOver: passedOver.filter(({ model }) => ranked.some((judged) => judged.model === model)),
   };
@@ -114,15 +112,13 @@ interface Priced<Connector> {
   readonly price: TokenPrices;
 }
 
-function inOrder<Connector extends OfferedConnector>(
+/** The cheapest first, and what costs the same as it was. */
+function byPrice<Connector>(
+  connectors: readonly Connector[],
   priced: readonly Priced<Connector>[],
-  { strategy }: Pick<RoutingProfile, 'strategy'>,
-  random: () => number,
-): [Connector, ...Connector[]] {
+): readonly Connector[] {
   const prices = new Map(priced.map(({ connector, price }) => [connector, blendedPrice(price)]));
-  const order = byPriorityAndWeight([...prices.keys()], random);
-  if (strategy === 'cheapest') order.sort((a, b) => Number((prices.get(a) ?? 0n) - (prices.get(b) ?? 0n)));
-  return order as [Connector, ...Connector[]];
+  return connectors.toSorted((a, b) => Number((prices.get(a) ?? 0n) - (prices.get(b) ?? 0n)));
 }
 
 function cheapest<Connector>(priced: readonly Priced<Connector>[]): Priced<Connector> {

@@ -112,6 +112,7 @@ export async function explainProfile(
   const { offers, unusable, accounts } = await offersOf(deps, profile, policies, workloadOf(request), strata);
   const selection = selectModels(profile, offers, {
     servesRoute: ({ row }) => routesOf(row.provider, row.dialect).includes(route),
+    inOrder: (accounts) => accounts.toSorted((a, b) => a.priority - b.priority || b.weight - a.weight),
     // What is drawn by weight is shown by weight; `adaptive` is nothing but its draw.
     random: profile.strategy === 'adaptive' ? deps.random : () => 0.5,
   });
