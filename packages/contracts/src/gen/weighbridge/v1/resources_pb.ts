@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/resources.proto.
  */
 export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIuUBCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCEIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52IpkECg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJEi8KC2J1ZGdldF9tb2RlGAcgASgOMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TW9kZRIgChNyZXF1ZXN0c19wZXJfbWludXRlGAggASgNSAKIAQESHgoRdG9rZW5zX3Blcl9taW51dGUYCSABKANIA4gBARIZCgxtYXhfcGFyYWxsZWwYCiABKA1IBIgBARIgChN3aW5kb3dfcmVtYWluaW5nX21zGAsgASgDSAWIAQESKAoFY2FjaGUYDCABKAsyGS53ZWlnaGJyaWRnZS52MS5DYWNoZVJ1bGVCEQoPX2xpbWl0X25hbm9fdXNkQhAKDl93aW5kb3dfZW5kX21zQhYKFF9yZXF1ZXN0c19wZXJfbWludXRlQhQKEl90b2tlbnNfcGVyX21pbnV0ZUIPCg1fbWF4X3BhcmFsbGVsQhYKFF93aW5kb3dfcmVtYWluaW5nX21zSgQIBBAFIksKCUNhY2hlUnVsZRIpCgVzY29wZRgBIAEoDjIaLndlaWdoYnJpZGdlLnYxLkNhY2hlU2NvcGUSEwoLdHRsX3NlY29uZHMYAiABKA0iYQoJQnVja2V0UmVmEhEKCXBvbGljeV9pZBgBIAEoCRIXCg9jb3VudGVyX3ZlcnNpb24YAiABKA0SDwoHc3ViamVjdBgDIAEoCRIXCg93aW5kb3dfc3RhcnRfbXMYBCABKAMiwAUKCUNvbm5lY3RvchIKCgJpZBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIoCgdkaWFsZWN0GAMgASgOMhcud2VpZ2hicmlkZ2UudjEuRGlhbGVjdBIQCghiYXNlX3VybBgEIAEoCRISCgpjcmVkZW50aWFsGAUgASgJEhAKCHByaW9yaXR5GAYgASgFEg4KBm1vZGVscxgHIAMoCRJECg51cHN0cmVhbV9uYW1lcxgIIAMoCzIsLndlaWdoYnJpZGdlLnYxLkNvbm5lY3Rvci5VcHN0cmVhbU5hbWVzRW50cnkSDgoGd2VpZ2h0GAkgASgNEjUKBnByaWNlcxgKIAMoCzIlLndlaWdoYnJpZGdlLnYxLkNvbm5lY3Rvci5QcmljZXNFbnRyeRIlCgZyb3V0ZXMYFCADKA4yFS53ZWlnaGJyaWRnZS52MS5Sb3V0ZRIdChVhbGxvd19wcml2YXRlX2FkZHJlc3MYFSABKAgSGQoMbWF4X3BhcmFsbGVsGBYgASgNSACIAQESHwoSY29ubmVjdF90aW1lb3V0X21zGBcgASgNSAGIAQESIgoVZmlyc3RfYnl0ZV90aW1lb3V0X21zGBggASgNSAKIAQESHQoQY2h1bmtfdGltZW91dF9tcxgZIAEoDUgDiAEBGjQKElVwc3RyZWFtTmFtZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGkQKC1ByaWNlc0VudHJ5EgsKA2tleRgBIAEoCRIkCgV2YWx1ZRgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlByaWNlOgI4AUIPCg1fbWF4X3BhcmFsbGVsQhUKE19jb25uZWN0X3RpbWVvdXRfbXNCGAoWX2ZpcnN0X2J5dGVfdGltZW91dF9tc0ITChFfY2h1bmtfdGltZW91dF9tcyKwAQoFTW9kZWwSCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSFQoNdXBzdHJlYW1fbmFtZRgDIAEoCRIkCgVwcmljZRgEIAEoCzIVLndlaWdoYnJpZGdlLnYxLlByaWNlEh4KEW1heF9vdXRwdXRfdG9rZW5zGAUgASgNSACIAQESFgoOY29udGV4dF93aW5kb3cYBiABKA1CFAoSX21heF9vdXRwdXRfdG9rZW5zImgKBVByaWNlEg8KB3ZlcnNpb24YASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcxIoCgV0aWVycxgDIAMoCzIZLndlaWdoYnJpZGdlLnYxLlByaWNlVGllciJNCglQcmljZVRpZXISGgoSYWJvdmVfaW5wdXRfdG9rZW5zGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMiZwoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMqXAoKQ2FjaGVTY29wZRIbChdDQUNIRV9TQ09QRV9VTlNQRUNJRklFRBAAEhkKFUNBQ0hFX1NDT1BFX1BSSU5DSVBBTBABEhYKEkNBQ0hFX1NDT1BFX1BPTElDWRACKlkKCkJ1ZGdldE1vZGUSGwoXQlVER0VUX01PREVfVU5TUEVDSUZJRUQQABIYChRCVURHRVRfTU9ERV9CQUxBTkNFRBABEhQKEEJVREdFVF9NT0RFX0hBUkQQAipwCgtFbmZvcmNlbWVudBIbChdFTkZPUkNFTUVOVF9VTlNQRUNJRklFRBAAEhcKE0VORk9SQ0VNRU5UX0VORk9SQ0UQARIWChJFTkZPUkNFTUVOVF9TSEFET1cQAhITCg9FTkZPUkNFTUVOVF9PRkYQAyp5CgVSb3V0ZRIVChFST1VURV9VTlNQRUNJRklFRBAAEhoKFlJPVVRFX0NIQVRfQ09NUExFVElPTlMQARITCg9ST1VURV9SRVNQT05TRVMQAhISCg5ST1VURV9NRVNTQUdFUxADEhQKEFJPVVRFX0VNQkVERElOR1MQBCpNCgdEaWFsZWN0EhcKE0RJQUxFQ1RfVU5TUEVDSUZJRUQQABISCg5ESUFMRUNUX09QRU5BSRABEhUKEURJQUxFQ1RfQU5USFJPUElDEAJiBnByb3RvMw");
+  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIo0CCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCBIXCgpwcm9maWxlX2lkGAggASgJSAGIAQFCEAoOX2V4cGlyZXNfYXRfbXNCDQoLX3Byb2ZpbGVfaWQi9QEKEUxvY2tlZEF0dHJpYnV0aW9uEhEKBHVzZXIYASABKAlIAIgBARIRCgR0ZWFtGAIgASgJSAGIAQESFAoHcHJvamVjdBgDIAEoCUgCiAEBEhAKA2VudhgEIAEoCUgDiAEBEj0KBmxhYmVscxgFIAMoCzItLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uLkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudiLvAwoNUG9saWN5Q291bnRlchIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSMAoLZW5mb3JjZW1lbnQYAiABKA4yGy53ZWlnaGJyaWRnZS52MS5FbmZvcmNlbWVudBIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhoKDXdpbmRvd19lbmRfbXMYBSABKANIAYgBARIWCg5hbGxvd2VkX21vZGVscxgGIAMoCRIvCgtidWRnZXRfbW9kZRgHIAEoDjIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldE1vZGUSIAoTcmVxdWVzdHNfcGVyX21pbnV0ZRgIIAEoDUgCiAEBEh4KEXRva2Vuc19wZXJfbWludXRlGAkgASgDSAOIAQESGQoMbWF4X3BhcmFsbGVsGAogASgNSASIAQESIAoTd2luZG93X3JlbWFpbmluZ19tcxgLIAEoA0gFiAEBQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tc0IWChRfcmVxdWVzdHNfcGVyX21pbnV0ZUIUChJfdG9rZW5zX3Blcl9taW51dGVCDwoNX21heF9wYXJhbGxlbEIWChRfd2luZG93X3JlbWFpbmluZ19tc0oECAQQBSJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyLABQoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSDgoGbW9kZWxzGAcgAygJEkQKDnVwc3RyZWFtX25hbWVzGAggAygLMiwud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlVwc3RyZWFtTmFtZXNFbnRyeRIOCgZ3ZWlnaHQYCSABKA0SNQoGcHJpY2VzGAogAygLMiUud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlByaWNlc0VudHJ5EiUKBnJvdXRlcxgUIAMoDjIVLndlaWdoYnJpZGdlLnYxLlJvdXRlEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgVIAEoCBIZCgxtYXhfcGFyYWxsZWwYFiABKA1IAIgBARIfChJjb25uZWN0X3RpbWVvdXRfbXMYFyABKA1IAYgBARIiChVmaXJzdF9ieXRlX3RpbWVvdXRfbXMYGCABKA1IAogBARIdChBjaHVua190aW1lb3V0X21zGBkgASgNSAOIAQEaNAoSVXBzdHJlYW1OYW1lc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaRAoLUHJpY2VzRW50cnkSCwoDa2V5GAEgASgJEiQKBXZhbHVlGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2U6AjgBQg8KDV9tYXhfcGFyYWxsZWxCFQoTX2Nvbm5lY3RfdGltZW91dF9tc0IYChZfZmlyc3RfYnl0ZV90aW1lb3V0X21zQhMKEV9jaHVua190aW1lb3V0X21zIuQBCgVNb2RlbBIKCgJpZBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIVCg11cHN0cmVhbV9uYW1lGAMgASgJEiQKBXByaWNlGAQgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2USHgoRbWF4X291dHB1dF90b2tlbnMYBSABKA1IAIgBARIWCg5jb250ZXh0X3dpbmRvdxgGIAEoDRISCgVzY29yZRgHIAEoAUgBiAEBEhQKDGNhcGFiaWxpdGllcxgIIAMoCUIUChJfbWF4X291dHB1dF90b2tlbnNCCAoGX3Njb3JlIrgBCgdQcm9maWxlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSKgoIc3RyYXRlZ3kYAyABKA4yGC53ZWlnaGJyaWRnZS52MS5TdHJhdGVneRIuCgd0YXJnZXRzGAQgAygLMh0ud2VpZ2hicmlkZ2UudjEuUHJvZmlsZVRhcmdldBI3Cgtjb25zdHJhaW50cxgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlByb2ZpbGVDb25zdHJhaW50cyIuCg1Qcm9maWxlVGFyZ2V0Eg0KBW1vZGVsGAEgASgJEg4KBndlaWdodBgCIAEoDSLyAQoSUHJvZmlsZUNvbnN0cmFpbnRzEhsKDmNvbnRleHRfd2luZG93GAEgASgDSACIAQESHwoSbWF4X2lucHV0X25hbm9fdXNkGAIgASgDSAGIAQESIAoTbWF4X291dHB1dF9uYW5vX3VzZBgDIAEoA0gCiAEBEhYKCW1pbl9zY29yZRgEIAEoAUgDiAEBEhQKDGNhcGFiaWxpdGllcxgFIAMoCUIRCg9fY29udGV4dF93aW5kb3dCFQoTX21heF9pbnB1dF9uYW5vX3VzZEIWChRfbWF4X291dHB1dF9uYW5vX3VzZEIMCgpfbWluX3Njb3JlImgKBVByaWNlEg8KB3ZlcnNpb24YASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcxIoCgV0aWVycxgDIAMoCzIZLndlaWdoYnJpZGdlLnYxLlByaWNlVGllciJNCglQcmljZVRpZXISGgoSYWJvdmVfaW5wdXRfdG9rZW5zGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMiZwoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMqWQoKQnVkZ2V0TW9kZRIbChdCVURHRVRfTU9ERV9VTlNQRUNJRklFRBAAEhgKFEJVREdFVF9NT0RFX0JBTEFOQ0VEEAESFAoQQlVER0VUX01PREVfSEFSRBACKnAKC0VuZm9yY2VtZW50EhsKF0VORk9SQ0VNRU5UX1VOU1BFQ0lGSUVEEAASFwoTRU5GT1JDRU1FTlRfRU5GT1JDRRABEhYKEkVORk9SQ0VNRU5UX1NIQURPVxACEhMKD0VORk9SQ0VNRU5UX09GRhADKnkKBVJvdXRlEhUKEVJPVVRFX1VOU1BFQ0lGSUVEEAASGgoWUk9VVEVfQ0hBVF9DT01QTEVUSU9OUxABEhMKD1JPVVRFX1JFU1BPTlNFUxACEhIKDlJPVVRFX01FU1NBR0VTEAMSFAoQUk9VVEVfRU1CRURESU5HUxAEKk0KB0RpYWxlY3QSFwoTRElBTEVDVF9VTlNQRUNJRklFRBAAEhIKDkRJQUxFQ1RfT1BFTkFJEAESFQoRRElBTEVDVF9BTlRIUk9QSUMQAiquAQoIU3RyYXRlZ3kSGAoUU1RSQVRFR1lfVU5TUEVDSUZJRUQQABIUChBTVFJBVEVHWV9PUkRFUkVEEAESFQoRU1RSQVRFR1lfV0VJR0hURUQQAhIVChFTVFJBVEVHWV9DSEVBUEVTVBADEhQKEFNUUkFURUdZX0ZBU1RFU1QQBBIXChNTVFJBVEVHWV9CRVNUX1NDT1JFEAUSFQoRU1RSQVRFR1lfQURBUFRJVkUQBmIGcHJvdG8z");
 
 /**
  * A runtime key, with all that admission has to know about it.
@@ -60,6 +60,13 @@ export type Key = Message<"weighbridge.v1.Key"> & {
    * @generated from field: bool is_operator = 7;
    */
   isOperator: boolean;
+
+  /**
+   * The routing profile of the nearest policy in its chain that names one: what `router/default` means to it.
+   *
+   * @generated from field: optional string profile_id = 8;
+   */
+  profileId?: string | undefined;
 };
 
 /**
@@ -169,13 +176,6 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
    * @generated from field: optional int64 window_remaining_ms = 11;
    */
   windowRemainingMs?: bigint | undefined;
-
-  /**
-   * Absent where the policy says nothing of it.
-   *
-   * @generated from field: weighbridge.v1.CacheRule cache = 12;
-   */
-  cache?: CacheRule | undefined;
 };
 
 /**
@@ -184,30 +184,6 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
  */
 export const PolicyCounterSchema: GenMessage<PolicyCounter> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 2);
-
-/**
- * Answers are kept, and given again to whoever asks the same.
- *
- * @generated from message weighbridge.v1.CacheRule
- */
-export type CacheRule = Message<"weighbridge.v1.CacheRule"> & {
-  /**
-   * @generated from field: weighbridge.v1.CacheScope scope = 1;
-   */
-  scope: CacheScope;
-
-  /**
-   * @generated from field: uint32 ttl_seconds = 2;
-   */
-  ttlSeconds: number;
-};
-
-/**
- * Describes the message weighbridge.v1.CacheRule.
- * Use `create(CacheRuleSchema)` to create a new message.
- */
-export const CacheRuleSchema: GenMessage<CacheRule> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 3);
 
 /**
  * Names one spend bucket: a policy's counter for one subject in one window.
@@ -247,7 +223,7 @@ export type BucketRef = Message<"weighbridge.v1.BucketRef"> & {
  * Use `create(BucketRefSchema)` to create a new message.
  */
 export const BucketRefSchema: GenMessage<BucketRef> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 4);
+  messageDesc(file_weighbridge_v1_resources, 3);
 
 /**
  * One upstream account.
@@ -359,7 +335,7 @@ export type Connector = Message<"weighbridge.v1.Connector"> & {
  * Use `create(ConnectorSchema)` to create a new message.
  */
 export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 5);
+  messageDesc(file_weighbridge_v1_resources, 4);
 
 /**
  * A model of the catalog that is priced. The one without a price can't be routed to, so a proxy never hears of it.
@@ -402,6 +378,18 @@ export type Model = Message<"weighbridge.v1.Model"> & {
    * @generated from field: uint32 context_window = 6;
    */
   contextWindow: number;
+
+  /**
+   * The mean of its published benchmark scores, of 100; absent where none is published.
+   *
+   * @generated from field: optional double score = 7;
+   */
+  score?: number | undefined;
+
+  /**
+   * @generated from field: repeated string capabilities = 8;
+   */
+  capabilities: string[];
 };
 
 /**
@@ -409,7 +397,111 @@ export type Model = Message<"weighbridge.v1.Model"> & {
  * Use `create(ModelSchema)` to create a new message.
  */
 export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 5);
+
+/**
+ * A routing profile: which models stand for `router/<name>`, and in which order they are tried.
+ *
+ * @generated from message weighbridge.v1.Profile
+ */
+export type Profile = Message<"weighbridge.v1.Profile"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * @generated from field: weighbridge.v1.Strategy strategy = 3;
+   */
+  strategy: Strategy;
+
+  /**
+   * @generated from field: repeated weighbridge.v1.ProfileTarget targets = 4;
+   */
+  targets: ProfileTarget[];
+
+  /**
+   * @generated from field: weighbridge.v1.ProfileConstraints constraints = 5;
+   */
+  constraints?: ProfileConstraints | undefined;
+};
+
+/**
+ * Describes the message weighbridge.v1.Profile.
+ * Use `create(ProfileSchema)` to create a new message.
+ */
+export const ProfileSchema: GenMessage<Profile> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 6);
+
+/**
+ * @generated from message weighbridge.v1.ProfileTarget
+ */
+export type ProfileTarget = Message<"weighbridge.v1.ProfileTarget"> & {
+  /**
+   * `<provider>/<model name>`; whether it can be reached is not said.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * @generated from field: uint32 weight = 2;
+   */
+  weight: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.ProfileTarget.
+ * Use `create(ProfileTargetSchema)` to create a new message.
+ */
+export const ProfileTargetSchema: GenMessage<ProfileTarget> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 7);
+
+/**
+ * What a model must fulfil to be chosen; absent where nothing is asked.
+ *
+ * @generated from message weighbridge.v1.ProfileConstraints
+ */
+export type ProfileConstraints = Message<"weighbridge.v1.ProfileConstraints"> & {
+  /**
+   * @generated from field: optional int64 context_window = 1;
+   */
+  contextWindow?: bigint | undefined;
+
+  /**
+   * Nano-USD per one million tokens.
+   *
+   * @generated from field: optional int64 max_input_nano_usd = 2;
+   */
+  maxInputNanoUsd?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 max_output_nano_usd = 3;
+   */
+  maxOutputNanoUsd?: bigint | undefined;
+
+  /**
+   * @generated from field: optional double min_score = 4;
+   */
+  minScore?: number | undefined;
+
+  /**
+   * @generated from field: repeated string capabilities = 5;
+   */
+  capabilities: string[];
+};
+
+/**
+ * Describes the message weighbridge.v1.ProfileConstraints.
+ * Use `create(ProfileConstraintsSchema)` to create a new message.
+ */
+export const ProfileConstraintsSchema: GenMessage<ProfileConstraints> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 8);
 
 /**
  * @generated from message weighbridge.v1.Price
@@ -436,7 +528,7 @@ export type Price = Message<"weighbridge.v1.Price"> & {
  * Use `create(PriceSchema)` to create a new message.
  */
 export const PriceSchema: GenMessage<Price> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 7);
+  messageDesc(file_weighbridge_v1_resources, 9);
 
 /**
  * @generated from message weighbridge.v1.PriceTier
@@ -458,7 +550,7 @@ export type PriceTier = Message<"weighbridge.v1.PriceTier"> & {
  * Use `create(PriceTierSchema)` to create a new message.
  */
 export const PriceTierSchema: GenMessage<PriceTier> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 8);
+  messageDesc(file_weighbridge_v1_resources, 10);
 
 /**
  * Nano-USD per one million tokens.
@@ -497,44 +589,7 @@ export type Rates = Message<"weighbridge.v1.Rates"> & {
  * Use `create(RatesSchema)` to create a new message.
  */
 export const RatesSchema: GenMessage<Rates> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 9);
-
-/**
- * Whose questions an answer is given to; unspecified: its principal's.
- *
- * @generated from enum weighbridge.v1.CacheScope
- */
-export const CacheScope = {
-  /**
-   * @generated from enum value: CACHE_SCOPE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED: 0,
-
-  /**
-   * @generated from enum value: CACHE_SCOPE_PRINCIPAL = 1;
-   */
-  PRINCIPAL: 1,
-
-  /**
-   * All that the policy governs.
-   *
-   * @generated from enum value: CACHE_SCOPE_POLICY = 2;
-   */
-  POLICY: 2,
-} as const;
-
-/**
- * Whose questions an answer is given to; unspecified: its principal's.
- *
- * @generated from enum weighbridge.v1.CacheScope
- */
-export type CacheScope = (typeof CacheScope)[keyof typeof CacheScope] | UnknownEnum;
-
-/**
- * Describes the enum weighbridge.v1.CacheScope.
- */
-export const CacheScopeSchema: GenEnum<CacheScope> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 0);
+  messageDesc(file_weighbridge_v1_resources, 11);
 
 /**
  * @generated from enum weighbridge.v1.BudgetMode
@@ -565,7 +620,7 @@ export type BudgetMode = (typeof BudgetMode)[keyof typeof BudgetMode] | UnknownE
  * Describes the enum weighbridge.v1.BudgetMode.
  */
 export const BudgetModeSchema: GenEnum<BudgetMode> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 1);
+  enumDesc(file_weighbridge_v1_resources, 0);
 
 /**
  * @generated from enum weighbridge.v1.Enforcement
@@ -601,7 +656,7 @@ export type Enforcement = (typeof Enforcement)[keyof typeof Enforcement] | Unkno
  * Describes the enum weighbridge.v1.Enforcement.
  */
 export const EnforcementSchema: GenEnum<Enforcement> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 2);
+  enumDesc(file_weighbridge_v1_resources, 1);
 
 /**
  * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
@@ -648,7 +703,7 @@ export type Route = (typeof Route)[keyof typeof Route] | UnknownEnum;
  * Describes the enum weighbridge.v1.Route.
  */
 export const RouteSchema: GenEnum<Route> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 3);
+  enumDesc(file_weighbridge_v1_resources, 2);
 
 /**
  * @generated from enum weighbridge.v1.Dialect
@@ -679,5 +734,60 @@ export type Dialect = (typeof Dialect)[keyof typeof Dialect] | UnknownEnum;
  * Describes the enum weighbridge.v1.Dialect.
  */
 export const DialectSchema: GenEnum<Dialect> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_resources, 3);
+
+/**
+ * UNSPECIFIED is one that the proxy does not know: as ORDERED.
+ *
+ * @generated from enum weighbridge.v1.Strategy
+ */
+export const Strategy = {
+  /**
+   * @generated from enum value: STRATEGY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: STRATEGY_ORDERED = 1;
+   */
+  ORDERED: 1,
+
+  /**
+   * @generated from enum value: STRATEGY_WEIGHTED = 2;
+   */
+  WEIGHTED: 2,
+
+  /**
+   * @generated from enum value: STRATEGY_CHEAPEST = 3;
+   */
+  CHEAPEST: 3,
+
+  /**
+   * @generated from enum value: STRATEGY_FASTEST = 4;
+   */
+  FASTEST: 4,
+
+  /**
+   * @generated from enum value: STRATEGY_BEST_SCORE = 5;
+   */
+  BEST_SCORE: 5,
+
+  /**
+   * @generated from enum value: STRATEGY_ADAPTIVE = 6;
+   */
+  ADAPTIVE: 6,
+} as const;
+
+/**
+ * UNSPECIFIED is one that the proxy does not know: as ORDERED.
+ *
+ * @generated from enum weighbridge.v1.Strategy
+ */
+export type Strategy = (typeof Strategy)[keyof typeof Strategy] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.Strategy.
+ */
+export const StrategySchema: GenEnum<Strategy> = /*@__PURE__*/
   enumDesc(file_weighbridge_v1_resources, 4);
 
