@@ -17,10 +17,10 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-async function ask(key: string, content: string, proxy = 0) {
+async function ask(key: string, content: string, { proxy = 0, model = 'mock/echo' } = {}) {
   const baseURL = `${cluster.proxies[proxy]?.url}/v1`;
   const { response } = await new OpenAI({ baseURL, apiKey: key, maxRetries: 0 }).chat.completions
-    .create({ model: 'mock/echo', messages: [{ role: 'user', content }] })
+    .create({ model, messages: [{ role: 'user', content }] })
     .withResponse();
   const { headers } = response;
   return { cache: headers.get('x-svc-cache'), requestId: headers.get('x-request-id') ?? '' };
@@ -57,6 +57,23 @@ describe('the response cache', () => {
     expect((await ask(key, content)).cache).toBe('bypass');
   });
 
+  it('answers where a profile says so, for requests that name it', async () => {
+    const name = 'cached-profile';
+    const targets = [{ model: 'mock/echo' }];
+    const settings = { name, strategy: 'ordered', targets, cache: CACHE };
+    const created = await manage(cluster, 'POST', '/api/v1/profiles?wait=propagated', { body: settings });
+    expect([created.status, created.body.cache]).toEqual([201, CACHE]);
+    const { key } = await cluster.caller('by-profile');
+    const content = randomUUID();
+    const byProfile = { model: `router/${name}` };
+    await eventually(async () => expect((await ask(key, content, byProfile)).cache).toBe('hit'));
+    expect((await ask(key, content)).cache).toBe('bypass');
+    const path = `/api/v1/profiles/${created.body.id}?wait=propagated`;
+    const changed = await manage(cluster, 'PATCH', path, { body: { cache: null } });
+    expect([changed.status, changed.body.cache]).toEqual([200, null]);
+    expect((await ask(key, content, byProfile)).cache).toBe('bypass');
+  });
+
   it('gives nothing to a key that was revoked', async () => {
     const { key } = await cachedKey('revoked');
     const content = randomUUID();
@@ -75,7 +92,7 @@ describe('the response cache', () => {
       const content = randomUUID();
       expect((await ask(key, content)).cache).toBe('miss');
       await new Promise((resolve) => setTimeout(resolve, 200));
-      expect((await ask(key, content, 1)).cache).toBe('hit');
+      expect((await ask(key, content, { proxy: 1 })).cache).toBe('hit');
     });
   });
 });

@@ -17,7 +17,7 @@ function key(
   question: Partial<CacheQuestion> = {},
   operation = CHAT_COMPLETIONS,
 ): string {
-  const common = { rule, workloadType: undefined, headers: {}, query: '' };
+  const common = { rule, workloadType: undefined, profileId: undefined, headers: {}, query: '' };
   return cacheKey({ ...common, ...parts(operation, fields), ...question });
 }
 
@@ -54,7 +54,16 @@ describe('two requests are told apart by', () => {
     const of = (kind: 'principal' | 'policy', id: string) =>
       key({}, { rule: { sharedBy: { kind, id }, ttlMs: 1 } });
     const typed = (byte: number) => key({}, { workloadType: new Uint8Array([byte]) });
-    const all = [of('principal', 'a'), of('principal', 'b'), of('policy', 'a'), typed(1), typed(2), key()];
+    const ofProfile = key({}, { profileId: 'prf_1' });
+    const all = [
+      of('principal', 'a'),
+      of('principal', 'b'),
+      of('policy', 'a'),
+      typed(1),
+      typed(2),
+      ofProfile,
+      key(),
+    ];
     expect(new Set(all).size).toBe(all.length);
   });
 

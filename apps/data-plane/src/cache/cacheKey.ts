@@ -9,6 +9,8 @@ export interface CacheQuestion {
   readonly rule: CacheRule;
   /** SHA-256 of the whole `X-Svc-Workload-Type`; undefined where there is none. */
   readonly workloadType: Uint8Array | undefined;
+  /** `router/default` is another profile for other keys. */
+  readonly profileId: string | undefined;
   readonly call: Call;
   readonly members: readonly CanonicalMember[];
   /** As the vendor would be sent them. */
@@ -54,12 +56,14 @@ const NEUTRAL_PREFIXES = ['x-stainless-', 'x-b3-', 'x-datadog-', 'x-envoy-', 'se
  * The same for two requests exactly where the answer to one may be given to the other. What is not known to be without
  * influence on the answer is a part of it.
  */
-export function cacheKey({ rule, workloadType, call, members, headers, query }: CacheQuestion): string {
+export function cacheKey(question: CacheQuestion): string {
+  const { rule, workloadType, profileId, call, members, headers, query } = question;
   const { operation, stream } = call;
   const hash = createHash('sha256');
   const { kind, id } = rule.sharedBy;
   const workload = workloadType ? Buffer.from(workloadType).toString('hex') : '';
-  const frame = [VERSION, kind, id, workload, operation.path, query, stream, tellingHeaders(headers)];
+  const asked = [operation.path, query, profileId ?? '', stream, tellingHeaders(headers)];
+  const frame = [VERSION, kind, id, workload, ...asked];
   // Its own brackets end it: the members follow without a doubt about where they begin.
   hash.update(JSON.stringify(frame));
   for (const { name, value, bytes } of members) {

@@ -1,5 +1,6 @@
+import type { CacheSetting } from '@weighbridge/domain';
 import { expect, it } from 'vitest';
-import { type CacheSetting, cacheRule } from './cacheRule.ts';
+import { cacheRule } from './cacheRule.ts';
 
 const principal: CacheSetting = { scope: 'principal', ttlMs: 60_000 };
 const policy: CacheSetting = { scope: 'policy', ttlMs: 30_000 };

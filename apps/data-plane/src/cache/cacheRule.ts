@@ -1,9 +1,9 @@
-import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { type CacheRule as CacheMessage, CacheScope } from '@weighbridge/contracts';
+import type { CacheSetting } from '@weighbridge/domain';
 
-/** What a policy or a profile says of the response cache. */
-export interface CacheSetting {
-  readonly scope: 'principal' | 'policy';
-  readonly ttlMs: number;
+/** What the control plane tells of a policy or a profile. */
+export function cacheSetting({ scope, ttlSeconds }: CacheMessage): CacheSetting {
+  return { scope: scope === CacheScope.POLICY ? 'policy' : 'principal', ttlMs: ttlSeconds * 1_000 };
 }
 
 /** A policy's own, and whose it is. */
@@ -18,12 +18,18 @@ export interface CacheRule {
   readonly ttlMs: number;
 }
 
+interface Asker {
+  readonly principalId: string;
+  /** Of the nearest of its policies that says something. */
+  readonly cache: PolicyCacheSetting | undefined;
+}
+
 /**
  * Either a policy or the profile that is asked for turns the cache on. Where both speak, the stricter of them holds, in
  * each of its parts. Principals share answers only where a policy says so: a profile may be asked for by anybody.
  */
 export function cacheRule(
-  { cache: ofPolicy, principalId }: Pick<ResolvedKey, 'cache' | 'principalId'>,
+  { cache: ofPolicy, principalId }: Asker,
   ofProfile: CacheSetting | undefined,
 ): CacheRule | undefined {
   if (!ofPolicy && !ofProfile) return undefined;

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { parseAttribution } from '@weighbridge/domain';
+import { parseWorkloadType } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { GenerationPlan } from '../pipeline/plan.ts';
 import type { Target } from '../routing/target.ts';
@@ -46,8 +46,8 @@ export function cachingOf(
   { key, headers, query }: CachedRequest,
   plan: GenerationPlan,
 ): Caching | undefined {
-  const { call, operation, targets, profileCache } = plan;
-  const rule = cacheRule(key, profileCache);
+  const { call, operation, targets, profile } = plan;
+  const rule = cacheRule(key, profile?.cache);
   if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
   const asked = askedOfCaches(headers);
   if (asked === 'nothing') return undefined;
@@ -56,8 +56,8 @@ export function cachingOf(
 
   const name = cacheKey({
     rule,
-    workloadType: parseAttribution({ 'x-svc-workload-type': headers['x-svc-workload-type'] }).workloadType
-      ?.sha256,
+    workloadType: parseWorkloadType(headers)?.sha256,
+    profileId: profile?.id,
     call,
     members,
     headers: passedHeaders(headers),

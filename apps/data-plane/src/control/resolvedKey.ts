@@ -1,14 +1,13 @@
 import {
   type BucketRef,
   BudgetMode,
-  CacheScope,
   Enforcement,
   type Key,
   type PolicyCounter,
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution } from '@weighbridge/domain';
 import { type BudgetedPolicy, bucketKey } from '../budget/budgetedPolicy.ts';
-import type { PolicyCacheSetting } from '../cache/cacheRule.ts';
+import { cacheSetting, type PolicyCacheSetting } from '../cache/cacheRule.ts';
 import type { RatedPolicy } from '../rates/ratedPolicy.ts';
 
 /** A key as admission needs it. Never changed: a newer answer of the control plane makes a new one. */
@@ -68,13 +67,7 @@ export function resolvedKey(key: Key): ResolvedKey {
 
 function nearestCache(counters: readonly Counter[]): PolicyCacheSetting | undefined {
   const nearest = counters.find(({ cache }) => cache);
-  if (!nearest?.cache) return undefined;
-  const { scope, ttlSeconds } = nearest.cache;
-  return {
-    policyId: nearest.bucket.policyId,
-    scope: scope === CacheScope.POLICY ? 'policy' : 'principal',
-    ttlMs: ttlSeconds * 1_000,
-  };
+  return nearest?.cache && { ...cacheSetting(nearest.cache), policyId: nearest.bucket.policyId };
 }
 
 function least(values: readonly (bigint | undefined)[]): number | undefined {

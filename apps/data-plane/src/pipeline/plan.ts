@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { parseWorkloadType, profileNameOf, workloadTypeKey } from '@weighbridge/domain';
+import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 import type { LeaseBook } from '../budget/leaseBook.ts';
-import type { CacheSetting } from '../cache/cacheRule.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
 import { type RoutableConnector, type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
@@ -58,8 +57,8 @@ export interface GenerationPlan extends AnyPlan {
   /** As it came. */
   readonly call: Call;
   readonly targets: Targets;
-  /** What the profile that was asked for says of the response cache. */
-  readonly profileCache?: CacheSetting | undefined;
+  /** Undefined where a model was asked for. */
+  readonly profile: RoutingProfile | undefined;
   /**
    * What a target is sent: its account may call the model by another name, and under a hard budget each model has a limit
    * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
@@ -88,7 +87,8 @@ export async function planGeneration(
 ): Promise<GenerationPlan> {
   const { key } = asker;
   const call = readCall(operation, body);
-  const serving = recordable(deps, operation, targetsOf(deps, asker, call, table));
+  const profile = profileOf(key, call, table);
+  const serving = recordable(deps, operation, targetsOf(deps, asker, call, profile, table));
   const targets = await keeperFirst(deps.owners, key, call, serving);
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
   if (targets.some(isHard)) requireForeseeable(operation, body);
@@ -97,6 +97,7 @@ export async function planGeneration(
     operation,
     call,
     targets,
+    profile,
     method: 'POST',
     path: operation.path,
     async prepare(target) {
@@ -111,17 +112,22 @@ export async function planGeneration(
   };
 }
 
-/** Where a call may go: to the model that it names, or to those of the profile that it names. */
+/** The profile that a call names; undefined where it names a model. */
+function profileOf(key: ResolvedKey, { model }: Call, table: RoutingTable): RoutingProfile | undefined {
+  const name = profileNameOf(model);
+  return name === undefined ? undefined : findProfile(name, key, table);
+}
+
+/** Where a call may go: to the model that it names, or to those of its profile. */
 function targetsOf(
   { random, strata }: PlanDeps,
   { key, headers }: Asker,
   { operation: { route }, model }: Call,
+  profile: RoutingProfile | undefined,
   table: RoutingTable,
 ): Targets {
-  const name = profileNameOf(model);
-  if (name === undefined) return targetsFor([admit(key, model, table)], route, table, random);
+  if (!profile) return targetsFor([admit(key, model, table)], route, table, random);
   const workloadType = workloadTypeKey(parseWorkloadType(headers));
-  const profile = findProfile(name, key, table);
   return targetsOfProfile({ random, strata }, profile, { key, route, workloadType }, table);
 }
 

@@ -1498,6 +1498,11 @@ export interface components {
                 min_score?: number;
                 capabilities?: string[];
             };
+            cache?: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
         };
         Policy: {
             id: string;
@@ -1598,6 +1603,11 @@ export interface components {
                 min_score?: number;
                 capabilities?: string[];
             };
+            cache: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1618,6 +1628,11 @@ export interface components {
                 min_score?: number;
                 capabilities?: string[];
             };
+            cache?: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
         };
         Proxy: {
             /** @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b */
@@ -3110,6 +3125,10 @@ export interface operations {
                      *               "vision"
                      *             ]
                      *           },
+                     *           "cache": {
+                     *             "scope": "principal",
+                     *             "ttl_seconds": 1
+                     *           },
                      *           "created_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z"
                      *         }
@@ -3157,6 +3176,10 @@ export interface operations {
                  *           "tools",
                  *           "vision"
                  *         ]
+                 *       },
+                 *       "cache": {
+                 *         "scope": "principal",
+                 *         "ttl_seconds": 1
                  *       }
                  *     }
                  */
@@ -3190,6 +3213,10 @@ export interface operations {
                      *           "tools",
                      *           "vision"
                      *         ]
+                     *       },
+                     *       "cache": {
+                     *         "scope": "principal",
+                     *         "ttl_seconds": 1
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -3247,6 +3274,10 @@ export interface operations {
                      *           "vision"
                      *         ]
                      *       },
+                     *       "cache": {
+                     *         "scope": "principal",
+                     *         "ttl_seconds": 1
+                     *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -3301,6 +3332,10 @@ export interface operations {
                      *           "vision"
                      *         ]
                      *       },
+                     *       "cache": {
+                     *         "scope": "principal",
+                     *         "ttl_seconds": 1
+                     *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -3348,6 +3383,10 @@ export interface operations {
                  *           "tools",
                  *           "vision"
                  *         ]
+                 *       },
+                 *       "cache": {
+                 *         "scope": "principal",
+                 *         "ttl_seconds": 1
                  *       }
                  *     }
                  */
@@ -3381,6 +3420,10 @@ export interface operations {
                      *           "tools",
                      *           "vision"
                      *         ]
+                     *       },
+                     *       "cache": {
+                     *         "scope": "principal",
+                     *         "ttl_seconds": 1
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -6568,6 +6611,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {
@@ -6660,6 +6705,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {
@@ -6924,6 +6971,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {
@@ -7017,6 +7066,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {
@@ -7092,6 +7143,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {

@@ -13,7 +13,7 @@ import {
   Route,
   Strategy,
 } from '@weighbridge/contracts';
-import type { LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
+import type { CacheSetting, LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
 import type { Scope } from '../access/scopes.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
@@ -86,7 +86,7 @@ export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSch
 }
 
 export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof ProfileSchema> {
-  const { id, name, strategy, targets, constraints } = profile;
+  const { id, name, strategy, targets, constraints, cache } = profile;
   const { contextWindow, maxInputNanoUsd, maxOutputNanoUsd, minScore, capabilities } = constraints;
   return {
     id,
@@ -100,6 +100,7 @@ export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof
       ...(minScore !== undefined && { minScore }),
       capabilities: [...(capabilities ?? [])],
     },
+    ...(cache && { cache: cacheMessage(cache) }),
   };
 }
 
@@ -142,7 +143,7 @@ export function keyMessage(
       enforcement: ENFORCEMENT[counter.policy.enforcement],
       ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
       allowedModels: counter.policy.allowed_models,
-      ...cacheMessage(counter.policy.cache as PolicyCache | null),
+      ...policyCache(counter.policy.cache as PolicyCache | null),
     })),
   };
 }
@@ -156,10 +157,15 @@ function limitsMessage({ policy }: Counter) {
   };
 }
 
-function cacheMessage(cache: PolicyCache | null) {
-  if (!cache) return undefined;
-  const scope = cache.scope === 'policy' ? CacheScope.POLICY : CacheScope.PRINCIPAL;
-  return { cache: { scope, ttlSeconds: cache.ttl_seconds } };
+function policyCache(cache: PolicyCache | null) {
+  return cache && { cache: cacheMessage({ scope: cache.scope, ttlMs: cache.ttl_seconds * 1_000 }) };
+}
+
+function cacheMessage({ scope, ttlMs }: CacheSetting) {
+  return {
+    scope: scope === 'policy' ? CacheScope.POLICY : CacheScope.PRINCIPAL,
+    ttlSeconds: Math.round(ttlMs / 1_000),
+  };
 }
 
 const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };

@@ -52,7 +52,8 @@ const routingHeaders = {
     schema: { type: 'integer' },
   },
   'x-svc-cache': {
-    description: 'Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept.',
+    description:
+      'Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept.',
     schema: { type: 'string', enum: ['hit', 'miss', 'bypass'] },
   },
 };
