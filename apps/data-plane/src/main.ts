@@ -1,35 +1,31 @@
+import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { openJetStreamBucket, openJetStreamUsageStream } from '@weighbridge/bus';
 import { listenHttp, runService, type ServiceContext } from '@weighbridge/runtime';
 import { answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
-import { loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
-import { startDataPlane } from './dataPlane.ts';
+import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
+import { shutdownMs, startDataPlane } from './dataPlane.ts';
+import { runProcesses } from './processes.ts';
 
-const exitCode = await runService('data-plane', async (context) => {
+async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
-  const processConfig = loadProcessConfig(process.env);
-  const { natsUrl, natsStream, http, shutdownGraceMs, logLevel } = processConfig;
   const config = loadConfig(process.env);
-  logger.level = logLevel;
   const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   const stream = await openJetStreamUsageStream({
-    url: natsUrl,
-    ...natsStream,
+    url: settings.natsUrl,
+    ...settings.natsStream,
     name: 'weighbridge-data-plane',
     onError: (error, what) => logger.warn({ err: error }, what),
   });
   onShutdown('usage stream', () => stream.close());
-  const sharedAnswers = await openSharedAnswers(processConfig, context);
-  const dataPlane = await startDataPlane(
-    config,
-    { stream, sharedAnswers, now: () => new Date(), version },
-    context,
-  );
-  const server = await listenHttp({ handler: dataPlane.handler, ...http, portSetting: 'PORT' });
-  dataPlane.closeFirst(server, shutdownGraceMs);
-  logger.info({ url: server.url }, 'the data plane is ready');
-});
-process.exit(exitCode);
+  const sharedAnswers = await openSharedAnswers(settings, context);
+  const deps = { stream, sharedAnswers, now: () => new Date(), version };
+  const dataPlane = await startDataPlane(config, deps, context);
+  const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
+  dataPlane.closeFirst(server, settings.shutdownGraceMs);
+  const isOneOfSeveral = cluster.isWorker;
+  logger.info({ url: server.url }, isOneOfSeveral ? 'a process serves' : 'the data plane is ready');
+}
 
 async function openSharedAnswers(
   { natsUrl, natsStream, sharedAnswers }: ProcessConfig,
@@ -49,3 +45,17 @@ async function openSharedAnswers(
   onShutdown('shared answers', () => bucket.close());
   return { bucket, sealingKey };
 }
+
+const exitCode = await runService('data-plane', async (context) => {
+  const settings = loadProcessConfig(process.env);
+  context.logger.level = settings.logLevel;
+  if (settings.processes === 1 || cluster.isWorker) return await serve(settings, context);
+  await runProcesses({
+    ...context,
+    environments: Array.from({ length: settings.processes }, (_, index) => environmentOf(process.env, index)),
+    port: settings.http.port,
+    stopTimeoutMs: shutdownMs(settings.shutdownGraceMs),
+  });
+  context.logger.info({ processes: settings.processes }, 'the data plane is ready');
+});
+process.exit(exitCode);
