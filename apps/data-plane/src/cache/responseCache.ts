@@ -17,7 +17,7 @@ export interface ResponseCacheDeps {
 export type Met = 'memory' | 'shared' | 'nowhere';
 
 /** What may be given to a request. */
-export interface Wanted {
+interface Wanted {
   readonly key: string;
   readonly ttlMs: number;
   /** The model that made it has to be one that the request could go to now. */
