@@ -72,7 +72,7 @@ export interface TestProxyOptions {
   readonly sharedAnswers?: SharedAnswers;
 }
 
-export interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
+interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
   readonly id: string;
   /** Of every class. */
   readonly nanoPerToken: bigint;
