@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { Outcome, usageShard } from '@weighbridge/contracts';
 import { NO_TOKENS } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
@@ -7,7 +8,6 @@ import type { Target } from '../routing/target.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { requestIdHeaders } from './failure.ts';
 import type { GenerationPlan } from './plan.ts';
-import type { Client, InferenceRequest } from './serve.ts';
 import { type Attempted, eventHead, eventTail } from './usageEvent.ts';
 
 export interface CacheAnswerDeps {
@@ -21,9 +21,9 @@ export interface CacheAnswerDeps {
 /** Gives an earlier answer to a request that was admitted. It costs nothing, and is written down as what it is. */
 export function answerFromCache(
   deps: CacheAnswerDeps,
-  { id, receivedAt }: InferenceRequest,
+  { id, receivedAt }: { readonly id: string; readonly receivedAt: number },
   { operation, hideUsage, targets }: GenerationPlan,
-  { response, take }: Client,
+  { response, take }: { readonly response: ServerResponse; readonly take: () => void },
   { answer, attempted }: { readonly answer: StoredAnswer; readonly attempted: Attempted },
 ): void {
   take();
