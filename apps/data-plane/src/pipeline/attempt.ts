@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
 import { Outcome } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { noFacts } from '../answer/answerFormat.ts';
+import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
-import { type UpstreamAnswer, type Upstreams, wasNeverSent } from '../upstream/upstreams.ts';
+import { type Upstreams, wasNeverSent } from '../upstream/upstreams.ts';
 import type { AttemptLog } from './attemptLog.ts';
 import type { Caller } from './caller.ts';
 import type { Outgoing } from './outgoing.ts';
@@ -65,7 +65,7 @@ export async function attemptAt(sending: Sending, prepare: () => Promise<Outgoin
       signal: caller.giveUp,
     });
     status = answer.status;
-    if (outgoing.work && status < 300) await firstByte(answer.body);
+    if (outgoing.work && status < 300) await answer.body.begun();
     const answeredAt = performance.now();
     const answered = { outgoing, answer, dispatchedAt: dispatchedAt ?? answeredAt };
     return { kind: 'answered', answered, tookMs: answeredAt - answered.dispatchedAt };
@@ -86,22 +86,6 @@ export async function settleRefused(
   const { status } = answer;
   const outcome = Outcome.UPSTREAM_ERROR;
   await attempts.settle({ ...NO_ANSWER, dispatchedAt, outcome, status });
-}
-
-/** Resolves once something of a body is there to be read, or its end; rejects where it breaks off before that. */
-async function firstByte(body: Readable): Promise<void> {
-  if (body.readableLength > 0 || body.readableEnded) return;
-  if (body.destroyed) throw body.errored ?? new Error('closed before its first byte');
-  await new Promise<void>((resolve, reject) => {
-    const settle = (done: () => void) => {
-      body.off('readable', onReadable).off('end', onReadable).off('error', onError).off('close', onClose);
-      done();
-    };
-    const onReadable = () => settle(resolve);
-    const onError = (error: Error) => settle(() => reject(error));
-    const onClose = () => settle(() => reject(body.errored ?? new Error('closed before its first byte')));
-    body.on('readable', onReadable).on('end', onReadable).on('error', onError).on('close', onClose);
-  });
 }
 
 function outcomeOf(error: unknown, signal: AbortSignal): Outcome {

@@ -6,7 +6,8 @@ import { AnswerReader } from '../answer/answerReader.ts';
 import { type HoldBudget, textOfWhole } from '../answer/heldAnswer.ts';
 import { StreamTap } from '../answer/streamTap.ts';
 import { decodeWhole, encodingOf } from '../upstream/contentEncoding.ts';
-import { type UpstreamAnswer, upstreamError } from '../upstream/upstreams.ts';
+import type { UpstreamAnswer } from '../upstream/exchange.ts';
+import { upstreamError } from '../upstream/upstreams.ts';
 import type { Forwarded } from './attempt.ts';
 import type { Caller } from './caller.ts';
 import type { EndedTry } from './endedTry.ts';
@@ -58,7 +59,10 @@ async function relayWhole(relay: Relay): Promise<void> {
   let firstByteAt: number | undefined;
   let failure: unknown;
   try {
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    for (;;) {
+      const next = answer.body.read();
+      const chunk = next instanceof Promise ? await next : next;
+      if (!chunk) break;
       firstByteAt ??= performance.now();
       bytes += chunk.length;
       if (bytes <= MAX_READ_BYTES) chunks.push(chunk);
@@ -72,6 +76,7 @@ async function relayWhole(relay: Relay): Promise<void> {
     }
   } catch (error) {
     failure = error;
+    answer.body.destroy();
   }
 
   const body = Buffer.concat(chunks);
@@ -120,7 +125,10 @@ async function relayStream(relay: Relay): Promise<void> {
     response.flushHeaders();
   }
   try {
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    for (;;) {
+      const next = answer.body.read();
+      const chunk = next instanceof Promise ? await next : next;
+      if (!chunk) break;
       firstByteAt ??= performance.now();
       const passed = reader.push(chunk);
       let shown = passed instanceof Buffer ? passed : await passed;
@@ -140,6 +148,7 @@ async function relayStream(relay: Relay): Promise<void> {
     await caller.write(Buffer.concat([...waiting, await reader.end()]));
   } catch (error) {
     failure = error;
+    answer.body.destroy();
   }
 
   await relay.settle({
