@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf';
+import { createInProcessBucket, type KeyValueBucket, type KeyValueSettings } from '@weighbridge/bus';
 import {
   BucketRefSchema,
   type Connector,
@@ -6,6 +7,7 @@ import {
   Dialect,
   Outcome,
   Route,
+  type Snapshot,
   SnapshotSchema,
   type UsageEvent,
 } from '@weighbridge/contracts';
@@ -19,6 +21,8 @@ import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
 import { buildApp } from '../src/http/app.ts';
+import { createPinStore } from '../src/pins/pinStore.ts';
+import { createPins, type PinResult } from '../src/pins/pins.ts';
 import { Attempts } from '../src/pipeline/attempts.ts';
 import { ConnectorHealth } from '../src/upstream/health.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
@@ -33,6 +37,11 @@ export interface TestProxy {
   readonly recorded: NewResponse[];
   /** Which connector was left, and why. */
   readonly failovers: string[];
+  /** How the requests of sessions were decided. */
+  readonly pinResults: PinResult[];
+  readonly pinStoreErrors: unknown[];
+  /** What its control plane says from now on. */
+  tell(connectors: readonly Partial<Connector>[]): void;
   /** Makes the next records of ownership fail. */
   failRecords: boolean;
   close(): Promise<void>;
@@ -51,6 +60,8 @@ export interface TestProxyOptions {
   readonly roomNanoUsd?: () => bigint;
   /** Default: 0. */
   readonly maxRetries?: number;
+  /** Shared by proxies that are to agree on where sessions go. Default: its own. */
+  readonly pinBucket?: KeyValueBucket;
   readonly random?: () => number;
   /** For the breakers; monotonic. */
   readonly nowMs?: () => number;
@@ -72,16 +83,20 @@ const RATES = {
   cacheWrite: 1_250n,
   cacheWrite1h: 2_001n,
 };
+export const PIN_BUCKET: KeyValueSettings = {
+  name: 'TEST_PINS',
+  ttlMs: 3_600_000,
+  maxBytes: 16 * 1024 * 1024,
+  maxValueBytes: 4_096,
+  replicas: 1,
+};
 const PER_MILLION = 1_000_000n;
 
 const ALL_ROUTES = [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.MESSAGES, Route.EMBEDDINGS];
 
-export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
-  const { vendorUrl, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
-  const { usage, events, close: closeUsage } = await openTestUsageLog();
-  const recorded: NewResponse[] = [];
-  const connectors = options.connectors ?? [{}];
-  const snapshot = create(SnapshotSchema, {
+/** What a control plane would say of these connectors. */
+function snapshotOf(connectors: readonly Partial<Connector>[], vendorUrl: string): Snapshot {
+  return create(SnapshotSchema, {
     revision: 1n,
     connectors: connectors.map((connector, at) => ({
       ...create(ConnectorSchema, {
@@ -107,7 +122,13 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
       },
     })),
   });
-  const table = routingTable(snapshot);
+}
+
+export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
+  const { vendorUrl, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
+  const { usage, events, close: closeUsage } = await openTestUsageLog();
+  const recorded: NewResponse[] = [];
+  let table = routingTable(snapshotOf(options.connectors ?? [{}], vendorUrl));
   const upstreams = createUpstreams({
     connectTimeoutMs: 2_000,
     firstByteTimeoutMs: 10_000,
@@ -129,6 +150,11 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     events,
     recorded,
     failovers,
+    pinResults: [],
+    pinStoreErrors: [],
+    tell: (connectors) => {
+      table = routingTable(snapshotOf(connectors, vendorUrl), table);
+    },
     failRecords: false,
     close: async () => {},
   };
@@ -157,6 +183,15 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     random: options.random ?? Math.random,
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners,
+    pins: createPins({
+      store: createPinStore(options.pinBucket ?? createInProcessBucket(PIN_BUCKET), Date.now),
+      health,
+      ttlMs: PIN_BUCKET.ttlMs,
+      timeoutMs: 20_000,
+      clockMs: Date.now,
+      onDecided: (result) => void proxy.pinResults.push(result),
+      onStoreError: (error) => void proxy.pinStoreErrors.push(error),
+    }),
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(16 * 1024 * 1024),
     drainCap: { drainMs, drainBytes },

@@ -40,10 +40,15 @@ export function parseAttribution(headers: Headers, locked: LockedAttribution = {
     namespace: cut(value(headers, 'x-svc-namespace')),
     workload: cut(value(headers, 'x-svc-workload')),
     pod: cut(value(headers, 'x-svc-pod')),
-    session: hashed(value(headers, 'x-svc-session-id')),
+    session: parseSession(headers),
     workloadType: hashed(value(headers, 'x-svc-workload-type')),
   };
   return { ...present(plain), labels: parseLabels(value(headers, 'x-svc-labels'), locked.labels) };
+}
+
+/** The session that a request belongs to, as its header says. */
+export function parseSession(headers: Headers): HashedText | undefined {
+  return hashed(value(headers, 'x-svc-session-id'));
 }
 
 function parseLabels(

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
@@ -5,8 +6,10 @@ import { type RoutableConnector, type RoutingTable, upstreamNameAt } from '../co
 import { type Call, readCall, upstreamBody } from '../operations/call.ts';
 import { requireForeseeable } from '../operations/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
+import { drawOf, pinKeyOf } from '../pins/pinKey.ts';
+import type { Decided, Pins } from '../pins/pins.ts';
 import type { Target, Targets } from '../routing/target.ts';
-import { targetsFor } from '../routing/targetsFor.ts';
+import { targetAt, targetsFor } from '../routing/targetsFor.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { admit, usageBacklog } from './admit.ts';
 import { limitAnswer } from './limitAnswer.ts';
@@ -17,6 +20,7 @@ export interface PlanDeps {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
   readonly budget: Pick<LeaseBook, 'room'>;
   readonly owners: ResponseOwners;
+  readonly pins: Pins;
   /** From 0 up to 1. */
   readonly random: () => number;
 }
@@ -58,6 +62,8 @@ export interface GenerationPlan extends AnyPlan {
    * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
    */
   readonly prepare: (target: Target) => Promise<Outgoing>;
+  /** To be told which target answered. */
+  readonly served: Decided['served'];
 }
 
 export interface StoredPlan extends AnyPlan {
@@ -69,15 +75,21 @@ export interface StoredPlan extends AnyPlan {
 /** Admits a call of a model, and chooses where it goes. */
 export async function planGeneration(
   deps: PlanDeps,
-  key: ResolvedKey,
+  { key, headers }: { readonly key: ResolvedKey; readonly headers: IncomingHttpHeaders },
   { operation, body }: Generation,
   table: RoutingTable,
 ): Promise<GenerationPlan> {
   const call = readCall(operation, body);
   const model = admit(key, call.model, table);
   if (operation.isBilled && !model.free && !deps.usage.hasRoom()) throw usageBacklog();
-  const serving = targetsFor([model], operation.route, table, deps.random);
-  const targets = await keeperFirst(deps.owners, key, call, serving);
+  const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
+  const draw = pinKey === undefined ? deps.random : drawOf(pinKey);
+  const serving = targetsFor([model], operation.route, table, draw);
+  const { targets: decided, served } =
+    pinKey === undefined
+      ? { targets: serving, served: () => {} }
+      : await deps.pins.decide({ key: pinKey, targets: serving, find: pinnable(key, operation, table) });
+  const targets = await keeperFirst(deps.owners, key, call, decided);
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
   if (targets.some(isHard)) requireForeseeable(operation, body);
   return {
@@ -95,8 +107,17 @@ export async function planGeneration(
         work: { ...target, call: sent },
       };
     },
+    served,
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };
+}
+
+/** Where a session may go on: what the caller's policies allow and a connector serves, in its profile's order or not. */
+function pinnable({ policies }: ResolvedKey, { route }: Operation, table: RoutingTable) {
+  return (modelId: string, connectorId: string): Target | undefined =>
+    policies.every((policy) => policy.allows(modelId))
+      ? targetAt(modelId, connectorId, route, table)
+      : undefined;
 }
 
 /** Only the account that keeps the response which a call goes on from can answer it. */
