@@ -40,15 +40,15 @@ export function parseAttribution(headers: Headers, locked: LockedAttribution = {
     namespace: cut(value(headers, 'x-svc-namespace')),
     workload: cut(value(headers, 'x-svc-workload')),
     pod: cut(value(headers, 'x-svc-pod')),
-    session: parseSession(headers),
+    session: hashed(sessionIdOf(headers)),
     workloadType: hashed(value(headers, 'x-svc-workload-type')),
   };
   return { ...present(plain), labels: parseLabels(value(headers, 'x-svc-labels'), locked.labels) };
 }
 
-/** The session that a request belongs to, as its header says. */
-export function parseSession(headers: Headers): HashedText | undefined {
-  return hashed(value(headers, 'x-svc-session-id'));
+/** The session that a request belongs to, whole; undefined or empty where its header names none. */
+export function sessionIdOf(headers: Headers): string | undefined {
+  return value(headers, 'x-svc-session-id');
 }
 
 function parseLabels(

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Headers, parseSession } from '@weighbridge/domain';
+import { type Headers, sessionIdOf } from '@weighbridge/domain';
 
 /** A request of a session, as its pin is looked up. */
 export interface PinnedRequest {
@@ -14,15 +14,11 @@ export interface PinnedRequest {
  * where a request names none.
  */
 export function pinKeyOf({ principalId, headers, call }: PinnedRequest): string | undefined {
-  const session = sessionOf(headers, call.promptCacheKey);
-  if (session === undefined) return undefined;
-  return sha256(JSON.stringify([principalId, ...session, call.model])).toString('base64url');
-}
-
-function sessionOf(headers: Headers, promptCacheKey: string | undefined): [string, string] | undefined {
-  const session = parseSession(headers);
-  if (session) return ['session', Buffer.from(session.sha256).toString('hex')];
-  return promptCacheKey ? ['prompt_cache_key', sha256(promptCacheKey).toString('hex')] : undefined;
+  const session = sessionIdOf(headers);
+  const id = session || call.promptCacheKey;
+  if (!id) return undefined;
+  const source = session ? 'session' : 'prompt_cache_key';
+  return sha256(JSON.stringify([principalId, source, id, call.model])).toString('base64url');
 }
 
 /**
