@@ -8,7 +8,7 @@ export interface Pin {
   readonly writtenAtMs: number;
 }
 
-export interface StoredPin {
+interface StoredPin {
   readonly pin: Pin;
   readonly revision: number;
 }

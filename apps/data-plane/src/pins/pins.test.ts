@@ -338,14 +338,15 @@ describe('without its store', () => {
 
   it('a session that is known goes on undisturbed, and leaves a target that is gone', async () => {
     const { state, wrap } = failing();
-    const { ask, tell, errors } = world(1, wrap);
+    const { ask, tell, errors, target } = world(1, wrap);
     for (let at = 0; at < 2; at++) await ask('s');
     state.isDown = true;
     expect([await ask('s'), errors.length]).toEqual(['acme/large@a', 0]);
     tell(['b', 'c']);
     expect([await ask('s'), errors.length]).toEqual(['acme/large@b', 1]);
     state.isDown = false;
-    expect(await ask('s')).toBe('acme/large@b');
+    const edited = [target('large', 'c'), target('large', 'b')];
+    expect(await ask('s', edited)).toBe('acme/large@b');
   });
 
   it('that does not answer, nobody waits for longer than the time-out', async () => {

@@ -4,7 +4,7 @@ import type { ConnectorHealth } from '../upstream/health.ts';
 import type { Pin, PinStore } from './pinStore.ts';
 
 /** A request of a session, which is to go where the session's first one went. */
-export interface PinRequest {
+interface PinRequest {
   readonly key: string;
   /** Where it would go without a pin, in the order in which to try. */
   readonly targets: Targets;
@@ -97,10 +97,12 @@ export function createPins(deps: PinsDeps): Pins {
   }
 
   /** Of the proxies that see a pin broken one writes where the session goes on, and the others follow. */
-  async function move({ key, targets }: PinRequest, broken: Known): Promise<Settled> {
-    const next = firstReady(targets.filter((target) => !leadsTo(broken.pin, target)));
+  async function move(request: PinRequest, broken: Known, before: Known | undefined): Promise<Settled> {
+    const others = request.targets.filter((target) => !leadsTo(broken.pin, target));
+    // Where the store was away, this proxy may have sent the session elsewhere already.
+    const next = (before && targetOf(before, request)) ?? firstReady(others);
     if (!next) return { pinned: broken, result: 'known' };
-    const { pinned, isOwn } = await write(key, next, broken.revision);
+    const { pinned, isOwn } = await write(request.key, next, broken.revision);
     return { pinned, result: isOwn ? 'moved' : 'stored' };
   }
 
@@ -112,7 +114,7 @@ export function createPins(deps: PinsDeps): Pins {
       return { pinned: before, result: 'known' };
     }
     const settled = await look(request, before);
-    return targetOf(settled.pinned, request) ? settled : await move(request, settled.pinned);
+    return targetOf(settled.pinned, request) ? settled : await move(request, settled.pinned, before);
   }
 
   /** Without the store: what this proxy knows, else its own choice, which it stores once it can. */
