@@ -161,6 +161,7 @@ export async function startDataPlane(
     health,
     retries: config.retries,
     random: Math.random,
+    strata: () => undefined,
     onFailover: (connector, reason) => failovers.inc({ connector, reason }),
     owners: createResponseOwners(controlPlane),
     pins: startPins({ bucket: pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type KeyValueBucket, openJetStreamBucket } from '@weighbridge/bus';
-import { Route } from '@weighbridge/contracts';
+import { Route, Strategy } from '@weighbridge/contracts';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { eventually, startNats, startTcpRelay, type TcpRelay, type TestNats } from '@weighbridge/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -10,6 +10,7 @@ import { seeded } from './spoolFixture.ts';
 
 const SEED = Number(process.env.PINS_SEED ?? 20_261_120);
 const SLOW = { timeoutMs: 20_000 };
+const MODELS = ['mock/echo', 'mock/gpt/with/slashes'];
 const IDS = ['con_a', 'con_b', 'con_c'];
 
 /** A vendor whose answer is the credential that it was shown: so it tells which connector a request went through. */
@@ -93,8 +94,8 @@ interface Asked {
   readonly body?: object;
 }
 
-/** The connector that a request was served by. */
-async function ask(proxy: TestProxy, { session, token = ALICE, model, body }: Asked): Promise<string> {
+/** The model and the connector that a request was served by. */
+async function placeOf(proxy: TestProxy, { session, token = ALICE, model, body }: Asked) {
   const answer = await fetch(`${proxy.url}/v1/chat/completions`, {
     method: 'POST',
     headers: {
@@ -106,8 +107,12 @@ async function ask(proxy: TestProxy, { session, token = ALICE, model, body }: As
   });
   const { choices } = (await answer.json()) as { choices: [{ message: { content: string } }] };
   expect(answer.status).toBe(200);
-  return choices[0].message.content;
+  const connector = choices[0].message.content;
+  return { place: `${answer.headers.get('x-svc-model')} at ${connector}`, connector };
 }
+
+/** The connector that a request was served by. */
+const ask = async (proxy: TestProxy, asked: Asked) => (await placeOf(proxy, asked)).connector;
 
 /** Does something for each, some at a time. */
 async function forEach<T>(
@@ -122,20 +127,40 @@ async function forEach<T>(
   await Promise.all(Array.from({ length: width }, worker));
 }
 
+/** A profile as it was edited a moment ago: another order, other weights, and not always all models. */
+function profileOf(random: () => number) {
+  const models = MODELS.toSorted(() => random() - 0.5).slice(0, 1 + Math.floor(random() * MODELS.length));
+  return {
+    id: 'prf_1',
+    name: 'talk',
+    strategy: random() < 0.5 ? Strategy.ORDERED : Strategy.WEIGHTED,
+    targets: models.map((model) => ({ model, weight: 1 + Math.floor(random() * 9) })),
+  };
+}
+
 it(`1,000 sessions over 4 proxies stay on their targets, and leave together one that is gone (seed ${SEED})`, async () => {
   const random = seeded(SEED);
   const { proxies } = await startFour('THOUSAND');
   const sessions = Array.from({ length: 1_000 }, (_, at) => `session-${at}`);
   const places = new Map<string, string>();
   let offered = IDS;
-  // Another order all the time, and at each proxy another one.
+  // The profile and the connectors are edited all the time, and each proxy has heard of something else.
   let asked = 0;
   const edit = () => {
-    if (asked++ % 8 === 0) for (const proxy of proxies) proxy.tell(connectorsOf(offered, random));
+    if (asked++ % 8 > 0) return;
+    for (const proxy of proxies) {
+      proxy.tell({ connectors: connectorsOf(offered, random), profiles: [profileOf(random)] });
+    }
+  };
+  const askOne = async (proxy: TestProxy, session: string) =>
+    (await placeOf(proxy, { session, model: 'router/talk' })).place;
+  const askAny = (session: string) => {
+    edit();
+    return askOne(proxies[Math.floor(random() * proxies.length)] as TestProxy, session);
   };
   const askAll = (session: string) => {
     edit();
-    return Promise.all(proxies.map((proxy) => ask(proxy, { session })));
+    return Promise.all(proxies.map((proxy) => askOne(proxy, session)));
   };
 
   await forEach(sessions, 8, async (session) => {
@@ -143,31 +168,28 @@ it(`1,000 sessions over 4 proxies stay on their targets, and leave together one 
     expect(others).toEqual([place, place, place]);
     places.set(session, place);
   });
-  expect(new Set(places.values())).toEqual(new Set(IDS));
-
-  const anyProxy = () => proxies[Math.floor(random() * proxies.length)] as TestProxy;
+  expect(new Set(places.values()).size).toBe(MODELS.length * IDS.length);
   await forEach(sessions, 16, async (session) => {
-    edit();
-    expect(await ask(anyProxy(), { session })).toBe(places.get(session));
+    expect(await askAny(session)).toBe(places.get(session));
   });
 
+  const isAtB = (session: string) => places.get(session)?.endsWith('at con_b') === true;
+  const left = sessions.filter(isAtB).slice(0, 100);
+  const stayed = sessions.filter((session) => !isAtB(session)).slice(0, 100);
   offered = IDS.filter((id) => id !== 'con_b');
   asked = 0;
-  const left = sessions.filter((session) => places.get(session) === 'con_b').slice(0, 100);
-  const stayed = sessions.filter((session) => places.get(session) !== 'con_b').slice(0, 100);
   await forEach([...left, ...stayed], 8, async (session) => {
     const before = places.get(session);
     const [place = '', ...others] = await askAll(session);
     expect(others).toEqual([place, place, place]);
-    expect(place === before).toBe(before !== 'con_b');
+    expect(place !== before).toBe(left.includes(session));
     places.set(session, place);
   });
   // It is back, which does not concern those that left.
   offered = IDS;
   asked = 0;
   await forEach(left, 16, async (session) => {
-    edit();
-    expect(await ask(anyProxy(), { session })).toBe(places.get(session));
+    expect(await askAny(session)).toBe(places.get(session));
   });
 
   const results = proxies.flatMap(({ pinResults }) => pinResults);
@@ -203,7 +225,9 @@ describe('while NATS is away', () => {
         expect(proxy.pinResults.at(-1)).toBe('new');
       }, SLOW);
       // By now they would be decided otherwise.
-      proxy.tell(connectorsOf(IDS).map((connector, priority) => ({ ...connector, priority })));
+      proxy.tell({
+        connectors: connectorsOf(IDS).map((connector, priority) => ({ ...connector, priority })),
+      });
     }
     for (const session of sessions) {
       for (const proxy of proxies) expect(await ask(proxy, { session })).toBe(places.get(session));
@@ -218,9 +242,9 @@ describe('a session', () => {
   it('is its principal’s own, and is decided for each model that is asked for', async () => {
     const proxy = await start({ connectors: preferring('con_a') });
     expect(await ask(proxy, { session: 's' })).toBe('con_a');
-    proxy.tell(preferring('con_b'));
+    proxy.tell({ connectors: preferring('con_b') });
     expect(await ask(proxy, { session: 's', token: BOB })).toBe('con_b');
-    proxy.tell(preferring('con_c'));
+    proxy.tell({ connectors: preferring('con_c') });
     expect(await ask(proxy, { session: 's', model: 'mock/gpt/with/slashes' })).toBe('con_c');
     expect(await ask(proxy, { session: 's' })).toBe('con_a');
     expect(await ask(proxy, { session: 's', token: BOB })).toBe('con_b');
@@ -231,7 +255,7 @@ describe('a session', () => {
     const proxy = await start({ connectors: preferring('con_a') });
     const body = { prompt_cache_key: 'k' };
     expect(await ask(proxy, { body })).toBe('con_a');
-    proxy.tell(preferring('con_b'));
+    proxy.tell({ connectors: preferring('con_b') });
     expect(await ask(proxy, { body })).toBe('con_a');
     expect(await ask(proxy, { body, session: 's' })).toBe('con_b');
     expect(await ask(proxy, { body: { prompt_cache_key: 5 } })).toBe('con_b');
@@ -240,7 +264,7 @@ describe('a session', () => {
   it('that a request does not name costs it nothing', async () => {
     const proxy = await start({ connectors: preferring('con_a') });
     await ask(proxy, {});
-    proxy.tell(preferring('con_b'));
+    proxy.tell({ connectors: preferring('con_b') });
     expect(await ask(proxy, {})).toBe('con_b');
     expect([proxy.pinResults, proxy.pinStoreErrors]).toEqual([[], []]);
   });
@@ -250,10 +274,10 @@ describe('a session', () => {
     expect(await ask(proxy, { session: 's' })).toBe('con_a');
     const without = (id: string) =>
       preferring('con_a').map((one) => (one.id === id ? { ...one, routes: [Route.MESSAGES] } : one));
-    proxy.tell(without('con_a'));
+    proxy.tell({ connectors: without('con_a') });
     const place = await ask(proxy, { session: 's' });
     expect(place).not.toBe('con_a');
-    proxy.tell(preferring('con_a'));
+    proxy.tell({ connectors: preferring('con_a') });
     expect(await ask(proxy, { session: 's' })).toBe(place);
   });
 });
@@ -284,7 +308,7 @@ describe('with vendors that keep responses', () => {
     const session = { 'x-svc-session-id': 's' };
     const swapped = () => vendors.map(({ url }, at) => ({ baseUrl: url, priority: 1 - at }));
     await respond(proxy, {}, session);
-    proxy.tell(swapped());
+    proxy.tell({ connectors: swapped() });
     const { id } = await respond(proxy, {});
     expect(hits()).toEqual([1, 1]);
     await respond(proxy, { previous_response_id: id }, session);
@@ -298,10 +322,10 @@ describe('with vendors that keep responses', () => {
     const session = { 'x-svc-session-id': 's' };
     await respond(proxy, {}, session);
     const down = vendors.map(({ url }, at) => ({ baseUrl: at === 0 ? 'http://127.0.0.1:1/v1' : url }));
-    proxy.tell(down);
+    proxy.tell({ connectors: down });
     await respond(proxy, {}, session);
     expect([hits(), proxy.failovers]).toEqual([[1, 1], ['con_0: unreachable']]);
-    proxy.tell(vendors.map(({ url }) => ({ baseUrl: url })));
+    proxy.tell({ connectors: vendors.map(({ url }) => ({ baseUrl: url })) });
     await respond(proxy, {}, session);
     expect(hits()).toEqual([2, 1]);
   });

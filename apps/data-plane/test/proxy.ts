@@ -1,17 +1,19 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { createInProcessBucket, type KeyValueBucket, type KeyValueSettings } from '@weighbridge/bus';
 import {
   BucketRefSchema,
   type Connector,
   ConnectorSchema,
   Dialect,
+  type ModelSchema,
   Outcome,
+  type ProfileSchema,
   Route,
   type Snapshot,
   SnapshotSchema,
   type UsageEvent,
 } from '@weighbridge/contracts';
-import { newUuid, tokenSha256 } from '@weighbridge/domain';
+import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { createLogger, listenHttp, toHandler } from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
@@ -41,7 +43,7 @@ export interface TestProxy {
   readonly pinResults: PinResult[];
   readonly pinStoreErrors: unknown[];
   /** What its control plane says from now on. */
-  tell(connectors: readonly Partial<Connector>[]): void;
+  tell(said: Pick<TestProxyOptions, 'connectors' | 'profiles'>): void;
   /** Makes the next records of ownership fail. */
   failRecords: boolean;
   close(): Promise<void>;
@@ -63,14 +65,27 @@ export interface TestProxyOptions {
   /** Shared by proxies that are to agree on where sessions go. Default: its own. */
   readonly pinBucket?: KeyValueBucket;
   readonly random?: () => number;
+  /** Beside the three that there always are. */
+  readonly models?: readonly TestModel[];
+  readonly profiles?: readonly MessageInitShape<typeof ProfileSchema>[];
+  /** Default: nothing was observed. */
+  readonly strata?: Strata;
   /** For the breakers; monotonic. */
   readonly nowMs?: () => number;
+}
+
+export interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
+  readonly id: string;
+  /** Of every class. */
+  readonly nanoPerToken: bigint;
 }
 
 export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
 export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;
 /** Its policy allows `mock/echo` alone. */
 export const NARROW = `sk-svc-narrow-${'c'.repeat(32)}`;
+/** As `SPENT`, and never lets anything cost more than was reserved for it. */
+export const HARD = `sk-svc-hard-${'f'.repeat(32)}`;
 export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
 /** Its policy allows 60 requests and 6,000 tokens a minute. */
 export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
@@ -94,8 +109,9 @@ const PER_MILLION = 1_000_000n;
 
 const ALL_ROUTES = [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.MESSAGES, Route.EMBEDDINGS];
 
-/** What a control plane would say of these connectors. */
-function snapshotOf(connectors: readonly Partial<Connector>[], vendorUrl: string): Snapshot {
+/** What a control plane would say. */
+function snapshotOf(options: TestProxyOptions): Snapshot {
+  const { connectors = [{}], models = [], profiles = [], vendorUrl } = options;
   return create(SnapshotSchema, {
     revision: 1n,
     connectors: connectors.map((connector, at) => ({
@@ -111,24 +127,19 @@ function snapshotOf(connectors: readonly Partial<Connector>[], vendorUrl: string
       }),
       ...connector,
     })),
-    models: ['mock/echo', 'mock/gpt/with/slashes', 'other/model'].map((id) => ({
-      id,
-      provider: id.split('/')[0] ?? '',
-      upstreamName: id.slice(id.indexOf('/') + 1),
-      price: {
-        version: 7,
-        rates: Object.fromEntries(Object.entries(RATES).map(([name, nano]) => [name, nano * PER_MILLION])),
-        tiers: [],
-      },
-    })),
+    models: [
+      ...['mock/echo', 'mock/gpt/with/slashes', 'other/model'].map((id) => modelMessage({ id }, RATES)),
+      ...models.map(({ nanoPerToken, ...model }) => modelMessage(model, everyRate(nanoPerToken))),
+    ],
+    profiles: [...profiles],
   });
 }
 
 export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
-  const { vendorUrl, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
+  const { drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
   const { usage, events, close: closeUsage } = await openTestUsageLog();
   const recorded: NewResponse[] = [];
-  let table = routingTable(snapshotOf(options.connectors ?? [{}], vendorUrl));
+  let table = routingTable(snapshotOf(options));
   const upstreams = createUpstreams({
     connectTimeoutMs: 2_000,
     firstByteTimeoutMs: 10_000,
@@ -142,7 +153,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
     [hash(NARROW), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
-    [hash(SPENT), spentKey()],
+    [hash(SPENT), spentKey('spent')],
+    [hash(HARD), spentKey('hard')],
     [hash(RATED), ratedKey()],
   ]);
   const proxy: TestProxy = {
@@ -152,8 +164,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     failovers,
     pinResults: [],
     pinStoreErrors: [],
-    tell: (connectors) => {
-      table = routingTable(snapshotOf(connectors, vendorUrl), table);
+    tell: (said) => {
+      table = routingTable(snapshotOf({ ...options, ...said }), table);
     },
     failRecords: false,
     close: async () => {},
@@ -181,6 +193,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     health,
     retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
     random: options.random ?? Math.random,
+    strata: options.strata ?? (() => undefined),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners,
     pins: createPins({
@@ -220,6 +233,25 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   });
 }
 
+function modelMessage(
+  model: Omit<TestModel, 'nanoPerToken'>,
+  rates: typeof RATES,
+): MessageInitShape<typeof ModelSchema> {
+  const { id } = model;
+  const perMillion = Object.entries(rates).map(([name, nano]) => [name, nano * PER_MILLION]);
+  return {
+    provider: id.split('/')[0] ?? '',
+    upstreamName: id.slice(id.indexOf('/') + 1),
+    price: { version: 7, rates: Object.fromEntries(perMillion), tiers: [] },
+    contextWindow: 8_000,
+    ...model,
+  };
+}
+
+function everyRate(nano: bigint): typeof RATES {
+  return { input: nano, output: nano, cacheRead: nano, cacheWrite: nano, cacheWrite1h: nano };
+}
+
 function hash(token: string): string {
   return Buffer.from(tokenSha256(token)).toString('hex');
 }
@@ -232,6 +264,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     isOperator: false,
     expiresAtMs: undefined,
     attribution: principalId === 'bob' ? { team: 'locked' } : {},
+    profileId: undefined,
     policies: [
       {
         bucket: create(BucketRefSchema, {
@@ -259,17 +292,17 @@ function ratedKey(): ResolvedKey {
 }
 
 /** Its policy has a limit, of which nothing is left. */
-function spentKey(): ResolvedKey {
-  const key = resolved('spent');
+function spentKey(mode: 'spent' | 'hard'): ResolvedKey {
+  const key = resolved(mode);
   const budgets = key.policies.map(({ bucket }) => ({
     bucket,
     bucketKey: bucketKey(bucket),
     enforcement: 'enforce' as const,
-    isHard: false,
+    isHard: mode === 'hard',
     isGoverning: true,
     windowEndMs: undefined,
   }));
-  return { ...key, budgets };
+  return { ...key, budgets, isHard: mode === 'hard' };
 }
 
 /** The parts of events that tests compare. */

@@ -1,4 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { parseWorkloadType, profileNameOf, workloadTypeKey } from '@weighbridge/domain';
+import { raise } from '@weighbridge/errors';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
@@ -8,6 +10,7 @@ import { requireForeseeable } from '../operations/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
 import { drawOf, pinKeyOf } from '../pins/pinKey.ts';
 import type { Decided, Pins } from '../pins/pins.ts';
+import { findProfile, type ProfileDeps, targetsOfProfile } from '../routing/profiles.ts';
 import type { Target, Targets } from '../routing/target.ts';
 import { targetAt, targetsFor } from '../routing/targetsFor.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
@@ -16,7 +19,7 @@ import { limitAnswer } from './limitAnswer.ts';
 import type { Outgoing } from './outgoing.ts';
 import { connectorsOfResponse, makerOfPrevious } from './storedResponses.ts';
 
-export interface PlanDeps {
+export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
   readonly budget: Pick<LeaseBook, 'room'>;
   readonly owners: ResponseOwners;
@@ -72,24 +75,23 @@ export interface StoredPlan extends AnyPlan {
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }
 
+/** Whose a call is, and what it says of itself. */
+interface Asker {
+  readonly key: ResolvedKey;
+  readonly headers: IncomingHttpHeaders;
+}
+
 /** Admits a call of a model, and chooses where it goes. */
 export async function planGeneration(
   deps: PlanDeps,
-  { key, headers }: { readonly key: ResolvedKey; readonly headers: IncomingHttpHeaders },
+  asker: Asker,
   { operation, body }: Generation,
   table: RoutingTable,
 ): Promise<GenerationPlan> {
+  const { key } = asker;
   const call = readCall(operation, body);
-  const model = admit(key, call.model, table);
-  if (operation.isBilled && !model.free && !deps.usage.hasRoom()) throw usageBacklog();
-  const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
-  const draw = pinKey === undefined ? deps.random : drawOf(pinKey);
-  const serving = targetsFor([model], operation.route, table, draw);
-  const { targets: decided, served } =
-    pinKey === undefined
-      ? { targets: serving, served: () => {} }
-      : await deps.pins.decide({ key: pinKey, targets: serving, find: pinnable(key, operation, table) });
-  const targets = await keeperFirst(deps.owners, key, call, decided);
+  const { targets: decided, served } = await decide(deps, asker, call, table);
+  const targets = await keeperFirst(deps.owners, key, call, recordable(deps, operation, decided));
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
   if (targets.some(isHard)) requireForeseeable(operation, body);
   return {
@@ -112,12 +114,42 @@ export async function planGeneration(
   };
 }
 
-/** Where a session may go on: what the caller's policies allow and a connector serves, in its profile's order or not. */
-function pinnable({ policies }: ResolvedKey, { route }: Operation, table: RoutingTable) {
-  return (modelId: string, connectorId: string): Target | undefined =>
-    policies.every((policy) => policy.allows(modelId))
-      ? targetAt(modelId, connectorId, route, table)
-      : undefined;
+/** Where a call goes: one of a session, to where the session's first one went. */
+async function decide(deps: PlanDeps, asker: Asker, call: Call, table: RoutingTable): Promise<Decided> {
+  const { key, headers } = asker;
+  const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
+  if (pinKey === undefined) return { targets: targetsOf(deps, asker, call, table), served: () => {} };
+  const { route } = call.operation;
+  return deps.pins.decide({
+    key: pinKey,
+    targets: targetsOf({ ...deps, random: drawOf(pinKey) }, asker, call, table),
+    // In its profile's order or not: an edit of that is for new sessions.
+    find: (modelId, connectorId) =>
+      key.policies.every((policy) => policy.allows(modelId))
+        ? targetAt(modelId, connectorId, route, table)
+        : undefined,
+  });
+}
+
+/** Where a call may go: to the model that it names, or to those of the profile that it names. */
+function targetsOf(
+  { random, strata }: Pick<PlanDeps, 'random' | 'strata'>,
+  { key, headers }: Asker,
+  { operation: { route }, model }: Call,
+  table: RoutingTable,
+): Targets {
+  const name = profileNameOf(model);
+  if (name === undefined) return targetsFor([admit(key, model, table)], route, table, random);
+  const workloadType = workloadTypeKey(parseWorkloadType(headers));
+  const profile = findProfile(name, key, table);
+  return targetsOfProfile({ random, strata }, profile, { key, route, workloadType }, table);
+}
+
+/** Where usage can't be written down, only what costs nothing goes on. */
+function recordable({ usage }: PlanDeps, { isBilled }: Operation, targets: Targets): Targets {
+  if (!isBilled || usage.hasRoom()) return targets;
+  const [first, ...others] = targets.filter(({ model: { free } }) => free);
+  return first ? [first, ...others] : raise(usageBacklog());
 }
 
 /** Only the account that keeps the response which a call goes on from can answer it. */
