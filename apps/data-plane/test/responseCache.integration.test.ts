@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import Anthropic from '@anthropic-ai/sdk';
+import { CacheScope, Strategy } from '@weighbridge/contracts';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -301,6 +302,42 @@ describe('nobody gets', () => {
     await expect(ask()).rejects.toMatchObject({ code: 'model_not_allowed' });
     proxy.allows = () => true;
     expect((await ask()).cache).toBe('hit');
+  });
+});
+
+describe('a profile', () => {
+  const profile = (...models: string[]) => ({
+    id: 'prf_1',
+    name: 'p',
+    strategy: Strategy.ORDERED,
+    targets: models.map((model) => ({ model, weight: 1 })),
+    cache: { scope: CacheScope.PRINCIPAL, ttlSeconds: 60 },
+  });
+  const [echo, other] = ['mock/echo', 'mock/gpt/with/slashes'] as const;
+  const askIt = async (session?: string) => {
+    const headers = session === undefined ? {} : { 'x-svc-session-id': session };
+    const { cache, headers: answered } = await ask({ headers }, { model: 'router/p' });
+    return `${cache} of ${answered.get('x-svc-model')}`;
+  };
+
+  it('gives what any of its models made, and nothing of one that it does not have any more', async () => {
+    await startWith({ profiles: [profile(echo, other)] });
+    expect(await askIt()).toBe(`miss of ${echo}`);
+    proxy.tell({ profiles: [profile(other, echo)] });
+    expect(await askIt()).toBe(`hit of ${echo}`);
+    proxy.tell({ profiles: [profile(other)] });
+    expect(await askIt()).toBe(`miss of ${other}`);
+    expect((await ask({}, { model: echo })).cache).toBe('bypass');
+  });
+
+  it('gives a session only what its own model made', async () => {
+    await startWith({ profiles: [profile(other, echo)] });
+    expect(await askIt('old')).toBe(`miss of ${other}`);
+    proxy.tell({ profiles: [profile(echo, other)] });
+    expect(await askIt('new')).toBe(`miss of ${echo}`);
+    expect(await askIt('old')).toBe(`miss of ${other}`);
+    expect(await askIt('old')).toBe(`hit of ${other}`);
+    expect(await askIt()).toBe(`hit of ${other}`);
   });
 });
 

@@ -46,7 +46,7 @@ export function cachingOf(
   { key, headers, query }: CachedRequest,
   plan: GenerationPlan,
 ): Caching | undefined {
-  const { call, operation, targets, profile } = plan;
+  const { call, operation, profile } = plan;
   const rule = cacheRule(key, profile?.cache);
   if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
   const asked = askedOfCaches(headers);
@@ -64,11 +64,13 @@ export function cachingOf(
     query,
   });
   const { ttlMs } = rule;
-  const allows = (model: string) => targets.some((target) => target.model.id === model);
   const { route } = operation;
   return {
     plan,
-    find: () => (asked === 'a new answer' ? undefined : cache.find({ key: name, ttlMs, allows })),
+    find: () =>
+      asked === 'a new answer'
+        ? undefined
+        : cache.find({ key: name, ttlMs, allows: (model) => mayServe(plan, model) }),
 
     keep({ model, connector }) {
       const capture = new AnswerCapture(cache.captures);
@@ -90,6 +92,11 @@ export function cachingOf(
       };
     },
   };
+}
+
+/** A session stays on the model of its pin; any other request takes what it could be sent to. */
+function mayServe({ targets, isPinned }: GenerationPlan, model: string): boolean {
+  return (isPinned ? targets.slice(0, 1) : targets).some((target) => target.model.id === model);
 }
 
 /** What the caller's own `cache-control` says (RFC 9111, section 5.2.1). */

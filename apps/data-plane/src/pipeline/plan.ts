@@ -8,9 +8,11 @@ import { type RoutableConnector, type RoutingTable, upstreamNameAt } from '../co
 import { type Call, readCall, upstreamBody } from '../operations/call.ts';
 import { requireForeseeable } from '../operations/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
+import { drawOf, pinKeyOf } from '../pins/pinKey.ts';
+import type { Decided, Pins } from '../pins/pins.ts';
 import { findProfile, type ProfileDeps, targetsOfProfile } from '../routing/profiles.ts';
 import type { Target, Targets } from '../routing/target.ts';
-import { targetsFor } from '../routing/targetsFor.ts';
+import { targetAt, targetsFor } from '../routing/targetsFor.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { admit, usageBacklog } from './admit.ts';
 import { limitAnswer } from './limitAnswer.ts';
@@ -21,6 +23,7 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
   readonly budget: Pick<LeaseBook, 'room'>;
   readonly owners: ResponseOwners;
+  readonly pins: Pins;
   /** From 0 up to 1. */
   readonly random: () => number;
 }
@@ -59,11 +62,15 @@ export interface GenerationPlan extends AnyPlan {
   readonly targets: Targets;
   /** Undefined where a model was asked for. */
   readonly profile: RoutingProfile | undefined;
+  /** It is one of a session, whose target is the first. */
+  readonly isPinned: boolean;
   /**
    * What a target is sent: its account may call the model by another name, and under a hard budget each model has a limit
    * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
    */
   readonly prepare: (target: Target) => Promise<Outgoing>;
+  /** To be told which target answered. */
+  readonly served: Decided['served'];
 }
 
 export interface StoredPlan extends AnyPlan {
@@ -88,8 +95,8 @@ export async function planGeneration(
   const { key } = asker;
   const call = readCall(operation, body);
   const profile = profileOf(key, call, table);
-  const serving = recordable(deps, operation, targetsOf(deps, asker, call, profile, table));
-  const targets = await keeperFirst(deps.owners, key, call, serving);
+  const { targets: decided, served, isPinned } = await decide(deps, asker, call, profile, table);
+  const targets = await keeperFirst(deps.owners, key, call, recordable(deps, operation, decided));
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
   if (targets.some(isHard)) requireForeseeable(operation, body);
   return {
@@ -98,6 +105,7 @@ export async function planGeneration(
     call,
     targets,
     profile,
+    isPinned,
     method: 'POST',
     path: operation.path,
     async prepare(target) {
@@ -108,6 +116,7 @@ export async function planGeneration(
         work: { ...target, call: sent },
       };
     },
+    served,
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };
 }
@@ -118,9 +127,36 @@ function profileOf(key: ResolvedKey, { model }: Call, table: RoutingTable): Rout
   return name === undefined ? undefined : findProfile(name, key, table);
 }
 
+/** Where a call goes: one of a session, to where the session's first one went. */
+async function decide(
+  deps: PlanDeps,
+  asker: Asker,
+  call: Call,
+  profile: RoutingProfile | undefined,
+  table: RoutingTable,
+): Promise<Decided & { readonly isPinned: boolean }> {
+  const { key, headers } = asker;
+  const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
+  if (pinKey === undefined) {
+    const targets = targetsOf(deps, asker, call, profile, table);
+    return { targets, served: () => {}, isPinned: false };
+  }
+  const { route } = call.operation;
+  const decided = await deps.pins.decide({
+    key: pinKey,
+    targets: targetsOf({ ...deps, random: drawOf(pinKey) }, asker, call, profile, table),
+    // In its profile's order or not: an edit of that is for new sessions.
+    find: (modelId, connectorId) =>
+      key.policies.every((policy) => policy.allows(modelId))
+        ? targetAt(modelId, connectorId, route, table)
+        : undefined,
+  });
+  return { ...decided, isPinned: true };
+}
+
 /** Where a call may go: to the model that it names, or to those of its profile. */
 function targetsOf(
-  { random, strata }: PlanDeps,
+  { random, strata }: Pick<PlanDeps, 'random' | 'strata'>,
   { key, headers }: Asker,
   { operation: { route }, model }: Call,
   profile: RoutingProfile | undefined,
