@@ -73,7 +73,11 @@ export async function startDataPlane(
   const pulse = new Pulse();
   const metrics = createMetrics();
   const { budget, rates } = createLimits({
-    lease: (request) => controlPlane.lease(request),
+    lease(request) {
+      // What it returns counts on ends that must not get lost.
+      spool.flush();
+      return controlPlane.lease(request);
+    },
     producerId: spool.producerId,
     epoch: spool.epoch,
     pulse,

@@ -44,24 +44,31 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
     leases: () => new Map<string, Uint8Array>(),
     remove: async () => {},
   };
+  let openAttempts = 0;
   return {
     producerId,
     epoch,
     own,
+    get openAttempts() {
+      return openAttempts;
+    },
     usedBytes: 0,
     maxBytes,
     damagedRecords: 0,
     hasRoom: () => true,
     begin({ eventId, shard, head }: { eventId: string; shard: number; head: Uint8Array }) {
-      const settle = (tail: Uint8Array): Settled => {
+      openAttempts++;
+      const settle = (tail: Uint8Array, onSettled?: (event: Settled) => void): void => {
+        openAttempts--;
         const numbers = of(shard);
         const event = { shard, n: ++numbers.lastN, bytes: Buffer.concat([head, tail]) };
         numbers.kept.push(event);
-        return event;
+        onSettled?.(event);
       };
       return { eventId, settle };
     },
     durable: () => undefined,
+    flush: () => {},
     noteLease: () => {},
     takeLeftBehind: async () => [],
     close: async () => {},

@@ -184,6 +184,7 @@ it('sends nothing that did not get to the disk where it has to, and charges noth
   const attempts = open({ usage });
   await expect(attempts.begin(connector, () => {})).rejects.toMatchObject({ code: 'usage_backlog' });
   attempts.close();
+  await log.spool.durable();
   expect(log.events).toMatchObject([{ costNanoUsd: 0n, estimated: false }]);
   expect(log.usage.openAttempts).toBe(0);
 });

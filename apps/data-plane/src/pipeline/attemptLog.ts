@@ -13,8 +13,7 @@ import type { Logger } from '@weighbridge/runtime';
 import type { CountTokens } from '../answer/countTokens.ts';
 import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
 import { priceAt, type RoutableConnector } from '../control/routingTable.ts';
-import type { OpenAttempt } from '../spool/types.ts';
-import type { UsageLog } from '../usage/usageLog.ts';
+import type { Attempt, UsageLog } from '../usage/usageLog.ts';
 import { usageBacklog } from './admit.ts';
 import { atReserve, chargeFor } from './charge.ts';
 import type { EndedTry } from './endedTry.ts';
@@ -62,7 +61,7 @@ export const NO_ATTEMPTS: AttemptLog = {
 };
 
 interface Open {
-  readonly attempt: Pick<OpenAttempt, 'settle'>;
+  readonly attempt: Attempt;
   readonly connector: RoutableConnector;
   readonly reserve: Estimate;
   /** Undefined where nothing limits what it may cost. */
@@ -99,9 +98,13 @@ export function openAttemptLog(
     try {
       attempt.settle(eventTail(end, deps.now()));
     } catch (error) {
-      // It stays open in the spool: the next start settles it at its reserve.
-      logger.error({ err: error, requestId: attempted.requestId }, 'an attempt could not be settled');
+      unsettled(error);
     }
+  }
+
+  /** It stays open in the spool: the next start settles it at its reserve. */
+  function unsettled(error: unknown): void {
+    logger.error({ err: error, requestId: attempted.requestId }, 'an attempt could not be settled');
   }
 
   /** An exhausted budget never blocks what costs nothing. */
@@ -167,7 +170,7 @@ export function openAttemptLog(
       if (open !== current) return undefined;
       const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
       write(current, { ...charge, outcome, status, dispatchedAt, firstByteAt, responseId: facts.responseId });
-      await usage.durable()?.catch((error) => logger.error({ err: error }, 'usage is not on disk yet'));
+      await usage.durable()?.catch(unsettled);
       return charge.costNanoUsd;
     },
 
@@ -178,6 +181,7 @@ export function openAttemptLog(
         'an attempt was left open; it is settled at its reserve',
       );
       write(open, { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt });
+      usage.durable()?.catch(unsettled);
     },
   };
 }
