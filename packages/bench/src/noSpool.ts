@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 const SHARDS = 4;
+/** Whether requests wait for the end of their turn of the event loop, as they do with a spool. */
+const WAITS = new URL(import.meta.url).search === '?waits';
 
 interface Settled {
   readonly shard: number;
@@ -45,6 +47,16 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
     remove: async () => {},
   };
   let openAttempts = 0;
+  let turn: Promise<void> | undefined;
+  const endOfTurn = (): Promise<void> => {
+    turn ??= new Promise((resolve) => {
+      setImmediate(() => {
+        turn = undefined;
+        resolve();
+      });
+    });
+    return turn;
+  };
   return {
     producerId,
     epoch,
@@ -67,7 +79,7 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
       };
       return { eventId, settle };
     },
-    durable: () => undefined,
+    durable: () => (WAITS ? endOfTurn() : undefined),
     flush: () => {},
     noteLease: () => {},
     takeLeftBehind: async () => [],
