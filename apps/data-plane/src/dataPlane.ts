@@ -73,13 +73,8 @@ export async function startDataPlane(
   const pulse = new Pulse();
   const metrics = createMetrics();
   const { budget, rates } = createLimits({
-    lease(request) {
-      // What it returns counts on ends that must not get lost.
-      spool.flush();
-      return controlPlane.lease(request);
-    },
-    producerId: spool.producerId,
-    epoch: spool.epoch,
+    lease: (request) => controlPlane.lease(request),
+    spool,
     pulse,
     isLive: () => view.state(performance.now()) === 'live',
     metrics,
