@@ -119,6 +119,25 @@ describe('a turn of the event loop', () => {
     await spool.close();
   });
 
+  it('takes room as soon as it is begun, not only once it is written', async () => {
+    const counts: number[] = [];
+    for (const isWritten of [true, false]) {
+      const spool = await place.open({ maxBytes: 60_000 });
+      let count = 0;
+      for (; spool.hasRoom(200); count++) {
+        begin(spool, String(count).padEnd(36, '-'), 150);
+        if (isWritten) spool.flush();
+      }
+      counts.push(count);
+      await spool.durable();
+      expect(spool.openAttempts).toBe(count);
+      await spool.own.remove();
+      await spool.close();
+    }
+    expect(counts[1]).toBe(counts[0]);
+    expect(counts[0]).toBeGreaterThan(10);
+  });
+
   it.each([
     ['a lease', (spool: Spool) => spool.noteLease('key', Buffer.from('held')), RecordType.lease],
     ['a confirm', (spool: Spool) => spool.own.confirm(0, 3n), RecordType.confirm],
