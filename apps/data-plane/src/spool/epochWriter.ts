@@ -228,21 +228,24 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
     write(entries) {
       const lastN = [...epoch.lastN];
       const records: Buffer[] = [];
-      const events = entries.map(({ intent, tail }): SettledEvent | undefined => {
+      const events: (SettledEvent | undefined)[] = [];
+      for (const { intent, tail } of entries) {
         const { eventId, shard, head } = intent;
         if (!tail) {
           records.push(intent.record);
-          return undefined;
+          events.push(undefined);
+          continue;
         }
         const n = numberOf(lastN, shard) + 1n;
         lastN[shard] = n;
         const record = encodeSettle(epoch.seed, { eventId, shard, n, head, tail });
         records.push(record);
-        return { shard, n, bytes: record.subarray(record.length - head.length - tail.length) };
-      });
+        events.push({ shard, n, bytes: record.subarray(record.length - head.length - tail.length) });
+      }
       const segment = append(records);
-      for (const [index, { intent }] of entries.entries()) {
-        const event = events[index];
+      let at = 0;
+      for (const { intent } of entries) {
+        const event = events[at++];
         if (event) {
           noteSettled(segment, event.shard, event.n);
           epoch.lastN[event.shard] = event.n;

@@ -67,7 +67,8 @@ export function createTurnWriter(writer: Pick<EpochWriter, 'write'>): TurnWriter
       for (const entry of entries) entry.refused();
       return;
     }
-    for (const [index, entry] of entries.entries()) entry.written(events[index]);
+    let at = 0;
+    for (const entry of entries) entry.written(events[at++]);
   }
 
   function flush(): void {
