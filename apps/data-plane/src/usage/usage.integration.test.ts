@@ -300,8 +300,11 @@ it('what the in-process stream loses with its process reaches the ledger by that
   const next = await TestProcess.start(await startStream(true), closeEpoch);
   next.settle(3, 50);
   await next.spool.durable();
+  // What the dead process left is found some time after the start.
+  await eventually(() =>
+    expect(SHARDS.map((shard) => recorded(dead.spool.own.epoch, shard))).toEqual([10, 10, 10, 10]),
+  );
   await eventually(() => expect(next.usage.unconfirmedEvents).toBe(0));
-  expect(SHARDS.map((shard) => recorded(dead.spool.own.epoch, shard))).toEqual([10, 10, 10, 10]);
   expect(recorded(next.spool.own.epoch, 3)).toBe(1);
   await next.die();
 });
