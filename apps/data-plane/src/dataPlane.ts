@@ -4,6 +4,7 @@ import { newUuid } from '@weighbridge/domain';
 import {
   createMetrics,
   type HttpServer,
+  type Metrics,
   type ServiceContext,
   serveMetrics,
   toHandler,
@@ -45,6 +46,8 @@ export interface DataPlaneDeps {
   readonly now: () => Date;
   /** This release's version. */
   readonly version: string;
+  /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
+  readonly metrics?: Metrics;
 }
 
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
@@ -60,7 +63,7 @@ const CUT_MS = 3_000;
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, now, version }: DataPlaneDeps,
+  { stream, now, version, metrics = createMetrics() }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -71,7 +74,6 @@ export async function startDataPlane(
   const store = createKeyStore(MAX_KEY_BYTES);
   const view = new View({ keys: store, maxStalenessMs });
   const pulse = new Pulse();
-  const metrics = createMetrics();
   const { budget, rates } = createLimits({
     lease: (request) => controlPlane.lease(request),
     producerId: spool.producerId,

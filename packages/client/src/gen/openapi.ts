@@ -1997,9 +1997,9 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The service is starting. Try again.",
+                 *         "message": "The database does not answer now. Try again.",
                  *         "type": "service_unavailable",
-                 *         "code": "control_plane_unreachable",
+                 *         "code": "database_unavailable",
                  *         "param": null,
                  *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *       }
@@ -2129,6 +2129,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createKey: {
@@ -2204,6 +2205,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getKey: {
@@ -2256,6 +2258,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     revokeKey: {
@@ -2314,6 +2317,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateKey: {
@@ -2391,6 +2395,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     rotateKey: {
@@ -2460,6 +2465,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listPolicies: {
@@ -2532,6 +2538,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createPolicy: {
@@ -2623,6 +2630,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getPolicy: {
@@ -2683,6 +2691,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deletePolicy: {
@@ -2744,6 +2753,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updatePolicy: {
@@ -2845,6 +2855,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listPrincipals: {
@@ -2891,6 +2902,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getPrincipal: {
@@ -2927,6 +2939,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putPrincipal: {
@@ -2976,6 +2989,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listProfiles: {
@@ -3039,6 +3053,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createProfile: {
@@ -3118,6 +3133,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getProfile: {
@@ -3172,6 +3188,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteProfile: {
@@ -3227,6 +3244,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateProfile: {
@@ -3311,6 +3329,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listProxies: {
@@ -3385,6 +3404,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     retireProxy: {
@@ -3450,6 +3470,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listAudit: {
@@ -3503,6 +3524,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getUsage: {
@@ -3547,6 +3569,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getKeyUsage: {
@@ -3596,6 +3619,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getSpend: {
@@ -3796,6 +3820,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getRequest: {
@@ -3880,6 +3905,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createCorrection: {
@@ -3936,6 +3962,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     rebuildLedger: {
@@ -3992,6 +4019,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listQuarantine: {
@@ -4047,6 +4075,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getQuarantined: {
@@ -4129,6 +4158,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     releaseQuarantined: {
@@ -4177,6 +4207,7 @@ export interface operations {
             414: components["responses"]["414"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     discardQuarantined: {
@@ -4239,6 +4270,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listModels: {
@@ -4314,6 +4346,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listConnectors: {
@@ -4381,6 +4414,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createConnector: {
@@ -4461,6 +4495,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getConnector: {
@@ -4517,6 +4552,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteConnector: {
@@ -4574,6 +4610,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateConnector: {
@@ -4658,6 +4695,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     testConnector: {
@@ -4696,6 +4734,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listConnectorPrices: {
@@ -4805,6 +4844,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putConnectorPrice: {
@@ -4970,6 +5010,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteConnectorPrice: {
@@ -5069,6 +5110,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listCatalogModels: {
@@ -5197,6 +5239,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getCatalogModel: {
@@ -5316,6 +5359,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putCatalogModel: {
@@ -5614,6 +5658,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteCatalogModel: {
@@ -5734,6 +5779,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateCatalogModel: {
@@ -5879,6 +5925,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listCatalogPrices: {
@@ -5988,6 +6035,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createCatalogPrice: {
@@ -6224,6 +6272,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteCatalogPrice: {
@@ -6321,6 +6370,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createChatCompletion: {
