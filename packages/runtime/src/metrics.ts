@@ -23,7 +23,7 @@ export interface Metrics {
   readonly contentType: string;
 }
 
-export interface Count<L extends string> {
+interface Count<L extends string> {
   inc(by?: number): void;
   inc(labels: Readonly<Record<L, string>>, by?: number): void;
 }
@@ -69,7 +69,10 @@ function bounded<L extends string>(counter: Counter<L>, names: readonly L[]): Co
   const known = new Set<string>();
   const other = Object.fromEntries(names.map((name) => [name, 'other'])) as Record<L, string>;
   const inc = (labels: number | Readonly<Record<L, string>> = 1, by = 1): void => {
-    if (typeof labels === 'number') return counter.inc(labels);
+    if (typeof labels === 'number') {
+      counter.inc(labels);
+      return;
+    }
     const key = names.map((name) => labels[name]).join('\0');
     if (known.size < MAX_LABEL_SETS) known.add(key);
     counter.inc(known.has(key) ? labels : other, by);
