@@ -2083,9 +2083,9 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The service is starting. Try again.",
+                 *         "message": "The database does not answer now. Try again.",
                  *         "type": "service_unavailable",
-                 *         "code": "control_plane_unreachable",
+                 *         "code": "database_unavailable",
                  *         "param": null,
                  *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *       }
@@ -2215,6 +2215,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createKey: {
@@ -2290,6 +2291,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getKey: {
@@ -2342,6 +2344,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     revokeKey: {
@@ -2400,6 +2403,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateKey: {
@@ -2477,6 +2481,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     rotateKey: {
@@ -2546,6 +2551,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listPolicies: {
@@ -2618,6 +2624,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createPolicy: {
@@ -2709,6 +2716,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getPolicy: {
@@ -2769,6 +2777,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deletePolicy: {
@@ -2830,6 +2839,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updatePolicy: {
@@ -2931,6 +2941,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listPrincipals: {
@@ -2977,6 +2988,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getPrincipal: {
@@ -3013,6 +3025,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putPrincipal: {
@@ -3062,6 +3075,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listProfiles: {
@@ -3125,6 +3139,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createProfile: {
@@ -3204,6 +3219,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getProfile: {
@@ -3258,6 +3274,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteProfile: {
@@ -3313,6 +3330,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateProfile: {
@@ -3397,6 +3415,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     explainProfile: {
@@ -3498,6 +3517,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listProxies: {
@@ -3572,6 +3592,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     retireProxy: {
@@ -3637,6 +3658,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listAudit: {
@@ -3690,6 +3712,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getUsage: {
@@ -3734,6 +3757,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getKeyUsage: {
@@ -3783,6 +3807,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getSpend: {
@@ -3983,6 +4008,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getRequest: {
@@ -4067,6 +4093,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createCorrection: {
@@ -4123,6 +4150,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     rebuildLedger: {
@@ -4179,6 +4207,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listQuarantine: {
@@ -4234,6 +4263,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getQuarantined: {
@@ -4316,6 +4346,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     releaseQuarantined: {
@@ -4364,6 +4395,7 @@ export interface operations {
             414: components["responses"]["414"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     discardQuarantined: {
@@ -4426,6 +4458,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listModels: {
@@ -4501,6 +4534,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listConnectors: {
@@ -4568,6 +4602,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createConnector: {
@@ -4648,6 +4683,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getConnector: {
@@ -4704,6 +4740,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteConnector: {
@@ -4761,6 +4798,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateConnector: {
@@ -4845,6 +4883,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     testConnector: {
@@ -4883,6 +4922,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listConnectorPrices: {
@@ -4992,6 +5032,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putConnectorPrice: {
@@ -5157,6 +5198,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteConnectorPrice: {
@@ -5256,6 +5298,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listCatalogModels: {
@@ -5384,6 +5427,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getCatalogModel: {
@@ -5503,6 +5547,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putCatalogModel: {
@@ -5801,6 +5846,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteCatalogModel: {
@@ -5921,6 +5967,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateCatalogModel: {
@@ -6066,6 +6113,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listCatalogPrices: {
@@ -6175,6 +6223,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createCatalogPrice: {
@@ -6411,6 +6460,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteCatalogPrice: {
@@ -6508,6 +6558,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createChatCompletion: {
