@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { createDb, type Database } from '@weighbridge/database';
-import { createTestDatabase, freePort } from '@weighbridge/testing';
+import { createEmptyDatabase, freePort } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startApp } from './processes.ts';
@@ -9,13 +9,11 @@ import { startApp } from './processes.ts';
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const SECRET = 'a-password-that-nobody-is-told';
 
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let database: Awaited<ReturnType<typeof createEmptyDatabase>>;
 let db: Database;
 beforeAll(async () => {
-  database = await createTestDatabase();
+  database = await createEmptyDatabase();
   db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  await sql`DROP SCHEMA public CASCADE`.execute(db);
-  await sql`CREATE SCHEMA public`.execute(db);
 });
 afterAll(async () => {
   await db?.destroy();
@@ -49,7 +47,10 @@ describe('weighbridge migrate', () => {
     expect(await early.ended).toMatchObject({ code: 1 });
 
     const first = await migrate({ DATABASE_URL: database.url });
-    expect(first).toMatchObject({ code: 0, out: expect.stringMatching(/^applied 0001-initial\napplied 0002/) });
+    expect(first).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^applied 0001-initial\napplied 0002/),
+    });
     expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({
       code: 0,
       out: expect.stringContaining('nothing to do'),

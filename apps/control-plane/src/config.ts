@@ -27,7 +27,8 @@ const Settings = Type.Object({
   DATABASE_URL: DatabaseUrl,
   MIGRATE_ON_START: Type.Boolean({
     default: true,
-    description: 'true to migrate the database at the start, false where `weighbridge migrate` does it before',
+    description:
+      'true to migrate the database at the start, false where `weighbridge migrate` does it before',
   }),
   HOST: Host,
   PORT: Port(8081, 'the operator API'),

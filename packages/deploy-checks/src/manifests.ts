@@ -16,7 +16,7 @@ export interface Manifest {
   readonly data?: Labels;
 }
 
-export interface Variable {
+interface Variable {
   readonly name: string;
   readonly value?: string;
   readonly valueFrom?: {
@@ -41,12 +41,12 @@ export interface Container {
   readonly lifecycle?: { readonly preStop?: { readonly sleep?: { readonly seconds: number } } };
 }
 
-export interface Volume {
+interface Volume {
   readonly name: string;
   readonly secret?: { readonly secretName: string };
 }
 
-export interface PodSpec {
+interface PodSpec {
   readonly containers: readonly Container[];
   readonly initContainers?: readonly Container[];
   readonly volumes?: readonly Volume[];

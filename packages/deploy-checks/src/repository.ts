@@ -10,7 +10,7 @@ export const read = (path: string): Promise<string> => readFile(join(REPOSITORY,
 
 /** The documents of a YAML text; throws where it is not valid, or names a key twice. */
 export function parseYaml(text: string): unknown[] {
-  return parseAllDocuments(text, { uniqueKeys: true })
+  return parseAllDocuments(text, { uniqueKeys: true, merge: true })
     .map((document) => {
       const [error] = [...document.errors, ...document.warnings];
       if (error) throw error;

@@ -8,5 +8,5 @@ export {
   startProcess,
   type TestProcess,
 } from './processes.ts';
-export { createTestDatabase, type TestDatabase } from './testDatabase.ts';
+export { createEmptyDatabase, createTestDatabase, type TestDatabase } from './testDatabase.ts';
 export { type TestRun, testRun } from './testRun.ts';
