@@ -132,6 +132,18 @@ describe('what is rolled out', () => {
     expect(names.sort()).toEqual(['CONTROL_PLANE_TOKEN', 'NATS_URL', 'STATE_KEY']);
   });
 
+  it("keeps the apps' own keys where no reference to a vendor's can point", async () => {
+    const all = await manifests('--set', 'controlPlane.credentialsSecret=vendors');
+    const mounts = workloads(all).flatMap(({ pod }) =>
+      pod.containers.flatMap(({ volumeMounts = [] }) => volumeMounts),
+    );
+    const below = mounts.filter(({ mountPath }) =>
+      /^\/(etc\/weighbridge|run\/secrets)(\/|$)/.test(mountPath),
+    );
+    expect(new Set(below.map(({ name }) => name))).toEqual(new Set(['credentials']));
+    expect(mounts.filter(({ name }) => name === 'tls')).toHaveLength(2);
+  });
+
   it('has one image', async () => {
     const digest = `sha256:${'0'.repeat(64)}`;
     const all = await manifests('--set', `image.repository=registry.example/w,image.digest=${digest}`);

@@ -6,6 +6,8 @@ import { promisify } from 'node:util';
 import { createEmptyDatabase, eventually, freePort, startNats, startProcess } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { copyContext, stages } from './dockerfile.ts';
+import { manifests } from './helm.ts';
+import { workload } from './manifests.ts';
 import { REPOSITORY, read } from './repository.ts';
 
 /**
@@ -124,52 +126,48 @@ describe('what the image holds', () => {
 });
 
 describe('its commands', () => {
-  const image = (command: readonly string[], env: Record<string, string>, readyWhen: RegExp) =>
-    startProcess({ command: process.execPath, args: command, cwd: out, env, readyWhen, timeoutMs: 60_000 });
+  const start = (args: readonly string[], env: Record<string, string>, readyWhen: RegExp) =>
+    startProcess({ command: process.execPath, args, cwd: out, env, readyWhen, timeoutMs: 60_000 });
 
-  it('migrate an empty database, start the three apps, and each is alive and ready', async () => {
+  it('migrate an empty database and start the three apps, as the chart does, and each is alive and ready', async () => {
     const [database, nats] = await Promise.all([createEmptyDatabase(), startNats()]);
-    const [http, grpc, inference, health] = await Promise.all([
-      freePort(),
-      freePort(),
-      freePort(),
-      freePort(),
-    ]);
-    const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
-    const CONTROL_PLANE_TOKEN = 'a token that the apps share';
-    const running: Awaited<ReturnType<typeof image>>[] = [];
+    const [api, grpc, inference, health] = await Promise.all([1, 2, 3, 4].map(() => freePort()));
+    const before = (await files(out)).length;
+    const rendered = await manifests('--set', 'tls.enabled=false,nats.streamReplicas=1');
+    /** The variables of a container, with what a cluster would fill in, and on this machine alone. */
+    const variables = (of: string, own: Record<string, unknown>): Record<string, string> => {
+      const { env = [] } = workload(rendered, of).pod.containers[0] ?? {};
+      const filled = env.map(({ name, value }) => [name, own[name] ?? SECRETS[name] ?? value]);
+      expect(filled.filter(([, value]) => value === undefined)).toEqual([]);
+      const local = filled.map(([name, value]) => [
+        name,
+        String(value)
+          .replace(/^0\.0\.0\.0$/, '127.0.0.1')
+          .replace(/^\/var\/lib\/weighbridge/, join(folder, 'data')),
+      ]);
+      return Object.fromEntries(local);
+    };
+    const DATABASE_URL = database.url;
+    const NATS_URL = nats.url;
+    const running: Awaited<ReturnType<typeof start>>[] = [];
     try {
-      const migration = await image(['weighbridge.js', 'migrate'], { DATABASE_URL }, /applied 0001-initial/);
+      const { args = [] } = workload(rendered, 'migrate').pod.containers[0] ?? {};
+      const migration = await start(args, variables('migrate', { DATABASE_URL }), /applied 0001-initial/);
       expect(await migration.ended).toMatchObject({ code: 0 });
-      running.push(
-        ...(await Promise.all([
-          image(
-            ['control-plane.js'],
-            {
-              DATABASE_URL,
-              PORT: String(http),
-              GRPC_PORT: String(grpc),
-              CONTROL_PLANE_TOKEN,
-              MIGRATE_ON_START: 'false',
-              WEIGHBRIDGE_BOOTSTRAP_KEY: `sk-svc-${'a'.repeat(32)}`,
-            },
-            /is ready/,
-          ),
-          image(
-            ['data-plane.js'],
-            {
-              NATS_URL,
-              PORT: String(inference),
-              CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
-              CONTROL_PLANE_TOKEN,
-              SPOOL_DIR: join(folder, 'spools/own'),
-            },
-            /is ready/,
-          ),
-          image(['metering.js'], { DATABASE_URL, NATS_URL, PORT: String(health) }, /is ready/),
-        ])),
-      );
-      for (const port of [http, inference, health]) {
+      const apps: [string, Record<string, unknown>][] = [
+        ['control-plane', { DATABASE_URL, PORT: api, GRPC_PORT: grpc }],
+        [
+          'data-plane',
+          { NATS_URL, PORT: inference, CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`, PROXY_NAME: 'pod-0' },
+        ],
+        ['metering', { DATABASE_URL, NATS_URL, PORT: health }],
+      ];
+      const starting = apps.map(async ([app, own]) => {
+        const [container] = workload(rendered, app).pod.containers;
+        running.push(await start(container?.args ?? [], variables(app, own), /is ready/));
+      });
+      await Promise.all(starting);
+      for (const port of [api, inference, health]) {
         for (const path of ['healthz', 'readyz', 'metrics']) {
           await eventually(async () => {
             const response = await fetch(`http://127.0.0.1:${port}/${path}`);
@@ -182,5 +180,15 @@ describe('its commands', () => {
       await Promise.all([database.drop(), nats.stop()]);
       expect(ends.map(({ code }) => code)).toEqual(running.map(() => 0));
     }
-  }, 120_000);
+    // Its root file system can't be written to.
+    expect((await files(out)).length).toBe(before);
+  }, 180_000);
 });
+
+const SECRETS: Readonly<Record<string, string>> = {
+  CONTROL_PLANE_TOKEN: 'a token that the apps share',
+  WEIGHBRIDGE_BOOTSTRAP_KEY: `sk-svc-${'a'.repeat(32)}`,
+  WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64'),
+  WEIGHBRIDGE_PEPPER: 'p'.repeat(32),
+  STATE_KEY: Buffer.alloc(32, 2).toString('base64'),
+};

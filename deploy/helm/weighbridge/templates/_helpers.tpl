@@ -65,9 +65,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{- define "weighbridge.tlsEnv" -}}
 {{- if .Values.tls.enabled -}}
-- { name: CONTROL_TLS_CERTIFICATE_FILE, value: /etc/weighbridge/tls/tls.crt }
-- { name: CONTROL_TLS_KEY_FILE, value: /etc/weighbridge/tls/tls.key }
-- { name: CONTROL_TLS_CA_FILE, value: /etc/weighbridge/tls/ca.crt }
+- { name: CONTROL_TLS_CERTIFICATE_FILE, value: /etc/tls/weighbridge/tls.crt }
+- { name: CONTROL_TLS_KEY_FILE, value: /etc/tls/weighbridge/tls.key }
+- { name: CONTROL_TLS_CA_FILE, value: /etc/tls/weighbridge/ca.crt }
 {{- end }}
 {{- end }}
 
