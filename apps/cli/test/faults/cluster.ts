@@ -27,6 +27,8 @@ export interface Cluster extends Service {
   /** Undefined unless it was asked for: the tests' own server is shared with others, and never restarted. */
   readonly postgres: FaultyPostgres | undefined;
   readonly controlPlane: FaultyApp;
+  /** Where it serves the proxies: `host:port`. */
+  readonly controlPlaneAddress: string;
   readonly proxies: readonly FaultyApp[];
   readonly workers: readonly FaultyApp[];
   addWorker(): Promise<void>;
@@ -87,6 +89,7 @@ async function startAll(
   onClose(() => db.destroy());
 
   const [DATABASE_URL, NATS_URL, grpc] = [database.url, nats.url, await freePort()];
+  const controlPlaneAddress = `127.0.0.1:${grpc}`;
   const OPERATOR_KEY_FILE = join(folder, 'operator-key');
   const add = async (
     app: 'control-plane' | 'data-plane' | 'metering',
@@ -119,7 +122,7 @@ async function startAll(
     count(options.proxies).map((at) =>
       add('data-plane', `proxy-${at}`, {
         NATS_URL,
-        CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
+        CONTROL_PLANE_ADDRESS: controlPlaneAddress,
         PROXY_NAME: `proxy-${at}`,
         SPOOL_DIR: spoolDir(`proxy-${at}`),
         DRAIN_TIMEOUT_MS: '500',
@@ -142,6 +145,7 @@ async function startAll(
     nats,
     postgres,
     controlPlane,
+    controlPlaneAddress,
     proxies,
     workers,
     addWorker,
@@ -195,11 +199,16 @@ async function waitingProxies(service: Service, proxies: readonly FaultyApp[]): 
   return proxies
     .filter((proxy) => proxy.isUp)
     .flatMap(({ name }) => {
-      const [newest] = listed
-        .filter((one) => one.name === name)
-        .sort((a, b) => b.connected_at.localeCompare(a.connected_at));
-      if (!newest) return [`${name} is not listed`];
-      const { waiting_usage_bytes: bytes, in_flight_requests: requests } = newest;
-      return bytes > 0 || requests > 0 ? [`${name} has ${requests} requests and ${bytes} bytes`] : [];
+      // One of several processes has a name with a number behind it.
+      const runs = listed.filter((one) => one.name === name || one.name.startsWith(`${name}-`));
+      if (runs.length === 0) return [`${name} is not listed`];
+      const newest = new Map(
+        runs.sort((a, b) => a.connected_at.localeCompare(b.connected_at)).map((run) => [run.name, run]),
+      );
+      return [...newest.values()]
+        .filter((run) => run.waiting_usage_bytes > 0 || run.in_flight_requests > 0)
+        .map(
+          (run) => `${run.name} has ${run.in_flight_requests} requests and ${run.waiting_usage_bytes} bytes`,
+        );
     });
 }

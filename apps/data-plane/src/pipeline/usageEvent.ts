@@ -2,7 +2,8 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { type Outcome, PriceSource, UsageEventSchema } from '@weighbridge/contracts';
 import type { Attribution, NanoUsd, TokenUsage } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { priceAt, type RoutableConnector, type RoutableModel } from '../control/routingTable.ts';
+import { priceAt } from '../control/routingTable.ts';
+import type { Target } from '../routing/target.ts';
 
 /** What the ledger's columns hold; some 35 minutes in microseconds. */
 const MAX_COUNT = 2_147_483_647;
@@ -19,7 +20,6 @@ export interface Attempted {
   readonly key: ResolvedKey;
   readonly attribution: Attribution;
   readonly modelRequested: string;
-  readonly model: RoutableModel;
   readonly streamed: boolean;
   readonly admittedAtMs: number;
 }
@@ -27,7 +27,7 @@ export interface Attempted {
 /** What sets one attempt apart from the others of its request. */
 export interface AttemptStart {
   readonly eventId: string;
-  readonly connector: RoutableConnector;
+  readonly target: Target;
   /** Which of its request's attempts it is, and which of those on the same model, both from 1. */
   readonly attempt: number;
   readonly modelAttempt: number;
@@ -56,18 +56,16 @@ export function heldCost(cost: NanoUsd): NanoUsd {
  * the whole event: no field is in both.
  */
 export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array {
-  const { price, source } = priceAt(attempted.model, start.connector);
-  return toBinary(
+  const { model, connector } = start.target;
+  const { price, source } = priceAt(model, connector);
+  const rest = toBinary(
     UsageEventSchema,
     create(UsageEventSchema, {
       eventId: start.eventId,
       requestId: attempted.requestId,
-      keyId: attempted.key.id,
-      principalId: attempted.key.principalId,
-      buckets: attempted.key.policies.map((policy) => policy.bucket),
       modelRequested: attempted.modelRequested.slice(0, MAX_MODEL_LENGTH),
-      model: attempted.model.id,
-      connectorId: start.connector.id,
+      model: model.id,
+      connectorId: connector.id,
       priceVersion: price.version,
       priceSource: source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG,
       streamed: attempted.streamed,
@@ -77,6 +75,25 @@ export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array
       modelAttempt: start.modelAttempt,
     }),
   );
+  return Buffer.concat([ofKey(attempted.key), rest]);
+}
+
+const keyParts = new WeakMap<ResolvedKey, Uint8Array>();
+
+/** What is the same for all of a key's events is written once: fields may stand in any order, so bytes can be joined. */
+function ofKey(key: ResolvedKey): Uint8Array {
+  const known = keyParts.get(key);
+  if (known) return known;
+  const part = toBinary(
+    UsageEventSchema,
+    create(UsageEventSchema, {
+      keyId: key.id,
+      principalId: key.principalId,
+      buckets: key.policies.map((policy) => policy.bucket),
+    }),
+  );
+  keyParts.set(key, part);
+  return part;
 }
 
 /** The rest of it, known when the attempt is over. */
