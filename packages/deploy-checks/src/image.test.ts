@@ -127,7 +127,7 @@ describe('what the image holds', () => {
 
 describe('its commands', () => {
   const start = (args: readonly string[], env: Record<string, string>, readyWhen: RegExp) =>
-    startProcess({ command: process.execPath, args, cwd: out, env, readyWhen, timeoutMs: 60_000 });
+    startProcess({ command: process.execPath, args, cwd: out, env, readyWhen, timeoutMs: 120_000 });
 
   it('migrate an empty database and start the three apps, as the chart does, and each is alive and ready', async () => {
     const [database, nats] = await Promise.all([createEmptyDatabase(), startNats()]);
@@ -166,7 +166,9 @@ describe('its commands', () => {
         const [container] = workload(rendered, app).pod.containers;
         running.push(await start(container?.args ?? [], variables(app, own), /is ready/));
       });
-      await Promise.all(starting);
+      for (const started of await Promise.allSettled(starting)) {
+        if (started.status === 'rejected') throw started.reason;
+      }
       for (const port of [api, inference, health]) {
         for (const path of ['healthz', 'readyz', 'metrics']) {
           await eventually(async () => {
@@ -175,14 +177,15 @@ describe('its commands', () => {
           });
         }
       }
+      const ends = await Promise.all(running.map((one) => one.stop('SIGTERM', 60_000)));
+      expect(ends.map(({ code }) => code)).toEqual([0, 0, 0]);
     } finally {
-      const ends = await Promise.all(running.map((one) => one.stop('SIGTERM', 30_000)));
+      await Promise.all(running.map((one) => one.stop('SIGKILL')));
       await Promise.all([database.drop(), nats.stop()]);
-      expect(ends.map(({ code }) => code)).toEqual(running.map(() => 0));
     }
     // Its root file system can't be written to.
     expect((await files(out)).length).toBe(before);
-  }, 180_000);
+  }, 300_000);
 });
 
 const SECRETS: Readonly<Record<string, string>> = {

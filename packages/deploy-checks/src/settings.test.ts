@@ -35,7 +35,12 @@ const APPS = {
     without: ['OPERATOR_KEY_FILE'],
     besides: VENDORS,
   },
-  'data-plane': { section: 'dataPlane', without: [], besides: [] },
+  'data-plane': {
+    section: 'dataPlane',
+    // A pod is one process: a probe or a scrape would ask any one of several.
+    without: ['PROCESSES'],
+    besides: [],
+  },
   metering: { section: 'metering', without: [], besides: [] },
 } as const;
 
