@@ -85,6 +85,20 @@ describe('values', () => {
     expect(differing(schema, values, '')).toEqual([]);
   });
 
+  it('that look like numbers stay text where text belongs', async () => {
+    const names = ['database.existingSecret', 'database.key', 'tls.dataPlaneSecret', 'serviceAccount.name'];
+    const more = [
+      'exposure.host',
+      'exposure.ingress.className',
+      'dataPlane.spool.storageClass',
+      'fullnameOverride',
+    ];
+    const set = [...names, ...more, 'image.pullSecrets[0]'].map((name) => `${name}=123`);
+    const all = await manifests('--set', 'exposure.kind=ingress', '--set-string', set.join());
+    expect(all.flatMap(schemaErrors)).toEqual([]);
+    expect(violations(all)).toEqual([]);
+  });
+
   it('as large numbers stay numbers', async () => {
     const all = await manifests('--set', 'dataPlane.spool.maxBytes=1099511627776');
     const { env } = workload(all, 'data-plane').pod.containers[0] ?? {};

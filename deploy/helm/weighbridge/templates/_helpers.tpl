@@ -10,8 +10,8 @@
 
 {{/* What never changes of a component's labels: (dict "root" $ "component" "metering"). Without a component, of all. */}}
 {{- define "weighbridge.selector" -}}
-app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
@@ -44,7 +44,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{/* A variable from a secret: (dict "name" "X" "secret" "s" "key" "k"). */}}
 {{- define "weighbridge.secretEnv" -}}
 - name: {{ .name }}
-  valueFrom: { secretKeyRef: { name: {{ .secret }}, key: {{ .key }} } }
+  valueFrom: { secretKeyRef: { name: {{ .secret | quote }}, key: {{ .key | quote }} } }
 {{- end }}
 
 {{- define "weighbridge.databaseEnv" -}}

@@ -12,13 +12,13 @@ annotations:
 {{- end }}
 
 {{- define "weighbridge.podSpec" -}}
-serviceAccountName: {{ include "weighbridge.serviceAccount" .root }}
+serviceAccountName: {{ include "weighbridge.serviceAccount" .root | quote }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 securityContext: {{- include "weighbridge.podSecurity" . | nindent 2 }}
@@ -61,7 +61,7 @@ seccompProfile: { type: RuntimeDefault }
 {{/* An app's container up to its variables: with "ports" besides, a map of names to numbers. */}}
 {{- define "weighbridge.container" -}}
 name: {{ .component }}
-image: {{ include "weighbridge.image" .root }}
+image: {{ include "weighbridge.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 args: [{{ .component }}.js]
 ports:
@@ -105,6 +105,6 @@ lifecycle:
 {{- define "weighbridge.tlsVolume" -}}
 {{- if .root.Values.tls.enabled }}
 - name: tls
-  secret: { secretName: {{ .secret }}, defaultMode: 288 }
+  secret: { secretName: {{ .secret | quote }}, defaultMode: 288 }
 {{- end }}
 {{- end }}
