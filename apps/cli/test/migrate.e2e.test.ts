@@ -3,10 +3,13 @@ import { fileURLToPath } from 'node:url';
 import { createDb, type Database } from '@weighbridge/database';
 import { createEmptyDatabase, freePort } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApp } from './processes.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+// Each step is a process of its own.
+vi.setConfig({ testTimeout: 120_000 });
+
 const SECRET = 'a-password-that-nobody-is-told';
 
 let database: Awaited<ReturnType<typeof createEmptyDatabase>>;
@@ -61,6 +64,7 @@ describe('weighbridge migrate', () => {
   });
 
   it('and the control plane refuse a database that is newer than the release, and say so', async () => {
+    expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({ code: 0 });
     await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(db);
     const newer = /newer than this release: it has the migration 9999-later/;
     expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({

@@ -164,6 +164,7 @@ export async function startDataPlane(
     health,
     retries: config.retries,
     random: Math.random,
+    strata: () => undefined,
     onFailover: (connector, reason) => failovers.inc({ connector, reason }),
     owners: createResponseOwners(controlPlane),
     countTokens: createTokenCounter(),

@@ -41,9 +41,14 @@ export function parseAttribution(headers: Headers, locked: LockedAttribution = {
     workload: cut(value(headers, 'x-svc-workload')),
     pod: cut(value(headers, 'x-svc-pod')),
     session: hashed(value(headers, 'x-svc-session-id')),
-    workloadType: hashed(value(headers, 'x-svc-workload-type')),
+    workloadType: parseWorkloadType(headers),
   };
   return { ...present(plain), labels: parseLabels(value(headers, 'x-svc-labels'), locked.labels) };
+}
+
+/** What kind of work a request is, as its header says. */
+export function parseWorkloadType(headers: Headers): HashedText | undefined {
+  return hashed(value(headers, 'x-svc-workload-type'));
 }
 
 function parseLabels(
@@ -59,6 +64,11 @@ function parseLabels(
     labels.set(key, cut(pair.slice(at + 1).trim()) ?? '');
   }
   return Object.fromEntries(labels);
+}
+
+/** What a workload type is known by where evidence is kept: short, and of the same length whatever callers name it. */
+export function workloadTypeKey(workloadType: HashedText | undefined): string {
+  return workloadType ? Buffer.from(workloadType.sha256.subarray(0, 8)).toString('hex') : '';
 }
 
 function hashed(text: string | undefined): HashedText | undefined {

@@ -15,6 +15,7 @@ import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
+import { explainRoutes } from '../features/profiles/explain.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { proxyRoutes } from '../features/proxies/proxies.routes.ts';
 import { quarantineRoutes } from '../features/quarantine/quarantine.routes.ts';
@@ -54,6 +55,7 @@ export function buildApp(
       policyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       principalRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      explainRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, random: Math.random });
       proxyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -69,7 +69,7 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   // admit, route
   const plan =
     asks.kind === 'generation'
-      ? await planGeneration(deps, key, asks, table).catch((refusal) => {
+      ? await planGeneration(deps, request, asks, table).catch((refusal) => {
           tellOfRates(deps.rates, key, client);
           throw refusal;
         })

@@ -1,0 +1,142 @@
+import { sampleBeta, sampleNormal } from './sampling.ts';
+import {
+  meanCostNanoUsd,
+  meanLatencyMs,
+  meanScore,
+  meanTimeToFirstTokenMs,
+  type Stratum,
+  successRate,
+} from './stratum.ts';
+
+/** One of the models that may be chosen, with what is known of it for the workload type at hand. */
+export interface Arm {
+  readonly model: string;
+  readonly stratum: Stratum | undefined;
+}
+
+export interface Sampled {
+  readonly model: string;
+  /** The utility that was drawn for it, from 0 to 1. */
+  readonly sampled: number;
+  readonly why: string;
+}
+
+/** What an answer that succeeds is worth: its quality, how soon it is there, how cheap it is. They add up to 1. */
+export const UTILITY_WEIGHTS = { quality: 0.6, speed: 0.2, price: 0.2 } as const;
+
+/** The share of requests that go to a model at random, whatever is believed: none is ever given up for good. */
+export const EXPLORATION_FLOOR = 0.03;
+
+/** As if two requests were known of each model: what is unknown is taken to be good until it has been tried. */
+const SUCCESS_PRIOR = { good: 1.8, bad: 0.2 };
+const SCORE_PRIOR = { good: 1.5, bad: 0.5 };
+/** As if one answer of each model had been measured, with the mean of the others. */
+const MEASURE_PRIOR = 1;
+/** How far single answers lie from their mean, as a standard deviation of logarithms. */
+const MEASURE_SPREAD = 0.6;
+
+/** Thompson sampling with a floor of exploration; best first. */
+export function adaptiveOrder(arms: readonly Arm[], random: () => number): readonly Sampled[] {
+  const utilities = sampleUtilities(arms, random);
+  const explored = random() < EXPLORATION_FLOOR ? Math.floor(random() * arms.length) : undefined;
+  return arms
+    .map(({ model, stratum }, at) => ({ at, model, sampled: utilities[at] ?? 0, stratum }))
+    .sort((a, b) => Number(b.at === explored) - Number(a.at === explored) || b.sampled - a.sampled)
+    .map(({ at, model, sampled, stratum }) => ({
+      model,
+      sampled,
+      why:
+        at === explored
+          ? `tried at random, as ${EXPLORATION_FLOOR * 100} % of requests are`
+          : `drew ${sampled.toFixed(3)} from ${describeStratum(stratum)}`,
+    }));
+}
+
+/** What an answer is worth, from 0 to 1: nothing where it fails. Speed and price are relative to the best: 1 there. */
+export function utilityOf(success: number, quality: number, speed: number, price: number): number {
+  const { quality: q, speed: s, price: p } = UTILITY_WEIGHTS;
+  return success * (q * quality + s * speed + p * price);
+}
+
+function sampleUtilities(arms: readonly Arm[], random: () => number): number[] {
+  const speeds = meanOfEach(
+    relativeToBest(sampleMeasures(arms, meanLatencyMs, (stratum) => stratum.successes, random)),
+    relativeToBest(sampleMeasures(arms, meanTimeToFirstTokenMs, (stratum) => stratum.timed, random)),
+  );
+  const prices = relativeToBest(
+    sampleMeasures(arms, meanCostNanoUsd, (stratum) => stratum.successes, random),
+  );
+  // Where no caller judges, all are taken to be as good as each other: a draw would be but noise.
+  const judged = arms.some(({ stratum }) => meanScore(stratum) !== undefined);
+  return arms.map(({ stratum }, at) => {
+    const success = drawShare(SUCCESS_PRIOR, stratum?.successes ?? 0, stratum?.requests ?? 0, random);
+    const quality = judged
+      ? drawShare(SCORE_PRIOR, stratum?.scoreSum ?? 0, stratum?.scores ?? 0, random)
+      : SCORE_PRIOR.good / (SCORE_PRIOR.good + SCORE_PRIOR.bad);
+    return utilityOf(success, quality, speeds[at] ?? 1, prices?.[at] ?? 1);
+  });
+}
+
+function drawShare(
+  prior: { readonly good: number; readonly bad: number },
+  good: number,
+  all: number,
+  random: () => number,
+): number {
+  return sampleBeta(prior.good + good, prior.bad + Math.max(0, all - good), random);
+}
+
+/** A draw from what each arm's mean may be; undefined where it was measured at none of them. */
+function sampleMeasures(
+  arms: readonly Arm[],
+  meanOf: (stratum: Stratum | undefined) => number | undefined,
+  countOf: (stratum: Stratum) => number,
+  random: () => number,
+): readonly number[] | undefined {
+  // A logarithm needs more than nothing: what is free counts as the least that can be told apart.
+  const logs = arms.map(({ stratum }) => {
+    const mean = meanOf(stratum);
+    return mean === undefined ? undefined : Math.log(Math.max(mean, 1));
+  });
+  const known = logs.filter((log) => log !== undefined);
+  if (known.length === 0) return undefined;
+  const common = known.reduce((sum, log) => sum + log, 0) / known.length;
+  return arms.map(({ stratum }, at) => {
+    const log = logs[at];
+    const count = stratum && log !== undefined ? countOf(stratum) : 0;
+    const center = ((log ?? common) * count + common * MEASURE_PRIOR) / (count + MEASURE_PRIOR);
+    const spread = MEASURE_SPREAD / Math.sqrt(count + MEASURE_PRIOR);
+    return Math.exp(center + spread * sampleNormal(random));
+  });
+}
+
+function relativeToBest(measures: readonly number[] | undefined): readonly number[] | undefined {
+  if (!measures) return undefined;
+  const best = Math.min(...measures);
+  return measures.map((measure) => best / measure);
+}
+
+function meanOfEach(
+  some: readonly number[] | undefined,
+  others: readonly number[] | undefined,
+): readonly number[] {
+  if (!some || !others) return some ?? others ?? [];
+  return some.map((value, at) => (value + (others[at] ?? value)) / 2);
+}
+
+/** What is believed of a model, for people. */
+export function describeStratum(stratum: Stratum | undefined): string {
+  const success = successRate(stratum);
+  if (!stratum || success === undefined) return 'no evidence yet';
+  const latency = meanLatencyMs(stratum);
+  const firstToken = meanTimeToFirstTokenMs(stratum);
+  const cost = meanCostNanoUsd(stratum);
+  const score = meanScore(stratum);
+  return [
+    `${(success * 100).toFixed(1)} % of ${stratum.requests.toFixed(1)} requests succeeded`,
+    ...(latency === undefined ? [] : [`${latency.toFixed(0)} ms an answer`]),
+    ...(firstToken === undefined ? [] : [`${firstToken.toFixed(0)} ms to the first token`]),
+    ...(cost === undefined ? [] : [`${(cost / 1_000).toFixed(1)} micro-USD an answer`]),
+    ...(score === undefined ? [] : [`scored ${score.toFixed(2)}`]),
+  ].join(', ');
+}
