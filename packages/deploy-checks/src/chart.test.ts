@@ -52,7 +52,7 @@ describe('values', () => {
     ['an Ingress without a host', 'exposure.kind=ingress', 'exposure.host'],
     ['an HTTPRoute without a gateway', 'exposure.kind=httpRoute,exposure.host=a.example', 'parentRefs'],
     ['KEDA without NATS', 'metering.autoscaling.kind=keda', 'natsMonitoring'],
-    ['two servers for the stream', 'nats.streamReplicas=2', 'nats.streamReplicas'],
+    ['two servers for the stream', 'nats.replicas=2', 'nats.replicas'],
   ])('refuse %s', async (_what, set, message) => {
     const { ok, output } = await render('--set', set);
     expect(output).toContain(message);

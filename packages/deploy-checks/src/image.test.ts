@@ -133,7 +133,7 @@ describe('its commands', () => {
     const [database, nats] = await Promise.all([createEmptyDatabase(), startNats()]);
     const [api, grpc, inference, health] = await Promise.all([1, 2, 3, 4].map(() => freePort()));
     const before = (await files(out)).length;
-    const rendered = await manifests('--set', 'tls.enabled=false,nats.streamReplicas=1');
+    const rendered = await manifests('--set', 'tls.enabled=false,nats.replicas=1');
     /** The variables of a container, with what a cluster would fill in, and on this machine alone. */
     const variables = (of: string, own: Record<string, unknown>): Record<string, string> => {
       const { env = [] } = workload(rendered, of).pod.containers[0] ?? {};

@@ -58,7 +58,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- else -}}
 {{ include "weighbridge.secretEnv" (dict "name" "NATS_URL" "secret" .existingSecret "key" .key) }}
 {{- end }}
-- { name: NATS_STREAM_REPLICAS, value: {{ include "weighbridge.text" .streamReplicas | quote }} }
+- { name: NATS_STREAM_REPLICAS, value: {{ include "weighbridge.text" .replicas | quote }} }
 - { name: NATS_STREAM_MAX_BYTES, value: {{ include "weighbridge.text" .streamMaxBytes | quote }} }
 {{- end }}
 {{- end }}
