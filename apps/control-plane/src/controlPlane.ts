@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http';
-import { type Database, migrate } from '@weighbridge/database';
+import { type Database, migrate, schemaMismatch } from '@weighbridge/database';
 import {
   createMetrics,
   type Metrics,
@@ -34,15 +34,20 @@ export interface ControlPlaneDeps {
   readonly metrics?: Metrics;
 }
 
-/** Starts the control plane on a reachable database: migrates it, fills what is empty, and serves. */
+/** Starts the control plane on a reachable database: migrates it (unless that is done elsewhere), fills what is empty, and serves. */
 export async function startControlPlane(
   config: ControlPlaneConfig,
   { db, now, metrics = createMetrics() }: ControlPlaneDeps,
   context: ServiceContext,
 ): Promise<ControlPlane> {
   const { logger, onShutdown } = context;
-  const applied = await migrate(db);
-  if (applied.length > 0) logger.info({ applied }, 'migrated the database');
+  if (config.migrateOnStart) {
+    const applied = await migrate(db);
+    if (applied.length > 0) logger.info({ applied }, 'migrated the database');
+  } else {
+    const mismatch = await schemaMismatch(db);
+    if (mismatch) throw new Error(`Can't work on this database: ${mismatch}`);
+  }
   const peppers = await loadPeppers(db, config.pepper, now());
   const deps = {
     db,

@@ -148,6 +148,7 @@ export async function startDataPlane(
   describeHealth(metrics, health, () => view.table);
   describeView(metrics, view, store);
   describeUsage(metrics, spool, started);
+  metrics.gauge('weighbridge_in_flight_requests', 'Requests under way.', () => inFlight());
   const app = buildApp({
     keys: createKeyCache({
       store,
