@@ -4,6 +4,7 @@ import { newUuid } from '@weighbridge/domain';
 import {
   createMetrics,
   type HttpServer,
+  type Metrics,
   type ServiceContext,
   serveMetrics,
   toHandler,
@@ -51,6 +52,8 @@ export interface DataPlaneDeps {
   readonly now: () => Date;
   /** This release's version. */
   readonly version: string;
+  /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
+  readonly metrics?: Metrics;
 }
 
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
@@ -71,7 +74,7 @@ export function shutdownMs(graceMs: number): number {
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, sharedAnswers, pinBucket, now, version }: DataPlaneDeps,
+  { stream, sharedAnswers, pinBucket, now, version, metrics = createMetrics() }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -82,7 +85,6 @@ export async function startDataPlane(
   const store = createKeyStore(MAX_KEY_BYTES);
   const view = new View({ keys: store, maxStalenessMs });
   const pulse = new Pulse();
-  const metrics = createMetrics();
   const { budget, rates } = createLimits({
     lease: (request) => controlPlane.lease(request),
     spool,
@@ -149,6 +151,7 @@ export async function startDataPlane(
   describeHealth(metrics, health, () => view.table);
   describeView(metrics, view, store);
   describeUsage(metrics, spool, started);
+  metrics.gauge('weighbridge_in_flight_requests', 'Requests under way.', () => inFlight());
   const app = buildApp({
     keys: createKeyCache({
       store,

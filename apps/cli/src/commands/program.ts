@@ -8,6 +8,7 @@ import { connectorsCommand } from './connectors.ts';
 import { doctorCommand } from './doctor.ts';
 import { keysCommand } from './keys.ts';
 import { ledgerCommand } from './ledger.ts';
+import { migrateCommand } from './migrate.ts';
 import { modelsCommand } from './models.ts';
 import { shown } from './output.ts';
 import { policiesCommand } from './policies.ts';
@@ -49,6 +50,7 @@ export function createProgram(cli: Cli): Command {
     applyCommand(cli),
     catalogCommand(cli),
     spoolCommand(cli),
+    migrateCommand(cli),
     doctorCommand(cli),
     completionCommand(cli),
   ]) {

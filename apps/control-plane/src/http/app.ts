@@ -1,4 +1,6 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { isUnavailable } from '@weighbridge/database';
+import { AppError, toHttpError } from '@weighbridge/errors';
 import { acceptJsonBodies, createHttpApp, type Logger, refuseOtherMethods } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
 import { authenticate } from '../features/access/access.service.ts';
@@ -43,6 +45,7 @@ export function buildApp(
     bodyLimitBytes: BODY_LIMIT_BYTES,
     notReady: deps.notReady,
     rewriteUrl: encodeModelInPath,
+    errorAnswer: (error, request) => toHttpError(withoutDatabase(error), request.id),
   });
   acceptJsonBodies(app);
   publishOpenApi(app, API_VERSION);
@@ -73,6 +76,13 @@ export function buildApp(
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+/** What is no one's fault here passes: a caller that tries again later gets its answer. */
+function withoutDatabase(error: unknown): unknown {
+  if (!isUnavailable(error)) return error;
+  const message = 'The database does not answer now. Try again; of a change, look first whether it was made.';
+  return new AppError('unavailable', 'database_unavailable', message, { cause: error });
 }
 
 /** Who calls, and whether it may, is settled before anything else of a request is looked at. */

@@ -2100,9 +2100,9 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The service is starting. Try again.",
+                 *         "message": "The database does not answer now. Try again.",
                  *         "type": "service_unavailable",
-                 *         "code": "control_plane_unreachable",
+                 *         "code": "database_unavailable",
                  *         "param": null,
                  *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *       }
@@ -2232,6 +2232,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createKey: {
@@ -2307,6 +2308,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getKey: {
@@ -2359,6 +2361,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     revokeKey: {
@@ -2417,6 +2420,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateKey: {
@@ -2494,6 +2498,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     rotateKey: {
@@ -2563,6 +2568,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listPolicies: {
@@ -2635,6 +2641,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createPolicy: {
@@ -2726,6 +2733,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getPolicy: {
@@ -2786,6 +2794,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deletePolicy: {
@@ -2847,6 +2856,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updatePolicy: {
@@ -2948,6 +2958,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listPrincipals: {
@@ -2994,6 +3005,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getPrincipal: {
@@ -3030,6 +3042,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putPrincipal: {
@@ -3079,6 +3092,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listProfiles: {
@@ -3146,6 +3160,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createProfile: {
@@ -3233,6 +3248,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getProfile: {
@@ -3291,6 +3307,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteProfile: {
@@ -3350,6 +3367,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateProfile: {
@@ -3442,6 +3460,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     explainProfile: {
@@ -3543,6 +3562,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listProxies: {
@@ -3617,6 +3637,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     retireProxy: {
@@ -3682,6 +3703,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listAudit: {
@@ -3735,6 +3757,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getUsage: {
@@ -3779,6 +3802,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getKeyUsage: {
@@ -3828,6 +3852,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getSpend: {
@@ -4029,6 +4054,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getRequest: {
@@ -4114,6 +4140,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createCorrection: {
@@ -4170,6 +4197,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     rebuildLedger: {
@@ -4226,6 +4254,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listQuarantine: {
@@ -4281,6 +4310,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getQuarantined: {
@@ -4363,6 +4393,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     releaseQuarantined: {
@@ -4411,6 +4442,7 @@ export interface operations {
             414: components["responses"]["414"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     discardQuarantined: {
@@ -4473,6 +4505,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listModels: {
@@ -4548,6 +4581,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listConnectors: {
@@ -4615,6 +4649,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createConnector: {
@@ -4695,6 +4730,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getConnector: {
@@ -4751,6 +4787,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteConnector: {
@@ -4808,6 +4845,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateConnector: {
@@ -4892,6 +4930,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     testConnector: {
@@ -4930,6 +4969,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listConnectorPrices: {
@@ -5039,6 +5079,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putConnectorPrice: {
@@ -5204,6 +5245,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteConnectorPrice: {
@@ -5303,6 +5345,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listCatalogModels: {
@@ -5431,6 +5474,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getCatalogModel: {
@@ -5550,6 +5594,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putCatalogModel: {
@@ -5848,6 +5893,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteCatalogModel: {
@@ -5968,6 +6014,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateCatalogModel: {
@@ -6113,6 +6160,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listCatalogPrices: {
@@ -6222,6 +6270,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createCatalogPrice: {
@@ -6458,6 +6507,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteCatalogPrice: {
@@ -6555,6 +6605,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createChatCompletion: {
