@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
 import { Outcome } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { noFacts } from '../answer/answerFormat.ts';
-import type { RoutableConnector } from '../control/routingTable.ts';
+import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
-import { type UpstreamAnswer, type Upstreams, wasNeverSent } from '../upstream/upstreams.ts';
+import { type Upstreams, wasNeverSent } from '../upstream/upstreams.ts';
 import type { AttemptLog } from './attemptLog.ts';
 import type { Caller } from './caller.ts';
+import type { Outgoing } from './outgoing.ts';
 import type { Plan } from './plan.ts';
 
 /** What is to be sent, at whichever connector. */
@@ -21,7 +21,7 @@ export interface Sending {
 
 /** A vendor began to answer. */
 export interface Answered {
-  readonly connector: RoutableConnector;
+  readonly outgoing: Outgoing;
   readonly answer: UpstreamAnswer;
   /** Monotonic, in milliseconds. */
   readonly dispatchedAt: number;
@@ -41,12 +41,13 @@ export type Tried =
   | { readonly kind: 'held back'; readonly error: unknown };
 
 /** Sends a request to one connector, and waits for the first byte of what is no error. */
-export async function attemptAt(sending: Sending, connector: RoutableConnector): Promise<Tried> {
+export async function attemptAt(sending: Sending, prepare: () => Promise<Outgoing>): Promise<Tried> {
   const { upstreams, plan, request, caller, attempts } = sending;
-  const body = plan.bodyAt(connector);
   let dispatchedAt: number | undefined;
   let status = 0;
   try {
+    const outgoing = await prepare();
+    const { connector, body } = outgoing;
     const answer = await upstreams.send(connector, {
       method: plan.method,
       path: plan.path + request.query,
@@ -58,21 +59,21 @@ export async function attemptAt(sending: Sending, connector: RoutableConnector):
       }),
       body,
       onDispatch: async () => {
-        await attempts.begin(connector, () => caller.requireWaiting());
+        await attempts.begin(outgoing, () => caller.requireWaiting());
         dispatchedAt = performance.now();
       },
       signal: caller.giveUp,
     });
     status = answer.status;
-    if (plan.work && status < 300) await firstByte(answer.body);
+    if (outgoing.work && status < 300) await answer.body.begun();
     const answeredAt = performance.now();
-    const answered = { connector, answer, dispatchedAt: dispatchedAt ?? answeredAt };
+    const answered = { outgoing, answer, dispatchedAt: dispatchedAt ?? answeredAt };
     return { kind: 'answered', answered, tookMs: answeredAt - answered.dispatchedAt };
   } catch (error) {
     if (dispatchedAt === undefined) return { kind: 'held back', error };
     const tookMs = performance.now() - dispatchedAt;
     const outcome = outcomeOf(error, caller.giveUp);
-    await attempts.settle({ ...NO_ANSWER, connector, dispatchedAt, outcome, status });
+    await attempts.settle({ ...NO_ANSWER, dispatchedAt, outcome, status });
     return { kind: 'failed', error, tookMs };
   }
 }
@@ -80,27 +81,11 @@ export async function attemptAt(sending: Sending, connector: RoutableConnector):
 /** Settles an attempt whose answer is an error, and is not passed on as it comes. */
 export async function settleRefused(
   { attempts }: Pick<Sending, 'attempts'>,
-  { connector, dispatchedAt, answer }: Answered,
+  { dispatchedAt, answer }: Answered,
 ): Promise<void> {
   const { status } = answer;
   const outcome = Outcome.UPSTREAM_ERROR;
-  await attempts.settle({ ...NO_ANSWER, connector, dispatchedAt, outcome, status });
-}
-
-/** Resolves once something of a body is there to be read, or its end; rejects where it breaks off before that. */
-async function firstByte(body: Readable): Promise<void> {
-  if (body.readableLength > 0 || body.readableEnded) return;
-  if (body.destroyed) throw body.errored ?? new Error('closed before its first byte');
-  await new Promise<void>((resolve, reject) => {
-    const settle = (done: () => void) => {
-      body.off('readable', onReadable).off('end', onReadable).off('error', onError).off('close', onClose);
-      done();
-    };
-    const onReadable = () => settle(resolve);
-    const onError = (error: Error) => settle(() => reject(error));
-    const onClose = () => settle(() => reject(body.errored ?? new Error('closed before its first byte')));
-    body.on('readable', onReadable).on('end', onReadable).on('error', onError).on('close', onClose);
-  });
+  await attempts.settle({ ...NO_ANSWER, dispatchedAt, outcome, status });
 }
 
 function outcomeOf(error: unknown, signal: AbortSignal): Outcome {

@@ -76,16 +76,15 @@ function open(
       },
       attribution: { labels: {} },
       modelRequested: 'mock/echo',
-      model,
       streamed: false,
       admittedAtMs: 1,
     },
-    { bodyAt: () => body, work: { call: readCall(CHAT_COMPLETIONS, body), model } },
   );
 }
 
+const outgoing = { connector, body, work: { model, connector, call: readCall(CHAT_COMPLETIONS, body) } };
+
 const ended = (more: Partial<EndedTry> = {}): EndedTry => ({
-  connector,
   dispatchedAt: performance.now(),
   outcome: Outcome.SUCCESS,
   status: 200,
@@ -98,7 +97,7 @@ const ended = (more: Partial<EndedTry> = {}): EndedTry => ({
 it('writes an attempt once, however often its end is told', async () => {
   const attempts = open();
   expect(await attempts.settle(ended())).toBeUndefined();
-  await attempts.begin(connector, () => {});
+  await attempts.begin(outgoing, () => {});
   expect(log.spool.own.lastN(usageShard({ policyId: 'pol_1', subject: 'principal:ada' }))).toBe(0n);
   await Promise.all([attempts.settle(ended()), attempts.settle(ended())]);
   attempts.close();
@@ -128,7 +127,7 @@ it.each([
       { budgets: [{ ...policy, enforcement: 'enforce' }], isHard },
     );
     for (const outputTokens of [1, 1_000_000]) {
-      await attempts.begin(connector, () => {});
+      await attempts.begin(outgoing, () => {});
       const usage = { ...NO_TOKENS, outputTokens };
       await attempts.settle(ended({ facts: { ...noFacts(), usage } }));
     }
@@ -151,7 +150,7 @@ it('writes nothing and gives back what it reserved where nobody waits any more w
   const left = () => {
     throw new Error('left');
   };
-  await expect(attempts.begin(connector, left)).rejects.toThrow('left');
+  await expect(attempts.begin(outgoing, left)).rejects.toThrow('left');
   expect(await attempts.settle(ended())).toBeUndefined();
   expect(log.events).toEqual([]);
   expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
@@ -159,10 +158,10 @@ it('writes nothing and gives back what it reserved where nobody waits any more w
 
 it('settles at its reserve what a fault left open, and numbers the next one', async () => {
   const attempts = open();
-  await attempts.begin(connector, () => {});
+  await attempts.begin(outgoing, () => {});
   attempts.close();
   expect(await attempts.settle(ended())).toBeUndefined();
-  await attempts.begin(connector, () => {});
+  await attempts.begin(outgoing, () => {});
   await attempts.settle(ended({ status: 500, outcome: Outcome.UPSTREAM_ERROR }));
   expect(log.events).toMatchObject([
     { ...RESERVE, attempt: 1, outcome: Outcome.INTERRUPTED },
@@ -172,7 +171,7 @@ it('settles at its reserve what a fault left open, and numbers the next one', as
 
 it('charges the reserve where what was used can not be counted', async () => {
   const attempts = open({ countTokens: () => Promise.reject(new Error('no tokenizer')) });
-  await attempts.begin(connector, () => {});
+  await attempts.begin(outgoing, () => {});
   expect(await attempts.settle(ended())).toBe(RESERVE.costNanoUsd);
   expect(log.events).toMatchObject([{ ...RESERVE, outcome: Outcome.SUCCESS, httpStatus: 200 }]);
 });
@@ -182,7 +181,7 @@ it('sends nothing that did not get to the disk where it has to, and charges noth
     durable: { value: () => Promise.reject(new Error('EIO')) },
   });
   const attempts = open({ usage });
-  await expect(attempts.begin(connector, () => {})).rejects.toMatchObject({ code: 'usage_backlog' });
+  await expect(attempts.begin(outgoing, () => {})).rejects.toMatchObject({ code: 'usage_backlog' });
   attempts.close();
   expect(log.events).toMatchObject([{ costNanoUsd: 0n, estimated: false }]);
   expect(log.usage.openAttempts).toBe(0);

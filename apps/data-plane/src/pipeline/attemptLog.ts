@@ -12,14 +12,15 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
 import type { CountTokens } from '../answer/countTokens.ts';
 import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
-import { priceAt, type RoutableConnector } from '../control/routingTable.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { priceAt } from '../control/routingTable.ts';
 import type { OpenAttempt } from '../spool/types.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { usageBacklog } from './admit.ts';
 import { atReserve, chargeFor } from './charge.ts';
 import type { EndedTry } from './endedTry.ts';
 import { expectedOutput } from './expectedOutput.ts';
-import type { Plan } from './plan.ts';
+import type { Outgoing, Work } from './outgoing.ts';
 import { type AttemptEnd, type Attempted, eventHead, eventTail, heldCost } from './usageEvent.ts';
 
 export interface AttemptLogDeps {
@@ -44,7 +45,7 @@ export interface AttemptLog {
    * Rejects where the budgets have no room for it, and with a 503 where it can't be written down: nothing may be sent.
    * Room may take a while to come: `requireWaiting` throws where nobody waits for the answer by then.
    */
-  begin(connector: RoutableConnector, requireWaiting: () => void): Promise<void>;
+  begin(outgoing: Outgoing, requireWaiting: () => void): Promise<void>;
   /** Settles the attempt that was begun; resolves with its cost, undefined where there was nothing to settle. */
   settle(ended: EndedTry): Promise<NanoUsd | undefined>;
   /** How many tokens the attempts that were settled took. */
@@ -61,29 +62,29 @@ export const NO_ATTEMPTS: AttemptLog = {
   close: () => {},
 };
 
+/** What a model works at. */
+type Billed = Outgoing & { readonly work: Work };
+
 interface Open {
   readonly attempt: Pick<OpenAttempt, 'settle'>;
-  readonly connector: RoutableConnector;
+  readonly outgoing: Billed;
   readonly reserve: Estimate;
   /** Undefined where nothing limits what it may cost. */
   readonly held: Reservation | undefined;
   readonly begunAt: number;
 }
 
-export function openAttemptLog(
-  deps: AttemptLogDeps,
-  attempted: Attempted,
-  plan: Pick<Plan, 'bodyAt' | 'work'>,
-): AttemptLog {
+export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): AttemptLog {
   const { usage, budget, logger } = deps;
-  const { model, key } = attempted;
+  const { key } = attempted;
   const [bucket] = key.policies;
   const shard = bucket ? usageShard(bucket.bucket) : 0;
   let begun = 0;
+  const begunOf = new Map<string, number>();
   let usedTokens = 0;
   let open: Open | undefined;
 
-  function write({ attempt, held, connector }: Open, end: AttemptEnd): void {
+  function write({ attempt, held, outgoing: { connector, work } }: Open, end: AttemptEnd): void {
     open = undefined;
     usedTokens += totalTokens(end.usage);
     if (held) {
@@ -93,7 +94,7 @@ export function openAttemptLog(
           { requestId: attempted.requestId, connectorId: connector.id },
           'an attempt under a hard budget cost more than it could: its vendor ignored a limit',
         );
-        deps.onReserveExceeded(model.id);
+        deps.onReserveExceeded(work.model.id);
       }
     }
     try {
@@ -105,7 +106,7 @@ export function openAttemptLog(
   }
 
   /** An exhausted budget never blocks what costs nothing. */
-  async function hold(amount: NanoUsd): Promise<Reservation | undefined> {
+  async function hold({ model }: Work, amount: NanoUsd): Promise<Reservation | undefined> {
     if (model.free || key.budgets.length === 0) return undefined;
     return (
       budget.tryReserve(key.budgets, amount) ??
@@ -114,15 +115,11 @@ export function openAttemptLog(
     );
   }
 
-  async function charged({ connector, reserve }: Open, ended: EndedTry) {
+  async function charged({ outgoing, reserve }: Open, ended: EndedTry) {
+    const { connector, work } = outgoing;
     try {
-      const { usage, estimated, costNanoUsd } = await chargeFor(
-        ended,
-        { body: plan.bodyAt(connector), work: plan.work },
-        reserve,
-        deps.countTokens,
-      );
-      const cost = costNanoUsd ?? costOf(usage, priceAt(model, connector).price);
+      const { usage, estimated, costNanoUsd } = await chargeFor(ended, outgoing, reserve, deps.countTokens);
+      const cost = costNanoUsd ?? costOf(usage, priceAt(work.model, connector).price);
       return { usage, estimated, costNanoUsd: heldCost(cost) };
     } catch (error) {
       logger.error({ err: error, requestId: attempted.requestId }, 'what was used could not be counted');
@@ -135,12 +132,16 @@ export function openAttemptLog(
       return usedTokens;
     },
 
-    async begin(connector, requireWaiting) {
-      begun++;
+    async begin({ work, ...sent }, requireWaiting) {
+      if (!work) throw new Error('only what a model works at is written down');
+      const outgoing = { ...sent, work };
+      const { model } = work;
       const eventId = deps.newEventId();
-      const head = eventHead(attempted, { eventId, connector, attempt: begun, modelAttempt: begun });
-      const reserve = reserveOf(deps, plan, attempted, connector);
-      const held = await hold(reserve.costNanoUsd);
+      const modelAttempt = (begunOf.get(model.id) ?? 0) + 1;
+      begunOf.set(model.id, modelAttempt);
+      const head = eventHead(attempted, { eventId, target: work, attempt: ++begun, modelAttempt });
+      const reserve = reserveOf(deps, key, outgoing);
+      const held = await hold(work, reserve.costNanoUsd);
       try {
         requireWaiting();
       } catch (error) {
@@ -149,7 +150,7 @@ export function openAttemptLog(
       }
       try {
         const attempt = usage.begin({ eventId, shard, reserveNanoUsd: reserve.costNanoUsd, head });
-        open = { attempt, connector, reserve, held, begunAt: performance.now() };
+        open = { attempt, outgoing, reserve, held, begunAt: performance.now() };
         await usage.durable();
       } catch (error) {
         if (open) write(open, { ...NOT_SENT, dispatchedAt: open.begunAt });
@@ -195,14 +196,13 @@ const NOT_SENT = {
 /** What an attempt reserves, and is charged where nobody learns what it came to. */
 function reserveOf(
   { usualTokens }: Pick<AttemptLogDeps, 'usualTokens'>,
-  { bodyAt, work }: Pick<Plan, 'bodyAt' | 'work'>,
-  { model, key }: Attempted,
-  connector: RoutableConnector,
+  key: ResolvedKey,
+  { body, work: { model, connector, call } }: Billed,
 ): Estimate {
   const size = {
-    inputBytes: bodyAt(connector)?.length ?? 0,
-    addedInputTokens: work?.call.addedInputTokens,
-    output: work && expectedOutput(work.call, usualTokens(model.id)),
+    inputBytes: body?.length ?? 0,
+    addedInputTokens: call.addedInputTokens,
+    output: expectedOutput(call, usualTokens(model.id)),
   };
   const { price } = priceAt(model, connector);
   const estimate = key.isHard && !model.free ? hardEstimate(size, price) : balancedEstimate(size, price);

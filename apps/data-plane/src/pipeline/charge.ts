@@ -3,7 +3,7 @@ import { type Estimate, estimateTokens, type NanoUsd, NO_TOKENS, type TokenUsage
 import type { CountTokens } from '../answer/countTokens.ts';
 import { textOfRequest } from '../operations/requestText.ts';
 import type { EndedTry } from './endedTry.ts';
-import type { Plan } from './plan.ts';
+import type { Outgoing } from './outgoing.ts';
 
 export interface Charge {
   readonly usage: TokenUsage;
@@ -22,7 +22,7 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
  */
 export async function chargeFor(
   { facts, status, outcome, output, firstByteAt }: EndedTry,
-  { body: requestBody, work }: { readonly body: Buffer | undefined } & Pick<Plan, 'work'>,
+  { body: requestBody, work }: Pick<Outgoing, 'body' | 'work'>,
   reserve: Estimate,
   countTokens: CountTokens,
 ): Promise<Charge> {

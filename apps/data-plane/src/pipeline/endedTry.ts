@@ -1,10 +1,8 @@
 import type { Outcome } from '@weighbridge/contracts';
 import type { AnswerFacts } from '../answer/answerFormat.ts';
-import type { RoutableConnector } from '../control/routingTable.ts';
 
 /** One try at one connector, when it is over. */
 export interface EndedTry {
-  readonly connector: RoutableConnector;
   readonly dispatchedAt: number;
   readonly outcome: Outcome;
   /** 0 where the vendor gave none. */

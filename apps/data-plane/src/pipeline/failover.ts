@@ -1,4 +1,5 @@
 import { AppError } from '@weighbridge/errors';
+import { Choice, type ChoiceDeps } from '../routing/choice.ts';
 import type { ConnectorHealth } from '../upstream/health.ts';
 import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreams.ts';
 import {
@@ -9,8 +10,8 @@ import {
   settleRefused,
   type Tried,
 } from './attempt.ts';
-import { Choice, type ChoiceDeps } from './choice.ts';
 import { GivenUp } from './givenUp.ts';
+import type { GenerationPlan } from './plan.ts';
 import {
   type FailureReason,
   retryAfterMs,
@@ -35,14 +36,18 @@ export interface FailoverDeps extends ChoiceDeps {
 }
 
 /**
- * Tries connectors until one answers for good, which is once the first byte of its answer is here: from then on nothing is
+ * Tries targets until one answers for good, which is once the first byte of its answer is here: from then on nothing is
  * tried again. Where nothing is left to be tried, the caller gets the last answer, and where there was none, the last
  * failure.
  */
-export async function failOver(deps: FailoverDeps, sending: Sending): Promise<Forwarded> {
+export async function failOver(
+  deps: FailoverDeps,
+  sending: Sending,
+  plan: GenerationPlan,
+): Promise<Forwarded> {
   const { health, retries, onFailover } = deps;
-  const { caller, plan } = sending;
-  const choice = new Choice(deps, plan.connectors);
+  const { caller } = sending;
+  const choice = new Choice(deps, plan.targets);
   const startedAt = performance.now();
   let timedOutMs = 0;
   let upstreamMs = 0;
@@ -57,13 +62,14 @@ export async function failOver(deps: FailoverDeps, sending: Sending): Promise<Fo
 
   let next = choose();
   while (next) {
-    const { connector, pauseMs } = next;
+    const { target, pauseMs } = next;
+    const { connector } = target;
     if (pauseMs > 0) {
       await caller.pause(pauseMs);
       if (isOver()) break;
     }
     const learnt = health.begin(connector);
-    const tried = await attemptAt(sending, connector);
+    const tried = await attemptAt(sending, () => plan.prepare(target));
     if (tried.kind === 'held back') {
       learnt('unknown');
       heldBack ??= tried.error;
@@ -81,7 +87,7 @@ export async function failOver(deps: FailoverDeps, sending: Sending): Promise<Fo
     learnt(verdict.result);
     if (verdict.retry === 'timeout') timedOutMs += tried.tookMs;
     if (verdict.retry === 'credential') choice.exclude(connector);
-    else choice.failed(connector, performance.now(), askedPauseMs(tried, deps.now()));
+    else choice.failed(target, performance.now(), askedPauseMs(tried, deps.now()));
 
     next = verdict.retry && choose();
     if (next && verdict.retry) onFailover(connector.id, verdict.retry);
@@ -105,7 +111,7 @@ export async function refuseRedirect(sending: Sending, answered: Answered): Prom
   if (!isRedirect(answered.answer)) return;
   answered.answer.body.destroy();
   await settleRefused(sending, answered);
-  throw redirectError(answered.connector.provider);
+  throw redirectError(answered.outgoing.connector.provider);
 }
 
 const NOTHING_LEARNT: Verdict = { retry: undefined, result: 'unknown' };
@@ -121,7 +127,7 @@ function askedPauseMs(tried: Tried, now: Date): number | undefined {
 }
 
 /** In the stead of an answer that could not be kept. */
-function refusedError({ connector, answer }: Answered): AppError {
+function refusedError({ outgoing: { connector }, answer }: Answered): AppError {
   const message = `The provider ${connector.provider} answered with the status ${answer.status}. Try again.`;
   return new AppError('upstream', 'upstream_error', message);
 }

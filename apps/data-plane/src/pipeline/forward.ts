@@ -1,18 +1,19 @@
 import { upstreamError } from '../upstream/upstreams.ts';
 import { attemptAt, type Forwarded, type Sending } from './attempt.ts';
 import { type FailoverDeps, failOver, refuseRedirect } from './failover.ts';
+import type { StoredPlan } from './plan.ts';
 
 /** Resolves with the answer for the caller, of whichever connector; rejects with what the last attempt failed of. */
 export async function forward(deps: FailoverDeps, sending: Sending): Promise<Forwarded> {
-  return sending.plan.work ? await failOver(deps, sending) : await findKeeper(sending);
+  const { plan } = sending;
+  return plan.kind === 'generation' ? await failOver(deps, sending, plan) : await findKeeper(sending, plan);
 }
 
 /** Asks for a stored response wherever it may be: an account that does not have it answers 404. */
-async function findKeeper(sending: Sending): Promise<Forwarded> {
-  const { connectors } = sending.plan;
+async function findKeeper(sending: Sending, { connectors }: StoredPlan): Promise<Forwarded> {
   let upstreamMs = 0;
   for (const [at, connector] of connectors.entries()) {
-    const tried = await attemptAt(sending, connector);
+    const tried = await attemptAt(sending, async () => ({ connector, body: undefined, work: undefined }));
     if (tried.kind !== 'answered') throw upstreamError(tried.error, connector.provider);
     upstreamMs += tried.tookMs;
     const { answer } = tried.answered;

@@ -1,5 +1,5 @@
-import { Readable } from 'node:stream';
-import { finished } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AnswerBody } from '../upstream/answerBody.ts';
 import type { Answered } from './attempt.ts';
 
 const MAX_KEPT_BYTES = 64 * 1024;
@@ -8,34 +8,40 @@ const MAX_WAIT_MS = 1_000;
 /** An answer that another attempt is to stand in for. It is read in the background, and kept in case that none does. */
 export class GivenUp {
   readonly #answered: Answered;
-  #chunks: Buffer[] = [];
-  #bytes = 0;
-  #isWhole = false;
+  readonly #kept: Promise<Buffer | undefined>;
 
   constructor(answered: Answered) {
     this.#answered = answered;
-    const { body } = answered.answer;
-    body.on('data', (chunk: Buffer) => {
-      this.#bytes += chunk.length;
-      this.#chunks.push(chunk);
-      if (this.#bytes > MAX_KEPT_BYTES) this.#drop();
-    });
-    body.once('end', () => {
-      this.#isWhole = true;
-    });
+    this.#kept = readWhole(answered.answer.body);
   }
 
   /** The answer, as if it had just come; undefined where it does not come whole, or not soon. */
   async take(): Promise<Answered | undefined> {
-    const { body } = this.#answered.answer;
-    await finished(body, { signal: AbortSignal.timeout(MAX_WAIT_MS) }).catch(() => {});
-    if (!this.#isWhole) return this.#drop();
     const { answer } = this.#answered;
-    return { ...this.#answered, answer: { ...answer, body: Readable.from(this.#chunks) } };
+    const tooLate = new AbortController();
+    const bytes = await Promise.race([
+      this.#kept,
+      sleep(MAX_WAIT_MS, undefined, { signal: tooLate.signal }).catch(() => undefined),
+    ]);
+    tooLate.abort();
+    if (bytes) return { ...this.#answered, answer: { ...answer, body: AnswerBody.of(bytes) } };
+    answer.body.destroy();
+    return undefined;
   }
+}
 
-  #drop(): undefined {
-    this.#chunks = [];
-    this.#answered.answer.body.destroy();
+/** Undefined where it breaks off, or is larger than what is worth keeping. */
+async function readWhole(body: AnswerBody): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for (let chunk = await body.read(); chunk; chunk = await body.read()) {
+      bytes += chunk.length;
+      if (bytes > MAX_KEPT_BYTES) return void body.destroy();
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  } catch {
+    return undefined;
   }
 }

@@ -1,9 +1,10 @@
 import { affordableOutput, hardEstimate } from '@weighbridge/domain';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { priceAt, type RoutableConnector, type RoutableModel } from '../control/routingTable.ts';
+import { priceAt, type RoutableConnector } from '../control/routingTable.ts';
 import type { Call } from '../operations/call.ts';
-import { addedInputTokens, requireForeseeable } from '../operations/hardLimits.ts';
+import { addedInputTokens } from '../operations/hardLimits.ts';
+import type { Target } from '../routing/target.ts';
 
 /** What a model writes at most of which nobody says more. */
 const UNKNOWN_MODEL_OUTPUT = 32_768;
@@ -14,15 +15,15 @@ const USEFUL_OUTPUT = 1_024;
 
 /**
  * Under a hard budget an answer has to have a limit: where the caller sets none, it is the model's own, or what the room
- * of the budget affords. What the vendor adds around an answer is known to the byte otherwise.
+ * of the budget affords. What the vendor adds around an answer is known to the byte otherwise: what is not foreseeable was
+ * refused before.
  */
 export async function limitAnswer(
   budget: Pick<LeaseBook, 'room'>,
   key: ResolvedKey,
   call: Call,
-  { model, connector }: { readonly model: RoutableModel; readonly connector: RoutableConnector },
+  { model, connector }: Target,
 ): Promise<Call> {
-  requireForeseeable(call.operation, call.body);
   const foreseen = { ...call, addedInputTokens: addedInputTokens(call.body) };
   const { output } = call;
   if (!output || output.maxTokens !== undefined) return foreseen;

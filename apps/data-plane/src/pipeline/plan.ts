@@ -1,19 +1,16 @@
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
-import {
-  type RoutableConnector,
-  type RoutableModel,
-  type RoutingTable,
-  upstreamNameAt,
-} from '../control/routingTable.ts';
+import { type RoutableConnector, type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
 import { type Call, readCall, upstreamBody } from '../operations/call.ts';
+import { requireForeseeable } from '../operations/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
+import type { Target, Targets } from '../routing/target.ts';
+import { targetsFor } from '../routing/targetsFor.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { admit, usageBacklog } from './admit.ts';
 import { limitAnswer } from './limitAnswer.ts';
-import { inOrder } from './order.ts';
-import { connectorsFor } from './route.ts';
+import type { Outgoing } from './outgoing.ts';
 import { connectorsOfResponse, makerOfPrevious } from './storedResponses.ts';
 
 export interface PlanDeps {
@@ -41,18 +38,32 @@ export interface StoredResponse {
 }
 
 /** What is settled of a request before anything is sent. */
-export interface Plan {
+export type Plan = GenerationPlan | StoredPlan;
+
+interface AnyPlan {
   readonly operation: Operation;
-  /** In the order in which they are to be tried. */
-  readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
-  /** What a connector is sent: its account may call the model by another name. */
-  readonly bodyAt: (connector: RoutableConnector) => Buffer | undefined;
-  /** Undefined where no model works. */
-  readonly work: { readonly call: Call; readonly model: RoutableModel } | undefined;
   /** A chunk that the caller did not ask for must not reach it. */
   readonly hideUsage: boolean;
+}
+
+export interface GenerationPlan extends AnyPlan {
+  readonly kind: 'generation';
+  /** As it came. */
+  readonly call: Call;
+  readonly targets: Targets;
+  /**
+   * What a target is sent: its account may call the model by another name, and under a hard budget each model has a limit
+   * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
+   */
+  readonly prepare: (target: Target) => Promise<Outgoing>;
+}
+
+export interface StoredPlan extends AnyPlan {
+  readonly kind: 'stored response';
+  /** In the order in which they are to be asked. */
+  readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }
 
 /** Admits a call of a model, and chooses where it goes. */
@@ -61,41 +72,43 @@ export async function planGeneration(
   key: ResolvedKey,
   { operation, body }: Generation,
   table: RoutingTable,
-): Promise<Plan> {
+): Promise<GenerationPlan> {
   const call = readCall(operation, body);
   const model = admit(key, call.model, table);
   if (operation.isBilled && !model.free && !deps.usage.hasRoom()) throw usageBacklog();
-  const serving = connectorsFor(model, operation.route, table);
-  const maker =
-    call.previousResponseId === undefined
-      ? undefined
-      : await makerOfPrevious(deps.owners, key, call.previousResponseId);
-  const connectors =
-    call.previousResponseId === undefined
-      ? inOrder(serving, deps.random)
-      : ([serving.find((connector) => connector.id === maker) ?? serving[0]] as const);
-  const [chosen] = connectors;
-  const isHard = key.isHard && operation.isBilled && !model.free;
-  const sent = isHard ? await limitAnswer(deps.budget, key, call, { model, connector: chosen }) : call;
+  const serving = targetsFor([model], operation.route, table, deps.random);
+  const targets = await keeperFirst(deps.owners, key, call, serving);
+  const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
+  if (targets.some(isHard)) requireForeseeable(operation, body);
   return {
+    kind: 'generation',
     operation,
-    connectors,
+    call,
+    targets,
     method: 'POST',
     path: operation.path,
-    bodyAt: bodiesOf(sent, model),
-    work: { call: sent, model },
+    async prepare(target) {
+      const sent = isHard(target) ? await limitAnswer(deps.budget, key, call, target) : call;
+      return {
+        connector: target.connector,
+        body: upstreamBody(sent, upstreamNameAt(target.model, target.connector)),
+        work: { ...target, call: sent },
+      };
+    },
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };
 }
 
-/** The newest one is kept: an attempt looks at it more than once. */
-function bodiesOf(call: Call, model: RoutableModel): Plan['bodyAt'] {
-  let newest: { readonly name: string; readonly body: Buffer } | undefined;
-  return (connector) => {
-    const name = upstreamNameAt(model, connector);
-    if (newest?.name !== name) newest = { name, body: upstreamBody(call, name) };
-    return newest.body;
-  };
+/** Only the account that keeps the response which a call goes on from can answer it. */
+async function keeperFirst(
+  owners: ResponseOwners,
+  key: ResolvedKey,
+  { previousResponseId }: Call,
+  targets: Targets,
+): Promise<Targets> {
+  if (previousResponseId === undefined) return targets;
+  const keeper = await makerOfPrevious(owners, key, previousResponseId);
+  return [targets.find(({ connector }) => connector.id === keeper) ?? targets[0]];
 }
 
 /** Finds out where a stored response is, and whether the caller may have it. */
@@ -104,14 +117,13 @@ export async function planStored(
   key: ResolvedKey,
   { method, responseId, rest }: StoredResponse,
   table: RoutingTable,
-): Promise<Plan> {
+): Promise<StoredPlan> {
   return {
+    kind: 'stored response',
     operation: STORED_RESPONSE,
     connectors: await connectorsOfResponse(deps.owners, key, responseId, table),
     method,
     path: `${STORED_RESPONSE.path}/${encodeURIComponent(responseId)}${rest}`,
-    bodyAt: () => undefined,
-    work: undefined,
     hideUsage: false,
   };
 }

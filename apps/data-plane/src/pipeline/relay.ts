@@ -6,7 +6,8 @@ import { AnswerReader } from '../answer/answerReader.ts';
 import { type HoldBudget, textOfWhole } from '../answer/heldAnswer.ts';
 import { StreamTap } from '../answer/streamTap.ts';
 import { decodeWhole, encodingOf } from '../upstream/contentEncoding.ts';
-import { type UpstreamAnswer, upstreamError } from '../upstream/upstreams.ts';
+import type { UpstreamAnswer } from '../upstream/exchange.ts';
+import { upstreamError } from '../upstream/upstreams.ts';
 import type { Forwarded } from './attempt.ts';
 import type { Caller } from './caller.ts';
 import type { EndedTry } from './endedTry.ts';
@@ -41,7 +42,10 @@ function isStream({ answer, plan }: Relay): boolean {
   const type = String(answer.headers['content-type'] ?? '').toLowerCase();
   if (type.startsWith('text/event-stream')) return true;
   return (
-    plan.work?.call.stream === true && answer.status < 300 && !/^application\/([\w.+-]+\+)?json/.test(type)
+    plan.kind === 'generation' &&
+    plan.call.stream &&
+    answer.status < 300 &&
+    !/^application\/([\w.+-]+\+)?json/.test(type)
   );
 }
 
@@ -55,7 +59,10 @@ async function relayWhole(relay: Relay): Promise<void> {
   let firstByteAt: number | undefined;
   let failure: unknown;
   try {
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    for (;;) {
+      const next = answer.body.read();
+      const chunk = next instanceof Promise ? await next : next;
+      if (!chunk) break;
       firstByteAt ??= performance.now();
       bytes += chunk.length;
       if (bytes <= MAX_READ_BYTES) chunks.push(chunk);
@@ -69,6 +76,7 @@ async function relayWhole(relay: Relay): Promise<void> {
     }
   } catch (error) {
     failure = error;
+    answer.body.destroy();
   }
 
   const body = Buffer.concat(chunks);
@@ -78,7 +86,6 @@ async function relayWhole(relay: Relay): Promise<void> {
     failure ??= await relay.record(facts.responseId).then(() => undefined, reasonOf);
   }
   const cost = await relay.settle({
-    connector: relay.connector,
     dispatchedAt: relay.dispatchedAt,
     outcome: outcomeOf(relay, failure, facts.failed),
     status: answer.status,
@@ -89,7 +96,9 @@ async function relayWhole(relay: Relay): Promise<void> {
 
   if (caller.hasLeft) return;
   if (failure)
-    return tellFailure(relay, upstreamError(failure, relay.connector.provider), { passesText: false });
+    return tellFailure(relay, upstreamError(failure, relay.outgoing.connector.provider), {
+      passesText: false,
+    });
   if (response.headersSent) return void response.end();
   const costHeader = cost !== undefined &&
     answer.status < 300 && { 'x-svc-cost-micro-usd': String(microFromNano(cost)) };
@@ -116,7 +125,10 @@ async function relayStream(relay: Relay): Promise<void> {
     response.flushHeaders();
   }
   try {
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+    for (;;) {
+      const next = answer.body.read();
+      const chunk = next instanceof Promise ? await next : next;
+      if (!chunk) break;
       firstByteAt ??= performance.now();
       const passed = reader.push(chunk);
       let shown = passed instanceof Buffer ? passed : await passed;
@@ -136,10 +148,10 @@ async function relayStream(relay: Relay): Promise<void> {
     await caller.write(Buffer.concat([...waiting, await reader.end()]));
   } catch (error) {
     failure = error;
+    answer.body.destroy();
   }
 
   await relay.settle({
-    connector: relay.connector,
     dispatchedAt: relay.dispatchedAt,
     outcome: outcomeOf(relay, failure, reader.facts.failed),
     status: answer.status,
@@ -150,7 +162,7 @@ async function relayStream(relay: Relay): Promise<void> {
   const { passesText } = reader;
   reader.close();
   if (caller.hasLeft) return;
-  if (failure) tellFailure(relay, upstreamError(failure, relay.connector.provider), { passesText });
+  if (failure) tellFailure(relay, upstreamError(failure, relay.outgoing.connector.provider), { passesText });
   else response.end();
 }
 

@@ -96,8 +96,9 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
       requestId: request.id,
       headers: answerHeaders(request, plan, forwarded, { isRated: hasRateHeaders(client.response) }),
       budget: deps.holdBudget,
-      record: plan.work?.call.isStored
-        ? (responseId) => deps.owners.record({ responseId, connectorId: forwarded.connector.id, key })
+      record: forwarded.outgoing.work?.call.isStored
+        ? (responseId) =>
+            deps.owners.record({ responseId, connectorId: forwarded.outgoing.connector.id, key })
         : undefined,
       settle: attempts.settle,
     });
@@ -113,15 +114,17 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
 async function admitByRates(
   { rates, usualTokens }: ServeDeps,
   { key }: InferenceRequest,
-  { bodyAt, connectors, work }: Plan,
+  plan: Plan,
   client: Client,
 ): Promise<RateHold | undefined> {
-  if (!work || key.rates.length === 0) return undefined;
+  if (plan.kind !== 'generation' || key.rates.length === 0) return undefined;
+  const { operation, call, targets } = plan;
+  const [{ model }] = targets;
   const size = {
-    inputBytes: work.call.operation.isBilled ? (bodyAt(connectors[0])?.length ?? 0) : 0,
-    output: expectedOutput(work.call, usualTokens(work.model.id)),
+    inputBytes: operation.isBilled ? call.body.length : 0,
+    output: expectedOutput(call, usualTokens(model.id)),
   };
-  const { inputTokens, outputTokens } = balancedEstimate(size, work.model.price);
+  const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
   try {
     return await rates.admit(key.rates, inputTokens + outputTokens);
   } finally {
@@ -140,34 +143,28 @@ function attemptLog(
   plan: Plan,
   admittedAtMs: number,
 ): AttemptLog {
-  const { operation, work } = plan;
-  if (!operation.isBilled || !work) return NO_ATTEMPTS;
-  return openAttemptLog(
-    deps,
-    {
-      requestId: id,
-      key,
-      attribution: parseAttribution(headers, key.attribution),
-      modelRequested: work.call.model,
-      model: work.model,
-      streamed: work.call.stream,
-      admittedAtMs,
-    },
-    plan,
-  );
+  if (plan.kind !== 'generation' || !plan.operation.isBilled) return NO_ATTEMPTS;
+  return openAttemptLog(deps, {
+    requestId: id,
+    key,
+    attribution: parseAttribution(headers, key.attribution),
+    modelRequested: plan.call.model,
+    streamed: plan.call.stream,
+    admittedAtMs,
+  });
 }
 
 function answerHeaders(
   { id, receivedAt }: InferenceRequest,
-  { operation, work }: Plan,
-  { answer, upstreamMs }: Forwarded,
+  { operation }: Plan,
+  { answer, outgoing, upstreamMs }: Forwarded,
   { isRated }: { readonly isRated: boolean },
 ): Record<string, string | string[]> {
   const overheadMs = performance.now() - receivedAt - upstreamMs;
   return {
     ...callerHeaders(answer.headers, { isRated }),
     ...requestIdHeaders(operation.wire, id),
-    ...(work && { 'x-svc-model': work.model.id, 'x-svc-cache': 'bypass' }),
+    ...(outgoing.work && { 'x-svc-model': outgoing.work.model.id, 'x-svc-cache': 'bypass' }),
     'x-svc-overhead-ms': overheadMs.toFixed(3),
   };
 }

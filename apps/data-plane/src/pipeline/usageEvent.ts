@@ -2,7 +2,8 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { type Outcome, PriceSource, UsageEventSchema } from '@weighbridge/contracts';
 import type { Attribution, NanoUsd, TokenUsage } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { priceAt, type RoutableConnector, type RoutableModel } from '../control/routingTable.ts';
+import { priceAt } from '../control/routingTable.ts';
+import type { Target } from '../routing/target.ts';
 
 /** What the ledger's columns hold; some 35 minutes in microseconds. */
 const MAX_COUNT = 2_147_483_647;
@@ -19,7 +20,6 @@ export interface Attempted {
   readonly key: ResolvedKey;
   readonly attribution: Attribution;
   readonly modelRequested: string;
-  readonly model: RoutableModel;
   readonly streamed: boolean;
   readonly admittedAtMs: number;
 }
@@ -27,7 +27,7 @@ export interface Attempted {
 /** What sets one attempt apart from the others of its request. */
 export interface AttemptStart {
   readonly eventId: string;
-  readonly connector: RoutableConnector;
+  readonly target: Target;
   /** Which of its request's attempts it is, and which of those on the same model, both from 1. */
   readonly attempt: number;
   readonly modelAttempt: number;
@@ -56,7 +56,8 @@ export function heldCost(cost: NanoUsd): NanoUsd {
  * the whole event: no field is in both.
  */
 export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array {
-  const { price, source } = priceAt(attempted.model, start.connector);
+  const { model, connector } = start.target;
+  const { price, source } = priceAt(model, connector);
   return toBinary(
     UsageEventSchema,
     create(UsageEventSchema, {
@@ -66,8 +67,8 @@ export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array
       principalId: attempted.key.principalId,
       buckets: attempted.key.policies.map((policy) => policy.bucket),
       modelRequested: attempted.modelRequested.slice(0, MAX_MODEL_LENGTH),
-      model: attempted.model.id,
-      connectorId: start.connector.id,
+      model: model.id,
+      connectorId: connector.id,
       priceVersion: price.version,
       priceSource: source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG,
       streamed: attempted.streamed,

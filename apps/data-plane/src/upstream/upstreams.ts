@@ -1,9 +1,8 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
 import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
 import { Pool } from 'undici';
+import { Exchange, type UpstreamAnswer } from './exchange.ts';
 
 /** The connections to the vendors: a pool for each origin, kept alive, over HTTP/1.1. */
 export interface Upstreams {
@@ -27,20 +26,12 @@ interface UpstreamRequest {
   readonly signal: AbortSignal;
 }
 
-export interface UpstreamAnswer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: Readable;
-}
-
 export interface UpstreamOptions {
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number;
   readonly chunkTimeoutMs: number;
 }
 
-/** What is read of a vendor's answer before the caller takes it: with thousands of slow callers this adds up. */
-const READ_AHEAD_BYTES = 16 * 1024;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 export function createUpstreams(options: UpstreamOptions): Upstreams {
@@ -68,21 +59,12 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
       try {
         await onDispatch();
         if (!connector.allowPrivateAddress) assertPublicHost(account.hostname);
-        const answer = await account.pool.request({
-          method,
-          path: account.path + path,
-          headers,
-          body: body ?? null,
-          signal,
-          highWaterMark: READ_AHEAD_BYTES,
-        });
-        // Whoever reads the body meets its error too; unheard, one that comes before would end the process.
-        answer.body.on('error', () => {}).once('close', leave);
-        return { status: answer.statusCode, headers: answer.headers, body: answer.body };
       } catch (error) {
         leave();
         throw error;
       }
+      const request = { method, path: account.path + path, headers, body: body ?? null };
+      return await new Exchange(signal, leave).begin(account.pool, request);
     },
     async close() {
       await Promise.all([...accounts.values()].map(({ pool }) => pool.destroy()));

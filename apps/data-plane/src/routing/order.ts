@@ -4,14 +4,14 @@ import type { RoutableConnector } from '../control/routingTable.ts';
  * The order in which one request tries connectors: by priority, and at random within one, each first with the probability
  * of its share of the weights. `random` is from 0 up to 1.
  */
-export function inOrder<Connectors extends readonly RoutableConnector[]>(
-  connectors: Connectors,
+export function inOrder(
+  connectors: readonly RoutableConnector[],
   random: () => number,
-): Connectors {
+): readonly RoutableConnector[] {
   if (connectors.length < 2) return connectors;
   const drawn = connectors.map((connector) => ({ connector, at: arrival(connector, random()) }));
   drawn.sort((a, b) => a.connector.priority - b.connector.priority || a.at - b.at);
-  return drawn.map(({ connector }) => connector) as unknown as Connectors;
+  return drawn.map(({ connector }) => connector);
 }
 
 /** The first of exponential arrivals is each one's with the probability of its rate's share (Efraimidis and Spirakis, 2006). */

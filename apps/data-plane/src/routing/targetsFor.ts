@@ -1,0 +1,46 @@
+import { Route } from '@weighbridge/contracts';
+import { AppError, raise } from '@weighbridge/errors';
+import { ROUTE_PATHS, servesRoute } from '../control/routes.ts';
+import type { RoutableConnector, RoutableModel, RoutingTable } from '../control/routingTable.ts';
+import { inOrder } from './order.ts';
+import type { Target, Targets } from './target.ts';
+
+/**
+ * Where models may be asked for on a route: one model after the other, each at its connectors in the order in which they
+ * are to be tried. Throws where none is served.
+ */
+export function targetsFor(
+  models: readonly [RoutableModel, ...RoutableModel[]],
+  route: Route,
+  table: RoutingTable,
+  random: () => number,
+): Targets {
+  const targets = models.flatMap((model): Target[] =>
+    inOrder(connectorsFor(model, route, table), random).map((connector) => ({ model, connector })),
+  );
+  const [first, ...others] = targets;
+  return first ? [first, ...others] : raise(notServed(models[0], route, table));
+}
+
+function connectorsFor(model: RoutableModel, route: Route, table: RoutingTable): RoutableConnector[] {
+  return servingConnectors(model, table).filter((connector) => servesRoute(connector, route));
+}
+
+function servingConnectors(model: RoutableModel, table: RoutingTable): RoutableConnector[] {
+  const all = table.connectors.get(model.provider) ?? [];
+  return all.filter((connector) => connector.serves(model.id));
+}
+
+function notServed(model: RoutableModel, route: Route, table: RoutingTable): AppError {
+  const [connector] = servingConnectors(model, table);
+  if (!connector) {
+    const message = `No enabled connector serves the model ${model.id}.`;
+    return new AppError('not_found', 'model_not_found', message, { param: 'model' });
+  }
+  const works = GENERATING_ROUTES.find((other) => servesRoute(connector, other));
+  const hint = works === undefined ? '' : ` Use ${ROUTE_PATHS[works]}.`;
+  const message = `The provider ${model.provider} does not serve ${ROUTE_PATHS[route]}.${hint}`;
+  return new AppError('invalid_request', 'route_not_supported', message, { param: 'model' });
+}
+
+const GENERATING_ROUTES = [Route.CHAT_COMPLETIONS, Route.MESSAGES, Route.RESPONSES, Route.EMBEDDINGS];
