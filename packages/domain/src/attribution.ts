@@ -61,6 +61,11 @@ function parseLabels(
   return Object.fromEntries(labels);
 }
 
+/** What a workload type is known by where evidence is kept: short, and of the same length whatever callers name it. */
+export function workloadTypeKey(workloadType: HashedText | undefined): string {
+  return workloadType ? Buffer.from(workloadType.sha256.subarray(0, 8)).toString('hex') : '';
+}
+
 function hashed(text: string | undefined): HashedText | undefined {
   if (!text) return undefined;
   return { text: cut(text) ?? '', sha256: createHash('sha256').update(text).digest() };

@@ -8,9 +8,11 @@ import {
   type FindResponseResponseSchema,
   type KeySchema,
   type ModelSchema,
+  RecordFeedbackResponse_Result,
   Route,
 } from '@weighbridge/contracts';
 import type { LockedAttribution, TokenPrices } from '@weighbridge/domain';
+import type { FeedbackResult } from '@weighbridge/ledger';
 import type { Scope } from '../access/scopes.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
 import type { Price } from '../catalog/prices.ts';
@@ -66,6 +68,17 @@ export function ownershipMessage(owner: Ownership): MessageInitShape<typeof Find
       return { ownership: FindResponseResponse_Ownership.UNKNOWN };
   }
 }
+
+export function feedbackResult(result: FeedbackResult): RecordFeedbackResponse_Result {
+  return FEEDBACK_RESULTS[result];
+}
+
+const FEEDBACK_RESULTS: Record<FeedbackResult, RecordFeedbackResponse_Result> = {
+  counted: RecordFeedbackResponse_Result.COUNTED,
+  pending: RecordFeedbackResponse_Result.PENDING,
+  unknown: RecordFeedbackResponse_Result.UNKNOWN,
+  too_many: RecordFeedbackResponse_Result.TOO_MANY,
+};
 
 export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSchema> {
   return {

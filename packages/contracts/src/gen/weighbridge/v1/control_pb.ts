@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIs8BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIAEIJCgdtZXNzYWdlIp4BCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24iqwEKBURlbHRhEhUKDWZyb21fcmV2aXNpb24YASABKAQSEwoLdG9fcmV2aXNpb24YAiABKAQSDwoHa2V5X2lkcxgDIAMoCRISCgpwb2xpY3lfaWRzGAQgAygJEhUKDXByaW5jaXBhbF9pZHMYBSADKAkSEAoIYWxsX2tleXMYBiABKAgSKAoGdGFibGVzGAcgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QilQEKCUhlYXJ0YmVhdBIQCghyZXZpc2lvbhgBIAEoBBIQCghjbG9ja19tcxgCIAEoAxIUCgxsaXZlX3Byb3hpZXMYAyABKA0SGgoSYW5zd2Vyc19zZW50X2F0X21zGAQgASgEEjIKDW1vZGVsX291dHB1dHMYBSADKAsyGy53ZWlnaGJyaWRnZS52MS5Nb2RlbE91dHB1dCIwCgtNb2RlbE91dHB1dBINCgVtb2RlbBgBIAEoCRISCgpwOTVfdG9rZW5zGAIgASgNIjkKC0xlYXNlUmVjYWxsEioKB2J1Y2tldHMYASADKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYiJgoOUmVzb2x2ZVJlcXVlc3QSFAoMdG9rZW5fc2hhMjU2GAEgASgMIlkKD1Jlc29sdmVSZXNwb25zZRIgCgNrZXkYASABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAiABKAQSEgoKbWF4X2FnZV9tcxgDIAEoDSJoChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkiGAoWUmVjb3JkUmVzcG9uc2VSZXNwb25zZSJAChNGaW5kUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCSLYAQoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAyJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwivQEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi2QIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAzL9AwoOQ29udHJvbFNlcnZpY2USSAoFV2F0Y2gSHC53ZWlnaGJyaWRnZS52MS5XYXRjaFJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5XYXRjaFJlc3BvbnNlKAEwARJKCgdSZXNvbHZlEh4ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlcXVlc3QaHy53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVzcG9uc2USXwoOUmVjb3JkUmVzcG9uc2USJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRSZXNwb25zZVJlc3BvbnNlElkKDEZpbmRSZXNwb25zZRIjLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlcXVlc3QaJC53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZRJTCgpDbG9zZUVwb2NoEiEud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlcXVlc3QaIi53ZWlnaGJyaWRnZS52MS5DbG9zZUVwb2NoUmVzcG9uc2USRAoFTGVhc2USHC53ZWlnaGJyaWRnZS52MS5MZWFzZVJlcXVlc3QaHS53ZWlnaGJyaWRnZS52MS5MZWFzZVJlc3BvbnNlYgZwcm90bzM", [file_weighbridge_v1_resources]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSKeAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uIqsBCgVEZWx0YRIVCg1mcm9tX3JldmlzaW9uGAEgASgEEhMKC3RvX3JldmlzaW9uGAIgASgEEg8KB2tleV9pZHMYAyADKAkSEgoKcG9saWN5X2lkcxgEIAMoCRIVCg1wcmluY2lwYWxfaWRzGAUgAygJEhAKCGFsbF9rZXlzGAYgASgIEigKBnRhYmxlcxgHIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90ImYKCEV2aWRlbmNlEi8KBXR5cGVzGAEgAygLMiAud2VpZ2hicmlkZ2UudjEuV29ya2xvYWRFdmlkZW5jZRIXCg9mb3Jnb3R0ZW5fdHlwZXMYAiADKAkSEAoIaXNfZmlyc3QYAyABKAgiWAoQV29ya2xvYWRFdmlkZW5jZRIVCg13b3JrbG9hZF90eXBlGAEgASgJEi0KBm1vZGVscxgCIAMoCzIdLndlaWdoYnJpZGdlLnYxLk1vZGVsRXZpZGVuY2UiwAEKDU1vZGVsRXZpZGVuY2USDQoFbW9kZWwYASABKAkSEAoIcmVxdWVzdHMYAiABKAESEQoJc3VjY2Vzc2VzGAMgASgBEhIKCmxhdGVuY3lfbXMYBCABKAESHgoWdGltZV90b19maXJzdF90b2tlbl9tcxgFIAEoARINCgV0aW1lZBgGIAEoARIVCg1jb3N0X25hbm9fdXNkGAcgASgBEhEKCXNjb3JlX3N1bRgIIAEoARIOCgZzY29yZXMYCSABKAEilQEKCUhlYXJ0YmVhdBIQCghyZXZpc2lvbhgBIAEoBBIQCghjbG9ja19tcxgCIAEoAxIUCgxsaXZlX3Byb3hpZXMYAyABKA0SGgoSYW5zd2Vyc19zZW50X2F0X21zGAQgASgEEjIKDW1vZGVsX291dHB1dHMYBSADKAsyGy53ZWlnaGJyaWRnZS52MS5Nb2RlbE91dHB1dCIwCgtNb2RlbE91dHB1dBINCgVtb2RlbBgBIAEoCRISCgpwOTVfdG9rZW5zGAIgASgNIjkKC0xlYXNlUmVjYWxsEioKB2J1Y2tldHMYASADKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYiJgoOUmVzb2x2ZVJlcXVlc3QSFAoMdG9rZW5fc2hhMjU2GAEgASgMIlkKD1Jlc29sdmVSZXNwb25zZRIgCgNrZXkYASABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAiABKAQSEgoKbWF4X2FnZV9tcxgDIAEoDSJoChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkiGAoWUmVjb3JkUmVzcG9uc2VSZXNwb25zZSJAChNGaW5kUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCSLYAQoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCSJnCglPd25lcnNoaXASGQoVT1dORVJTSElQX1VOU1BFQ0lGSUVEEAASFQoRT1dORVJTSElQX1VOS05PV04QARIRCg1PV05FUlNISVBfT1dOEAISFQoRT1dORVJTSElQX0ZPUkVJR04QAyJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwivQEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi2QIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAyKCAQoVUmVjb3JkRmVlZGJhY2tSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRINCgVzY29yZRgEIAEoARIUCgdjb21tZW50GAUgASgJSACIAQFCCgoIX2NvbW1lbnQiygEKFlJlY29yZEZlZWRiYWNrUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXNwb25zZS5SZXN1bHQicQoGUmVzdWx0EhYKElJFU1VMVF9VTlNQRUNJRklFRBAAEhIKDlJFU1VMVF9DT1VOVEVEEAESEgoOUkVTVUxUX1BFTkRJTkcQAhISCg5SRVNVTFRfVU5LTk9XThADEhMKD1JFU1VMVF9UT09fTUFOWRAEMt4ECg5Db250cm9sU2VydmljZRJICgVXYXRjaBIcLndlaWdoYnJpZGdlLnYxLldhdGNoUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLldhdGNoUmVzcG9uc2UoATABEkoKB1Jlc29sdmUSHi53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVxdWVzdBofLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXNwb25zZRJfCg5SZWNvcmRSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVzcG9uc2USWQoMRmluZFJlc3BvbnNlEiMud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVxdWVzdBokLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlElMKCkNsb3NlRXBvY2gSIS53ZWlnaGJyaWRnZS52MS5DbG9zZUVwb2NoUmVxdWVzdBoiLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXNwb25zZRJECgVMZWFzZRIcLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLkxlYXNlUmVzcG9uc2USXwoOUmVjb3JkRmVlZGJhY2sSJS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1JlcXVlc3QaJi53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlYgZwcm90bzM", [file_weighbridge_v1_resources]);
 
 /**
  * What a proxy keeps on its disk, sealed, so that it can start while its control plane is away.
@@ -284,6 +284,12 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
      */
     value: LeaseRecall;
     case: "recall";
+  } | {
+    /**
+     * @generated from field: weighbridge.v1.Evidence evidence = 5;
+     */
+    value: Evidence;
+    case: "evidence";
   } | { case: undefined; value?: undefined };
 };
 
@@ -385,6 +391,130 @@ export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 9);
 
 /**
+ * How well models do of late, by workload type. It belongs to no revision: a proxy without it chooses as if nothing were known.
+ *
+ * @generated from message weighbridge.v1.Evidence
+ */
+export type Evidence = Message<"weighbridge.v1.Evidence"> & {
+  /**
+   * Each workload type that is named comes with all of its models.
+   *
+   * @generated from field: repeated weighbridge.v1.WorkloadEvidence types = 1;
+   */
+  types: WorkloadEvidence[];
+
+  /**
+   * Nothing is known of these any more.
+   *
+   * @generated from field: repeated string forgotten_types = 2;
+   */
+  forgottenTypes: string[];
+
+  /**
+   * What was told before is to be forgotten.
+   *
+   * @generated from field: bool is_first = 3;
+   */
+  isFirst: boolean;
+};
+
+/**
+ * Describes the message weighbridge.v1.Evidence.
+ * Use `create(EvidenceSchema)` to create a new message.
+ */
+export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 10);
+
+/**
+ * @generated from message weighbridge.v1.WorkloadEvidence
+ */
+export type WorkloadEvidence = Message<"weighbridge.v1.WorkloadEvidence"> & {
+  /**
+   * The first 8 bytes of the SHA-256 of what callers call it, in hex; empty where they say nothing.
+   *
+   * @generated from field: string workload_type = 1;
+   */
+  workloadType: string;
+
+  /**
+   * @generated from field: repeated weighbridge.v1.ModelEvidence models = 2;
+   */
+  models: ModelEvidence[];
+};
+
+/**
+ * Describes the message weighbridge.v1.WorkloadEvidence.
+ * Use `create(WorkloadEvidenceSchema)` to create a new message.
+ */
+export const WorkloadEvidenceSchema: GenMessage<WorkloadEvidence> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 11);
+
+/**
+ * Sums over the attempts of late, the older ones counting less, as of when it was sent.
+ *
+ * @generated from message weighbridge.v1.ModelEvidence
+ */
+export type ModelEvidence = Message<"weighbridge.v1.ModelEvidence"> & {
+  /**
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * @generated from field: double requests = 2;
+   */
+  requests: number;
+
+  /**
+   * @generated from field: double successes = 3;
+   */
+  successes: number;
+
+  /**
+   * Of the successes.
+   *
+   * @generated from field: double latency_ms = 4;
+   */
+  latencyMs: number;
+
+  /**
+   * Of the timed ones.
+   *
+   * @generated from field: double time_to_first_token_ms = 5;
+   */
+  timeToFirstTokenMs: number;
+
+  /**
+   * @generated from field: double timed = 6;
+   */
+  timed: number;
+
+  /**
+   * For statistics: no money.
+   *
+   * @generated from field: double cost_nano_usd = 7;
+   */
+  costNanoUsd: number;
+
+  /**
+   * @generated from field: double score_sum = 8;
+   */
+  scoreSum: number;
+
+  /**
+   * @generated from field: double scores = 9;
+   */
+  scores: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.ModelEvidence.
+ * Use `create(ModelEvidenceSchema)` to create a new message.
+ */
+export const ModelEvidenceSchema: GenMessage<ModelEvidence> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 12);
+
+/**
  * Says that the stream is alive and what the newest committed revision is.
  *
  * @generated from message weighbridge.v1.Heartbeat
@@ -428,7 +558,7 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 10);
+  messageDesc(file_weighbridge_v1_control, 13);
 
 /**
  * The 95th percentile of a model's recent output tokens, over all keys.
@@ -452,7 +582,7 @@ export type ModelOutput = Message<"weighbridge.v1.ModelOutput"> & {
  * Use `create(ModelOutputSchema)` to create a new message.
  */
 export const ModelOutputSchema: GenMessage<ModelOutput> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 11);
+  messageDesc(file_weighbridge_v1_control, 14);
 
 /**
  * Others need room in these buckets: what is idle of their leases is to be given back now.
@@ -471,7 +601,7 @@ export type LeaseRecall = Message<"weighbridge.v1.LeaseRecall"> & {
  * Use `create(LeaseRecallSchema)` to create a new message.
  */
 export const LeaseRecallSchema: GenMessage<LeaseRecall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 12);
+  messageDesc(file_weighbridge_v1_control, 15);
 
 /**
  * @generated from message weighbridge.v1.ResolveRequest
@@ -488,7 +618,7 @@ export type ResolveRequest = Message<"weighbridge.v1.ResolveRequest"> & {
  * Use `create(ResolveRequestSchema)` to create a new message.
  */
 export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 13);
+  messageDesc(file_weighbridge_v1_control, 16);
 
 /**
  * @generated from message weighbridge.v1.ResolveResponse
@@ -521,7 +651,7 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
  * Use `create(ResolveResponseSchema)` to create a new message.
  */
 export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 14);
+  messageDesc(file_weighbridge_v1_control, 17);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseRequest
@@ -553,7 +683,7 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  * Use `create(RecordResponseRequestSchema)` to create a new message.
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 15);
+  messageDesc(file_weighbridge_v1_control, 18);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -566,7 +696,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 16);
+  messageDesc(file_weighbridge_v1_control, 19);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -588,7 +718,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 17);
+  messageDesc(file_weighbridge_v1_control, 20);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -612,7 +742,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 18);
+  messageDesc(file_weighbridge_v1_control, 21);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -650,7 +780,7 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 18, 0);
+  enumDesc(file_weighbridge_v1_control, 21, 0);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochRequest
@@ -679,7 +809,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
  * Use `create(CloseEpochRequestSchema)` to create a new message.
  */
 export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 19);
+  messageDesc(file_weighbridge_v1_control, 22);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochResponse
@@ -698,7 +828,7 @@ export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & 
  * Use `create(CloseEpochResponseSchema)` to create a new message.
  */
 export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 20);
+  messageDesc(file_weighbridge_v1_control, 23);
 
 /**
  * @generated from message weighbridge.v1.LeaseRequest
@@ -730,7 +860,7 @@ export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
  * Use `create(LeaseRequestSchema)` to create a new message.
  */
 export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 21);
+  messageDesc(file_weighbridge_v1_control, 24);
 
 /**
  * Speaks for one epoch's lease on one bucket.
@@ -777,7 +907,7 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
  * Use `create(BudgetCallSchema)` to create a new message.
  */
 export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 22);
+  messageDesc(file_weighbridge_v1_control, 25);
 
 /**
  * Asks for more of this minute's requests and tokens than the share that each proxy has unasked.
@@ -823,7 +953,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
  * Use `create(RateCallSchema)` to create a new message.
  */
 export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 23);
+  messageDesc(file_weighbridge_v1_control, 26);
 
 /**
  * @generated from message weighbridge.v1.LeaseResponse
@@ -847,7 +977,7 @@ export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
  * Use `create(LeaseResponseSchema)` to create a new message.
  */
 export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 24);
+  messageDesc(file_weighbridge_v1_control, 27);
 
 /**
  * @generated from message weighbridge.v1.BudgetLease
@@ -893,7 +1023,7 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
  * Use `create(BudgetLeaseSchema)` to create a new message.
  */
 export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 25);
+  messageDesc(file_weighbridge_v1_control, 28);
 
 /**
  * @generated from enum weighbridge.v1.BudgetLease.Outcome
@@ -947,7 +1077,7 @@ export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof Budg
  * Describes the enum weighbridge.v1.BudgetLease.Outcome.
  */
 export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 25, 0);
+  enumDesc(file_weighbridge_v1_control, 28, 0);
 
 /**
  * @generated from message weighbridge.v1.RateGrant
@@ -988,7 +1118,110 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
  * Use `create(RateGrantSchema)` to create a new message.
  */
 export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 26);
+  messageDesc(file_weighbridge_v1_control, 29);
+
+/**
+ * @generated from message weighbridge.v1.RecordFeedbackRequest
+ */
+export type RecordFeedbackRequest = Message<"weighbridge.v1.RecordFeedbackRequest"> & {
+  /**
+   * @generated from field: string request_id = 1;
+   */
+  requestId: string;
+
+  /**
+   * @generated from field: string principal_id = 2;
+   */
+  principalId: string;
+
+  /**
+   * @generated from field: string key_id = 3;
+   */
+  keyId: string;
+
+  /**
+   * From 0 to 1.
+   *
+   * @generated from field: double score = 4;
+   */
+  score: number;
+
+  /**
+   * @generated from field: optional string comment = 5;
+   */
+  comment?: string | undefined;
+};
+
+/**
+ * Describes the message weighbridge.v1.RecordFeedbackRequest.
+ * Use `create(RecordFeedbackRequestSchema)` to create a new message.
+ */
+export const RecordFeedbackRequestSchema: GenMessage<RecordFeedbackRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 30);
+
+/**
+ * @generated from message weighbridge.v1.RecordFeedbackResponse
+ */
+export type RecordFeedbackResponse = Message<"weighbridge.v1.RecordFeedbackResponse"> & {
+  /**
+   * @generated from field: weighbridge.v1.RecordFeedbackResponse.Result result = 1;
+   */
+  result: RecordFeedbackResponse_Result;
+};
+
+/**
+ * Describes the message weighbridge.v1.RecordFeedbackResponse.
+ * Use `create(RecordFeedbackResponseSchema)` to create a new message.
+ */
+export const RecordFeedbackResponseSchema: GenMessage<RecordFeedbackResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 31);
+
+/**
+ * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
+ */
+export const RecordFeedbackResponse_Result = {
+  /**
+   * @generated from enum value: RESULT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: RESULT_COUNTED = 1;
+   */
+  COUNTED: 1,
+
+  /**
+   * The ledger does not have the request yet.
+   *
+   * @generated from enum value: RESULT_PENDING = 2;
+   */
+  PENDING: 2,
+
+  /**
+   * Nobody's request, or another principal's.
+   *
+   * @generated from enum value: RESULT_UNKNOWN = 3;
+   */
+  UNKNOWN: 3,
+
+  /**
+   * Too much of this principal's is pending.
+   *
+   * @generated from enum value: RESULT_TOO_MANY = 4;
+   */
+  TOO_MANY: 4,
+} as const;
+
+/**
+ * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
+ */
+export type RecordFeedbackResponse_Result = (typeof RecordFeedbackResponse_Result)[keyof typeof RecordFeedbackResponse_Result] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.RecordFeedbackResponse.Result.
+ */
+export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse_Result> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_control, 31, 0);
 
 /**
  * What the control plane tells the proxies.
@@ -1055,6 +1288,16 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof LeaseRequestSchema;
     output: typeof LeaseResponseSchema;
+  },
+  /**
+   * Takes what a caller says of the answer to a request of its own. Safe to repeat: the last word counts.
+   *
+   * @generated from rpc weighbridge.v1.ControlService.RecordFeedback
+   */
+  recordFeedback: {
+    methodKind: "unary";
+    input: typeof RecordFeedbackRequestSchema;
+    output: typeof RecordFeedbackResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_weighbridge_v1_control, 0);
