@@ -7,6 +7,7 @@ export * from './modelId.ts';
 export * from './money.ts';
 export * from './pricing.ts';
 export * from './routing/adaptive.ts';
+export { seededRandom } from './routing/sampling.ts';
 export * from './routing/stratum.ts';
 export * from './sealing.ts';
 export * from './tokenUsage.ts';

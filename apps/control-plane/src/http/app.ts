@@ -8,6 +8,7 @@ import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
+import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
@@ -56,6 +57,7 @@ export function buildApp(
       profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       proxyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      evidenceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       spendRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       requestRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -4,12 +4,12 @@ import {
   median,
   type Run,
   type RunOptions,
-  seeded,
   simulate,
   type Truth,
   type World,
 } from '../../test/routing/simulation.ts';
 import { type Arm, adaptiveOrder, describeStratum, EXPLORATION_FLOOR } from './adaptive.ts';
+import { seededRandom } from './sampling.ts';
 import { emptyStratum, type Stratum } from './stratum.ts';
 
 const SEEDS = Array.from({ length: 20 }, (_, n) => n + 1);
@@ -46,7 +46,7 @@ const greedy: RunOptions['order'] = (arms) => adaptiveOrder(arms, () => 0.5);
 
 /** How often each model came first. */
 function firsts(arms: readonly Arm[], draws: number): Map<string, number> {
-  const random = seeded(7);
+  const random = seededRandom(7);
   const counts = new Map<string, number>();
   for (let n = 0; n < draws; n++) {
     const first = adaptiveOrder(arms, random)[0]?.model ?? '';
@@ -59,7 +59,10 @@ describe('in a simulation with drifting quality, latency and price', () => {
   const relativeRegret = (options: Partial<RunOptions>) =>
     median(
       SEEDS.map((seed) => {
-        const run = simulate(driftingWorld(seeded(seed)), { ...options, random: seeded(1_000 + seed) });
+        const run = simulate(driftingWorld(seededRandom(seed)), {
+          ...options,
+          random: seededRandom(1_000 + seed),
+        });
         return run.regret / run.uniformRegret;
       }),
     );
@@ -89,7 +92,7 @@ describe('a model that becomes the best', () => {
     return Number.POSITIVE_INFINITY;
   };
   const slowest = (options: Partial<RunOptions>) =>
-    Math.max(...SEEDS.map((seed) => foundAfter(simulate(world, { ...options, random: seeded(seed) }))));
+    Math.max(...SEEDS.map((seed) => foundAfter(simulate(world, { ...options, random: seededRandom(seed) }))));
 
   it.each([1, 10])('is found within 1,000 requests, at %i a second', (perSecond) => {
     expect(slowest({ perSecond })).toBeLessThanOrEqual(1_000);
@@ -103,7 +106,7 @@ describe('a model that becomes the best', () => {
 });
 
 it('takes two workload types with opposite best models to different ones', () => {
-  const random = seeded(3);
+  const random = seededRandom(3);
   const [good, bad] = [model({ quality: 0.9 }), model({ quality: 0.4 })];
   const last = ({ chosen }: Run) => chosen.slice(-500);
   const chat = last(
@@ -137,7 +140,7 @@ describe('the order', () => {
     const bad = firsts(arms, draws).get('bad') ?? 0;
     expect(bad / draws).toBeGreaterThan(EXPLORATION_FLOOR / 4);
     expect(bad / draws).toBeLessThan(EXPLORATION_FLOOR);
-    const order = adaptiveOrder(arms, seeded(1));
+    const order = adaptiveOrder(arms, seededRandom(1));
     expect(new Set(order.map(({ model: name }) => name))).toEqual(new Set(['good', 'bad']));
   });
 
@@ -167,12 +170,12 @@ describe('the order', () => {
       answered('c', 1e-12),
       { model: 'd', stratum: undefined },
     ];
-    expect(adaptiveOrder(arms, seeded(5))).toEqual(adaptiveOrder(arms, seeded(5)));
-    for (const { sampled } of adaptiveOrder(arms, seeded(6))) {
+    expect(adaptiveOrder(arms, seededRandom(5))).toEqual(adaptiveOrder(arms, seededRandom(5)));
+    for (const { sampled } of adaptiveOrder(arms, seededRandom(6))) {
       expect(sampled).toBeGreaterThanOrEqual(0);
       expect(sampled).toBeLessThanOrEqual(1);
     }
-    expect(adaptiveOrder([], seeded(1))).toEqual([]);
+    expect(adaptiveOrder([], seededRandom(1))).toEqual([]);
   });
 
   it('says why', () => {

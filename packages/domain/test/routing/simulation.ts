@@ -42,17 +42,6 @@ export interface RunOptions {
 const START_MS = Date.UTC(2026, 0, 1);
 const SCORED = 0.3;
 
-/** Mulberry32: small, quick and good enough for a simulation. */
-export function seeded(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /**
  * Sends requests of one workload type to models as the product does: the order is drawn from strata as they were last
  * told, which is what was over by the end of the second before; what happened is added up by the second, and what was

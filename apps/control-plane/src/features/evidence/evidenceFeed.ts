@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { EvidenceSchema, ModelEvidenceSchema } from '@weighbridge/contracts';
+import type { EvidenceSchema, ModelEvidenceSchema, WorkloadEvidenceSchema } from '@weighbridge/contracts';
 import type { Stratum } from '@weighbridge/domain';
 import type { KnownType } from '@weighbridge/ledger';
 
@@ -21,6 +21,10 @@ export interface EvidenceFeed {
   newsAfter(told: number | undefined): readonly EvidenceMessage[];
   /** Counts up with each look that found something. */
   readonly turn: number;
+}
+
+interface Types {
+  readonly types: MessageInitShape<typeof WorkloadEvidenceSchema>[];
 }
 
 interface TypeEvidence {
@@ -83,9 +87,9 @@ export function createEvidenceFeed({ readTypes, readStrata, nowMs }: EvidenceFee
   function newsAfter(told: number | undefined): EvidenceMessage[] {
     const isFirst = told === undefined || told < forgottenBefore;
     const after = isFirst ? 0 : told;
-    const messages: EvidenceMessage[] = [];
+    const messages: Types[] = [];
     let strata = MAX_STRATA;
-    let message: { types: NonNullable<EvidenceMessage['types']> } | undefined;
+    let message: Types | undefined;
     for (const [workloadType, { models, readAtMs, turn: changedIn }] of types) {
       if (changedIn <= after) continue;
       if (!message || strata + models.length > MAX_STRATA) {
@@ -97,8 +101,10 @@ export function createEvidenceFeed({ readTypes, readStrata, nowMs }: EvidenceFee
       message.types.push({ workloadType, models: [...models], ageMs });
       strata += models.length;
     }
-    const [first = {}, ...rest] = messages;
-    const forgottenTypes = isFirst ? [] : [...forgotten].filter(([, since]) => since > after).map(([name]) => name);
+    const [first = { types: [] }, ...rest] = messages;
+    const forgottenTypes = isFirst
+      ? []
+      : [...forgotten].filter(([, since]) => since > after).map(([name]) => name);
     if (messages.length === 0 && forgottenTypes.length === 0 && !isFirst) return [];
     return [{ ...first, forgottenTypes, isFirst }, ...rest];
   }
