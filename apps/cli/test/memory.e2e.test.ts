@@ -1,28 +1,19 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createTestDatabase, freePort, startNats } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { manage, type Service } from './mainJob.ts';
-import { type RunningProcess, startApp } from './processes.ts';
+import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
 
 const GIGABYTE = 1_000_000_000;
 const MEGABYTE = 1_000_000;
 const READERS = 5_000;
 const ANSWER_BYTES = 100 * MEGABYTE;
 
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
+let cluster: Cluster;
+let caller: Caller;
 let vendor: Server;
-let folder: string;
-let service: Service;
-let proxy: RunningProcess;
-let key: string;
 let sentBytes = 0;
-const running: RunningProcess[] = [];
 
 const EVENT = `data: ${JSON.stringify({ id: 'c-1', choices: [{ delta: { content: 'weigh '.repeat(20) } }] })}\n\n`;
 const PART = Buffer.from(EVENT.repeat(300));
@@ -45,59 +36,27 @@ function stream(response: ServerResponse, bytes: number): void {
 }
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
   vendor = createServer((request, response) => {
     request.resume();
     stream(response, Number(request.headers['x-bytes']));
   });
   await new Promise<void>((resolve) => vendor.listen(0, '127.0.0.1', 4_096, resolve));
-  [database, nats] = await Promise.all([createTestDatabase(), startNats()]);
-  const ports: number[] = [];
-  for (let at = 0; at < 4; at++) ports.push(await freePort());
-  const [api = 0, grpc = 0, inference = 0, health = 0] = ports;
-  const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
-  const OPERATOR_KEY_FILE = join(folder, 'operator-key');
   const controlPlane = {
-    DATABASE_URL,
-    OPERATOR_KEY_FILE,
     OPENAI_API_KEY: 'sk-vendor',
     OPENAI_BASE_URL: `http://127.0.0.1:${(vendor.address() as AddressInfo).port}/v1`,
-    PORT: String(api),
-    GRPC_PORT: String(grpc),
   };
-  running.push(
-    await startApp('control-plane', controlPlane, /is ready/),
-    await startApp('metering', { DATABASE_URL, NATS_URL, PORT: String(health) }, /is ready/),
-  );
-  proxy = await startApp(
-    'data-plane',
-    { NATS_URL, CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`, PORT: String(inference) },
-    /is ready/,
-  );
-  running.push(proxy);
-  const operatorKey = (await readFile(OPERATOR_KEY_FILE, 'utf8')).trim();
-  service = {
-    managementUrl: `http://127.0.0.1:${api}`,
-    inferenceUrl: `http://127.0.0.1:${inference}`,
-    operatorKey,
-  };
-  const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'memory' } });
-  key = String(body.key);
-});
+  cluster = await startCluster({ env: { controlPlane } });
+  caller = await cluster.caller('memory');
+}, 120_000);
 afterAll(async () => {
   vendor?.closeAllConnections();
   vendor?.close();
-  // The proxy has thousands of answers to drain, which is not what is asked here.
-  await proxy?.stop('SIGKILL');
-  for (const one of running.reverse()) await one.stop('SIGTERM', 40_000);
-  await nats?.stop();
-  await database?.drop();
-  await rm(folder, { recursive: true, force: true });
+  await cluster?.close();
 }, 120_000);
 
 /** What the proxy occupies, in bytes. */
 async function residentBytes(): Promise<number> {
-  const status = await readFile(`/proc/${proxy.pid}/status`, 'utf8');
+  const status = await readFile(`/proc/${cluster.proxies[0]?.pid}/status`, 'utf8');
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
 }
 
@@ -125,7 +84,7 @@ describe.runIf(process.platform === 'linux')('the memory of a proxy', () => {
 
   it(`stays flat with ${READERS} readers that do not read`, async () => {
     const sockets: Socket[] = [];
-    const { hostname, port } = new URL(service.inferenceUrl);
+    const { hostname, port } = new URL(cluster.inferenceUrl);
     const before = await residentBytes();
     sentBytes = 0;
     for (let at = 0; at < READERS; at++) {
@@ -133,7 +92,7 @@ describe.runIf(process.platform === 'linux')('the memory of a proxy', () => {
       socket.on('error', () => {});
       socket.pause();
       socket.write(
-        `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\nx-bytes: ${ANSWER_BYTES}\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
+        `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${caller.key}\r\ncontent-type: application/json\r\nx-bytes: ${ANSWER_BYTES}\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`,
       );
       sockets.push(socket);
       if (at % 100 === 99) await sleep(50);
@@ -154,10 +113,10 @@ describe.runIf(process.platform === 'linux')('the memory of a proxy', () => {
 
 /** Reads an answer of so many bytes to its end; returns how many there were. */
 async function readThrough(bytes: number): Promise<number> {
-  const answer = await fetch(`${service.inferenceUrl}/v1/chat/completions`, {
+  const answer = await fetch(`${cluster.inferenceUrl}/v1/chat/completions`, {
     method: 'POST',
     headers: {
-      authorization: `Bearer ${key}`,
+      authorization: `Bearer ${caller.key}`,
       'content-type': 'application/json',
       'x-bytes': String(bytes),
     },

@@ -1,67 +1,32 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { createDb, type Database } from '@weighbridge/database';
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { manage, type Service } from './mainJob.ts';
-import { type RunningProcess, startApp } from './processes.ts';
+import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
+import type { FaultyApp } from './faults/faultyApp.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
 
-let folder: string;
+let cluster: Cluster;
+let caller: Caller;
+let proxy: FaultyApp;
 let spoolDir: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
-let vendor: MockVendor;
-let db: Database;
-let service: Service;
-let dataPlane: RunningProcess;
 let settings: Record<string, string>;
-const running: RunningProcess[] = [];
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
-  spoolDir = join(folder, 'spools', 'one');
-  [database, nats, vendor] = await Promise.all([createTestDatabase(), startNats(), startMockVendor()]);
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  const ports: number[] = [];
-  for (let at = 0; at < 4; at++) ports.push(await freePort());
-  const [api = 0, grpc = 0, inference = 0, health = 0] = ports;
-  const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
-  const OPERATOR_KEY_FILE = join(folder, 'operator-key');
-  const controlPlane = {
-    DATABASE_URL,
-    OPERATOR_KEY_FILE,
-    MOCK_VENDOR_URL: vendor.url,
-    PORT: String(api),
-    GRPC_PORT: String(grpc),
-  };
-  settings = { NATS_URL, CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}` };
-  running.push(
-    await startApp('control-plane', controlPlane, /is ready/),
-    await startApp('metering', { DATABASE_URL, NATS_URL, PORT: String(health) }, /is ready/),
-  );
-  const own = { ...settings, SPOOL_DIR: spoolDir, PORT: String(inference) };
-  dataPlane = await startApp('data-plane', own, /is ready/);
-  service = {
-    managementUrl: `http://127.0.0.1:${api}`,
-    inferenceUrl: `http://127.0.0.1:${inference}`,
-    operatorKey: (await readFile(OPERATOR_KEY_FILE, 'utf8')).trim(),
-  };
+  cluster = await startCluster();
+  caller = await cluster.caller('app');
+  const [only] = cluster.proxies;
+  if (!only) throw new Error('there is no proxy');
+  proxy = only;
+  spoolDir = cluster.spoolDir(proxy);
+  settings = { NATS_URL: cluster.nats.url, CONTROL_PLANE_ADDRESS: cluster.controlPlaneAddress };
 });
-afterAll(async () => {
-  await dataPlane?.stop('SIGKILL');
-  for (const one of running.reverse()) await one.stop();
-  await Promise.all([vendor?.close(), nats?.stop(), db?.destroy()]);
-  await database?.drop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => cluster?.close());
 
 function replay(
   dir: string,
@@ -75,18 +40,18 @@ function replay(
 }
 
 const rows = () =>
-  db
+  cluster.db
     .selectFrom('usage_events')
     .select(['outcome', 'estimated', 'cost_nano_usd'])
     .orderBy('event_id')
     .execute();
 
 it('what a killed proxy left is handed over once, what was under way at its reserve', async () => {
-  const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'app' } });
+  const { db, vendor } = cluster;
   const complete = (headers: Record<string, string>) =>
-    fetch(`${service.inferenceUrl}/v1/chat/completions`, {
+    fetch(`${cluster.inferenceUrl}/v1/chat/completions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${body.key}`, 'content-type': 'application/json', ...headers },
+      headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json', ...headers },
       body: JSON.stringify({
         model: 'mock/echo',
         messages: [{ role: 'user', content: 'x' }],
@@ -98,10 +63,13 @@ it('what a killed proxy left is handed over once, what was under way at its rese
   await eventually(() => expect(vendor.requests).toHaveLength(6));
 
   expect(await replay(spoolDir)).toMatchObject({ code: 1, told: expect.stringContaining('Another process') });
-  await dataPlane.stop('SIGKILL');
+  await proxy.stop('SIGKILL');
   expect(await cut).toBe('cut');
 
-  expect(await replay(folder)).toMatchObject({ code: 1, told: expect.stringContaining('is not a spool') });
+  expect(await replay(dirname(spoolDir))).toMatchObject({
+    code: 1,
+    told: expect.stringContaining('is not a spool'),
+  });
   const alone = await replay(spoolDir, { ...settings, CONTROL_PLANE_ADDRESS: '127.0.0.1:1' });
   expect(alone).toMatchObject({ code: 1, told: expect.stringContaining('remains to be closed') });
   const ledger = await rows();

@@ -56,6 +56,7 @@ const BODIES: Readonly<Record<string, Make<unknown>>> = {
   rebuildLedger: async () => ({ apply: true }),
   discardQuarantined: async () => ({ note: 'made by a test' }),
   createProfile: async () => ({ ...PROFILE, name: `made-${Math.random()}` }),
+  explainProfile: async () => ({ route: 'chat_completions' }),
 };
 
 /** What a test needs that calls an operation about which it knows only what the OpenAPI document says. */

@@ -17,9 +17,11 @@ export function openTestLimits(bucketOf: (bucket: BucketRef) => TestBucket | und
         const { limitNanoUsd, spentNanoUsd } = bucketOf(bucket as BucketRef) ?? NOTHING;
         const room = limitNanoUsd - spentNanoUsd;
         const isExhausted = minimumNanoUsd > room;
+        const granted = isExhausted ? 0n : room;
         return {
           ...(seq !== undefined && { seq }),
-          grantedNanoUsd: isExhausted ? 0n : room,
+          grantedNanoUsd: granted,
+          leasedNanoUsd: granted,
           limitNanoUsd,
           spentNanoUsd,
           outcome: isExhausted ? BudgetLease_Outcome.EXHAUSTED : BudgetLease_Outcome.GRANTED,

@@ -1,15 +1,17 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   BucketRefSchema,
   type Connector,
   ConnectorSchema,
   Dialect,
+  type ModelSchema,
   Outcome,
+  type ProfileSchema,
   Route,
   SnapshotSchema,
   type UsageEvent,
 } from '@weighbridge/contracts';
-import { newUuid, tokenSha256 } from '@weighbridge/domain';
+import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { createLogger, listenHttp, toHandler } from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
@@ -52,14 +54,27 @@ export interface TestProxyOptions {
   /** Default: 0. */
   readonly maxRetries?: number;
   readonly random?: () => number;
+  /** Beside the three that there always are. */
+  readonly models?: readonly TestModel[];
+  readonly profiles?: readonly MessageInitShape<typeof ProfileSchema>[];
+  /** Default: nothing was observed. */
+  readonly strata?: Strata;
   /** For the breakers; monotonic. */
   readonly nowMs?: () => number;
+}
+
+export interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
+  readonly id: string;
+  /** Of every class. */
+  readonly nanoPerToken: bigint;
 }
 
 export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
 export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;
 /** Its policy allows `mock/echo` alone. */
 export const NARROW = `sk-svc-narrow-${'c'.repeat(32)}`;
+/** As `SPENT`, and never lets anything cost more than was reserved for it. */
+export const HARD = `sk-svc-hard-${'f'.repeat(32)}`;
 export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
 /** Its policy allows 60 requests and 6,000 tokens a minute. */
 export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
@@ -96,16 +111,13 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
       }),
       ...connector,
     })),
-    models: ['mock/echo', 'mock/gpt/with/slashes', 'other/model'].map((id) => ({
-      id,
-      provider: id.split('/')[0] ?? '',
-      upstreamName: id.slice(id.indexOf('/') + 1),
-      price: {
-        version: 7,
-        rates: Object.fromEntries(Object.entries(RATES).map(([name, nano]) => [name, nano * PER_MILLION])),
-        tiers: [],
-      },
-    })),
+    models: [
+      ...['mock/echo', 'mock/gpt/with/slashes', 'other/model'].map((id) => modelMessage({ id }, RATES)),
+      ...(options.models ?? []).map(({ nanoPerToken, ...model }) =>
+        modelMessage(model, everyRate(nanoPerToken)),
+      ),
+    ],
+    profiles: [...(options.profiles ?? [])],
   });
   const table = routingTable(snapshot);
   const upstreams = createUpstreams({
@@ -121,7 +133,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
     [hash(NARROW), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
-    [hash(SPENT), spentKey()],
+    [hash(SPENT), spentKey('spent')],
+    [hash(HARD), spentKey('hard')],
     [hash(RATED), ratedKey()],
   ]);
   const proxy: TestProxy = {
@@ -155,6 +168,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     health,
     retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
     random: options.random ?? Math.random,
+    strata: options.strata ?? (() => undefined),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners,
     countTokens: createTokenCounter(),
@@ -185,6 +199,25 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   });
 }
 
+function modelMessage(
+  model: Omit<TestModel, 'nanoPerToken'>,
+  rates: typeof RATES,
+): MessageInitShape<typeof ModelSchema> {
+  const { id } = model;
+  const perMillion = Object.entries(rates).map(([name, nano]) => [name, nano * PER_MILLION]);
+  return {
+    provider: id.split('/')[0] ?? '',
+    upstreamName: id.slice(id.indexOf('/') + 1),
+    price: { version: 7, rates: Object.fromEntries(perMillion), tiers: [] },
+    contextWindow: 8_000,
+    ...model,
+  };
+}
+
+function everyRate(nano: bigint): typeof RATES {
+  return { input: nano, output: nano, cacheRead: nano, cacheWrite: nano, cacheWrite1h: nano };
+}
+
 function hash(token: string): string {
   return Buffer.from(tokenSha256(token)).toString('hex');
 }
@@ -197,6 +230,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     isOperator: false,
     expiresAtMs: undefined,
     attribution: principalId === 'bob' ? { team: 'locked' } : {},
+    profileId: undefined,
     policies: [
       {
         bucket: create(BucketRefSchema, {
@@ -224,17 +258,17 @@ function ratedKey(): ResolvedKey {
 }
 
 /** Its policy has a limit, of which nothing is left. */
-function spentKey(): ResolvedKey {
-  const key = resolved('spent');
+function spentKey(mode: 'spent' | 'hard'): ResolvedKey {
+  const key = resolved(mode);
   const budgets = key.policies.map(({ bucket }) => ({
     bucket,
     bucketKey: bucketKey(bucket),
     enforcement: 'enforce' as const,
-    isHard: false,
+    isHard: mode === 'hard',
     isGoverning: true,
     windowEndMs: undefined,
   }));
-  return { ...key, budgets };
+  return { ...key, budgets, isHard: mode === 'hard' };
 }
 
 /** The parts of events that tests compare. */

@@ -41,9 +41,14 @@ export function parseAttribution(headers: Headers, locked: LockedAttribution = {
     workload: cut(value(headers, 'x-svc-workload')),
     pod: cut(value(headers, 'x-svc-pod')),
     session: hashed(value(headers, 'x-svc-session-id')),
-    workloadType: hashed(value(headers, 'x-svc-workload-type')),
+    workloadType: parseWorkloadType(headers),
   };
   return { ...present(plain), labels: parseLabels(value(headers, 'x-svc-labels'), locked.labels) };
+}
+
+/** What kind of work a request is, as its header says. */
+export function parseWorkloadType(headers: Headers): HashedText | undefined {
+  return hashed(value(headers, 'x-svc-workload-type'));
 }
 
 function parseLabels(

@@ -1,4 +1,5 @@
 import { TypeID, typeid } from 'typeid-js';
+import { v7 } from 'uuid';
 
 /** The prefix says what an id names; the rest is a UUIDv7, so ids sort by time (https://github.com/jetify-com/typeid). */
 export type IdPrefix = 'key' | 'pol' | 'con' | 'prf' | 'req';
@@ -31,5 +32,5 @@ export function idTimeMs(id: string): number {
 
 /** A UUIDv7: unique, and sorted by time. */
 export function newUuid(): string {
-  return typeid().toUUID();
+  return v7();
 }

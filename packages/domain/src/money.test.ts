@@ -1,12 +1,24 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { divideHalfUp, microFromNano, moneyFromNano, nanoFromDecimalUsd, nanoFromMicro } from './money.ts';
+import {
+  decimalUsd,
+  divideHalfUp,
+  microFromNano,
+  moneyFromNano,
+  nanoFromDecimalUsd,
+  nanoFromMicro,
+} from './money.ts';
 
 describe('money', () => {
   it('reads a decimal price exactly, to the nano', () => {
     expect(nanoFromDecimalUsd('2.5')).toBe(2_500_000_000n);
     expect(nanoFromDecimalUsd('0.000000001')).toBe(1n);
     expect(nanoFromDecimalUsd('75')).toBe(75_000_000_000n);
+  });
+
+  it('writes it back as people do', () => {
+    for (const text of ['2.5', '0.000000001', '75', '0', '10.1'])
+      expect(decimalUsd(nanoFromDecimalUsd(text))).toBe(text);
   });
 
   it.each(['', '-1', '1e3', '1.0000000001', '.5', 'NaN', ' 1'])('refuses %j as a price', (text) => {

@@ -27,6 +27,14 @@ export function nanoFromDecimalUsd(text: string): NanoUsd {
   return BigInt(units) * NANO_PER_USD + BigInt(decimals.padEnd(9, '0'));
 }
 
+/** The inverse: exact, without zeros at the end (`"2.5"`). Not negative. */
+export function decimalUsd(nano: NanoUsd): string {
+  const decimals = String(nano % NANO_PER_USD)
+    .padStart(9, '0')
+    .replace(/0+$/, '');
+  return `${nano / NANO_PER_USD}${decimals && `.${decimals}`}`;
+}
+
 /** An amount as the API shows it: whole units and the rest in nanos, both JSON numbers (the shape of google.type.Money). */
 export interface Money {
   readonly currency_code: 'USD';

@@ -263,6 +263,71 @@ describe('a rebuild', () => {
   });
 });
 
+describe('what a profile would choose', () => {
+  const usd = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });
+  const connector = {
+    connector_id: 'con_1',
+    name: 'team',
+    priority: 1,
+    weight: 2,
+    input_price: usd(1),
+    output_price: usd(2),
+  };
+  const explanation = {
+    model: 'router/cheap',
+    refusal: null,
+    models: [
+      { model: 'mock/a', why: 'because', connectors: [connector, { ...connector, name: 'spare' }] },
+      { model: 'mock/b', why: 'next', connectors: [connector] },
+    ],
+    excluded: [{ model: 'mock/c', connector_id: null, stage: 'policy', why: 'not allowed' }],
+    not_known: ['the breakers'],
+  };
+  const lines = (text: string) => text.split('\n').map((line) => line.split(/ {2,}/));
+
+  it('is shown by model and connector, with the reasons, and what is not known beside it', async () => {
+    answers = () => [200, explanation];
+    const { out, err, code } = await run([
+      'profiles',
+      'explain',
+      'prf_1',
+      '--route',
+      'messages',
+      '--key',
+      'key_1',
+    ]);
+    expect([code, asked[0]?.path, JSON.parse(asked[0]?.body ?? '')]).toEqual([
+      0,
+      '/api/v1/profiles/prf_1/explain',
+      { route: 'messages', key_id: 'key_1' },
+    ]);
+    expect(lines(out)).toEqual([
+      ['MODEL', 'CONNECTOR', 'PRIORITY', 'WEIGHT', 'INPUT', 'OUTPUT', 'WHY'],
+      ['mock/a', 'team', '1', '2', '$1.00', '$2.00', 'because'],
+      ['mock/a', 'spare', '1', '2', '$1.00', '$2.00', '-'],
+      ['mock/b', 'team', '1', '2', '$1.00', '$2.00', 'next'],
+      [''],
+      ['Not used:'],
+      ['MODEL', 'CONNECTOR', 'WHY'],
+      ['mock/c', '-', 'not allowed'],
+    ]);
+    expect(err).toContain('the breakers');
+  });
+
+  it('may be nothing: then the refusal is shown', async () => {
+    answers = () => [
+      200,
+      { ...explanation, models: [], refusal: { status: 403, code: 'model_not_allowed' } },
+    ];
+    expect((await run(['profiles', 'explain', 'prf_1'])).out).toContain(
+      'router/cheap is refused: 403 model_not_allowed',
+    );
+    expect(JSON.parse((await run(['profiles', 'explain', 'prf_1', '--json'])).out)).toMatchObject({
+      models: [],
+    });
+  });
+});
+
 describe('a list', () => {
   const model = (name: string) => ({
     model: name,

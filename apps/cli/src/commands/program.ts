@@ -11,6 +11,7 @@ import { ledgerCommand } from './ledger.ts';
 import { modelsCommand } from './models.ts';
 import { shown } from './output.ts';
 import { policiesCommand } from './policies.ts';
+import { profilesCommand } from './profiles.ts';
 import { proxiesCommand } from './proxies.ts';
 import { quarantineCommand } from './quarantine.ts';
 import { requestsCommand } from './requests.ts';
@@ -38,6 +39,7 @@ export function createProgram(cli: Cli): Command {
     modelsCommand(cli),
     policiesCommand(cli),
     connectorsCommand(cli),
+    profilesCommand(cli),
     spendCommand(cli),
     requestsCommand(cli),
     auditCommand(cli),

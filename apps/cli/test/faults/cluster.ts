@@ -27,6 +27,8 @@ export interface Cluster extends Service {
   /** Undefined unless it was asked for: the tests' own server is shared with others, and never restarted. */
   readonly postgres: FaultyPostgres | undefined;
   readonly controlPlane: FaultyApp;
+  /** Where it serves the proxies: `host:port`. */
+  readonly controlPlaneAddress: string;
   readonly proxies: readonly FaultyApp[];
   readonly workers: readonly FaultyApp[];
   addWorker(): Promise<void>;
@@ -87,6 +89,7 @@ async function startAll(
   onClose(() => db.destroy());
 
   const [DATABASE_URL, NATS_URL, grpc] = [database.url, nats.url, await freePort()];
+  const controlPlaneAddress = `127.0.0.1:${grpc}`;
   const OPERATOR_KEY_FILE = join(folder, 'operator-key');
   const add = async (
     app: 'control-plane' | 'data-plane' | 'metering',
@@ -119,7 +122,7 @@ async function startAll(
     count(options.proxies).map((at) =>
       add('data-plane', `proxy-${at}`, {
         NATS_URL,
-        CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
+        CONTROL_PLANE_ADDRESS: controlPlaneAddress,
         PROXY_NAME: `proxy-${at}`,
         SPOOL_DIR: spoolDir(`proxy-${at}`),
         DRAIN_TIMEOUT_MS: '500',
@@ -142,6 +145,7 @@ async function startAll(
     nats,
     postgres,
     controlPlane,
+    controlPlaneAddress,
     proxies,
     workers,
     addWorker,

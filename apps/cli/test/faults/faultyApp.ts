@@ -27,6 +27,8 @@ export interface FaultyApp {
   readonly name: string;
   /** Where it serves. */
   readonly url: string;
+  /** Of the process that runs, or ran last. */
+  readonly pid: number;
   /** It runs, and was not told to end: what a load balancer would send to. */
   readonly isUp: boolean;
   /** Starts it; `changes` to its environment stay for later starts. Resolves when it is ready. */
@@ -79,6 +81,9 @@ export function faultyApp({ app, name, folder, port, env }: FaultyAppOptions): F
   const faulty: FaultyApp = {
     name,
     url: `http://127.0.0.1:${port}`,
+    get pid() {
+      return current().pid;
+    },
     get isUp() {
       return isUp;
     },

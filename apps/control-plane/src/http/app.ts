@@ -9,6 +9,7 @@ import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
+import { observedStrata } from '../features/evidence/evidence.service.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
@@ -16,6 +17,7 @@ import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
+import { explainRoutes } from '../features/profiles/explain.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { proxyRoutes } from '../features/proxies/proxies.routes.ts';
 import { quarantineRoutes } from '../features/quarantine/quarantine.routes.ts';
@@ -55,6 +57,11 @@ export function buildApp(
       policyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       principalRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      explainRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
+        ...deps,
+        random: Math.random,
+        readStrata: () => observedStrata(deps),
+      });
       proxyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       evidenceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -76,6 +76,7 @@ function connectTo(port: number): ControlPlane {
     proxy: { id: 'epoch-1', producerId: 'producer-1', name: 'a', version: '1', maxStalenessMs: 1_000 },
     view: new View({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
     pulse: new Pulse(),
+    onEvidence: () => {},
     onRecall: () => {},
     load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, markAgeMs: 3 }),
     logger,

@@ -17,6 +17,8 @@ export interface ResolvedKey {
   readonly isOperator: boolean;
   readonly expiresAtMs: number | undefined;
   readonly attribution: LockedAttribution;
+  /** The routing profile that `router/default` means, where a policy of its names one. */
+  readonly profileId: string | undefined;
   /** The governing policy, then its parents. */
   readonly policies: readonly ResolvedPolicy[];
   /** Those of them that limit what may be spent. */
@@ -46,6 +48,7 @@ export function resolvedKey(key: Key): ResolvedKey {
     isOperator: key.isOperator,
     expiresAtMs: key.expiresAtMs === undefined ? undefined : Number(key.expiresAtMs),
     attribution: lockedAttribution(key),
+    profileId: key.profileId,
     policies: counters.map(({ bucket, allowedModels }) => ({
       bucket,
       allows: compileModelPatterns(allowedModels),

@@ -7,8 +7,11 @@ const ROUTES_OF_DIALECT: Readonly<Partial<Record<Dialect, readonly Route[]>>> = 
 };
 
 export function servesRoute(connector: Connector, route: Route): boolean {
-  const { routes, dialect } = connector;
-  return (routes.length > 0 ? routes : (ROUTES_OF_DIALECT[dialect] ?? [])).includes(route);
+  return routesOf(connector).includes(route);
+}
+
+export function routesOf({ routes, dialect }: Connector): readonly Route[] {
+  return routes.length > 0 ? routes : (ROUTES_OF_DIALECT[dialect] ?? []);
 }
 
 /** The route as a caller writes it. */

@@ -7,7 +7,14 @@ import {
   type Rates,
   type Snapshot,
 } from '@weighbridge/contracts';
-import { compileModelPatterns, isFree, type ModelPrice, type TokenPrices } from '@weighbridge/domain';
+import {
+  compileModelPatterns,
+  isFree,
+  type ModelPrice,
+  type RoutingProfile,
+  type TokenPrices,
+} from '@weighbridge/domain';
+import { routingProfile } from './routingProfile.ts';
 
 export interface RoutableModel {
   readonly id: string;
@@ -19,6 +26,10 @@ export interface RoutableModel {
   readonly free: boolean;
   /** The most that it writes in an answer; undefined where nobody says. */
   readonly maxOutputTokens: number | undefined;
+  readonly contextWindow: number;
+  /** The mean of its published benchmark scores, of 100. */
+  readonly score: number | undefined;
+  readonly capabilities: readonly string[];
 }
 
 /** A connector with what it was told of its models made ready to be asked. */
@@ -27,12 +38,14 @@ export interface RoutableConnector extends Connector {
   readonly negotiated: ReadonlyMap<string, ModelPrice>;
 }
 
-/** What the control plane last said of models and connectors. Never changed: a new snapshot makes a new table. */
+/** What the control plane last said of models, connectors and profiles. Never changed: a new snapshot makes a new table. */
 export interface RoutingTable {
   readonly revision: bigint;
   readonly models: ReadonlyMap<string, RoutableModel>;
   /** The connectors of a provider, the preferred one first. */
   readonly connectors: ReadonlyMap<string, readonly RoutableConnector[]>;
+  /** By name. */
+  readonly profiles: ReadonlyMap<string, RoutingProfile>;
 }
 
 /** What a model costs at a connector: the price that was negotiated there, else the catalog's. */
@@ -69,6 +82,7 @@ export function routingTable(snapshot: Snapshot, previous?: RoutingTable): Routi
       snapshot.models.flatMap((model) => routableModel(model, connectors.get(model.provider) ?? []) ?? []),
     ),
     connectors,
+    profiles: new Map(snapshot.profiles.map((profile) => [profile.name, routingProfile(profile)])),
   };
 }
 
@@ -82,14 +96,16 @@ function routableConnector(connector: Connector): RoutableConnector {
 
 /** A model without a price is none at all here: an unknown price is never zero. */
 function routableModel(
-  { id, provider, upstreamName, price, maxOutputTokens }: Model,
+  { price, ...model }: Model,
   connectors: readonly RoutableConnector[],
 ): [[string, RoutableModel]] | undefined {
   const catalogs = modelPrice(price);
   if (!catalogs) return undefined;
+  const { id, provider, upstreamName, maxOutputTokens, contextWindow, score, capabilities } = model;
   const negotiated = connectors.flatMap((connector) => connector.negotiated.get(id) ?? []);
   const free = [catalogs, ...negotiated].every(isFree);
-  return [[id, { id, provider, upstreamName, price: catalogs, free, maxOutputTokens }]];
+  const facts = { maxOutputTokens, contextWindow, score, capabilities };
+  return [[id, { id, provider, upstreamName, price: catalogs, free, ...facts }]];
 }
 
 function modelPrice(price: Price | undefined): ModelPrice | undefined {

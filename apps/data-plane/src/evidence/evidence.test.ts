@@ -4,14 +4,17 @@ import { HALF_LIFE_MS } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
 import { createEvidence } from './evidence.ts';
 
-const models = (requests: number, model = 'mock/a') => [{ model, requests, successes: requests, latencyMs: 8 }];
+const models = (requests: number, model = 'mock/a') => [
+  { model, requests, successes: requests, latencyMs: 8 },
+];
 
 function known() {
   let nowMs = 1_000_000_000;
   const evidence = createEvidence({ nowMs: () => nowMs });
   return {
     evidence,
-    take: (news: Parameters<typeof create<typeof EvidenceSchema>>[1]) => evidence.take(create(EvidenceSchema, news)),
+    take: (news: Parameters<typeof create<typeof EvidenceSchema>>[1]) =>
+      evidence.take(create(EvidenceSchema, news)),
     pass: (ms: number) => {
       nowMs += ms;
     },
@@ -24,7 +27,11 @@ describe('what a proxy knows of models', () => {
     expect(evidence.strata('chat', 'mock/a')).toBeUndefined();
     take({ isFirst: true, types: [{ workloadType: 'chat', models: models(4) }] });
     take({ types: [{ workloadType: 'code', models: models(1, 'mock/b') }] });
-    expect(evidence.strata('chat', 'mock/a')).toMatchObject({ workloadType: 'chat', model: 'mock/a', requests: 4 });
+    expect(evidence.strata('chat', 'mock/a')).toMatchObject({
+      workloadType: 'chat',
+      model: 'mock/a',
+      requests: 4,
+    });
     expect(evidence.strata('code', 'mock/a')).toBeUndefined();
     take({ types: [{ workloadType: 'chat', models: models(5) }] });
     expect(evidence.strata('chat', 'mock/a')?.requests).toBe(5);

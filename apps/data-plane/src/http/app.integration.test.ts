@@ -137,6 +137,7 @@ async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void
     health: new ConnectorHealth(() => performance.now()),
     retries: { maxRetries: 0, retryWithinMs: 1_000 },
     random: Math.random,
+    strata: () => undefined,
     onFailover: () => {},
     owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
     countTokens: createTokenCounter(),

@@ -1,6 +1,8 @@
+import { ROUTER_PREFIX } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
+import type { RoutingTable } from '../control/routingTable.ts';
+import { reachableProfiles } from '../routing/profiles.ts';
 import type { Wire } from './operation.ts';
 
 /** Vendors tell when a model came out; here nobody asks for it, and the epoch is how to say so. */
@@ -14,7 +16,13 @@ export interface ModelsQuery {
   readonly before_id?: unknown;
 }
 
-/** The models that a key can really reach now, in the shape that the clients of a wire expect. */
+/** What may be asked for as a model: a model of the catalog, or `router/<profile>`. */
+interface ListedModel {
+  readonly id: string;
+  readonly provider: string;
+}
+
+/** The models and profiles that a key can really reach now, in the shape that the clients of a wire expect. */
 export function listModels(key: ResolvedKey, table: RoutingTable, wire: Wire, query: ModelsQuery): object {
   const models = reachableModels(key, table);
   return wire === 'anthropic'
@@ -26,23 +34,33 @@ export function listModels(key: ResolvedKey, table: RoutingTable, wire: Wire, qu
 export function retrieveModel(key: ResolvedKey, table: RoutingTable, wire: Wire, id: string): object {
   const model = table.models.get(id);
   const isAllowed = key.policies.every((policy) => policy.allows(id));
-  return present(model && isAllowed ? model : raise(notFound(id)), wire);
+  if (model && isAllowed) return present(model, wire);
+  const profile = id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
+  return present(profile || raise(notFound(id)), wire);
 }
 
-function reachableModels(key: ResolvedKey, table: RoutingTable): RoutableModel[] {
-  return [...table.models.values()]
-    .filter(({ id }) => key.policies.every((policy) => policy.allows(id)))
-    .sort((a, b) => (a.id < b.id ? -1 : 1));
+function reachableModels(key: ResolvedKey, table: RoutingTable): ListedModel[] {
+  const models = [...table.models.values()].filter(({ id }) =>
+    key.policies.every((policy) => policy.allows(id)),
+  );
+  return [...models, ...profiles(key, table)].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-function present({ id, provider }: RoutableModel, wire: Wire): object {
+function profiles(key: ResolvedKey, table: RoutingTable): ListedModel[] {
+  return reachableProfiles(key, table).map((name) => ({
+    id: `${ROUTER_PREFIX}${name}`,
+    provider: ROUTER_PREFIX.slice(0, -1),
+  }));
+}
+
+function present({ id, provider }: ListedModel, wire: Wire): object {
   return wire === 'anthropic'
     ? { type: 'model', id, display_name: id, created_at: UNKNOWN_DATE.toISOString() }
     : { id, object: 'model', created: UNKNOWN_DATE.getTime() / 1_000, owned_by: provider };
 }
 
 /** Pages as the second vendor's API does: by the ids around them. */
-function page(models: readonly RoutableModel[], query: ModelsQuery): object {
+function page(models: readonly ListedModel[], query: ModelsQuery): object {
   const limit = pageLimit(query.limit);
   const { after_id: after, before_id: before } = query;
   const rest = models.filter(

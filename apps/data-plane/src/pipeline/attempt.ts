@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Outcome } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { noFacts } from '../answer/answerFormat.ts';
+import type { Cancellation } from '../upstream/cancellation.ts';
 import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
 import { type Upstreams, wasNeverSent } from '../upstream/upstreams.ts';
@@ -62,7 +63,7 @@ export async function attemptAt(sending: Sending, prepare: () => Promise<Outgoin
         await attempts.begin(outgoing, () => caller.requireWaiting());
         dispatchedAt = performance.now();
       },
-      signal: caller.giveUp,
+      cancellation: caller.cancellation,
     });
     status = answer.status;
     if (outgoing.work && status < 300) await answer.body.begun();
@@ -72,7 +73,7 @@ export async function attemptAt(sending: Sending, prepare: () => Promise<Outgoin
   } catch (error) {
     if (dispatchedAt === undefined) return { kind: 'held back', error };
     const tookMs = performance.now() - dispatchedAt;
-    const outcome = outcomeOf(error, caller.giveUp);
+    const outcome = outcomeOf(error, caller.cancellation);
     await attempts.settle({ ...NO_ANSWER, dispatchedAt, outcome, status });
     return { kind: 'failed', error, tookMs };
   }
@@ -88,9 +89,9 @@ export async function settleRefused(
   await attempts.settle({ ...NO_ANSWER, dispatchedAt, outcome, status });
 }
 
-function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
+function outcomeOf(error: unknown, cancellation: Cancellation): Outcome {
   // Where the service ends, the reason is an error for the caller, who is still there.
-  if (signal.aborted) return error instanceof AppError ? Outcome.INTERRUPTED : Outcome.CLIENT_GONE;
+  if (cancellation.isCancelled) return error instanceof AppError ? Outcome.INTERRUPTED : Outcome.CLIENT_GONE;
   return wasNeverSent(error) ? Outcome.UPSTREAM_UNREACHABLE : Outcome.INTERRUPTED;
 }
 

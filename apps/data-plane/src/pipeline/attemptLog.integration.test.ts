@@ -28,6 +28,9 @@ const model = {
   price: { ...rates, version: 1, tiers: [] },
   free: false,
   maxOutputTokens: undefined,
+  contextWindow: 8_000,
+  score: undefined,
+  capabilities: [],
 };
 const connector = { ...create(ConnectorSchema, { id: 'con_1' }), serves: () => true, negotiated: new Map() };
 const body = Buffer.from(`{"model":"mock/echo","max_tokens":10,"x":"${'y'.repeat(303)}"}`);
@@ -66,6 +69,7 @@ function open(
         isOperator: false,
         expiresAtMs: undefined,
         attribution: {},
+        profileId: undefined,
         policies: [{ bucket, allows: () => true }],
         budgets: [],
         isHard: false,

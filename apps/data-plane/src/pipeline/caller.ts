@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { AppError } from '@weighbridge/errors';
+import { Cancellation } from '../upstream/cancellation.ts';
 
 /** How far a vendor is listened to whose caller has left, to learn what it counted. */
 export interface DrainCap {
@@ -10,8 +11,12 @@ export interface DrainCap {
 /** The caller's side of a request: whether it is still there, and how fast it reads. */
 export class Caller {
   readonly response: ServerResponse;
+  /**
+   * Told when it has left and the vendor was listened to for as long as the cap allows; and when the service ends, with an
+   * AppError as the reason where the caller is still there to be told.
+   */
+  readonly cancellation = new Cancellation();
   readonly #cap: DrainCap;
-  readonly #giveUp = new AbortController();
   #left = false;
   #drained = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -32,17 +37,9 @@ export class Caller {
     return this.#left;
   }
 
-  /**
-   * Aborts when it has left and the vendor was listened to for as long as the cap allows; and when the service ends, with
-   * an AppError as the reason where the caller is still there to be told.
-   */
-  get giveUp(): AbortSignal {
-    return this.#giveUp.signal;
-  }
-
   /** Throws where it has left, or the service ends: what was not sent yet, nobody needs to pay for. */
   requireWaiting(): void {
-    this.giveUp.throwIfAborted();
+    this.cancellation.throwIfCancelled();
     if (this.#left)
       throw new AppError('unavailable', 'caller_left', 'The caller left before anything was sent.');
   }
@@ -51,7 +48,7 @@ export class Caller {
   write(bytes: Buffer): Promise<void> | undefined {
     if (this.#left) {
       this.#drained += bytes.length;
-      if (this.#drained > this.#cap.drainBytes) this.#giveUp.abort();
+      if (this.#drained > this.#cap.drainBytes) this.cancellation.cancel();
       return undefined;
     }
     if (bytes.length === 0 || this.response.write(bytes)) return undefined;
@@ -63,7 +60,7 @@ export class Caller {
   /** Resolves after so long, or as soon as it leaves or the service ends. To be called before anything is written. */
   pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      if (this.#left || this.#giveUp.signal.aborted) return resolve();
+      if (this.#left || this.cancellation.isCancelled) return resolve();
       const timer = setTimeout(resolve, ms);
       this.#wake = () => {
         clearTimeout(timer);
@@ -75,7 +72,7 @@ export class Caller {
   /** The service ends: neither the vendor nor a caller that does not read is waited for any longer. */
   cut(): void {
     const message = 'The service is shutting down, and the answer was cut off. Try again.';
-    this.#giveUp.abort(this.#left ? undefined : new AppError('unavailable', 'shutting_down', message));
+    this.cancellation.cancel(this.#left ? undefined : new AppError('unavailable', 'shutting_down', message));
     this.#onDrain();
   }
 
@@ -96,6 +93,6 @@ export class Caller {
     this.#onDrain();
     if (this.response.writableFinished || this.#left) return;
     this.#left = true;
-    this.#timer = setTimeout(() => this.#giveUp.abort(), this.#cap.drainMs);
+    this.#timer = setTimeout(() => this.cancellation.cancel(), this.#cap.drainMs);
   };
 }

@@ -57,7 +57,7 @@ export async function failOver(
   let heldBack: unknown;
 
   const leftMs = () => retries.retryWithinMs - (performance.now() - startedAt - timedOutMs);
-  const isOver = () => attempts > retries.maxRetries || caller.hasLeft || caller.giveUp.aborted;
+  const isOver = () => attempts > retries.maxRetries || caller.hasLeft || caller.cancellation.isCancelled;
   const choose = () => (isOver() ? undefined : choice.next(performance.now(), leftMs()));
 
   let next = choose();
@@ -83,7 +83,7 @@ export async function failOver(
     attempts++;
     upstreamMs += tried.tookMs;
     caller.response.setHeader('x-svc-attempts', String(attempts));
-    const verdict = caller.giveUp.aborted ? NOTHING_LEARNT : verdictOn(tried);
+    const verdict = caller.cancellation.isCancelled ? NOTHING_LEARNT : verdictOn(tried);
     learnt(verdict.result);
     if (verdict.retry === 'timeout') timedOutMs += tried.tookMs;
     if (verdict.retry === 'credential') choice.exclude(connector);

@@ -1,3 +1,6 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { parseWorkloadType, profileNameOf, workloadTypeKey } from '@weighbridge/domain';
+import { raise } from '@weighbridge/errors';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
@@ -5,6 +8,7 @@ import { type RoutableConnector, type RoutingTable, upstreamNameAt } from '../co
 import { type Call, readCall, upstreamBody } from '../operations/call.ts';
 import { requireForeseeable } from '../operations/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
+import { findProfile, type ProfileDeps, targetsOfProfile } from '../routing/profiles.ts';
 import type { Target, Targets } from '../routing/target.ts';
 import { targetsFor } from '../routing/targetsFor.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
@@ -13,7 +17,7 @@ import { limitAnswer } from './limitAnswer.ts';
 import type { Outgoing } from './outgoing.ts';
 import { connectorsOfResponse, makerOfPrevious } from './storedResponses.ts';
 
-export interface PlanDeps {
+export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
   readonly budget: Pick<LeaseBook, 'room'>;
   readonly owners: ResponseOwners;
@@ -66,17 +70,22 @@ export interface StoredPlan extends AnyPlan {
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }
 
+/** Whose a call is, and what it says of itself. */
+interface Asker {
+  readonly key: ResolvedKey;
+  readonly headers: IncomingHttpHeaders;
+}
+
 /** Admits a call of a model, and chooses where it goes. */
 export async function planGeneration(
   deps: PlanDeps,
-  key: ResolvedKey,
+  asker: Asker,
   { operation, body }: Generation,
   table: RoutingTable,
 ): Promise<GenerationPlan> {
+  const { key } = asker;
   const call = readCall(operation, body);
-  const model = admit(key, call.model, table);
-  if (operation.isBilled && !model.free && !deps.usage.hasRoom()) throw usageBacklog();
-  const serving = targetsFor([model], operation.route, table, deps.random);
+  const serving = recordable(deps, operation, targetsOf(deps, asker, call, table));
   const targets = await keeperFirst(deps.owners, key, call, serving);
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
   if (targets.some(isHard)) requireForeseeable(operation, body);
@@ -97,6 +106,27 @@ export async function planGeneration(
     },
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };
+}
+
+/** Where a call may go: to the model that it names, or to those of the profile that it names. */
+function targetsOf(
+  { random, strata }: PlanDeps,
+  { key, headers }: Asker,
+  { operation: { route }, model }: Call,
+  table: RoutingTable,
+): Targets {
+  const name = profileNameOf(model);
+  if (name === undefined) return targetsFor([admit(key, model, table)], route, table, random);
+  const workloadType = workloadTypeKey(parseWorkloadType(headers));
+  const profile = findProfile(name, key, table);
+  return targetsOfProfile({ random, strata }, profile, { key, route, workloadType }, table);
+}
+
+/** Where usage can't be written down, only what costs nothing goes on. */
+function recordable({ usage }: PlanDeps, { isBilled }: Operation, targets: Targets): Targets {
+  if (!isBilled || usage.hasRoom()) return targets;
+  const [first, ...others] = targets.filter(({ model: { free } }) => free);
+  return first ? [first, ...others] : raise(usageBacklog());
 }
 
 /** Only the account that keeps the response which a call goes on from can answer it. */

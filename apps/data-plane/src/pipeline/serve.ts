@@ -69,7 +69,7 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   // admit, route
   const plan =
     asks.kind === 'generation'
-      ? await planGeneration(deps, key, asks, table).catch((refusal) => {
+      ? await planGeneration(deps, request, asks, table).catch((refusal) => {
           tellOfRates(deps.rates, key, client);
           throw refusal;
         })
@@ -83,7 +83,7 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   try {
     // Nobody pays for what nobody waits for: nothing was sent yet.
     if (caller.hasLeft) return client.take();
-    caller.giveUp.throwIfAborted();
+    caller.cancellation.throwIfCancelled();
     // forward: each attempt is written down, then sent.
     const forwarded = await forward(deps, { upstreams: deps.upstreams, plan, request, caller, attempts });
 

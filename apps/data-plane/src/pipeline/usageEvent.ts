@@ -58,14 +58,11 @@ export function heldCost(cost: NanoUsd): NanoUsd {
 export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array {
   const { model, connector } = start.target;
   const { price, source } = priceAt(model, connector);
-  return toBinary(
+  const rest = toBinary(
     UsageEventSchema,
     create(UsageEventSchema, {
       eventId: start.eventId,
       requestId: attempted.requestId,
-      keyId: attempted.key.id,
-      principalId: attempted.key.principalId,
-      buckets: attempted.key.policies.map((policy) => policy.bucket),
       modelRequested: attempted.modelRequested.slice(0, MAX_MODEL_LENGTH),
       model: model.id,
       connectorId: connector.id,
@@ -78,6 +75,25 @@ export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array
       modelAttempt: start.modelAttempt,
     }),
   );
+  return Buffer.concat([ofKey(attempted.key), rest]);
+}
+
+const keyParts = new WeakMap<ResolvedKey, Uint8Array>();
+
+/** What is the same for all of a key's events is written once: fields may stand in any order, so bytes can be joined. */
+function ofKey(key: ResolvedKey): Uint8Array {
+  const known = keyParts.get(key);
+  if (known) return known;
+  const part = toBinary(
+    UsageEventSchema,
+    create(UsageEventSchema, {
+      keyId: key.id,
+      principalId: key.principalId,
+      buckets: key.policies.map((policy) => policy.bucket),
+    }),
+  );
+  keyParts.set(key, part);
+  return part;
 }
 
 /** The rest of it, known when the attempt is over. */

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { AnswerBody } from './answerBody.ts';
+import type { Cancellation } from './cancellation.ts';
 
 export interface UpstreamAnswer {
   readonly status: number;
@@ -10,7 +11,7 @@ export interface UpstreamAnswer {
 
 /** One request to a vendor and its answer, as undici tells of them. */
 export class Exchange implements Dispatcher.DispatchHandler {
-  readonly #signal: AbortSignal;
+  readonly #cancellation: Cancellation;
   readonly #onOver: () => void;
   #controller: Dispatcher.DispatchController | undefined;
   #body: AnswerBody | undefined;
@@ -18,9 +19,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #resolve: (answer: UpstreamAnswer) => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
-  /** `signal` ends the request and its answer; `onOver` is called once, when nothing of it comes any more. */
-  constructor(signal: AbortSignal, onOver: () => void) {
-    this.#signal = signal;
+  /** `cancellation` ends the request and its answer; `onOver` is called once, when nothing of it comes any more. */
+  constructor(cancellation: Cancellation, onOver: () => void) {
+    this.#cancellation = cancellation;
     this.#onOver = onOver;
   }
 
@@ -29,15 +30,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
-      if (this.#signal.aborted) return this.#end(this.#reason());
-      this.#signal.addEventListener('abort', this.#onAbort);
+      if (this.#cancellation.reason) return this.#end(this.#cancellation.reason);
+      this.#cancellation.onCancel(this.#onCancel);
       dispatcher.dispatch(request, this);
     });
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     // It may have waited for its connection until nobody waited for it.
-    if (this.#isOver) controller.abort(this.#reason());
+    if (this.#cancellation.reason) controller.abort(this.#cancellation.reason);
     this.#controller = controller;
   }
 
@@ -65,8 +66,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#end(error);
   }
 
-  readonly #onAbort = (): void => {
-    const reason = this.#reason();
+  readonly #onCancel = (reason: Error): void => {
     this.#end(reason);
     this.#controller?.abort(reason);
   };
@@ -74,16 +74,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #end(error: Error | undefined): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#signal.removeEventListener('abort', this.#onAbort);
+    this.#cancellation.forget(this.#onCancel);
     if (error) {
       this.#reject(error);
       this.#body?.fail(error);
     }
     this.#onOver();
-  }
-
-  #reason(): Error {
-    const { reason } = this.#signal;
-    return reason instanceof Error ? reason : new Error('the request was given up');
   }
 }

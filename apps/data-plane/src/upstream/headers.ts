@@ -89,7 +89,7 @@ export function callerHeaders(
   { isRated }: { readonly isRated: boolean },
 ): Record<string, string | string[]> {
   const returned: Record<string, string | string[]> = {};
-  const named = connectionOptions([headers.connection].flat().join(','));
+  const named = connectionOptions(String(headers.connection ?? ''));
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || NOT_RETURNED.has(name) || named.has(name)) continue;
     // Which pages may read an answer, this service decides.
@@ -100,7 +100,11 @@ export function callerHeaders(
   return returned;
 }
 
+const NO_OPTIONS: ReadonlySet<string> = new Set();
+
 /** A sender may name further headers that are for this connection only. */
-function connectionOptions(connection: string | undefined): Set<string> {
+function connectionOptions(connection: string | undefined): ReadonlySet<string> {
+  // What nearly all of them send names none.
+  if (!connection || connection === 'keep-alive') return NO_OPTIONS;
   return new Set((connection ?? '').split(',').map((option) => option.trim().toLowerCase()));
 }

@@ -2,6 +2,7 @@ import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
 import { Pool } from 'undici';
+import type { Cancellation } from './cancellation.ts';
 import { Exchange, type UpstreamAnswer } from './exchange.ts';
 
 /** The connections to the vendors: a pool for each origin, kept alive, over HTTP/1.1. */
@@ -23,7 +24,7 @@ interface UpstreamRequest {
   /** Called once the connector has room for the request and before anything of it goes out; nothing does where it fails. */
   readonly onDispatch: () => Promise<void> | void;
   /** Ends the request and its answer. */
-  readonly signal: AbortSignal;
+  readonly cancellation: Cancellation;
 }
 
 export interface UpstreamOptions {
@@ -49,7 +50,7 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
   }
 
   return {
-    async send(connector, { method, path, headers, body, onDispatch, signal }) {
+    async send(connector, { method, path, headers, body, onDispatch, cancellation }) {
       const account = accountOf(connector);
       if (account.underWay >= (connector.maxParallel ?? Number.POSITIVE_INFINITY)) throw busy(connector);
       account.underWay++;
@@ -64,7 +65,7 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
         throw error;
       }
       const request = { method, path: account.path + path, headers, body: body ?? null };
-      return await new Exchange(signal, leave).begin(account.pool, request);
+      return await new Exchange(cancellation, leave).begin(account.pool, request);
     },
     async close() {
       await Promise.all([...accounts.values()].map(({ pool }) => pool.destroy()));

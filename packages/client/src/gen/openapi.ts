@@ -224,6 +224,26 @@ export interface paths {
         patch: operations["updateProfile"];
         trace?: never;
     };
+    "/api/v1/profiles/{profile_id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say where a request to a routing profile would go, and why
+         * @description Say where a request to a routing profile would go, and why. Requires the scope `operator`.
+         */
+        post: operations["explainProfile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/proxies": {
         parameters: {
             query?: never;
@@ -1145,6 +1165,72 @@ export interface components {
                 /** @description To be told when you report a problem. */
                 request_id: string;
             };
+        };
+        ExplainRequest: {
+            /** @enum {string} */
+            route?: "chat_completions" | "responses" | "messages" | "embeddings";
+            /** @description Whose policies hold. Not together with policy_id. */
+            key_id?: string;
+            /** @description This policy and its parents hold. Without key_id and policy_id, none does. */
+            policy_id?: string;
+            /** @description As in X-Svc-Workload-Type. */
+            workload_type?: string;
+            /** @description As in X-Svc-Session-Id. */
+            session_id?: string;
+        };
+        Explanation: {
+            profile_id: string;
+            model: string;
+            /** @enum {string} */
+            strategy: "ordered" | "weighted" | "cheapest" | "fastest" | "best_score" | "adaptive";
+            /** @enum {string} */
+            route: "chat_completions" | "responses" | "messages" | "embeddings";
+            policies: string[];
+            /** @description Where the request goes first; null where nothing is left. */
+            chosen: {
+                model: string;
+                connector_id: string;
+            } | null;
+            /** @description What its caller is told where nothing is left; null where something is. */
+            refusal: {
+                status: number;
+                code: string;
+            } | null;
+            /** @description In the order in which they are tried. */
+            models: {
+                model: string;
+                why: string;
+                connectors: {
+                    connector_id: string;
+                    name: string;
+                    priority: number;
+                    weight: number;
+                    input_price: {
+                        /** @enum {string} */
+                        currency_code: "USD";
+                        units: number;
+                        nanos: number;
+                    };
+                    output_price: {
+                        /** @enum {string} */
+                        currency_code: "USD";
+                        units: number;
+                        nanos: number;
+                    };
+                    /** @enum {string} */
+                    price_source: "catalog" | "connector";
+                }[];
+            }[];
+            /** @description Models, and connectors of theirs, that are not used. */
+            excluded: {
+                model: string;
+                connector_id: string | null;
+                /** @enum {string} */
+                stage: "unusable" | "policy" | "route" | "constraints";
+                why: string;
+            }[];
+            /** @description What may make a request go elsewhere all the same. */
+            not_known: string[];
         };
         /** @description Per one million tokens. */
         FullPrice: {
@@ -3299,6 +3385,107 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Profile"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            414: components["responses"]["414"];
+            415: components["responses"]["415"];
+            422: components["responses"]["422"];
+            500: components["responses"]["500"];
+        };
+    };
+    explainProfile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @example prf_01kafyq2s0e5fvf6m8x4n9r7td */
+                profile_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "route": "chat_completions",
+                 *       "key_id": "key_01kafyq2s0e5fvf6m8x4n9r7td",
+                 *       "policy_id": "pol_01kafyq2s0e5fvf6m8x4n9r7td",
+                 *       "workload_type": "text",
+                 *       "session_id": "text"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ExplainRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "profile_id": "prf_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "model": "openai/gpt-4o-mini",
+                     *       "strategy": "ordered",
+                     *       "route": "chat_completions",
+                     *       "policies": [
+                     *         "text"
+                     *       ],
+                     *       "chosen": {
+                     *         "model": "openai/gpt-4o-mini",
+                     *         "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td"
+                     *       },
+                     *       "refusal": {
+                     *         "status": 1,
+                     *         "code": "text"
+                     *       },
+                     *       "models": [
+                     *         {
+                     *           "model": "openai/gpt-4o-mini",
+                     *           "why": "text",
+                     *           "connectors": [
+                     *             {
+                     *               "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *               "name": "checkout",
+                     *               "priority": 1,
+                     *               "weight": 1,
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "price_source": "catalog"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "excluded": [
+                     *         {
+                     *           "model": "openai/gpt-4o-mini",
+                     *           "connector_id": "con_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *           "stage": "unusable",
+                     *           "why": "text"
+                     *         }
+                     *       ],
+                     *       "not_known": [
+                     *         "text"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Explanation"];
                 };
             };
             400: components["responses"]["400"];

@@ -23,6 +23,16 @@ export async function findModel(db: Database, id: string): Promise<ModelRow | un
     .executeTakeFirst();
 }
 
+export async function findModelsById(db: Database, ids: readonly string[]): Promise<ModelRow[]> {
+  if (ids.length === 0) return [];
+  return await db
+    .selectFrom('models')
+    .selectAll()
+    .where('id', 'in', ids)
+    .where('deleted_at', 'is', null)
+    .execute();
+}
+
 /** As `findModel`, deleted ones too, and nobody else changes it or its price until the transaction ends. */
 export async function lockModel(tx: Tx, id: string): Promise<ModelRow | undefined> {
   return await tx.selectFrom('models').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();

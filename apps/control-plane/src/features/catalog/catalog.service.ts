@@ -1,6 +1,13 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
-import { findModel, findPricedModels, lockModel, type ModelRow } from './catalog.repository.ts';
+import {
+  findModel,
+  findModelsById,
+  findNewestPrices,
+  findPricedModels,
+  lockModel,
+  type ModelRow,
+} from './catalog.repository.ts';
 import { type Price, priceOf } from './prices.ts';
 
 export type { ModelRow };
@@ -34,6 +41,21 @@ export async function pricedModels(
     const price = priceOf(row);
     return price ? [{ ...row, price }] : [];
   });
+}
+
+/** The entries of the catalog among these, each with its price where it has one, by id. */
+export async function modelsWithPrices(
+  db: Database,
+  ids: readonly string[],
+): Promise<Map<string, { readonly row: ModelRow; readonly price: Price | undefined }>> {
+  const prices = await findNewestPrices(db, ids);
+  const rows = await findModelsById(db, ids);
+  return new Map(
+    rows.map((row) => {
+      const newest = prices.get(row.id);
+      return [row.id, { row, price: newest && priceOf(newest) }];
+    }),
+  );
 }
 
 function modelNotFound(): AppError {

@@ -23,6 +23,19 @@ export async function findEnabledConnectors(db: Database): Promise<ConnectorRow[
     .execute();
 }
 
+/** All connectors of these providers, enabled or not. */
+export async function findConnectorsOf(db: Database, providers: readonly string[]): Promise<ConnectorRow[]> {
+  if (providers.length === 0) return [];
+  return await db
+    .selectFrom('connectors')
+    .selectAll()
+    .where('provider', 'in', providers)
+    .where('deleted_at', 'is', null)
+    .orderBy('priority')
+    .orderBy('id')
+    .execute();
+}
+
 export async function findEnvironmentConnectors(db: Database): Promise<ConnectorRow[]> {
   return await db
     .selectFrom('connectors')

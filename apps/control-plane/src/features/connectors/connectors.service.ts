@@ -5,6 +5,7 @@ import { recordChange } from '../changes/changes.service.ts';
 import {
   type ConnectorRow,
   findConnector,
+  findConnectorsOf,
   findEnabledConnectors,
   findEnvironmentConnectors,
   insertConnector,
@@ -40,6 +41,21 @@ export async function usableConnectors(deps: ConnectorDeps): Promise<UsableConne
     }),
   );
   return all.flat();
+}
+
+/** The connectors of some providers, each with why it can't be used; undefined where it can. */
+export async function judgedConnectors(
+  deps: ConnectorDeps,
+  providers: readonly string[],
+): Promise<{ readonly row: ConnectorRow; readonly unusable: string | undefined }[]> {
+  const rows = await findConnectorsOf(deps.db, providers);
+  return await Promise.all(
+    rows.map(async (row) => {
+      if (!row.enabled) return { row, unusable: 'It is disabled.' };
+      const credential = await credentialOf(deps, row);
+      return { row, unusable: 'unusable' in credential ? credential.unusable : undefined };
+    }),
+  );
 }
 
 /** A connector that is not deleted. Any other is not found. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
-import { workloadTypeKey } from '@weighbridge/domain';
+import { byWorkloadType, type Strata, strataIn, workloadTypeKey } from '@weighbridge/domain';
 import { readKnownTypes, readStrata } from '@weighbridge/ledger';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import { existingProfile } from '../profiles/profiles.service.ts';
@@ -51,6 +51,12 @@ export async function listEvidence(
     ({ workloadType, model }) => [workloadType, model],
     presentEvidence(all, profile !== undefined),
   );
+}
+
+/** All that is known now, as the proxies would look it up. */
+export async function observedStrata({ db, now }: EvidenceDeps): Promise<Strata> {
+  const at = now();
+  return strataIn(byWorkloadType(await readStrata(db, {}, at)), () => at.getTime());
 }
 
 /** What the proxies that watch this control plane are told of it. */

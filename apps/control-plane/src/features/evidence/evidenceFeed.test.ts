@@ -92,7 +92,10 @@ describe('the feed of evidence', () => {
     for (let n = 0; n < 100; n++) set(`type ${n}`, models);
     await feed.advance();
     const messages = feed.newsAfter(undefined);
-    expect(messages.map(({ isFirst }) => isFirst ?? false)).toEqual([true, ...messages.slice(1).map(() => false)]);
+    expect(messages.map(({ isFirst }) => isFirst ?? false)).toEqual([
+      true,
+      ...messages.slice(1).map(() => false),
+    ]);
     for (const { types = [] } of messages) {
       expect(types.reduce((sum, { models: of = [] }) => sum + of.length, 0)).toBeLessThanOrEqual(2_000);
     }

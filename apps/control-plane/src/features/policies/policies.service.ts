@@ -54,6 +54,15 @@ export async function countersOf(
   };
 }
 
+/** A policy and its parents, nearest first; undefined where there is none of this id. */
+export async function policyChain(
+  db: Database,
+  id: string,
+): Promise<readonly [PolicyRow, ...PolicyRow[]] | undefined> {
+  const policy = isId('pol', id) ? await findPolicy(db, id) : undefined;
+  return policy && [policy, ...(await findParents(db, id))];
+}
+
 /** The policy that a new database starts with: ten dollars a month for each principal. */
 export async function createStarterPolicy(tx: Tx, now: Date): Promise<PolicyRow> {
   return await insertPolicy(tx, {

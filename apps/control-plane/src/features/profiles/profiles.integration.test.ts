@@ -1,3 +1,4 @@
+import { Strategy } from '@weighbridge/contracts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 
@@ -7,6 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
+const usd = { currency_code: 'USD', units: 1, nanos: 0 };
 const cheap = { name: 'cheap', strategy: 'cheapest', targets: [{ model: 'mock/echo' }] };
 
 it('a profile is made, changed in what is named, listed by name, and gone when deleted', async () => {
@@ -41,10 +43,81 @@ it.each([
   [{ targets: [] }, 400, 'invalid_request'],
   [{ targets: [{ model: 'noslash' }] }, 422, 'target_invalid'],
   [{ targets: [{ model: 'router/other' }] }, 422, 'target_invalid'],
+  [{ targets: [{ model: 'a/b' }, { model: 'a/b', weight: 2 }] }, 422, 'target_invalid'],
   [{ strategy: 'random' }, 400, 'invalid_request'],
   [{ constraints: { min_score: 101 } }, 400, 'invalid_request'],
 ])('a profile with %j is refused: %d %s', async (fields, status, code) => {
   expect(
     await outcome(api.call('POST', '/profiles', { body: { ...cheap, name: 'new', ...fields } })),
   ).toEqual([status, code]);
+});
+
+it('a profile reaches the proxies as it is now, with what its models are judged by', async () => {
+  const { body } = await api.call('POST', '/profiles', {
+    body: {
+      name: 'for-proxies',
+      strategy: 'weighted',
+      targets: [{ model: 'mock/echo', weight: 7 }, { model: 'mock/judged' }],
+      constraints: {
+        context_window: 5_000_000_000,
+        max_input_price_micro_usd: 1_000_000_000_000_000,
+        max_output_price_micro_usd: 0,
+        min_score: 12.5,
+        capabilities: ['tools'],
+      },
+    },
+  });
+  await api.call('PUT', '/catalog/models/mock/judged', {
+    body: {
+      context_window: 9,
+      price: { input_price: usd, output_price: usd },
+      capabilities: ['tools', 'vision'],
+      benchmark_scores: { mmlu: 50, mt_bench: 8 },
+    },
+  });
+  const before = await api.snapshot();
+  expect(before.profiles.find(({ id }) => id === body.id)).toMatchObject({
+    name: 'for-proxies',
+    strategy: Strategy.WEIGHTED,
+    targets: [
+      { model: 'mock/echo', weight: 7 },
+      { model: 'mock/judged', weight: 1 },
+    ],
+    constraints: {
+      contextWindow: 5_000_000_000n,
+      maxInputNanoUsd: 1_000_000_000_000_000_000n,
+      maxOutputNanoUsd: 0n,
+      minScore: 12.5,
+      capabilities: ['tools'],
+    },
+  });
+  expect(before.models.find(({ id }) => id === 'mock/judged')).toMatchObject({
+    score: 65,
+    capabilities: ['tools', 'vision'],
+    contextWindow: 9,
+  });
+  await api.call('PATCH', `/profiles/${body.id}`, { body: { strategy: 'adaptive', constraints: {} } });
+  const after = await api.snapshot();
+  expect(after.revision).toBe(before.revision + 1n);
+  const edited = after.profiles.find(({ id }) => id === body.id);
+  expect([edited?.strategy, edited?.constraints?.contextWindow]).toEqual([Strategy.ADAPTIVE, undefined]);
+  await api.call('DELETE', `/profiles/${body.id}`);
+  expect((await api.snapshot()).profiles.map(({ id }) => id)).not.toContain(body.id);
+});
+
+it('a key has the profile of the nearest policy in its chain that names one', async () => {
+  const profile = async (name: string) =>
+    (await api.call('POST', '/profiles', { body: { ...cheap, name } })).body.id;
+  const policy = async (fields: object) =>
+    (await api.call('POST', '/policies', { body: { name: 'p', ...fields } })).body.id as string;
+  const far = await profile('far');
+  const grandparent = await policy({ profile_id: far });
+  const parent = await policy({ parent_policy_id: grandparent });
+  const key = await api.issue({ policy_id: await policy({ parent_policy_id: parent }) });
+  expect((await api.resolve(key.key)).profileId).toBe(far);
+  const near = await profile('near');
+  await api.call('PATCH', `/policies/${parent}`, { body: { profile_id: near } });
+  expect((await api.resolve(key.key)).profileId).toBe(near);
+  const none = await api.issue({ policy_id: await policy({}) });
+  expect((await api.resolve(none.key)).profileId).toBeUndefined();
 });

@@ -25,6 +25,19 @@ export async function findProfiles(
   return await query.orderBy('name').limit(limit).execute();
 }
 
+/** All of them, at most so many. */
+export async function findAllProfiles(db: Database, limit: number): Promise<ProfileRow[]> {
+  return await db.selectFrom('profiles').selectAll().orderBy('name').limit(limit).execute();
+}
+
+export async function countProfiles(tx: Tx): Promise<number> {
+  const { count } = await tx
+    .selectFrom('profiles')
+    .select((row) => row.fn.countAll<bigint>().as('count'))
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
 export async function insertProfile(tx: Tx, row: Insertable<Profiles>): Promise<ProfileRow> {
   return await tx.insertInto('profiles').values(row).returningAll().executeTakeFirstOrThrow();
 }

@@ -1,4 +1,4 @@
-import { MAX_LIMIT_MICRO_USD } from '@weighbridge/domain';
+import { MAX_LIMIT_MICRO_USD, STRATEGIES } from '@weighbridge/domain';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../http/fastify.ts';
@@ -13,7 +13,6 @@ import {
   type ProfileDeps,
   readProfile,
 } from './profiles.service.ts';
-import { STRATEGIES } from './profiles.ts';
 
 const Price = Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD }));
 const Target = Strict({

@@ -1,10 +1,12 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { isId, newId } from '@weighbridge/domain';
+import { isId, newId, type RoutingProfile } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
+  countProfiles,
+  findAllProfiles,
   findProfile,
   findProfileByName,
   findProfiles,
@@ -23,7 +25,11 @@ import {
   type ProfileTarget,
   requireProfileName,
   requireTargets,
+  routingProfile,
 } from './profiles.ts';
+
+/** Every proxy holds all of them, so they have to end somewhere. */
+const MAX_PROFILES = 1_000;
 
 export interface ProfileDeps {
   readonly db: Database;
@@ -51,6 +57,16 @@ export async function existingProfile(db: Database, id: string): Promise<Profile
   return (isId('prf', id) ? await findProfile(db, id) : undefined) ?? raise(profileNotFound());
 }
 
+/** A row as requests are routed by it. */
+export function routingProfileOf(row: ProfileRow): RoutingProfile {
+  return routingProfile(row.id, settingsOf(row));
+}
+
+/** All profiles, as requests are routed by them. */
+export async function routingProfiles(db: Database): Promise<RoutingProfile[]> {
+  return (await findAllProfiles(db, MAX_PROFILES)).map(routingProfileOf);
+}
+
 export async function readProfile(deps: ProfileDeps, id: string): Promise<PresentedProfile> {
   return present(await existingProfile(deps.db, id));
 }
@@ -76,6 +92,7 @@ export async function createProfile(
   const targets = JSON.stringify(requireTargets(input.targets));
   return await deps.db.transaction().execute(async (tx) => {
     await requireFreeName(tx, id, name);
+    if ((await countProfiles(tx)) >= MAX_PROFILES) throw tooManyProfiles();
     const constraints = JSON.stringify(input.constraints ?? {});
     const times = { created_at: now, updated_at: now };
     const row = await insertProfile(tx, {
@@ -168,13 +185,24 @@ function profileNotFound(): AppError {
   });
 }
 
-function present(row: ProfileRow): PresentedProfile {
+function tooManyProfiles(): AppError {
+  const message = `There are ${MAX_PROFILES} profiles already, which is as many as proxies hold. Delete one first.`;
+  return new AppError('conflict', 'too_many_profiles', message);
+}
+
+function settingsOf(row: ProfileRow): ProfileSettings {
   return {
-    id: row.id,
     name: row.name,
     strategy: row.strategy,
     targets: row.targets as unknown as ProfileTarget[],
     constraints: row.constraints as ProfileConstraints,
+  };
+}
+
+function present(row: ProfileRow): PresentedProfile {
+  return {
+    id: row.id,
+    ...settingsOf(row),
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

@@ -1,13 +1,11 @@
-import { parseModelId } from '@weighbridge/domain';
+import { nanoFromMicro, parseModelId, type RoutingProfile, type Strategy } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-
-export const STRATEGIES = ['ordered', 'weighted', 'cheapest', 'fastest', 'best_score', 'adaptive'] as const;
 
 /** A routing profile: `router/<name>` names it where a model is asked for. */
 export interface ProfileSettings {
   /** Lower case, digits, `.`, `_` and `-`: it is part of a model's name. */
   readonly name: string;
-  readonly strategy: (typeof STRATEGIES)[number];
+  readonly strategy: Strategy;
   readonly targets: ProfileTarget[];
   readonly constraints: ProfileConstraints;
 }
@@ -45,17 +43,42 @@ export function requireProfileName(name: string): string {
 
 /** The targets as they are kept; a model that can't be one is a 422. Whether it can be reached changes from day to day. */
 export function requireTargets(targets: readonly ProfileTarget[]): readonly ProfileTarget[] {
+  const seen = new Set<string>();
   for (const [index, { model }] of targets.entries()) {
     const provider = parseModelId(model)?.provider;
-    if (provider !== undefined && provider !== 'router') continue;
-    throw new AppError(
-      'validation',
-      'target_invalid',
-      `targets.${index}.model must be <provider>/<model>, and no profile.`,
-      {
-        param: `targets.${index}.model`,
-      },
-    );
+    if (provider === undefined || provider === 'router') {
+      throw targetInvalid(index, 'must be <provider>/<model>, and no profile');
+    }
+    if (seen.has(model)) throw targetInvalid(index, 'stands in this profile already: name each model once');
+    seen.add(model);
   }
   return targets;
+}
+
+function targetInvalid(index: number, fault: string): AppError {
+  const param = `targets.${index}.model`;
+  return new AppError('validation', 'target_invalid', `${param} ${fault}.`, { param });
+}
+
+/** A profile as requests are routed by it. */
+export function routingProfile(id: string, settings: ProfileSettings): RoutingProfile {
+  const { context_window, max_input_price_micro_usd, max_output_price_micro_usd, min_score, capabilities } =
+    settings.constraints;
+  return {
+    id,
+    name: settings.name,
+    strategy: settings.strategy,
+    targets: settings.targets.map(({ model, weight = 1 }) => ({ model, weight })),
+    constraints: {
+      contextWindow: context_window,
+      maxInputNanoUsd: nanoOf(max_input_price_micro_usd),
+      maxOutputNanoUsd: nanoOf(max_output_price_micro_usd),
+      minScore: min_score,
+      capabilities,
+    },
+  };
+}
+
+function nanoOf(micro: number | undefined): bigint | undefined {
+  return micro === undefined ? undefined : nanoFromMicro(micro);
 }

@@ -29,7 +29,7 @@ export interface ChangeFeed {
 /** How many changes a proxy may have missed before it gets everything anew. */
 export const MAX_CHANGES = 10_000;
 
-/** Changes of these alter keys alone; all others may alter what every proxy knows of models and connectors. */
+/** Changes of these alter keys alone; all others may alter what every proxy knows of models, connectors and profiles. */
 const KEY_KINDS = new Set(['key', 'policy', 'principal']);
 
 export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
@@ -105,13 +105,14 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
     },
 
     async snapshot() {
-      const { connectors, models } = await readTables();
+      const { connectors, models, profiles } = await readTables();
       if (!position) throw new Error('a snapshot was asked for before anything was read');
       const { databaseSystemId, timeline, revision } = position;
       return create(SnapshotSchema, {
         revision,
         connectors,
         models,
+        profiles,
         position: { databaseSystemId, timeline, revision },
       });
     },

@@ -8,12 +8,15 @@ import {
   type FindResponseResponseSchema,
   type KeySchema,
   type ModelSchema,
+  type ProfileSchema,
   RecordFeedbackResponse_Result,
   Route,
+  Strategy,
 } from '@weighbridge/contracts';
-import type { LockedAttribution, TokenPrices } from '@weighbridge/domain';
+import type { LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
 import type { FeedbackResult } from '@weighbridge/ledger';
 import type { Scope } from '../access/scopes.ts';
+import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
 import type { Price } from '../catalog/prices.ts';
 import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
@@ -81,6 +84,7 @@ const FEEDBACK_RESULTS: Record<FeedbackResult, RecordFeedbackResponse_Result> = 
 };
 
 export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSchema> {
+  const { avg_score } = benchmarkScores(row.benchmark_scores as Record<string, number>);
   return {
     id: row.id,
     provider: row.provider,
@@ -88,8 +92,37 @@ export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSch
     price: priceMessage(row.version, row.price),
     contextWindow: row.context_window,
     ...(row.max_output_tokens !== null && { maxOutputTokens: row.max_output_tokens }),
+    ...(avg_score !== undefined && { score: avg_score }),
+    capabilities: row.capabilities,
   };
 }
+
+export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof ProfileSchema> {
+  const { id, name, strategy, targets, constraints } = profile;
+  const { contextWindow, maxInputNanoUsd, maxOutputNanoUsd, minScore, capabilities } = constraints;
+  return {
+    id,
+    name,
+    strategy: STRATEGIES[strategy],
+    targets: targets.map(({ model, weight }) => ({ model, weight })),
+    constraints: {
+      ...(contextWindow !== undefined && { contextWindow: BigInt(contextWindow) }),
+      ...(maxInputNanoUsd !== undefined && { maxInputNanoUsd }),
+      ...(maxOutputNanoUsd !== undefined && { maxOutputNanoUsd }),
+      ...(minScore !== undefined && { minScore }),
+      capabilities: [...(capabilities ?? [])],
+    },
+  };
+}
+
+const STRATEGIES: Readonly<Record<RoutingProfile['strategy'], Strategy>> = {
+  ordered: Strategy.ORDERED,
+  weighted: Strategy.WEIGHTED,
+  cheapest: Strategy.CHEAPEST,
+  fastest: Strategy.FASTEST,
+  best_score: Strategy.BEST_SCORE,
+  adaptive: Strategy.ADAPTIVE,
+};
 
 export function keyMessage(
   row: KeyRow,
@@ -97,6 +130,7 @@ export function keyMessage(
   now: Date,
 ): MessageInitShape<typeof KeySchema> {
   const attribution = row.attribution as LockedAttribution;
+  const profileId = counters.find(({ policy }) => policy.profile_id !== null)?.policy.profile_id;
   return {
     id: row.id,
     principalId: row.principal_id,
@@ -104,6 +138,7 @@ export function keyMessage(
     isOperator: row.scopes.includes('operator' satisfies Scope),
     ...(row.expires_at && { expiresAtMs: BigInt(row.expires_at.getTime()) }),
     attribution: { ...attribution, labels: { ...attribution.labels } },
+    ...(profileId && { profileId }),
     policies: counters.map((counter) => ({
       ...limitsMessage(counter),
       ...(counter.window.end && {

@@ -19,8 +19,9 @@ import { forgetOldRates } from '../leases/leases.service.ts';
 import { RECALLS_CHANNEL, recalledBucket } from '../leases/recalls.ts';
 import { type ModelDeps, servedModels } from '../models/models.service.ts';
 import { type Counter, countersOf } from '../policies/policies.service.ts';
+import { routingProfiles } from '../profiles/profiles.service.ts';
 import { createChangeFeed, MAX_CHANGES } from './changeFeed.ts';
-import { connectorMessage, keyMessage, modelMessage } from './messages.ts';
+import { connectorMessage, keyMessage, modelMessage, profileMessage } from './messages.ts';
 import { keepMarks, register } from './producers.service.ts';
 import { countLive, findBehind, forgetOldProxies, recordGone, recordSeen } from './proxies.repository.ts';
 import { startWatchers, type Watchers } from './watch.ts';
@@ -116,6 +117,7 @@ export async function readSnapshot(deps: ModelDeps): Promise<MessageInitShape<ty
         revision,
         connectors: connectors.map((row) => connectorMessage(row, prices.get(row.id) ?? [])),
         models: (await servedModels(tx, connectors)).map(modelMessage),
+        profiles: (await routingProfiles(tx)).map(profileMessage),
       };
     });
 }

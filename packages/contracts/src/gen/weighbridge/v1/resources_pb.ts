@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/resources.proto.
  */
 export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIuUBCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCEIQCg5fZXhwaXJlc19hdF9tcyL1AQoRTG9ja2VkQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESPQoGbGFiZWxzGAUgAygLMi0ud2VpZ2hicmlkZ2UudjEuTG9ja2VkQXR0cmlidXRpb24uTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4AUIHCgVfdXNlckIHCgVfdGVhbUIKCghfcHJvamVjdEIGCgRfZW52Iu8DCg1Qb2xpY3lDb3VudGVyEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIwCgtlbmZvcmNlbWVudBgCIAEoDjIbLndlaWdoYnJpZGdlLnYxLkVuZm9yY2VtZW50EhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESGgoNd2luZG93X2VuZF9tcxgFIAEoA0gBiAEBEhYKDmFsbG93ZWRfbW9kZWxzGAYgAygJEi8KC2J1ZGdldF9tb2RlGAcgASgOMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TW9kZRIgChNyZXF1ZXN0c19wZXJfbWludXRlGAggASgNSAKIAQESHgoRdG9rZW5zX3Blcl9taW51dGUYCSABKANIA4gBARIZCgxtYXhfcGFyYWxsZWwYCiABKA1IBIgBARIgChN3aW5kb3dfcmVtYWluaW5nX21zGAsgASgDSAWIAQFCEQoPX2xpbWl0X25hbm9fdXNkQhAKDl93aW5kb3dfZW5kX21zQhYKFF9yZXF1ZXN0c19wZXJfbWludXRlQhQKEl90b2tlbnNfcGVyX21pbnV0ZUIPCg1fbWF4X3BhcmFsbGVsQhYKFF93aW5kb3dfcmVtYWluaW5nX21zSgQIBBAFImEKCUJ1Y2tldFJlZhIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSFwoPd2luZG93X3N0YXJ0X21zGAQgASgDIsAFCglDb25uZWN0b3ISCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSKAoHZGlhbGVjdBgDIAEoDjIXLndlaWdoYnJpZGdlLnYxLkRpYWxlY3QSEAoIYmFzZV91cmwYBCABKAkSEgoKY3JlZGVudGlhbBgFIAEoCRIQCghwcmlvcml0eRgGIAEoBRIOCgZtb2RlbHMYByADKAkSRAoOdXBzdHJlYW1fbmFtZXMYCCADKAsyLC53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuVXBzdHJlYW1OYW1lc0VudHJ5Eg4KBndlaWdodBgJIAEoDRI1CgZwcmljZXMYCiADKAsyJS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuUHJpY2VzRW50cnkSJQoGcm91dGVzGBQgAygOMhUud2VpZ2hicmlkZ2UudjEuUm91dGUSHQoVYWxsb3dfcHJpdmF0ZV9hZGRyZXNzGBUgASgIEhkKDG1heF9wYXJhbGxlbBgWIAEoDUgAiAEBEh8KEmNvbm5lY3RfdGltZW91dF9tcxgXIAEoDUgBiAEBEiIKFWZpcnN0X2J5dGVfdGltZW91dF9tcxgYIAEoDUgCiAEBEh0KEGNodW5rX3RpbWVvdXRfbXMYGSABKA1IA4gBARo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCDwoNX21heF9wYXJhbGxlbEIVChNfY29ubmVjdF90aW1lb3V0X21zQhgKFl9maXJzdF9ieXRlX3RpbWVvdXRfbXNCEwoRX2NodW5rX3RpbWVvdXRfbXMisAEKBU1vZGVsEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhUKDXVwc3RyZWFtX25hbWUYAyABKAkSJAoFcHJpY2UYBCABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZRIeChFtYXhfb3V0cHV0X3Rva2VucxgFIAEoDUgAiAEBEhYKDmNvbnRleHRfd2luZG93GAYgASgNQhQKEl9tYXhfb3V0cHV0X3Rva2VucyJoCgVQcmljZRIPCgd2ZXJzaW9uGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMSKAoFdGllcnMYAyADKAsyGS53ZWlnaGJyaWRnZS52MS5QcmljZVRpZXIiTQoJUHJpY2VUaWVyEhoKEmFib3ZlX2lucHV0X3Rva2VucxgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzImcKBVJhdGVzEg0KBWlucHV0GAEgASgDEg4KBm91dHB1dBgCIAEoAxISCgpjYWNoZV9yZWFkGAMgASgDEhMKC2NhY2hlX3dyaXRlGAQgASgDEhYKDmNhY2hlX3dyaXRlXzFoGAUgASgDKlkKCkJ1ZGdldE1vZGUSGwoXQlVER0VUX01PREVfVU5TUEVDSUZJRUQQABIYChRCVURHRVRfTU9ERV9CQUxBTkNFRBABEhQKEEJVREdFVF9NT0RFX0hBUkQQAipwCgtFbmZvcmNlbWVudBIbChdFTkZPUkNFTUVOVF9VTlNQRUNJRklFRBAAEhcKE0VORk9SQ0VNRU5UX0VORk9SQ0UQARIWChJFTkZPUkNFTUVOVF9TSEFET1cQAhITCg9FTkZPUkNFTUVOVF9PRkYQAyp5CgVSb3V0ZRIVChFST1VURV9VTlNQRUNJRklFRBAAEhoKFlJPVVRFX0NIQVRfQ09NUExFVElPTlMQARITCg9ST1VURV9SRVNQT05TRVMQAhISCg5ST1VURV9NRVNTQUdFUxADEhQKEFJPVVRFX0VNQkVERElOR1MQBCpNCgdEaWFsZWN0EhcKE0RJQUxFQ1RfVU5TUEVDSUZJRUQQABISCg5ESUFMRUNUX09QRU5BSRABEhUKEURJQUxFQ1RfQU5USFJPUElDEAJiBnByb3RvMw");
+  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIo0CCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCBIXCgpwcm9maWxlX2lkGAggASgJSAGIAQFCEAoOX2V4cGlyZXNfYXRfbXNCDQoLX3Byb2ZpbGVfaWQi9QEKEUxvY2tlZEF0dHJpYnV0aW9uEhEKBHVzZXIYASABKAlIAIgBARIRCgR0ZWFtGAIgASgJSAGIAQESFAoHcHJvamVjdBgDIAEoCUgCiAEBEhAKA2VudhgEIAEoCUgDiAEBEj0KBmxhYmVscxgFIAMoCzItLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uLkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudiLvAwoNUG9saWN5Q291bnRlchIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSMAoLZW5mb3JjZW1lbnQYAiABKA4yGy53ZWlnaGJyaWRnZS52MS5FbmZvcmNlbWVudBIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhoKDXdpbmRvd19lbmRfbXMYBSABKANIAYgBARIWCg5hbGxvd2VkX21vZGVscxgGIAMoCRIvCgtidWRnZXRfbW9kZRgHIAEoDjIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldE1vZGUSIAoTcmVxdWVzdHNfcGVyX21pbnV0ZRgIIAEoDUgCiAEBEh4KEXRva2Vuc19wZXJfbWludXRlGAkgASgDSAOIAQESGQoMbWF4X3BhcmFsbGVsGAogASgNSASIAQESIAoTd2luZG93X3JlbWFpbmluZ19tcxgLIAEoA0gFiAEBQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tc0IWChRfcmVxdWVzdHNfcGVyX21pbnV0ZUIUChJfdG9rZW5zX3Blcl9taW51dGVCDwoNX21heF9wYXJhbGxlbEIWChRfd2luZG93X3JlbWFpbmluZ19tc0oECAQQBSJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyLABQoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSDgoGbW9kZWxzGAcgAygJEkQKDnVwc3RyZWFtX25hbWVzGAggAygLMiwud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlVwc3RyZWFtTmFtZXNFbnRyeRIOCgZ3ZWlnaHQYCSABKA0SNQoGcHJpY2VzGAogAygLMiUud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlByaWNlc0VudHJ5EiUKBnJvdXRlcxgUIAMoDjIVLndlaWdoYnJpZGdlLnYxLlJvdXRlEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgVIAEoCBIZCgxtYXhfcGFyYWxsZWwYFiABKA1IAIgBARIfChJjb25uZWN0X3RpbWVvdXRfbXMYFyABKA1IAYgBARIiChVmaXJzdF9ieXRlX3RpbWVvdXRfbXMYGCABKA1IAogBARIdChBjaHVua190aW1lb3V0X21zGBkgASgNSAOIAQEaNAoSVXBzdHJlYW1OYW1lc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaRAoLUHJpY2VzRW50cnkSCwoDa2V5GAEgASgJEiQKBXZhbHVlGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2U6AjgBQg8KDV9tYXhfcGFyYWxsZWxCFQoTX2Nvbm5lY3RfdGltZW91dF9tc0IYChZfZmlyc3RfYnl0ZV90aW1lb3V0X21zQhMKEV9jaHVua190aW1lb3V0X21zIuQBCgVNb2RlbBIKCgJpZBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIVCg11cHN0cmVhbV9uYW1lGAMgASgJEiQKBXByaWNlGAQgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2USHgoRbWF4X291dHB1dF90b2tlbnMYBSABKA1IAIgBARIWCg5jb250ZXh0X3dpbmRvdxgGIAEoDRISCgVzY29yZRgHIAEoAUgBiAEBEhQKDGNhcGFiaWxpdGllcxgIIAMoCUIUChJfbWF4X291dHB1dF90b2tlbnNCCAoGX3Njb3JlIrgBCgdQcm9maWxlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSKgoIc3RyYXRlZ3kYAyABKA4yGC53ZWlnaGJyaWRnZS52MS5TdHJhdGVneRIuCgd0YXJnZXRzGAQgAygLMh0ud2VpZ2hicmlkZ2UudjEuUHJvZmlsZVRhcmdldBI3Cgtjb25zdHJhaW50cxgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlByb2ZpbGVDb25zdHJhaW50cyIuCg1Qcm9maWxlVGFyZ2V0Eg0KBW1vZGVsGAEgASgJEg4KBndlaWdodBgCIAEoDSLyAQoSUHJvZmlsZUNvbnN0cmFpbnRzEhsKDmNvbnRleHRfd2luZG93GAEgASgDSACIAQESHwoSbWF4X2lucHV0X25hbm9fdXNkGAIgASgDSAGIAQESIAoTbWF4X291dHB1dF9uYW5vX3VzZBgDIAEoA0gCiAEBEhYKCW1pbl9zY29yZRgEIAEoAUgDiAEBEhQKDGNhcGFiaWxpdGllcxgFIAMoCUIRCg9fY29udGV4dF93aW5kb3dCFQoTX21heF9pbnB1dF9uYW5vX3VzZEIWChRfbWF4X291dHB1dF9uYW5vX3VzZEIMCgpfbWluX3Njb3JlImgKBVByaWNlEg8KB3ZlcnNpb24YASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcxIoCgV0aWVycxgDIAMoCzIZLndlaWdoYnJpZGdlLnYxLlByaWNlVGllciJNCglQcmljZVRpZXISGgoSYWJvdmVfaW5wdXRfdG9rZW5zGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMiZwoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMqWQoKQnVkZ2V0TW9kZRIbChdCVURHRVRfTU9ERV9VTlNQRUNJRklFRBAAEhgKFEJVREdFVF9NT0RFX0JBTEFOQ0VEEAESFAoQQlVER0VUX01PREVfSEFSRBACKnAKC0VuZm9yY2VtZW50EhsKF0VORk9SQ0VNRU5UX1VOU1BFQ0lGSUVEEAASFwoTRU5GT1JDRU1FTlRfRU5GT1JDRRABEhYKEkVORk9SQ0VNRU5UX1NIQURPVxACEhMKD0VORk9SQ0VNRU5UX09GRhADKnkKBVJvdXRlEhUKEVJPVVRFX1VOU1BFQ0lGSUVEEAASGgoWUk9VVEVfQ0hBVF9DT01QTEVUSU9OUxABEhMKD1JPVVRFX1JFU1BPTlNFUxACEhIKDlJPVVRFX01FU1NBR0VTEAMSFAoQUk9VVEVfRU1CRURESU5HUxAEKk0KB0RpYWxlY3QSFwoTRElBTEVDVF9VTlNQRUNJRklFRBAAEhIKDkRJQUxFQ1RfT1BFTkFJEAESFQoRRElBTEVDVF9BTlRIUk9QSUMQAiquAQoIU3RyYXRlZ3kSGAoUU1RSQVRFR1lfVU5TUEVDSUZJRUQQABIUChBTVFJBVEVHWV9PUkRFUkVEEAESFQoRU1RSQVRFR1lfV0VJR0hURUQQAhIVChFTVFJBVEVHWV9DSEVBUEVTVBADEhQKEFNUUkFURUdZX0ZBU1RFU1QQBBIXChNTVFJBVEVHWV9CRVNUX1NDT1JFEAUSFQoRU1RSQVRFR1lfQURBUFRJVkUQBmIGcHJvdG8z");
 
 /**
  * A runtime key, with all that admission has to know about it.
@@ -60,6 +60,13 @@ export type Key = Message<"weighbridge.v1.Key"> & {
    * @generated from field: bool is_operator = 7;
    */
   isOperator: boolean;
+
+  /**
+   * The routing profile of the nearest policy in its chain that names one: what `router/default` means to it.
+   *
+   * @generated from field: optional string profile_id = 8;
+   */
+  profileId?: string | undefined;
 };
 
 /**
@@ -371,6 +378,18 @@ export type Model = Message<"weighbridge.v1.Model"> & {
    * @generated from field: uint32 context_window = 6;
    */
   contextWindow: number;
+
+  /**
+   * The mean of its published benchmark scores, of 100; absent where none is published.
+   *
+   * @generated from field: optional double score = 7;
+   */
+  score?: number | undefined;
+
+  /**
+   * @generated from field: repeated string capabilities = 8;
+   */
+  capabilities: string[];
 };
 
 /**
@@ -379,6 +398,110 @@ export type Model = Message<"weighbridge.v1.Model"> & {
  */
 export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 5);
+
+/**
+ * A routing profile: which models stand for `router/<name>`, and in which order they are tried.
+ *
+ * @generated from message weighbridge.v1.Profile
+ */
+export type Profile = Message<"weighbridge.v1.Profile"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * @generated from field: weighbridge.v1.Strategy strategy = 3;
+   */
+  strategy: Strategy;
+
+  /**
+   * @generated from field: repeated weighbridge.v1.ProfileTarget targets = 4;
+   */
+  targets: ProfileTarget[];
+
+  /**
+   * @generated from field: weighbridge.v1.ProfileConstraints constraints = 5;
+   */
+  constraints?: ProfileConstraints | undefined;
+};
+
+/**
+ * Describes the message weighbridge.v1.Profile.
+ * Use `create(ProfileSchema)` to create a new message.
+ */
+export const ProfileSchema: GenMessage<Profile> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 6);
+
+/**
+ * @generated from message weighbridge.v1.ProfileTarget
+ */
+export type ProfileTarget = Message<"weighbridge.v1.ProfileTarget"> & {
+  /**
+   * `<provider>/<model name>`; whether it can be reached is not said.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * @generated from field: uint32 weight = 2;
+   */
+  weight: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.ProfileTarget.
+ * Use `create(ProfileTargetSchema)` to create a new message.
+ */
+export const ProfileTargetSchema: GenMessage<ProfileTarget> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 7);
+
+/**
+ * What a model must fulfil to be chosen; absent where nothing is asked.
+ *
+ * @generated from message weighbridge.v1.ProfileConstraints
+ */
+export type ProfileConstraints = Message<"weighbridge.v1.ProfileConstraints"> & {
+  /**
+   * @generated from field: optional int64 context_window = 1;
+   */
+  contextWindow?: bigint | undefined;
+
+  /**
+   * Nano-USD per one million tokens.
+   *
+   * @generated from field: optional int64 max_input_nano_usd = 2;
+   */
+  maxInputNanoUsd?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 max_output_nano_usd = 3;
+   */
+  maxOutputNanoUsd?: bigint | undefined;
+
+  /**
+   * @generated from field: optional double min_score = 4;
+   */
+  minScore?: number | undefined;
+
+  /**
+   * @generated from field: repeated string capabilities = 5;
+   */
+  capabilities: string[];
+};
+
+/**
+ * Describes the message weighbridge.v1.ProfileConstraints.
+ * Use `create(ProfileConstraintsSchema)` to create a new message.
+ */
+export const ProfileConstraintsSchema: GenMessage<ProfileConstraints> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 8);
 
 /**
  * @generated from message weighbridge.v1.Price
@@ -405,7 +528,7 @@ export type Price = Message<"weighbridge.v1.Price"> & {
  * Use `create(PriceSchema)` to create a new message.
  */
 export const PriceSchema: GenMessage<Price> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 6);
+  messageDesc(file_weighbridge_v1_resources, 9);
 
 /**
  * @generated from message weighbridge.v1.PriceTier
@@ -427,7 +550,7 @@ export type PriceTier = Message<"weighbridge.v1.PriceTier"> & {
  * Use `create(PriceTierSchema)` to create a new message.
  */
 export const PriceTierSchema: GenMessage<PriceTier> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 7);
+  messageDesc(file_weighbridge_v1_resources, 10);
 
 /**
  * Nano-USD per one million tokens.
@@ -466,7 +589,7 @@ export type Rates = Message<"weighbridge.v1.Rates"> & {
  * Use `create(RatesSchema)` to create a new message.
  */
 export const RatesSchema: GenMessage<Rates> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 8);
+  messageDesc(file_weighbridge_v1_resources, 11);
 
 /**
  * @generated from enum weighbridge.v1.BudgetMode
@@ -612,4 +735,59 @@ export type Dialect = (typeof Dialect)[keyof typeof Dialect] | UnknownEnum;
  */
 export const DialectSchema: GenEnum<Dialect> = /*@__PURE__*/
   enumDesc(file_weighbridge_v1_resources, 3);
+
+/**
+ * UNSPECIFIED is one that the proxy does not know: as ORDERED.
+ *
+ * @generated from enum weighbridge.v1.Strategy
+ */
+export const Strategy = {
+  /**
+   * @generated from enum value: STRATEGY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: STRATEGY_ORDERED = 1;
+   */
+  ORDERED: 1,
+
+  /**
+   * @generated from enum value: STRATEGY_WEIGHTED = 2;
+   */
+  WEIGHTED: 2,
+
+  /**
+   * @generated from enum value: STRATEGY_CHEAPEST = 3;
+   */
+  CHEAPEST: 3,
+
+  /**
+   * @generated from enum value: STRATEGY_FASTEST = 4;
+   */
+  FASTEST: 4,
+
+  /**
+   * @generated from enum value: STRATEGY_BEST_SCORE = 5;
+   */
+  BEST_SCORE: 5,
+
+  /**
+   * @generated from enum value: STRATEGY_ADAPTIVE = 6;
+   */
+  ADAPTIVE: 6,
+} as const;
+
+/**
+ * UNSPECIFIED is one that the proxy does not know: as ORDERED.
+ *
+ * @generated from enum weighbridge.v1.Strategy
+ */
+export type Strategy = (typeof Strategy)[keyof typeof Strategy] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.Strategy.
+ */
+export const StrategySchema: GenEnum<Strategy> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_resources, 4);
 

@@ -1,0 +1,106 @@
+import { answer, type components } from '@weighbridge/client';
+import { Command, Option } from 'commander';
+import { limitOf, listOptions } from './options.ts';
+import { price, shown } from './output.ts';
+import { type Cli, firstItems, openSession, type Session } from './session.ts';
+
+type Explanation = components['schemas']['Explanation'];
+type ExplainRequest = components['schemas']['ExplainRequest'];
+
+export function profilesCommand(cli: Cli): Command {
+  const profiles = new Command('profiles').description(
+    'which models stand for router/<profile>, and in which order',
+  );
+
+  listOptions(profiles.command('list'))
+    .description('list profiles by name')
+    .option('--name <text>', 'whose name contains this')
+    .action(async (options, command: Command) => {
+      const session = await openSession(cli, command);
+      const filter = { ...(options.name && { name_contains: options.name }) };
+      const items = await firstItems(session, limitOf(options), (page) =>
+        answer(session.client.GET('/api/v1/profiles', { params: { query: { ...filter, ...page } } })),
+      );
+      session.showList(items, [
+        ['ID', (profile) => profile.id],
+        ['NAME', (profile) => profile.name],
+        ['STRATEGY', (profile) => profile.strategy],
+        ['MODELS', (profile) => profile.targets.map(({ model }) => model)],
+      ]);
+    });
+
+  profiles
+    .command('show <profile_id>')
+    .description('show a profile')
+    .action(async (profile_id: string, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = { path: { profile_id } };
+      session.showOne(await answer(session.client.GET('/api/v1/profiles/{profile_id}', { params })));
+    });
+
+  profiles
+    .command('explain <profile_id>')
+    .description('say where a request would go, and why')
+    .addOption(
+      new Option('--route <route>', 'what is asked for').choices([
+        'chat_completions',
+        'responses',
+        'messages',
+        'embeddings',
+      ]),
+    )
+    .option('--key <key_id>', 'by the policies of this key')
+    .option('--policy <policy_id>', 'by this policy and its parents')
+    .option('--workload-type <text>', 'as in X-Svc-Workload-Type')
+    .option('--session <text>', 'as in X-Svc-Session-Id')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  weighbridge profiles explain prf_… --key key_…\n  weighbridge profiles explain prf_… --route messages --policy pol_… --json',
+    )
+    .action(async (profile_id: string, options, command: Command) => {
+      const session = await openSession(cli, command);
+      const body: ExplainRequest = {
+        ...(options.route && { route: options.route }),
+        ...(options.key && { key_id: options.key }),
+        ...(options.policy && { policy_id: options.policy }),
+        ...(options.workloadType && { workload_type: options.workloadType }),
+        ...(options.session && { session_id: options.session }),
+      };
+      const params = { path: { profile_id } };
+      showExplanation(
+        session,
+        await answer(session.client.POST('/api/v1/profiles/{profile_id}/explain', { params, body })),
+      );
+    });
+
+  return profiles;
+}
+
+function showExplanation(session: Session, explanation: Explanation): void {
+  if (session.json) return void session.showOne(explanation);
+  const { model, refusal, models, excluded, not_known } = explanation;
+  if (refusal) session.out(shown(`${model} is refused: ${refusal.status} ${refusal.code}`));
+  else {
+    session.showList(
+      models.flatMap((one) => one.connectors.map((connector, at) => ({ ...one, connector, at }))),
+      [
+        ['MODEL', (row) => row.model],
+        ['CONNECTOR', (row) => row.connector.name],
+        ['PRIORITY', (row) => row.connector.priority],
+        ['WEIGHT', (row) => row.connector.weight],
+        ['INPUT', (row) => price(row.connector.input_price)],
+        ['OUTPUT', (row) => price(row.connector.output_price)],
+        ['WHY', (row) => (row.at === 0 ? row.why : undefined)],
+      ],
+    );
+  }
+  if (excluded.length > 0) {
+    session.out('\nNot used:');
+    session.showList(excluded, [
+      ['MODEL', (row) => row.model],
+      ['CONNECTOR', (row) => row.connector_id],
+      ['WHY', (row) => row.why],
+    ]);
+  }
+  session.err(['Not known here:', ...not_known.map((fact) => `- ${shown(fact)}`)].join('\n'));
+}

@@ -1,0 +1,30 @@
+import { type Profile, Strategy } from '@weighbridge/contracts';
+import type { RoutingProfile } from '@weighbridge/domain';
+
+/** One that a newer control plane may know and this proxy does not, is followed in the profile's own order. */
+const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {
+  [Strategy.UNSPECIFIED]: 'ordered',
+  [Strategy.ORDERED]: 'ordered',
+  [Strategy.WEIGHTED]: 'weighted',
+  [Strategy.CHEAPEST]: 'cheapest',
+  [Strategy.FASTEST]: 'fastest',
+  [Strategy.BEST_SCORE]: 'best_score',
+  [Strategy.ADAPTIVE]: 'adaptive',
+};
+
+/** A profile as the control plane sends it, made ready to be followed. */
+export function routingProfile({ id, name, strategy, targets, constraints }: Profile): RoutingProfile {
+  return {
+    id,
+    name,
+    strategy: STRATEGIES[strategy] ?? 'ordered',
+    targets: targets.map(({ model, weight }) => ({ model, weight: weight || 1 })),
+    constraints: {
+      contextWindow: constraints?.contextWindow === undefined ? undefined : Number(constraints.contextWindow),
+      maxInputNanoUsd: constraints?.maxInputNanoUsd,
+      maxOutputNanoUsd: constraints?.maxOutputNanoUsd,
+      minScore: constraints?.minScore,
+      capabilities: constraints?.capabilities,
+    },
+  };
+}

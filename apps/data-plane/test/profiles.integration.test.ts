@@ -1,0 +1,316 @@
+import { createHash } from 'node:crypto';
+import Anthropic from '@anthropic-ai/sdk';
+import { Route, Strategy } from '@weighbridge/contracts';
+import { emptyStratum, type Strata, workloadTypeKey } from '@weighbridge/domain';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import OpenAI from 'openai';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
+import { ALICE, HARD, NARROW, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { seeded } from './spoolFixture.ts';
+
+const CHAT = [Route.CHAT_COMPLETIONS, Route.RESPONSES];
+/** Three vendors with one model each: the second one is cheaper, the third speaks the other dialect alone. */
+const MODELS = [
+  { id: 'acme/large', upstreamName: 'echo', nanoPerToken: 5_000n, score: 90, contextWindow: 200_000 },
+  { id: 'bolt/small', upstreamName: 'echo', nanoPerToken: 1_000n, score: 60, capabilities: ['tools'] },
+  { id: 'claude/fine', upstreamName: 'echo', nanoPerToken: 2_000n, score: 95 },
+];
+const TARGETS = MODELS.map(({ id }, at) => ({ model: id, weight: at + 1 }));
+
+let vendors: MockVendor[];
+let faulty: FaultyVendor[];
+let proxy: TestProxy;
+let closing: (() => Promise<unknown>)[];
+
+beforeEach(async () => {
+  vendors = await Promise.all([startMockVendor(), startMockVendor(), startMockVendor()]);
+  faulty = await Promise.all(vendors.map(({ url }) => startFaultyVendor(url)));
+  closing = [...faulty, ...vendors].map((one) => () => one.close());
+});
+afterEach(async () => {
+  for (const close of closing) await close();
+});
+
+const profile = (name: string, strategy: Strategy = Strategy.ORDERED, fields: object = {}) => ({
+  id: `prf_${name}`,
+  name,
+  strategy,
+  targets: TARGETS,
+  ...fields,
+});
+
+async function start(
+  profiles: NonNullable<TestProxyOptions['profiles']>,
+  options: Partial<TestProxyOptions> = {},
+): Promise<void> {
+  const at = (index: number) => ({ baseUrl: faulty[index]?.url ?? '' });
+  proxy = await startProxy({
+    vendorUrl: faulty[0]?.url ?? '',
+    maxRetries: 2,
+    models: MODELS,
+    profiles,
+    connectors: [
+      { id: 'acme', provider: 'acme', routes: CHAT, ...at(0) },
+      { id: 'bolt', provider: 'bolt', routes: CHAT, ...at(1) },
+      { id: 'claude', provider: 'claude', routes: [Route.MESSAGES], ...at(2) },
+    ],
+    ...options,
+  });
+  closing.unshift(() => proxy.close());
+}
+
+const messages = [{ role: 'user' as const, content: 'Hello there' }];
+const openai = (key = ALICE) => new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: key, maxRetries: 0 });
+const anthropic = (key = ALICE) => new Anthropic({ baseURL: proxy.url, apiKey: key, maxRetries: 0 });
+
+/** Which model answered, and the answer. */
+async function complete(model: string, headers: Record<string, string> = {}, key = ALICE) {
+  const { data, response } = await openai(key)
+    .chat.completions.create({ model, messages }, { headers })
+    .withResponse();
+  expect(data.choices[0]?.message.content).toContain('Hello');
+  return { served: response.headers.get('x-svc-model'), headers: response.headers, data };
+}
+
+const servedBy = async (...request: Parameters<typeof complete>) => (await complete(...request)).served;
+
+describe('each strategy, by the real SDK', () => {
+  it('sends a request to the model that it puts first', async () => {
+    await start([
+      profile('ordered'),
+      profile('cheapest', Strategy.CHEAPEST),
+      profile('best', Strategy.BEST_SCORE),
+      profile('large', Strategy.CHEAPEST, { constraints: { contextWindow: 100_000n } }),
+      profile('tools', Strategy.BEST_SCORE, { constraints: { capabilities: ['tools'] } }),
+      profile('under', Strategy.BEST_SCORE, { constraints: { maxOutputNanoUsd: 4_999_999_999n } }),
+    ]);
+    expect(await servedBy('router/ordered')).toBe('acme/large');
+    expect(await servedBy('router/cheapest')).toBe('bolt/small');
+    // The best of all does not serve this route.
+    expect(await servedBy('router/best')).toBe('acme/large');
+    expect(await servedBy('router/large')).toBe('acme/large');
+    expect(await servedBy('router/tools')).toBe('bolt/small');
+    expect(await servedBy('router/under')).toBe('bolt/small');
+    expect(vendors.map(({ requests }) => requests.length)).toEqual([3, 3, 0]);
+  });
+
+  it('`weighted` shares the requests by weight', async () => {
+    await start([profile('weighted', Strategy.WEIGHTED)], { random: seeded(3) });
+    const served: (string | null)[] = [];
+    for (let at = 0; at < 15; at++) {
+      served.push(...(await Promise.all(Array.from({ length: 10 }, () => servedBy('router/weighted')))));
+    }
+    // Two of three go to the second one; four standard deviations are 23.
+    expect(Math.abs(served.filter((model) => model === 'bolt/small').length - 100)).toBeLessThan(24);
+  });
+
+  it('`fastest` and `adaptive` go by what was observed for the workload type of the request', async () => {
+    const chat = workloadTypeKey({ text: 'chat', sha256: createHash('sha256').update('chat').digest() });
+    const fast = { [chat]: 'bolt/small', '': 'acme/large' };
+    const strata: Strata = (workloadType, model) =>
+      workloadType in fast
+        ? {
+            ...emptyStratum(workloadType, model, 0),
+            requests: 400,
+            successes: fast[workloadType as keyof typeof fast] === model ? 400 : 20,
+            timed: 100,
+            timeToFirstTokenMs: 100 * (fast[workloadType as keyof typeof fast] === model ? 50 : 900),
+          }
+        : undefined;
+    const profiles = [profile('fastest', Strategy.FASTEST), profile('adaptive', Strategy.ADAPTIVE)];
+    await start(profiles, { strata, random: seeded(11) });
+    for (let at = 0; at < 5; at++) {
+      expect(await servedBy('router/fastest')).toBe('acme/large');
+      expect(await servedBy('router/fastest', { 'x-svc-workload-type': 'chat' })).toBe('bolt/small');
+    }
+    const adaptive = async (headers = {}) => {
+      const served = await Promise.all(
+        Array.from({ length: 40 }, () => servedBy('router/adaptive', headers)),
+      );
+      return served.filter((model) => model === 'bolt/small').length;
+    };
+    expect(await adaptive()).toBeLessThan(10);
+    expect(await adaptive({ 'x-svc-workload-type': 'chat' })).toBeGreaterThan(30);
+  });
+
+  it('never sends a request to an account that does not serve its route', async () => {
+    await start([profile('ordered')]);
+    const message = await anthropic().messages.create({ model: 'router/ordered', max_tokens: 50, messages });
+    expect(message.content).toMatchObject([{ type: 'text', text: 'Hello there' }]);
+    expect(proxy.events).toMatchObject([{ model: 'claude/fine', modelRequested: 'router/ordered' }]);
+    const stream = await openai().chat.completions.create({
+      model: 'router/ordered',
+      messages,
+      stream: true,
+    });
+    let text = '';
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? '';
+    expect(text).toBe('Hello there');
+    expect((await openai().responses.create({ model: 'router/ordered', input: 'Hello' })).output_text).toBe(
+      'Hello',
+    );
+    expect(vendors.map(({ requests }) => requests.length)).toEqual([2, 0, 1]);
+  });
+});
+
+describe('where the first model fails', () => {
+  it('the next one answers, and its own price is charged', async () => {
+    await start([profile('ordered')]);
+    const failing = faulty[0] as FaultyVendor;
+    failing.fault = () => ({ status: 500 });
+    const { served, headers, data } = await complete('router/ordered');
+    expect([served, headers.get('x-svc-attempts')]).toEqual(['bolt/small', '2']);
+    const tokens = BigInt(data.usage?.total_tokens ?? 0);
+    expect(tokens).toBeGreaterThan(0n);
+    expect(headers.get('x-svc-cost-micro-usd')).toBe(String(tokens));
+    expect(proxy.events).toMatchObject([
+      {
+        modelRequested: 'router/ordered',
+        model: 'acme/large',
+        connectorId: 'acme',
+        attempt: 1,
+        modelAttempt: 1,
+        costNanoUsd: 0n,
+        httpStatus: 500,
+      },
+      {
+        modelRequested: 'router/ordered',
+        model: 'bolt/small',
+        connectorId: 'bolt',
+        attempt: 2,
+        modelAttempt: 1,
+        costNanoUsd: tokens * 1_000n,
+        httpStatus: 200,
+      },
+    ]);
+    expect(proxy.failovers).toEqual(['acme: server_error']);
+  });
+
+  it('all of its accounts are tried before the next model', async () => {
+    const second = {
+      id: 'acme-2',
+      provider: 'acme',
+      routes: CHAT,
+      baseUrl: faulty[0]?.url ?? '',
+      priority: 5,
+    };
+    await start([profile('ordered')], {
+      connectors: [
+        { id: 'acme', provider: 'acme', routes: CHAT, baseUrl: faulty[0]?.url ?? '' },
+        second,
+        { id: 'bolt', provider: 'bolt', routes: CHAT, baseUrl: faulty[1]?.url ?? '' },
+      ],
+    });
+    (faulty[0] as FaultyVendor).fault = () => 'reset';
+    expect((await complete('router/ordered')).served).toBe('bolt/small');
+    expect(
+      proxy.events.map(({ connectorId, attempt, modelAttempt }) => [connectorId, attempt, modelAttempt]),
+    ).toEqual([
+      ['acme', 1, 1],
+      ['acme-2', 2, 2],
+      ['bolt', 3, 1],
+    ]);
+  });
+});
+
+describe('under a hard budget', () => {
+  /** The limit that a vendor was sent last. */
+  const limitAt = (vendor: number) =>
+    JSON.parse(String(vendors[vendor]?.requests.at(-1)?.body)).max_tokens as number;
+
+  it('each model gets the limit that the room affords at its own price', async () => {
+    // 4,000 tokens at the dear model's price, 20,000 at the cheap one's.
+    const room = () => {
+      const grants = [20_000_000n];
+      return { roomNanoUsd: () => grants.shift() ?? 0n };
+    };
+    await start([profile('ordered')], room());
+    expect(await servedBy('router/ordered', {}, HARD)).toBe('acme/large');
+    expect(limitAt(0)).toBeGreaterThan(1_000);
+    expect(limitAt(0)).toBeLessThan(4_000);
+
+    await start([profile('ordered')], room());
+    (faulty[0] as FaultyVendor).fault = () => ({ status: 503 });
+    expect(await servedBy('router/ordered', {}, HARD)).toBe('bolt/small');
+    expect(limitAt(1)).toBeGreaterThan(15_000);
+    expect(limitAt(1)).toBeLessThan(20_000);
+  });
+});
+
+describe('what a profile may not', () => {
+  const refused = async (model: string, key = ALICE, route: 'chat' | 'embeddings' = 'chat') => {
+    const call =
+      route === 'chat'
+        ? openai(key).chat.completions.create({ model, messages })
+        : openai(key).embeddings.create({ model, input: 'x' });
+    const error = await call.then(
+      () => undefined,
+      (reason: InstanceType<typeof OpenAI.APIError>) => reason,
+    );
+    return [error?.status, error?.code, error?.param];
+  };
+
+  it('is told in the classes of the SDK, and nothing is sent', async () => {
+    await start([
+      profile('ordered'),
+      profile('strict', Strategy.ORDERED, { constraints: { minScore: 99 } }),
+      profile('gone', Strategy.ORDERED, { targets: [{ model: 'nobody/none' }] }),
+    ]);
+    expect(await refused('router/none')).toEqual([404, 'model_not_found', 'model']);
+    expect(await refused('router/')).toEqual([400, 'invalid_model', 'model']);
+    expect(await refused('router/gone')).toEqual([404, 'model_not_found', 'model']);
+    expect(await refused('router/strict')).toEqual([404, 'model_not_found', 'model']);
+    expect(await refused('router/ordered', NARROW)).toEqual([403, 'model_not_allowed', 'model']);
+    expect(await refused('router/ordered', ALICE, 'embeddings')).toEqual([
+      400,
+      'route_not_supported',
+      'model',
+    ]);
+    expect(faulty.flatMap(({ met }) => met)).toEqual([]);
+    expect(proxy.events).toEqual([]);
+  });
+
+  it('holds for the model that serves: what the policy allows of a profile is served', async () => {
+    const targets = [{ model: 'acme/large' }, { model: 'mock/echo' }];
+    await start([profile('mixed', Strategy.ORDERED, { targets })], {
+      connectors: [
+        { id: 'acme', provider: 'acme', baseUrl: faulty[0]?.url ?? '' },
+        { id: 'mock', provider: 'mock', baseUrl: faulty[1]?.url ?? '' },
+      ],
+    });
+    expect(await servedBy('router/mixed')).toBe('acme/large');
+    expect(await servedBy('router/mixed', {}, NARROW)).toBe('mock/echo');
+    // Nor may a fallback break it.
+    (faulty[1] as FaultyVendor).fault = () => ({ status: 500 });
+    await expect(complete('router/mixed', {}, NARROW)).rejects.toMatchObject({ status: 500 });
+    expect(faulty[0]?.met).toHaveLength(1);
+  });
+});
+
+describe('the list of models', () => {
+  it('names the profiles that would serve the key, in both vendors’ shapes', async () => {
+    await start([
+      profile('mixed', Strategy.ORDERED, { targets: [{ model: 'acme/large' }, { model: 'claude/fine' }] }),
+      profile('default', Strategy.ORDERED, { targets: [{ model: 'bolt/small' }] }),
+      profile('gone', Strategy.ORDERED, { targets: [{ model: 'nobody/none' }] }),
+    ]);
+    const all = (await openai().models.list()).data;
+    expect(all.find(({ id }) => id === 'router/mixed')).toEqual({
+      id: 'router/mixed',
+      object: 'model',
+      created: 0,
+      owned_by: 'router',
+    });
+    const routers = (list: { id: string }[]) =>
+      list.map(({ id }) => id).filter((id) => id.startsWith('router/'));
+    expect(routers(all)).toEqual(['router/default', 'router/mixed']);
+    expect(routers((await anthropic().models.list()).data)).toEqual(['router/default', 'router/mixed']);
+    expect(await anthropic().models.retrieve('router/mixed')).toMatchObject({ display_name: 'router/mixed' });
+    expect(await openai().models.retrieve('router/mixed')).toMatchObject({ id: 'router/mixed' });
+    expect(routers((await openai(NARROW).models.list()).data)).toEqual([]);
+    await expect(openai(NARROW).models.retrieve('router/mixed')).rejects.toThrow(OpenAI.NotFoundError);
+    await expect(openai().models.retrieve('router/gone')).rejects.toThrow(OpenAI.NotFoundError);
+    expect(await servedBy('router/default')).toBe('bolt/small');
+  });
+});
