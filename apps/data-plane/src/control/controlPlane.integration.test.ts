@@ -44,6 +44,7 @@ async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
         stream.on('end', () => stream.end());
         stream.on('error', () => {});
       },
+      recordFeedback: unused,
       closeEpoch: async (request) => {
         heard.ended.push(request);
         return { isClosed: heard.ended.length > 1 };
