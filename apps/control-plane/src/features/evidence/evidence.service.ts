@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import { byWorkloadType, type Strata, strataIn, workloadTypeKey } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
 import { readKnownTypes, readStrata } from '@weighbridge/ledger';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import { existingProfile } from '../profiles/profiles.service.ts';
+import { readProfile } from '../profiles/profiles.service.ts';
 import { type Belief, beliefs, type PresentedEvidence, presentEvidence } from './evidence.ts';
 import { createEvidenceFeed, type EvidenceFeed } from './evidenceFeed.ts';
 
@@ -24,19 +25,18 @@ const LIST = 'evidence';
 
 /** What is believed of models by workload type. With a profile: of its targets, and how often each would come first. */
 export async function listEvidence(
-  { db, now }: EvidenceDeps,
+  deps: EvidenceDeps,
   query: EvidenceQuery,
 ): Promise<PageOf<PresentedEvidence>> {
   const wanted = pageRequest(LIST, query, positionOf(isTypeKey, part.text));
-  const profile = query.profile_id === undefined ? undefined : await existingProfile(db, query.profile_id);
-  const targets = profile && modelsOf(profile.targets);
+  const targets = query.profile_id === undefined ? undefined : await targetsOf(deps, query.profile_id);
   const strata = await readStrata(
-    db,
+    deps.db,
     {
       workloadTypes: query.workload_type === undefined ? undefined : [keyOf(query.workload_type)],
       models: targets ?? (query.model === undefined ? undefined : [query.model]),
     },
-    now(),
+    deps.now(),
   );
   const all = beliefs(strata, targets).filter(
     ({ model }) => query.model === undefined || model === query.model,
@@ -49,7 +49,7 @@ export async function listEvidence(
     wanted,
     rows,
     ({ workloadType, model }) => [workloadType, model],
-    presentEvidence(all, profile !== undefined),
+    presentEvidence(all, targets !== undefined),
   );
 }
 
@@ -68,8 +68,13 @@ export function evidenceFeed({ db, now }: EvidenceDeps): EvidenceFeed {
   });
 }
 
-function modelsOf(targets: unknown): string[] {
-  return [...new Set((targets as readonly { readonly model: string }[]).map(({ model }) => model))];
+async function targetsOf(deps: EvidenceDeps, profileId: string): Promise<string[]> {
+  const { targets } = await readProfile(deps, profileId).catch((error) => {
+    if (!(error instanceof AppError && error.kind === 'not_found')) throw error;
+    const message = 'There is no routing profile with this profile_id.';
+    throw new AppError('invalid_request', 'profile_not_found', message, { param: 'profile_id' });
+  });
+  return [...new Set(targets.map(({ model }) => model))];
 }
 
 /** Of what a caller says in `X-Svc-Workload-Type`. */
