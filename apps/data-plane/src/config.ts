@@ -107,6 +107,12 @@ const ProcessSettings = Type.Object({
   ...NatsStreamSettings,
   HOST: Host,
   PORT: Port(8080, 'inference'),
+  PROCESSES: Type.Integer({
+    minimum: 1,
+    maximum: 256,
+    default: 1,
+    description: 'how many processes share the port, from 1 to 256: one for each core that it may use',
+  }),
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
   LOG_LEVEL: LogLevel('info'),
 });
@@ -130,6 +136,7 @@ export interface ProcessConfig {
   readonly natsUrl: string;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly http: { readonly host: string; readonly port: number };
+  readonly processes: number;
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevelName;
 }
@@ -175,8 +182,22 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
     natsUrl: settings.NATS_URL,
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     http: { host: settings.HOST, port: settings.PORT },
+    processes: settings.PROCESSES,
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     logLevel: settings.LOG_LEVEL,
+  };
+}
+
+/** What one of several processes has for its own, each thing named after what a single one would have. */
+export function environmentOf(env: Environment, index: number): Record<string, string> {
+  const settings = readSettings(Settings, env);
+  const name = `${settings.PROXY_NAME}-${index + 1}`;
+  const { dir } = loadConfig(env).spool;
+  return {
+    PROXY_NAME: name,
+    // Side by side: where one is gone for good, another takes over what it left.
+    SPOOL_DIR: `${dir}-${index + 1}`,
+    STATE_FILE: `${settings.STATE_FILE}-${index + 1}`,
   };
 }
 

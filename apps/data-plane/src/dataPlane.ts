@@ -58,6 +58,11 @@ const FLUSH_TIMEOUT_MS = 5_000;
 /** For what was cut off: to be counted, settled and told to its caller. */
 const CUT_MS = 3_000;
 
+/** How long a process that serves one takes to end at most, where requests may go on for `graceMs`. */
+export function shutdownMs(graceMs: number): number {
+  return graceMs + 2 * CUT_MS + 2 * FLUSH_TIMEOUT_MS;
+}
+
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,

@@ -1,25 +1,39 @@
+import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { openJetStreamUsageStream } from '@weighbridge/bus';
-import { listenHttp, runService } from '@weighbridge/runtime';
-import { loadConfig, loadProcessConfig } from './config.ts';
-import { startDataPlane } from './dataPlane.ts';
+import { listenHttp, runService, type ServiceContext } from '@weighbridge/runtime';
+import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
+import { shutdownMs, startDataPlane } from './dataPlane.ts';
+import { runProcesses } from './processes.ts';
 
-const exitCode = await runService('data-plane', async (context) => {
+async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
-  const { natsUrl, natsStream, http, shutdownGraceMs, logLevel } = loadProcessConfig(process.env);
   const config = loadConfig(process.env);
-  logger.level = logLevel;
   const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   const stream = await openJetStreamUsageStream({
-    url: natsUrl,
-    ...natsStream,
+    url: settings.natsUrl,
+    ...settings.natsStream,
     name: 'weighbridge-data-plane',
     onError: (error, what) => logger.warn({ err: error }, what),
   });
   onShutdown('usage stream', () => stream.close());
   const dataPlane = await startDataPlane(config, { stream, now: () => new Date(), version }, context);
-  const server = await listenHttp({ handler: dataPlane.handler, ...http, portSetting: 'PORT' });
-  dataPlane.closeFirst(server, shutdownGraceMs);
-  logger.info({ url: server.url }, 'the data plane is ready');
+  const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
+  dataPlane.closeFirst(server, settings.shutdownGraceMs);
+  const isOneOfSeveral = cluster.isWorker;
+  logger.info({ url: server.url }, isOneOfSeveral ? 'a process serves' : 'the data plane is ready');
+}
+
+const exitCode = await runService('data-plane', async (context) => {
+  const settings = loadProcessConfig(process.env);
+  context.logger.level = settings.logLevel;
+  if (settings.processes === 1 || cluster.isWorker) return await serve(settings, context);
+  await runProcesses({
+    ...context,
+    environments: Array.from({ length: settings.processes }, (_, index) => environmentOf(process.env, index)),
+    port: settings.http.port,
+    stopTimeoutMs: shutdownMs(settings.shutdownGraceMs),
+  });
+  context.logger.info({ processes: settings.processes }, 'the data plane is ready');
 });
 process.exit(exitCode);

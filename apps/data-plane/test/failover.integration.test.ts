@@ -79,7 +79,7 @@ describe('while one of two vendors fails at random', () => {
     // Its breaker forgets at once: an open one would spare its callers the faults.
     let nowMs = 0;
     const later = () => (nowMs += 60_000);
-    await start([{ firstByteTimeoutMs: 100 }, {}], { random, nowMs: later });
+    await start([{ firstByteTimeoutMs: 1_500 }, {}], { random, nowMs: later });
     const openai = new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: ALICE, maxRetries: 0 });
     const anthropic = new Anthropic({ baseURL: proxy.url, apiKey: ALICE, maxRetries: 0 });
     const calls = [

@@ -6,7 +6,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
-import { ALICE, HARD, NARROW, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { ALICE, HARD, NARROW, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 import { seeded } from './spoolFixture.ts';
 
 const CHAT = [Route.CHAT_COMPLETIONS, Route.RESPONSES];
@@ -154,6 +154,20 @@ describe('each strategy, by the real SDK', () => {
   });
 });
 
+it('a request that goes on from a stored response goes to the account that keeps it', async () => {
+  await start([profile('weighted', Strategy.WEIGHTED)], { random: seeded(9) });
+  const model = 'router/weighted';
+  for (let at = 0; at < 6; at++) {
+    const first = await openai().responses.create({ model, input: 'Hello' });
+    for (let turn = 0; turn < 3; turn++) {
+      await openai().responses.create({ model, input: 'And then?', previous_response_id: first.id });
+    }
+    const served = proxy.events.slice(-4).map(({ connectorId }) => connectorId);
+    expect(new Set(served).size).toBe(1);
+  }
+  expect(new Set(proxy.events.map(({ connectorId }) => connectorId))).toEqual(new Set(['acme', 'bolt']));
+});
+
 describe('where the first model fails', () => {
   it('the next one answers, and its own price is charged', async () => {
     await start([profile('ordered')]);
@@ -211,6 +225,26 @@ describe('where the first model fails', () => {
       ['acme-2', 2, 2],
       ['bolt', 3, 1],
     ]);
+  });
+});
+
+describe('where a budget has nothing left', () => {
+  it('a free model of the profile still serves, and a request without one is refused as ever', async () => {
+    const free = { id: 'mock/free', upstreamName: 'echo', nanoPerToken: 0n };
+    const targets = [...TARGETS, { model: 'mock/free' }];
+    const mock = { id: 'mock', provider: 'mock', baseUrl: faulty[1]?.url ?? '' };
+    await start([profile('ordered'), profile('with-free', Strategy.ORDERED, { targets })], {
+      models: [...MODELS, free],
+      connectors: [{ id: 'acme', provider: 'acme', routes: CHAT, baseUrl: faulty[0]?.url ?? '' }, mock],
+    });
+    const { served, headers } = await complete('router/with-free', {}, SPENT);
+    expect([served, headers.get('x-svc-attempts')]).toEqual(['mock/free', '1']);
+    await expect(complete('router/ordered', {}, SPENT)).rejects.toMatchObject({
+      status: 429,
+      code: 'budget_exhausted',
+    });
+    expect(proxy.events).toMatchObject([{ model: 'mock/free', attempt: 1, costNanoUsd: 0n }]);
+    expect(faulty[0]?.met).toEqual([]);
   });
 });
 

@@ -66,7 +66,7 @@ export interface TestProxyOptions {
   readonly nowMs?: () => number;
 }
 
-export interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
+interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
   readonly id: string;
   /** Of every class. */
   readonly nanoPerToken: bigint;

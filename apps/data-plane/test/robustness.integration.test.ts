@@ -128,7 +128,7 @@ describe.each(ROUTES)('a caller that leaves %s', (path, body) => {
   it('stops a vendor that takes longer, and what came is counted', async () => {
     await leaveAfterFirstByte({ 'x-mock-chunks': '1000', 'x-mock-chunk-delay-ms': '20' });
     await expect
-      .poll(() => settled(proxy.events), { timeout: 3_000 })
+      .poll(() => settled(proxy.events), { timeout: 15_000 })
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: true }]);
     await expect.poll(() => vendor.bill[0]?.completed).toBe(false);
     const billed = vendor.bill[0]?.outputTokens ?? 0;
@@ -141,7 +141,7 @@ describe.each(ROUTES)('a caller that leaves %s', (path, body) => {
     const asked = post(path, body, { 'x-mock-delay-ms': '5000' }, proxy, { signal: AbortSignal.timeout(50) });
     await expect(asked).rejects.toThrow();
     await expect
-      .poll(() => settled(proxy.events), { timeout: 2_000 })
+      .poll(() => settled(proxy.events), { timeout: 15_000 })
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: true }]);
     await expect.poll(() => vendor.bill).toEqual([]);
   });

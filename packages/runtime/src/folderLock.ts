@@ -97,7 +97,8 @@ function bind(path: string, answer: string): Promise<Server | undefined> {
       if (error.code === 'EADDRINUSE') resolve(undefined);
       else reject(error);
     });
-    server.listen(path, () => resolve(server));
+    // Of several processes that share a port, each still locks for itself.
+    server.listen({ path, exclusive: true }, () => resolve(server));
   });
 }
 

@@ -199,11 +199,16 @@ async function waitingProxies(service: Service, proxies: readonly FaultyApp[]): 
   return proxies
     .filter((proxy) => proxy.isUp)
     .flatMap(({ name }) => {
-      const [newest] = listed
-        .filter((one) => one.name === name)
-        .sort((a, b) => b.connected_at.localeCompare(a.connected_at));
-      if (!newest) return [`${name} is not listed`];
-      const { waiting_usage_bytes: bytes, in_flight_requests: requests } = newest;
-      return bytes > 0 || requests > 0 ? [`${name} has ${requests} requests and ${bytes} bytes`] : [];
+      // One of several processes has a name with a number behind it.
+      const runs = listed.filter((one) => one.name === name || one.name.startsWith(`${name}-`));
+      if (runs.length === 0) return [`${name} is not listed`];
+      const newest = new Map(
+        runs.sort((a, b) => a.connected_at.localeCompare(b.connected_at)).map((run) => [run.name, run]),
+      );
+      return [...newest.values()]
+        .filter((run) => run.waiting_usage_bytes > 0 || run.in_flight_requests > 0)
+        .map(
+          (run) => `${run.name} has ${run.in_flight_requests} requests and ${run.waiting_usage_bytes} bytes`,
+        );
     });
 }

@@ -138,8 +138,7 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
       const { model } = work;
       const eventId = deps.newEventId();
       const modelAttempt = (begunOf.get(model.id) ?? 0) + 1;
-      begunOf.set(model.id, modelAttempt);
-      const head = eventHead(attempted, { eventId, target: work, attempt: ++begun, modelAttempt });
+      const head = eventHead(attempted, { eventId, target: work, attempt: begun + 1, modelAttempt });
       const reserve = reserveOf(deps, key, outgoing);
       const held = await hold(work, reserve.costNanoUsd);
       try {
@@ -151,6 +150,9 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
       try {
         const attempt = usage.begin({ eventId, shard, reserveNanoUsd: reserve.costNanoUsd, head });
         open = { attempt, outgoing, reserve, held, begunAt: performance.now() };
+        // Only now: what was held back is no attempt, and a request is counted by its first one.
+        begun++;
+        begunOf.set(model.id, modelAttempt);
         await usage.durable();
       } catch (error) {
         if (open) write(open, { ...NOT_SENT, dispatchedAt: open.begunAt });

@@ -73,9 +73,13 @@ export async function failOver(
     if (tried.kind === 'held back') {
       learnt('unknown');
       heldBack ??= tried.error;
-      if (!isBusy(tried.error)) break;
-      onFailover(connector.id, 'busy');
-      choice.exclude(connector);
+      if (isBusy(tried.error)) {
+        onFailover(connector.id, 'busy');
+        choice.exclude(connector);
+      } else {
+        // No budget, and no room in the spool, stands in the way of what costs nothing.
+        choice.keepFree(target);
+      }
       next = choose();
       continue;
     }

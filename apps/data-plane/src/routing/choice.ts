@@ -62,6 +62,11 @@ export class Choice {
     for (const target of this.#left) if (target.connector === connector) this.#left.delete(target);
   }
 
+  /** What costs nothing is all that may still be tried, besides this one. */
+  keepFree(besides: Target): void {
+    for (const target of this.#left) if (!target.model.free || target === besides) this.#left.delete(target);
+  }
+
   #leastBad(targets: readonly Target[]): Target | undefined {
     const best = this.#deps.health.leastBad(targets.map(({ connector }) => connector));
     return targets.find(({ connector }) => connector === best);

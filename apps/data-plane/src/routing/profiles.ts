@@ -7,7 +7,9 @@ import {
   observedOf,
   ROUTER_PREFIX,
   type RoutingProfile,
+  type RoutingTarget,
   type Selection,
+  type SelectionDeps,
   type Strata,
   selectModels,
 } from '@weighbridge/domain';
@@ -48,7 +50,8 @@ export function targetsOfProfile(
   request: ProfileRequest,
   table: RoutingTable,
 ): Targets {
-  const selection = selectModels(profile, offersOf(deps, profile, request, table), {
+  const offers = profile.targets.map((target) => offerOf(deps.strata, target, request, table));
+  const selection = selectModels(profile, offers, {
     servesRoute: (connector) => servesRoute(connector, request.route),
     inOrder: (connectors) => inOrder(connectors, deps.random),
     random: deps.random,
@@ -62,11 +65,13 @@ export function targetsOfProfile(
 
 /** What a key may ask for as `router/<name>` with some model left that would serve it, whatever the route; by name. */
 export function reachableProfiles(key: ResolvedKey, table: RoutingTable): string[] {
-  const reaches = (profile: RoutingProfile) => {
-    const offers = offersOf(NOTHING_OBSERVED, profile, { key, workloadType: '' }, table);
-    const rules = { servesRoute: () => true, inOrder: asTheyAre, random: NOTHING_OBSERVED.random };
-    return selectModels(profile, offers, rules).ranked.length > 0;
-  };
+  const request = { key, workloadType: '' };
+  // One model after the other: where there are many profiles, the first one that will do is enough.
+  const reaches = (profile: RoutingProfile) =>
+    profile.targets.some((target) => {
+      const offer = offerOf(NOTHING_OBSERVED.strata, target, request, table);
+      return selectModels(profile, [offer], NOTHING_OBSERVED).ranked.length > 0;
+    });
   const named = [...table.profiles.values()].filter(({ name }) => name !== DEFAULT_PROFILE);
   const defaults = [...table.profiles.values()].find((profile) =>
     key.profileId === undefined ? profile.name === DEFAULT_PROFILE : profile.id === key.profileId,
@@ -75,33 +80,35 @@ export function reachableProfiles(key: ResolvedKey, table: RoutingTable): string
   return (defaults && reaches(defaults) ? [DEFAULT_PROFILE, ...names] : names).sort();
 }
 
-const asTheyAre = (connectors: readonly RoutableConnector[]) => connectors;
-const NOTHING_OBSERVED: ProfileDeps = { strata: () => undefined, random: () => 0.5 };
+const NOTHING_OBSERVED: ProfileDeps & SelectionDeps<RoutableConnector> = {
+  strata: () => undefined,
+  random: () => 0.5,
+  servesRoute: () => true,
+  inOrder: (connectors) => connectors,
+};
 
-function offersOf(
-  { strata }: ProfileDeps,
-  { targets }: RoutingProfile,
+function offerOf(
+  strata: Strata,
+  { model: id, weight }: RoutingTarget,
   { key, workloadType }: Pick<ProfileRequest, 'key' | 'workloadType'>,
   table: RoutingTable,
-): Offer<RoutableConnector>[] {
-  return targets.map(({ model: id, weight }) => {
-    const model = table.models.get(id);
-    const all = (model && table.connectors.get(model.provider)) ?? [];
-    const serving = all.filter((connector) => connector.serves(id));
-    if (!model || serving.length === 0) {
-      return { model: id, unusable: 'it has no price here, or no enabled connector serves it' };
-    }
-    return {
-      model: id,
-      weight,
-      contextWindow: model.contextWindow,
-      score: model.score,
-      capabilities: model.capabilities,
-      ...observedOf(strata, workloadType, id),
-      isAllowed: key.policies.every((policy) => policy.allows(id)),
-      connectors: serving.map((connector) => ({ connector, price: priceAt(model, connector).price })),
-    };
-  });
+): Offer<RoutableConnector> {
+  const model = table.models.get(id);
+  const all = (model && table.connectors.get(model.provider)) ?? [];
+  const serving = all.filter((connector) => connector.serves(id));
+  if (!model || serving.length === 0) {
+    return { model: id, unusable: 'it has no price here, or no enabled connector serves it' };
+  }
+  return {
+    model: id,
+    weight,
+    contextWindow: model.contextWindow,
+    score: model.score,
+    capabilities: model.capabilities,
+    ...observedOf(strata, workloadType, id),
+    isAllowed: key.policies.every((policy) => policy.allows(id)),
+    connectors: serving.map((connector) => ({ connector, price: priceAt(model, connector).price })),
+  };
 }
 
 function unknownProfile(name: string): AppError {

@@ -46,6 +46,51 @@ export function selectModels<Connector>(
   offers: readonly Offer<Connector>[],
   { servesRoute, inOrder, random }: SelectionDeps<Connector>,
 ): Selection<Connector> {
+  const { candidates, serving, excluded, passedOver } = sifted(profile, offers, servesRoute);
+  const { ranked, excluded: falling } = rank(profile, candidates, random);
+  return {
+    ranked: ranked.map(({ model, why }) => {
+      const priced = serving.get(model) ?? [];
+      const connectors = inOrder(priced.map(({ connector }) => connector));
+      return {
+        model,
+        why,
+        connectors: profile.strategy === 'cheapest' ? byPrice(connectors, priced) : connectors,
+      };
+    }),
+    excluded: [
+      ...excluded,
+      ...falling.map(({ model, why }) => ({ model, stage: 'constraints' as const, why })),
+    ],
+    passedOver: passedOver.filter(({ model }) => ranked.some((judged) => judged.model === model)),
+  };
+}
+
+/** The furthest that any model came: what stands between a request and an answer where no model is left. */
+export function furthestStage(excluded: readonly { readonly stage: Stage }[]): Stage {
+  return excluded.reduce<Stage>(
+    (furthest, { stage }) => (STAGES.indexOf(stage) > STAGES.indexOf(furthest) ? stage : furthest),
+    'unusable',
+  );
+}
+
+interface Priced<Connector> {
+  readonly connector: Connector;
+  readonly price: TokenPrices;
+}
+
+interface Sifted<Connector> extends Pick<Selection<Connector>, 'excluded' | 'passedOver'> {
+  readonly candidates: readonly Candidate[];
+  /** The connectors that a candidate may go to. */
+  readonly serving: ReadonlyMap<string, readonly Priced<Connector>[]>;
+}
+
+/** What is left to be ranked, and what is left out before. */
+function sifted<Connector>(
+  profile: Pick<RoutingProfile, 'constraints'>,
+  offers: readonly Offer<Connector>[],
+  servesRoute: (connector: Connector) => boolean,
+): Sifted<Connector> {
   const excluded: Selection<Connector>['excluded'][number][] = [];
   const passedOver: Selection<Connector>['passedOver'][number][] = [];
   const serving = new Map<string, readonly Priced<Connector>[]>();
@@ -81,35 +126,7 @@ export function selectModels<Connector>(
       if (why !== undefined) passedOver.push({ model, connector, stage: 'constraints', why });
     }
   }
-
-  const { ranked, excluded: falling } = rank(profile, candidates, random);
-  for (const { model, why } of falling) excluded.push({ model, stage: 'constraints', why });
-  return {
-    ranked: ranked.map(({ model, why }) => {
-      const priced = serving.get(model) ?? [];
-      const connectors = inOrder(priced.map(({ connector }) => connector));
-      return {
-        model,
-        why,
-        connectors: profile.strategy === 'cheapest' ? byPrice(connectors, priced) : connectors,
-      };
-    }),
-    excluded,
-    passedOver: passedOver.filter(({ model }) => ranked.some((judged) => judged.model === model)),
-  };
-}
-
-/** The furthest that any model came: what stands between a request and an answer where no model is left. */
-export function furthestStage(excluded: readonly { readonly stage: Stage }[]): Stage {
-  return excluded.reduce<Stage>(
-    (furthest, { stage }) => (STAGES.indexOf(stage) > STAGES.indexOf(furthest) ? stage : furthest),
-    'unusable',
-  );
-}
-
-interface Priced<Connector> {
-  readonly connector: Connector;
-  readonly price: TokenPrices;
+  return { candidates, serving, excluded, passedOver };
 }
 
 /** The cheapest first, and what costs the same as it was. */

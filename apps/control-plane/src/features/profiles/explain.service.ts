@@ -1,31 +1,23 @@
 import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import {
-  compileModelPatterns,
   furthestStage,
   type Money,
   moneyFromNano,
-  type Offer,
-  observedOf,
-  parseModelId,
   type RoutingProfile,
   type Selection,
   type Stage,
   type Strata,
   selectModels,
-  type TokenPrices,
   workloadTypeKey,
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../access/caller.ts';
-import { benchmarkScores } from '../catalog/benchmarkScores.ts';
-import { modelsWithPrices } from '../catalog/catalog.service.ts';
-import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
-import { type ConnectorRow, judgedConnectors } from '../connectors/connectors.service.ts';
 import { type RouteName, routesOf } from '../connectors/providers.ts';
 import { visibleKey } from '../keys/keys.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { countersOf, type PolicyRow, policyChain } from '../policies/policies.service.ts';
+import { type Account, offersOf } from './offers.service.ts';
 import { existingProfile, routingProfileOf } from './profiles.service.ts';
 
 export interface ExplainDeps extends ModelDeps {
@@ -109,14 +101,16 @@ export async function explainProfile(
   const { route = 'chat_completions' } = request;
   const policies = await policiesOf(deps, caller, request);
   const strata = await deps.readStrata?.(deps.db);
-  const { offers, unusable, accounts } = await offersOf(deps, profile, policies, workloadOf(request), strata);
+  const asked = { policies, workloadType: workloadOf(request), strata };
+  const { offers, unusable } = await offersOf(deps, profile, asked);
   const selection = selectModels(profile, offers, {
     servesRoute: ({ row }) => routesOf(row.provider, row.dialect).includes(route),
-    inOrder: (accounts) => accounts.toSorted((a, b) => a.priority - b.priority || b.weight - a.weight),
+    inOrder: (accounts) =>
+      accounts.toSorted((a, b) => a.row.priority - b.row.priority || b.row.weight - a.row.weight),
     // What is drawn by weight is shown by weight; `adaptive` is nothing but its draw.
     random: profile.strategy === 'adaptive' ? deps.random : () => 0.5,
   });
-  const models = selection.ranked.map((ranked) => explainedModel(ranked, accounts));
+  const models = selection.ranked.map(explainedModel);
   const first = models[0]?.connectors[0];
   return {
     profile_id: profile.id,
@@ -131,11 +125,16 @@ export async function explainProfile(
       ...selection.excluded.map(({ model, stage, why }) => ({ model, connector_id: null, stage, why })),
       ...selection.passedOver.map(({ model, connector, stage, why }) => ({
         model,
-        connector_id: connector.id,
+        connector_id: connector.row.id,
         stage,
         why,
       })),
-      ...unusable,
+      ...unusable.map(({ model, connectorId, why }) => ({
+        model,
+        connector_id: connectorId,
+        stage: 'unusable' as const,
+        why,
+      })),
     ],
     not_known: notKnown(profile, request, strata !== undefined),
   };
@@ -169,98 +168,19 @@ function workloadOf({ workload_type: text }: ExplainedRequest): string {
   return text ? workloadTypeKey({ text, sha256: createHash('sha256').update(text).digest() }) : '';
 }
 
-/** A connector, by the price of one model there. */
-interface Account {
-  readonly id: string;
-  readonly priority: number;
-  readonly weight: number;
-  readonly row: ConnectorRow;
-}
-
-type Accounts = ReadonlyMap<
-  string,
-  { readonly price: TokenPrices; readonly source: 'catalog' | 'connector' }
->;
-
-const accountKey = (model: string, connectorId: string) => `${connectorId} ${model}`;
-
-async function offersOf(
-  deps: ExplainDeps,
-  profile: RoutingProfile,
-  policies: readonly PolicyRow[],
-  workloadType: string,
-  strata: Strata = () => undefined,
-): Promise<{ offers: Offer<Account>[]; unusable: Excluded[]; accounts: Accounts }> {
-  const ids = profile.targets.map(({ model }) => model);
-  const providers = [...new Set(ids.flatMap((model) => parseModelId(model)?.provider ?? []))];
-  const entries = await modelsWithPrices(deps.db, ids);
-  const connectors = await judgedConnectors(deps, providers);
-  const negotiated = await negotiatedPrices(
-    deps.db,
-    connectors.map(({ row }) => row.id),
-  );
-  const allowedByEach = policies.map((policy) => compileModelPatterns(policy.allowed_models));
-  const accounts = new Map<string, { price: TokenPrices; source: 'catalog' | 'connector' }>();
-  const unusable: Excluded[] = [];
-
-  const offers = profile.targets.map(({ model, weight }): Offer<Account> => {
-    const entry = entries.get(model);
-    if (!entry) return { model, unusable: 'the catalog has no model of this id' };
-    const { row, price: catalogs } = entry;
-    if (row.disabled) return { model, unusable: 'it is disabled in the catalog' };
-    if (!catalogs) return { model, unusable: 'it has no price' };
-    const serving = connectors.filter(
-      (connector) =>
-        connector.row.provider === row.provider && compileModelPatterns(connector.row.models)(model),
-    );
-    const used = serving.flatMap(
-      ({ row: { id, priority, weight: share }, row: connector, unusable: why }) => {
-        if (why !== undefined) {
-          unusable.push({ model, connector_id: id, stage: 'unusable', why });
-          return [];
-        }
-        const own = negotiated.get(id)?.find(({ modelId }) => modelId === model)?.price;
-        const price = own ?? catalogs;
-        accounts.set(accountKey(model, id), { price, source: own ? 'connector' : 'catalog' });
-        return [{ connector: { id, priority, weight: share, row: connector }, price }];
-      },
-    );
-    if (used.length === 0) return { model, unusable: 'no enabled connector serves it' };
-    return {
-      model,
-      weight,
-      contextWindow: row.context_window,
-      score: benchmarkScores(row.benchmark_scores as Record<string, number>).avg_score,
-      capabilities: row.capabilities,
-      ...observedOf(strata, workloadType, model),
-      isAllowed: allowedByEach.every((allows) => allows(model)),
-      connectors: used,
-    };
-  });
-  return { offers, unusable, accounts };
-}
-
-function explainedModel(
-  { model, why, connectors }: Selection<Account>['ranked'][number],
-  accounts: Accounts,
-): ExplainedModel {
+function explainedModel({ model, why, connectors }: Selection<Account>['ranked'][number]): ExplainedModel {
   return {
     model,
     why,
-    connectors: connectors.flatMap(({ id, priority, weight, row }) => {
-      const at = accounts.get(accountKey(model, id));
-      if (!at) return [];
-      const { price, source } = at;
-      return {
-        connector_id: id,
-        name: row.name,
-        priority,
-        weight,
-        input_price: moneyFromNano(price.input),
-        output_price: moneyFromNano(price.output),
-        price_source: source,
-      };
-    }),
+    connectors: connectors.map(({ row, price, priceSource }) => ({
+      connector_id: row.id,
+      name: row.name,
+      priority: row.priority,
+      weight: row.weight,
+      input_price: moneyFromNano(price.input),
+      output_price: moneyFromNano(price.output),
+      price_source: priceSource,
+    })),
   };
 }
 
