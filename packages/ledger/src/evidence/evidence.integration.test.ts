@@ -4,6 +4,7 @@ import { type EventFields, ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { recordUsage } from '../recordUsage.ts';
 import { MAX_WORKLOAD_TYPES } from './addToStrata.ts';
+import { evidenceOf } from './evidenceOf.ts';
 import { readKnownTypes, readStrata } from './readEvidence.ts';
 import { tidyEvidence } from './tidyEvidence.ts';
 
@@ -67,6 +68,7 @@ describe('evidence', () => {
       event({ outcome: 'unknown' }),
     ]);
     expect(await strata()).toEqual([]);
+    expect(evidenceOf({ row: { ...event().row, cache_hit: true } })).toBeUndefined();
     // Whoever waited in vain for long enough was not served; nor was whoever got half an answer.
     await record([
       event({ outcome: 'client_gone', firstByteUs: null, durationUs: 31_000_000 }),

@@ -4,8 +4,11 @@ import type { LedgerEvent } from '../usage.ts';
 /** Whoever leaves after so long without a byte of an answer was not given one. */
 const PATIENCE_US = 30_000_000;
 
-/** What an attempt says of its model; undefined where that is nothing. */
-export function evidenceOf({ row }: Pick<LedgerEvent, 'row'>): StratumSums | undefined {
+type Row = LedgerEvent['row'] & { readonly cache_hit?: boolean | undefined };
+
+/** What an attempt says of its model; undefined where that is nothing, as of an answer that the cache gave. */
+export function evidenceOf({ row }: { readonly row: Row }): StratumSums | undefined {
+  if (row.cache_hit) return undefined;
   const costNanoUsd = Number(row.cost_nano_usd);
   if (row.outcome === 'success') {
     const timed = row.first_byte_us ?? undefined;
@@ -26,7 +29,7 @@ export function evidenceOf({ row }: Pick<LedgerEvent, 'row'>): StratumSums | und
  * Whether the model did not do its work. A refusal counts whatever its status: a model that can't take what this workload
  * sends fails it, and what is the caller's own mistake fails alike everywhere.
  */
-function hasFailed({ outcome, duration_us, first_byte_us }: LedgerEvent['row']): boolean {
+function hasFailed({ outcome, duration_us, first_byte_us }: Row): boolean {
   switch (outcome) {
     case 'upstream_error':
     case 'upstream_unreachable':
