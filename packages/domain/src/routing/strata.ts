@@ -1,5 +1,5 @@
 import { ALL_WORKLOAD_TYPES, type Strata } from './rank.ts';
-import { added, decayed, emptyStratum, type Stratum } from './stratum.ts';
+import { decayed, emptyStratum, merged, type Stratum } from './stratum.ts';
 
 /** Strata by workload type and model. */
 export type StrataByType = ReadonlyMap<string, ReadonlyMap<string, Stratum>>;
@@ -31,8 +31,7 @@ function together(types: StrataByType, atMs: number): ReadonlyMap<string, Stratu
   const all = new Map<string, Stratum>();
   for (const models of types.values()) {
     for (const [model, stratum] of models) {
-      const before = all.get(model) ?? emptyStratum(ALL_WORKLOAD_TYPES, model, atMs);
-      all.set(model, { ...before, ...added(before, decayed(stratum, atMs)) });
+      all.set(model, merged(all.get(model) ?? emptyStratum(ALL_WORKLOAD_TYPES, model, atMs), stratum));
     }
   }
   return all;

@@ -168,7 +168,7 @@ function clamp(share: number): number {
   return Math.min(0.99, Math.max(0.01, share));
 }
 
-export function mean(values: readonly number[]): number {
+function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 

@@ -57,7 +57,7 @@ export interface PresentedCorrection {
 }
 
 /** What the caller said of the answer. */
-export interface PresentedFeedback {
+interface PresentedFeedback {
   readonly score: number;
   /** Told to operators only. */
   readonly comment: string | null;
