@@ -56,7 +56,7 @@ function firsts(arms: readonly Arm[], draws: number): Map<string, number> {
 }
 
 describe('in a simulation with drifting quality, latency and price', () => {
-  const relativeRegret = (options: Partial<RunOptions>) =>
+  const relativeRegret = (options: Partial<RunOptions> = {}) =>
     median(
       SEEDS.map((seed) => {
         const run = simulate(driftingWorld(seededRandom(seed)), {
@@ -67,8 +67,8 @@ describe('in a simulation with drifting quality, latency and price', () => {
       }),
     );
 
-  it.each([1, 10])('regrets at most a fifth of choosing uniformly, at %i requests a second', (perSecond) => {
-    expect(relativeRegret({ perSecond })).toBeLessThanOrEqual(0.2);
+  it('regrets at most a fifth of choosing uniformly', () => {
+    expect(relativeRegret()).toBeLessThanOrEqual(0.2);
   });
 
   it('would regret more if it forgot nothing', () => {
@@ -91,11 +91,15 @@ describe('a model that becomes the best', () => {
     }
     return Number.POSITIVE_INFINITY;
   };
-  const slowest = (options: Partial<RunOptions>) =>
-    Math.max(...SEEDS.map((seed) => foundAfter(simulate(world, { ...options, random: seededRandom(seed) }))));
+  const slowest = (options: Partial<RunOptions> = {}) =>
+    Math.max(
+      ...SEEDS.map((seed) =>
+        foundAfter(simulate(world, { requests: 4_000, ...options, random: seededRandom(seed) })),
+      ),
+    );
 
-  it.each([1, 10])('is found within 1,000 requests, at %i a second', (perSecond) => {
-    expect(slowest({ perSecond })).toBeLessThanOrEqual(1_000);
+  it('is found within 1,000 requests', () => {
+    expect(slowest()).toBeLessThanOrEqual(1_000);
   });
 
   it('would be found later, or never, if nothing were forgotten or tried', () => {

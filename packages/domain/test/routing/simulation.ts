@@ -63,29 +63,23 @@ export function simulate(world: World, options: Partial<RunOptions> & Pick<RunOp
   const chosen: string[] = [];
   let regret = 0;
   let uniformRegret = 0;
-  for (let n = 0; n < requests; n++) {
-    const nowMs = START_MS + (n * 1_000) / perSecond;
-    if (n % perSecond === 0) {
-      told = ledger;
-      ledger = recorded(ledger, news, nowMs, decay);
-      news = new Map();
-    }
-    const truths = world(n);
-    const utilities = new Map(
-      [...truths].map(([model, truth]) => [model, utility(truth, [...truths.values()])]),
-    );
+  for (let begun = 0; begun < requests; begun += perSecond) {
+    told = ledger;
+    ledger = recorded(ledger, news, START_MS + (begun / perSecond) * 1_000, decay);
+    news = new Map();
+    const arms = models.map((model) => ({ model, stratum: told.get(model) }));
+    const truths = world(begun);
+    const utilities = utilitiesOf(truths);
     const best = Math.max(...utilities.values());
-    const [first] = order(
-      models.map((model) => ({ model, stratum: told.get(model) })),
-      random,
-    );
-    const model = first?.model ?? '';
-    const truth = truths.get(model);
-    if (!truth) throw new Error(`there is no model ${model}`);
-    chosen.push(model);
-    regret += best - (utilities.get(model) ?? 0);
-    uniformRegret += best - mean([...utilities.values()]);
-    news.set(model, added(news.get(model) ?? NO_SUMS, answer(truth, random, scored)));
+    uniformRegret += perSecond * (best - mean([...utilities.values()]));
+    for (let n = 0; n < perSecond; n++) {
+      const model = order(arms, random)[0]?.model ?? '';
+      const truth = truths.get(model);
+      if (!truth) throw new Error(`there is no model ${model}`);
+      chosen.push(model);
+      regret += best - (utilities.get(model) ?? 0);
+      news.set(model, added(news.get(model) ?? NO_SUMS, answer(truth, random, scored)));
+    }
   }
   return { chosen, regret, uniformRegret };
 }
@@ -124,14 +118,19 @@ function answer(truth: Truth, random: () => number, scored: number): StratumSums
   };
 }
 
-function utility(truth: Truth, all: readonly Truth[]): number {
-  const best = (of: (truth: Truth) => number) => Math.min(...all.map(of)) / of(truth);
-  const speed = (best((t) => t.latencyMs) + best((t) => t.timeToFirstTokenMs)) / 2;
-  return utilityOf(
-    truth.success,
-    truth.quality,
-    speed,
-    best((t) => t.costNanoUsd),
+function utilitiesOf(truths: ReadonlyMap<string, Truth>): Map<string, number> {
+  const all = [...truths.values()];
+  const best = (of: (truth: Truth) => number) => Math.min(...all.map(of));
+  const [latency, first, cost] = [
+    best(({ latencyMs }) => latencyMs),
+    best(({ timeToFirstTokenMs }) => timeToFirstTokenMs),
+    best(({ costNanoUsd }) => costNanoUsd),
+  ];
+  return new Map(
+    [...truths].map(([model, truth]) => {
+      const speed = (latency / truth.latencyMs + first / truth.timeToFirstTokenMs) / 2;
+      return [model, utilityOf(truth.success, truth.quality, speed, cost / truth.costNanoUsd)];
+    }),
   );
 }
 
