@@ -14,6 +14,7 @@ import {
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { ControlAddress } from './control/controlClient.ts';
+import type { PinSettings } from './pins/pinBucket.ts';
 import type { DrainCap } from './pipeline/caller.ts';
 import type { RetryLimits } from './pipeline/failover.ts';
 import type { SpoolOptions } from './spool/types.ts';
@@ -100,6 +101,24 @@ const Settings = Type.Object({
     description: 'how many more attempts a request may get when one fails, from 0 to 10',
   }),
   UPSTREAM_RETRY_WITHIN_MS: Milliseconds(30_000, 'how long after its start a request may be tried again'),
+  SESSION_PIN_TTL_MS: Type.Integer({
+    minimum: 60_000,
+    maximum: 604_800_000,
+    default: 3_600_000,
+    description: 'how long a session that sends nothing stays where it was, from 60000 to 604800000',
+  }),
+  SESSION_PINS_MAX_BYTES: Type.Integer({
+    minimum: 1_048_576,
+    maximum: 1_099_511_627_776,
+    default: 134_217_728,
+    description: 'what the pins of all sessions may take, from 1048576 to 1099511627776',
+  }),
+  NATS_BUCKET_REPLICAS: Type.Integer({
+    minimum: 1,
+    maximum: 5,
+    default: 1,
+    description: 'how many NATS servers keep the session pins, from 1 to 5',
+  }),
 });
 
 const ProcessSettings = Type.Object({
@@ -129,6 +148,7 @@ export interface DataPlaneConfig {
   readonly drainCap: DrainCap;
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;
+  readonly pins: PinSettings;
 }
 
 /** What it needs besides as a process of its own. */
@@ -172,6 +192,11 @@ export function loadConfig(env: Environment): DataPlaneConfig {
     retries: {
       maxRetries: settings.UPSTREAM_MAX_RETRIES,
       retryWithinMs: settings.UPSTREAM_RETRY_WITHIN_MS,
+    },
+    pins: {
+      ttlMs: settings.SESSION_PIN_TTL_MS,
+      maxBytes: settings.SESSION_PINS_MAX_BYTES,
+      replicas: settings.NATS_BUCKET_REPLICAS,
     },
   };
 }

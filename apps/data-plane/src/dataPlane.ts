@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http';
-import type { UsageStream } from '@weighbridge/bus';
+import type { KeyValueBucket, UsageStream } from '@weighbridge/bus';
 import { newUuid } from '@weighbridge/domain';
 import {
   createMetrics,
@@ -24,6 +24,7 @@ import { describeView } from './control/viewMetrics.ts';
 import { createEvidence } from './evidence/evidence.ts';
 import { buildApp } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
+import { startPins } from './pins/startPins.ts';
 import { Attempts } from './pipeline/attempts.ts';
 import { openSpool } from './spool/spool.ts';
 import { ConnectorHealth, describeHealth } from './upstream/health.ts';
@@ -43,6 +44,8 @@ export interface DataPlane {
 
 export interface DataPlaneDeps {
   readonly stream: UsageStream;
+  /** What keeps the session pins. */
+  readonly pinBucket: KeyValueBucket;
   readonly now: () => Date;
   /** This release's version. */
   readonly version: string;
@@ -66,7 +69,7 @@ export function shutdownMs(graceMs: number): number {
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, now, version }: DataPlaneDeps,
+  { stream, pinBucket, now, version }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -175,6 +178,7 @@ export async function startDataPlane(
     recordFeedback: controlPlane.recordFeedback,
     onFailover: (connector, reason) => failovers.inc({ connector, reason }),
     owners: createResponseOwners(controlPlane),
+    pins: startPins({ bucket: pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(MAX_HELD_BYTES),
     drainCap: config.drainCap,

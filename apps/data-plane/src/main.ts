@@ -4,20 +4,28 @@ import { openJetStreamUsageStream } from '@weighbridge/bus';
 import { listenHttp, runService, type ServiceContext } from '@weighbridge/runtime';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
+import { openPinBucket } from './pins/pinBucket.ts';
 import { runProcesses } from './processes.ts';
 
 async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
   const config = loadConfig(process.env);
   const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  const onError = (error: unknown, what: string) => logger.warn({ err: error }, what);
   const stream = await openJetStreamUsageStream({
     url: settings.natsUrl,
     ...settings.natsStream,
     name: 'weighbridge-data-plane',
-    onError: (error, what) => logger.warn({ err: error }, what),
+    onError,
   });
   onShutdown('usage stream', () => stream.close());
-  const dataPlane = await startDataPlane(config, { stream, now: () => new Date(), version }, context);
+  const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
+  onShutdown('session pins', () => pinBucket.close());
+  const dataPlane = await startDataPlane(
+    config,
+    { stream, pinBucket, now: () => new Date(), version },
+    context,
+  );
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
   dataPlane.closeFirst(server, settings.shutdownGraceMs);
   const isOneOfSeveral = cluster.isWorker;

@@ -1,4 +1,5 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { createInProcessBucket, type KeyValueBucket, type KeyValueSettings } from '@weighbridge/bus';
 import {
   BucketRefSchema,
   type Connector,
@@ -8,6 +9,7 @@ import {
   Outcome,
   type ProfileSchema,
   Route,
+  type Snapshot,
   SnapshotSchema,
   type UsageEvent,
 } from '@weighbridge/contracts';
@@ -22,6 +24,8 @@ import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.
 import { routingTable } from '../src/control/routingTable.ts';
 import type { FeedbackDeps } from '../src/feedback/giveFeedback.ts';
 import { buildApp } from '../src/http/app.ts';
+import { createPinStore } from '../src/pins/pinStore.ts';
+import { createPins, type PinResult } from '../src/pins/pins.ts';
 import { Attempts } from '../src/pipeline/attempts.ts';
 import { ConnectorHealth } from '../src/upstream/health.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
@@ -36,6 +40,11 @@ export interface TestProxy {
   readonly recorded: NewResponse[];
   /** Which connector was left, and why. */
   readonly failovers: string[];
+  /** How the requests of sessions were decided. */
+  readonly pinResults: PinResult[];
+  readonly pinStoreErrors: unknown[];
+  /** What its control plane says from now on. */
+  tell(said: Pick<TestProxyOptions, 'connectors' | 'profiles'>): void;
   /** Makes the next records of ownership fail. */
   failRecords: boolean;
   close(): Promise<void>;
@@ -54,6 +63,8 @@ export interface TestProxyOptions {
   readonly roomNanoUsd?: () => bigint;
   /** Default: 0. */
   readonly maxRetries?: number;
+  /** Shared by proxies that are to agree on where sessions go. Default: its own. */
+  readonly pinBucket?: KeyValueBucket;
   readonly random?: () => number;
   /** Beside the three that there always are. */
   readonly models?: readonly TestModel[];
@@ -90,16 +101,21 @@ const RATES = {
   cacheWrite: 1_250n,
   cacheWrite1h: 2_001n,
 };
+export const PIN_BUCKET: KeyValueSettings = {
+  name: 'TEST_PINS',
+  ttlMs: 3_600_000,
+  maxBytes: 16 * 1024 * 1024,
+  maxValueBytes: 4_096,
+  replicas: 1,
+};
 const PER_MILLION = 1_000_000n;
 
 const ALL_ROUTES = [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.MESSAGES, Route.EMBEDDINGS];
 
-export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
-  const { vendorUrl, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
-  const { usage, events, close: closeUsage } = await openTestUsageLog();
-  const recorded: NewResponse[] = [];
-  const connectors = options.connectors ?? [{}];
-  const snapshot = create(SnapshotSchema, {
+/** What a control plane would say. */
+function snapshotOf(options: TestProxyOptions): Snapshot {
+  const { connectors = [{}], models = [], profiles = [], vendorUrl } = options;
+  return create(SnapshotSchema, {
     revision: 1n,
     connectors: connectors.map((connector, at) => ({
       ...create(ConnectorSchema, {
@@ -116,13 +132,17 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     })),
     models: [
       ...['mock/echo', 'mock/gpt/with/slashes', 'other/model'].map((id) => modelMessage({ id }, RATES)),
-      ...(options.models ?? []).map(({ nanoPerToken, ...model }) =>
-        modelMessage(model, everyRate(nanoPerToken)),
-      ),
+      ...models.map(({ nanoPerToken, ...model }) => modelMessage(model, everyRate(nanoPerToken))),
     ],
-    profiles: [...(options.profiles ?? [])],
+    profiles: [...profiles],
   });
-  const table = routingTable(snapshot);
+}
+
+export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
+  const { drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
+  const { usage, events, close: closeUsage } = await openTestUsageLog();
+  const recorded: NewResponse[] = [];
+  let table = routingTable(snapshotOf(options));
   const upstreams = createUpstreams({
     connectTimeoutMs: 2_000,
     firstByteTimeoutMs: 10_000,
@@ -145,6 +165,11 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     events,
     recorded,
     failovers,
+    pinResults: [],
+    pinStoreErrors: [],
+    tell: (said) => {
+      table = routingTable(snapshotOf({ ...options, ...said }), table);
+    },
     failRecords: false,
     close: async () => {},
   };
@@ -175,6 +200,15 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners,
+    pins: createPins({
+      store: createPinStore(options.pinBucket ?? createInProcessBucket(PIN_BUCKET), Date.now),
+      health,
+      ttlMs: PIN_BUCKET.ttlMs,
+      timeoutMs: 20_000,
+      clockMs: Date.now,
+      onDecided: (result) => void proxy.pinResults.push(result),
+      onStoreError: (error) => void proxy.pinStoreErrors.push(error),
+    }),
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(16 * 1024 * 1024),
     drainCap: { drainMs, drainBytes },

@@ -1,5 +1,8 @@
 export { createInProcessUsageStream, type InProcessOptions } from './inProcess.ts';
 export { type JetStreamOptions, openJetStreamUsageStream } from './jetStream.ts';
+export type { KeyValueBucket, KeyValueEntry, KeyValueSettings } from './keyValue.ts';
+export { createInProcessBucket } from './keyValueInProcess.ts';
+export { type JetStreamBucketOptions, openJetStreamBucket } from './keyValueJetStream.ts';
 export {
   type Consumption,
   MessageTooLargeError,

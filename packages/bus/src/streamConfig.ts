@@ -8,6 +8,7 @@ import {
   type JetStreamManager,
   RetentionPolicy,
   StorageType,
+  type StreamConfig,
   type StreamInfo,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
@@ -21,7 +22,7 @@ const DUPLICATE_WINDOW_MS = 120_000;
 /** Over all workers of a shard. Each bounds by itself what it holds, so this is only a limit against madness. */
 const MAX_UNACKNOWLEDGED = 16_384;
 /** JSStreamNameExistErr: another process created it between our look and our attempt. */
-const STREAM_NAME_IN_USE = 10_058;
+export const STREAM_NAME_IN_USE = 10_058;
 
 /** What differs between installations. */
 export interface StreamSize {
@@ -55,18 +56,27 @@ export async function ensureStream(manager: JetStreamManager, size: StreamSize):
  * does not know counts as being as it should.
  */
 export function streamMismatch({ config }: Pick<StreamInfo, 'config'>, size: StreamSize): string | undefined {
-  const actual: Readonly<Record<string, unknown>> = { ...config };
-  const differing = Object.entries({ ...wantedStream(size), ...UNLIMITED }).filter(
-    ([field, wanted]) => actual[field] !== undefined && String(actual[field]) !== String(wanted),
-  );
-  if (differing.length === 0) return undefined;
-  const fields = differing.map(([field, wanted]) => `${field} is ${actual[field]} and should be ${wanted}`);
+  const differences = configDifferences(config, { ...wantedStream(size), ...UNLIMITED });
+  if (differences === undefined) return undefined;
   return [
-    `The stream ${STREAM} in NATS is not as it should be: ${fields.join('; ')}.`,
+    `The stream ${STREAM} in NATS is not as it should be: ${differences}.`,
     'To mend it, set NATS_STREAM_REPLICAS and NATS_STREAM_MAX_BYTES to what it has, the same for every process;',
     `or edit it (nats stream edit ${STREAM});`,
     `or delete it (nats stream rm ${STREAM}): it is created anew, and the proxies send again what is not yet in the ledger.`,
   ].join(' ');
+}
+
+/** In which fields a stream is not as it should be, in words; one that its server does not know counts as right. */
+export function configDifferences(
+  config: StreamConfig,
+  wanted: Readonly<Record<string, unknown>>,
+): string | undefined {
+  const actual: Readonly<Record<string, unknown>> = { ...config };
+  const differing = Object.entries(wanted).filter(
+    ([field, value]) => actual[field] !== undefined && String(actual[field]) !== String(value),
+  );
+  const fields = differing.map(([field, value]) => `${field} is ${actual[field]} and should be ${value}`);
+  return fields.length > 0 ? fields.join('; ') : undefined;
 }
 
 /** Makes a shard's durable consumer what it should be, creating it where it is missing. */

@@ -40,10 +40,15 @@ export function parseAttribution(headers: Headers, locked: LockedAttribution = {
     namespace: cut(value(headers, 'x-svc-namespace')),
     workload: cut(value(headers, 'x-svc-workload')),
     pod: cut(value(headers, 'x-svc-pod')),
-    session: hashed(value(headers, 'x-svc-session-id')),
+    session: hashed(sessionIdOf(headers)),
     workloadType: parseWorkloadType(headers),
   };
   return { ...present(plain), labels: parseLabels(value(headers, 'x-svc-labels'), locked.labels) };
+}
+
+/** The session that a request belongs to, whole; undefined or empty where its header names none. */
+export function sessionIdOf(headers: Headers): string | undefined {
+  return value(headers, 'x-svc-session-id');
 }
 
 /** What kind of work a request is, as its header says. */

@@ -8,5 +8,6 @@ export {
   startProcess,
   type TestProcess,
 } from './processes.ts';
+export { startTcpRelay, type TcpRelay } from './tcpRelay.ts';
 export { createTestDatabase, type TestDatabase } from './testDatabase.ts';
 export { type TestRun, testRun } from './testRun.ts';

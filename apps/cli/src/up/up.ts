@@ -4,7 +4,7 @@ import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { createInProcessUsageStream, openJetStreamUsageStream, type UsageStream } from '@weighbridge/bus';
 import { loadConfig as loadControlPlaneConfig, startControlPlane } from '@weighbridge/control-plane';
-import { loadConfig as loadDataPlaneConfig, startDataPlane } from '@weighbridge/data-plane';
+import { loadConfig as loadDataPlaneConfig, openPinBucket, startDataPlane } from '@weighbridge/data-plane';
 import { checkConnection, createDb, type Database, takeLock } from '@weighbridge/database';
 import { startLocalPostgres } from '@weighbridge/local-postgres';
 import { loadLedgerConfig, startMetering } from '@weighbridge/metering';
@@ -72,16 +72,19 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   });
   const controlPlane = await startControlPlane(controlPlaneConfig, { db, now }, context);
   await startMetering({ db, stream, now, ...loadLedgerConfig(env) }, context);
+  const dataPlaneConfig = loadDataPlaneConfig({
+    ...env,
+    ...WITHOUT_TLS,
+    SPOOL_DIR: env.SPOOL_DIR || join(config.dataDir, 'spool', 'data-plane'),
+  });
+  const pinBucket = await openPinBucket(dataPlaneConfig.pins, {
+    natsUrl: config.natsUrl,
+    onError: (error, what) => logger.warn({ err: error }, what),
+  });
+  onShutdown('session pins', () => pinBucket.close());
   const dataPlane = await startDataPlane(
-    {
-      ...loadDataPlaneConfig({
-        ...env,
-        ...WITHOUT_TLS,
-        SPOOL_DIR: env.SPOOL_DIR || join(config.dataDir, 'spool', 'data-plane'),
-      }),
-      controlPlane: { address: controlPlane.grpcAddress, token, tls: undefined },
-    },
-    { stream, now, version },
+    { ...dataPlaneConfig, controlPlane: { address: controlPlane.grpcAddress, token, tls: undefined } },
+    { stream, pinBucket, now, version },
     context,
   );
 

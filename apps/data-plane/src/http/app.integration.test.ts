@@ -142,6 +142,7 @@ async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void
     recordFeedback: async () => create(RecordFeedbackResponseSchema),
     onFailover: () => {},
     owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
+    pins: { decide: async ({ targets }) => ({ targets, served: () => {} }) },
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(1_000_000),
     drainCap: { drainMs: 2_000, drainBytes: 1_000_000 },

@@ -77,6 +77,8 @@ describe('a body', () => {
     expect(call('{"model":"a/b","store":false}').isStored).toBe(false);
     expect(call('{"model":"a/b","previous_response_id":"r-1"}').previousResponseId).toBe('r-1');
     expect(call('{"model":"a/b","previous_response_id":null}').previousResponseId).toBeUndefined();
+    expect(call('{"model":"a/b","prompt_cache_key":"k"}').promptCacheKey).toBe('k');
+    expect(call('{"model":"a/b","prompt_cache_key":5}').promptCacheKey).toBeUndefined();
   });
 
   it('says how long a response in the background may get, which nobody tells later', () => {

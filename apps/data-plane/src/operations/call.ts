@@ -19,6 +19,8 @@ export interface Call {
   readonly output: OutputSize | undefined;
   /** The stored response that this one goes on from. */
   readonly previousResponseId: string | undefined;
+  /** Calls with the same one share a beginning that the vendor may have cached. */
+  readonly promptCacheKey: string | undefined;
   readonly spans: ReadonlyMap<string, Span>;
   /** What the vendor may add to the input by itself; only asked for where nothing may cost more than is told beforehand. */
   readonly addedInputTokens?: number;
@@ -42,7 +44,6 @@ export function readCall(operation: Operation, body: Buffer): Call {
   }
   const options = spans.get('stream_options');
   const background = backgroundOutputTokens(body, spans);
-  const previous = valueAt(body, spans.get('previous_response_id'));
   return {
     operation,
     body,
@@ -52,7 +53,8 @@ export function readCall(operation: Operation, body: Buffer): Call {
     isStored: operation.isStored && valueAt(body, spans.get('store')) !== false,
     backgroundOutputTokens: background,
     output: outputSize(operation, body, spans, background),
-    previousResponseId: typeof previous === 'string' ? previous : undefined,
+    previousResponseId: textAt(body, spans.get('previous_response_id')),
+    promptCacheKey: textAt(body, spans.get('prompt_cache_key')),
     spans,
   };
 }
@@ -177,6 +179,11 @@ function isObject(body: Buffer, span: Span | undefined): span is Span {
 function countAt(body: Buffer, span: Span | undefined): number | undefined {
   const value = valueAt(body, span);
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
+}
+
+function textAt(body: Buffer, span: Span | undefined): string | undefined {
+  const value = valueAt(body, span);
+  return typeof value === 'string' ? value : undefined;
 }
 
 function valueAt(body: Buffer, span: Span | undefined): unknown {

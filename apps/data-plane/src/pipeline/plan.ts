@@ -8,9 +8,11 @@ import { type RoutableConnector, type RoutingTable, upstreamNameAt } from '../co
 import { type Call, readCall, upstreamBody } from '../operations/call.ts';
 import { requireForeseeable } from '../operations/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../operations/operation.ts';
+import { drawOf, pinKeyOf } from '../pins/pinKey.ts';
+import type { Decided, Pins } from '../pins/pins.ts';
 import { findProfile, type ProfileDeps, targetsOfProfile } from '../routing/profiles.ts';
 import type { Target, Targets } from '../routing/target.ts';
-import { targetsFor } from '../routing/targetsFor.ts';
+import { targetAt, targetsFor } from '../routing/targetsFor.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { admit, usageBacklog } from './admit.ts';
 import { limitAnswer } from './limitAnswer.ts';
@@ -21,6 +23,7 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
   readonly budget: Pick<LeaseBook, 'room'>;
   readonly owners: ResponseOwners;
+  readonly pins: Pins;
   /** From 0 up to 1. */
   readonly random: () => number;
 }
@@ -62,6 +65,8 @@ export interface GenerationPlan extends AnyPlan {
    * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
    */
   readonly prepare: (target: Target) => Promise<Outgoing>;
+  /** To be told which target answered. */
+  readonly served: Decided['served'];
 }
 
 export interface StoredPlan extends AnyPlan {
@@ -85,8 +90,8 @@ export async function planGeneration(
 ): Promise<GenerationPlan> {
   const { key } = asker;
   const call = readCall(operation, body);
-  const serving = recordable(deps, operation, targetsOf(deps, asker, call, table));
-  const targets = await keeperFirst(deps.owners, key, call, serving);
+  const { targets: decided, served } = await decide(deps, asker, call, table);
+  const targets = await keeperFirst(deps.owners, key, call, recordable(deps, operation, decided));
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
   if (targets.some(isHard)) requireForeseeable(operation, body);
   return {
@@ -104,13 +109,31 @@ export async function planGeneration(
         work: { ...target, call: sent },
       };
     },
+    served,
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };
 }
 
+/** Where a call goes: one of a session, to where the session's first one went. */
+async function decide(deps: PlanDeps, asker: Asker, call: Call, table: RoutingTable): Promise<Decided> {
+  const { key, headers } = asker;
+  const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
+  if (pinKey === undefined) return { targets: targetsOf(deps, asker, call, table), served: () => {} };
+  const { route } = call.operation;
+  return deps.pins.decide({
+    key: pinKey,
+    targets: targetsOf({ ...deps, random: drawOf(pinKey) }, asker, call, table),
+    // In its profile's order or not: an edit of that is for new sessions.
+    find: (modelId, connectorId) =>
+      key.policies.every((policy) => policy.allows(modelId))
+        ? targetAt(modelId, connectorId, route, table)
+        : undefined,
+  });
+}
+
 /** Where a call may go: to the model that it names, or to those of the profile that it names. */
 function targetsOf(
-  { random, strata }: PlanDeps,
+  { random, strata }: Pick<PlanDeps, 'random' | 'strata'>,
   { key, headers }: Asker,
   { operation: { route }, model }: Call,
   table: RoutingTable,

@@ -86,6 +86,7 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
     caller.cancellation.throwIfCancelled();
     // forward: each attempt is written down, then sent.
     const forwarded = await forward(deps, { upstreams: deps.upstreams, plan, request, caller, attempts });
+    tellWhoServed(plan, forwarded);
 
     // settle: by the relay, once it knows what was used and before the caller sees the end.
     client.take();
@@ -108,6 +109,10 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
     caller.release();
     deps.attempts.end(caller);
   }
+}
+
+function tellWhoServed(plan: Plan, { outgoing: { work }, answer }: Forwarded): void {
+  if (plan.kind === 'generation' && work && answer.status < 300) plan.served(work);
 }
 
 /** Counts a request in where its key has limits by the minute, and tells the caller of them in any case. */

@@ -3,9 +3,24 @@ import { SnapshotSchema } from '@weighbridge/contracts';
 import { expect, it } from 'vitest';
 import { seeded } from '../../test/spoolFixture.ts';
 import { routingTable } from '../control/routingTable.ts';
+import { drawOf } from '../pins/pinKey.ts';
 import { inOrder } from './order.ts';
 
 const SEED = 20_261_120;
+
+it('what draws the same for a connector leaves the others where they were when one is gone', () => {
+  const ids = ['a', 'b', 'c', 'd'];
+  const connectors =
+    routingTable(
+      create(SnapshotSchema, { connectors: ids.map((id) => ({ id, provider: 'acme', weight: 1 })) }),
+    ).connectors.get('acme') ?? [];
+  for (let session = 0; session < 50; session++) {
+    const draw = drawOf(`session-${session}`);
+    const order = inOrder(connectors, draw).map(({ id }) => id);
+    const without = inOrder(connectors.filter(({ id }) => id !== 'b').reverse(), draw).map(({ id }) => id);
+    expect(without).toEqual(order.filter((id) => id !== 'b'));
+  }
+});
 
 it(`priority comes before weight, and within one each is first by its share (seed ${SEED})`, () => {
   const connectors = [

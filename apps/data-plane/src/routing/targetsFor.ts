@@ -13,13 +13,25 @@ export function targetsFor(
   models: readonly [RoutableModel, ...RoutableModel[]],
   route: Route,
   table: RoutingTable,
-  random: () => number,
+  draw: (connectorId: string) => number,
 ): Targets {
   const targets = models.flatMap((model): Target[] =>
-    inOrder(connectorsFor(model, route, table), random).map((connector) => ({ model, connector })),
+    inOrder(connectorsFor(model, route, table), draw).map((connector) => ({ model, connector })),
   );
   const [first, ...others] = targets;
   return first ? [first, ...others] : raise(notServed(models[0], route, table));
+}
+
+/** A model at a connector, where it may be asked for there on a route. */
+export function targetAt(
+  modelId: string,
+  connectorId: string,
+  route: Route,
+  table: RoutingTable,
+): Target | undefined {
+  const model = table.models.get(modelId);
+  const connector = model && connectorsFor(model, route, table).find(({ id }) => id === connectorId);
+  return connector && { model, connector };
 }
 
 function connectorsFor(model: RoutableModel, route: Route, table: RoutingTable): RoutableConnector[] {

@@ -55,6 +55,18 @@ describe('a breaker', () => {
     expect(breaker.admits(2 * OPEN_MS + 100)).toBe(true);
   });
 
+  it('tells how long it has been open, over all probes that failed', () => {
+    const breaker = opened(1_000);
+    expect([breaker.openForMs(1_000), breaker.openForMs(1_500)]).toEqual([0, 500]);
+    // Nobody has tried since: it may be well again.
+    expect(breaker.openForMs(1_000 + OPEN_MS)).toBe(0);
+    attempt(breaker, false, 1_000 + OPEN_MS);
+    expect(breaker.openForMs(1_100 + OPEN_MS)).toBe(OPEN_MS + 100);
+    attempt(breaker, true, 1_000 + 2 * OPEN_MS);
+    for (let at = 0; at < 5; at++) attempt(breaker, false, 20_000);
+    expect(breaker.openForMs(20_100)).toBe(100);
+  });
+
   it('closes by one good attempt, and what was before is forgotten', () => {
     const breaker = opened();
     attempt(breaker, true, OPEN_MS);

@@ -23,11 +23,18 @@ export class Breaker {
   readonly #slots: Slot[] = Array.from({ length: SLOTS }, () => ({ second: -1, good: 0, bad: 0 }));
   #badInARow = 0;
   #openedAtMs: number | undefined;
+  #notClosedSinceMs: number | undefined;
   #isProbing = false;
 
   state(nowMs: number): BreakerState {
     if (this.#openedAtMs === undefined) return 'closed';
     return nowMs - this.#openedAtMs < OPEN_MS ? 'open' : 'half-open';
+  }
+
+  /** How long it has been open, but for probes that failed; 0 where it is not open now. */
+  openForMs(nowMs: number): number {
+    if (this.#notClosedSinceMs === undefined || this.state(nowMs) !== 'open') return 0;
+    return nowMs - this.#notClosedSinceMs;
   }
 
   /** Half-open, it takes one attempt at a time. */
@@ -82,11 +89,14 @@ export class Breaker {
   #openIfBad(nowMs: number): void {
     const { good, bad } = this.#counts(nowMs);
     const isBad = good + bad >= LEAST_ATTEMPTS && bad / (good + bad) >= ERROR_RATIO;
-    if (isBad || this.#badInARow >= ERRORS_IN_A_ROW) this.#openedAtMs = nowMs;
+    if (!isBad && this.#badInARow < ERRORS_IN_A_ROW) return;
+    this.#openedAtMs = nowMs;
+    this.#notClosedSinceMs = nowMs;
   }
 
   #close(): void {
     this.#openedAtMs = undefined;
+    this.#notClosedSinceMs = undefined;
     this.#badInARow = 0;
     for (const slot of this.#slots) Object.assign(slot, { second: -1, good: 0, bad: 0 });
   }

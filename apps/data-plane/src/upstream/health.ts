@@ -10,7 +10,8 @@ export type ConnectorState = BreakerState | 'dead';
 
 interface Known {
   readonly breaker: Breaker;
-  isDead: boolean;
+  /** Undefined where it is not. */
+  deadSinceMs: number | undefined;
 }
 
 /**
@@ -27,20 +28,27 @@ export class ConnectorHealth {
   }
 
   state(connector: RoutableConnector): ConnectorState {
-    const { breaker, isDead } = this.#of(connector);
-    return isDead ? 'dead' : breaker.state(this.#nowMs());
+    const { breaker, deadSinceMs } = this.#of(connector);
+    return deadSinceMs === undefined ? breaker.state(this.#nowMs()) : 'dead';
   }
 
   isReady(connector: RoutableConnector): boolean {
-    const { breaker, isDead } = this.#of(connector);
-    return !isDead && breaker.admits(this.#nowMs());
+    const { breaker, deadSinceMs } = this.#of(connector);
+    return deadSinceMs === undefined && breaker.admits(this.#nowMs());
+  }
+
+  /** How long it has been open or dead; 0 where it is neither now. */
+  downForMs(connector: RoutableConnector): number {
+    const { breaker, deadSinceMs } = this.#of(connector);
+    const nowMs = this.#nowMs();
+    return deadSinceMs === undefined ? breaker.openForMs(nowMs) : nowMs - deadSinceMs;
   }
 
   /** Where none is ready: the one with the fewest errors, a dead one last; of equals the first. */
   leastBad(connectors: readonly RoutableConnector[]): RoutableConnector | undefined {
     const badness = (connector: RoutableConnector) => {
-      const { breaker, isDead } = this.#of(connector);
-      return isDead ? 2 : breaker.errorRatio(this.#nowMs());
+      const { breaker, deadSinceMs } = this.#of(connector);
+      return deadSinceMs === undefined ? breaker.errorRatio(this.#nowMs()) : 2;
     };
     const [first] = connectors.toSorted((a, b) => badness(a) - badness(b));
     return first;
@@ -52,14 +60,14 @@ export class ConnectorHealth {
     const ended = known.breaker.begin(this.#nowMs());
     return (result) => {
       // Tried for want of a better one, and taken after all.
-      if (result === 'good') known.isDead = false;
-      if (result === 'refused') known.isDead = true;
+      if (result === 'good') known.deadSinceMs = undefined;
+      if (result === 'refused') known.deadSinceMs ??= this.#nowMs();
       ended(result === 'good' ? true : result === 'bad' ? false : undefined, this.#nowMs());
     };
   }
 
   #of(connector: RoutableConnector): Known {
-    const known = this.#known.get(connector) ?? { breaker: new Breaker(), isDead: false };
+    const known = this.#known.get(connector) ?? { breaker: new Breaker(), deadSinceMs: undefined };
     this.#known.set(connector, known);
     return known;
   }

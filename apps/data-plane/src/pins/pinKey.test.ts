@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { drawOf, type PinnedRequest, pinKeyOf } from './pinKey.ts';
+
+const key = (request: {
+  principal?: string;
+  session?: string | string[];
+  promptCacheKey?: string;
+  model?: string;
+}) => {
+  const { principal = 'alice', session, promptCacheKey, model = 'acme/large' } = request;
+  const asked: PinnedRequest = {
+    principalId: principal,
+    headers: session === undefined ? {} : { 'x-svc-session-id': session },
+    call: { model, promptCacheKey },
+  };
+  return pinKeyOf(asked);
+};
+
+describe('the key of a pin', () => {
+  it('is of the principal, the session and what was asked', () => {
+    const keys = [
+      key({ session: 's' }),
+      key({ session: 's', principal: 'bob' }),
+      key({ session: 't' }),
+      key({ session: 's', model: 'acme/small' }),
+      key({ session: 's","acme/large"]', model: '' }),
+      key({ session: 'lice', principal: 'a' }),
+    ];
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(key({ session: 's' })).toBe(keys[0]);
+  });
+
+  it('is a hash that a bucket takes, of the whole session', () => {
+    const long = 'x'.repeat(10_000);
+    expect(key({ session: long })).toMatch(/^[\w-]{43}$/);
+    expect(key({ session: long })).not.toBe(key({ session: `${long}y` }));
+  });
+
+  it('is of the prompt_cache_key where there is no session, and another one than of a session called so', () => {
+    expect(key({})).toBeUndefined();
+    expect(key({ session: ' ', promptCacheKey: '' })).toBeUndefined();
+    expect(key({ promptCacheKey: 's' })).toMatch(/^[\w-]{43}$/);
+    expect(key({ promptCacheKey: 's' })).not.toBe(key({ session: 's' }));
+    expect(key({ session: 's', promptCacheKey: 't' })).toBe(key({ session: 's' }));
+  });
+
+  it('does not tell how a header was sent', () => {
+    expect(key({ session: ['a', 'b'] })).toBe(key({ session: 'a,b' }));
+    expect(key({ session: 'sitzung-ä' })).toBe(key({ session: 'sitzung-Ã¤' }));
+  });
+});
+
+describe('what a session draws', () => {
+  it('is the same wherever it is drawn, by name or by turn, and evenly spread', () => {
+    const [one, other] = [drawOf('k'), drawOf('k')];
+    const drawn = Array.from({ length: 5 }, () => one());
+    expect(Array.from({ length: 5 }, () => other())).toEqual(drawn);
+    expect([one('a'), one('b')]).toEqual([other('a'), other('b')]);
+    expect(new Set([...drawn, one('a'), one('b'), drawOf('l')('a')]).size).toBe(8);
+    const many = Array.from({ length: 2_000 }, (_, at) => drawOf(`k${at}`)('a'));
+    expect(Math.min(...many)).toBeGreaterThanOrEqual(0);
+    expect(Math.max(...many)).toBeLessThan(1);
+    expect(many.filter((one) => one < 0.25).length).toBeGreaterThan(400);
+    expect(many.filter((one) => one < 0.25).length).toBeLessThan(600);
+  });
+});

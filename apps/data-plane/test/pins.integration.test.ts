@@ -1,0 +1,332 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type KeyValueBucket, openJetStreamBucket } from '@weighbridge/bus';
+import { Route, Strategy } from '@weighbridge/contracts';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import { eventually, startNats, startTcpRelay, type TcpRelay, type TestNats } from '@weighbridge/testing';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { ALICE, BOB, PIN_BUCKET, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { seeded } from './spoolFixture.ts';
+
+const SEED = Number(process.env.PINS_SEED ?? 20_261_120);
+const SLOW = { timeoutMs: 20_000 };
+const MODELS = ['mock/echo', 'mock/gpt/with/slashes'];
+const IDS = ['con_a', 'con_b', 'con_c'];
+
+/** A vendor whose answer is the credential that it was shown: so it tells which connector a request went through. */
+let vendor: { url: string; server: Server };
+let nats: TestNats;
+let closing: (() => Promise<unknown>)[] = [];
+beforeAll(async () => {
+  nats = await startNats();
+  const server = createServer(async (request, response) => {
+    for await (const _ of request);
+    const content = request.headers.authorization?.replace('Bearer ', '');
+    const message = { role: 'assistant', content };
+    response.writeHead(200, { 'content-type': 'application/json' }).end(
+      JSON.stringify({
+        id: 'x',
+        object: 'chat.completion',
+        choices: [{ index: 0, message, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+      }),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  vendor = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, server };
+});
+afterEach(async () => {
+  for (const close of closing.reverse()) await close();
+  closing = [];
+});
+afterAll(async () => {
+  vendor.server.close();
+  vendor.server.closeAllConnections();
+  await nats.stop();
+});
+
+const connectorsOf = (ids: readonly string[], random: () => number = () => 0) =>
+  ids.map((id) => ({
+    id,
+    credential: id,
+    priority: Math.floor(random() * 2),
+    weight: 1 + Math.floor(random() * 9),
+  }));
+
+async function openBucket(
+  url: string,
+  name: string,
+  onError: (error: unknown, what: string) => void,
+): Promise<KeyValueBucket> {
+  const bucket = await openJetStreamBucket(
+    { url, clientName: 'test', setBy: 'nothing', timeoutMs: 20_000, onError },
+    { ...PIN_BUCKET, name },
+  );
+  closing.push(() => bucket.close());
+  return bucket;
+}
+
+async function start(options: Partial<TestProxyOptions> = {}): Promise<TestProxy> {
+  const proxy = await startProxy({ vendorUrl: vendor.url, connectors: connectorsOf(IDS), ...options });
+  closing.push(() => proxy.close());
+  return proxy;
+}
+
+/** Proxies that share what NATS keeps, each on a line of its own. */
+async function startFour(name: string) {
+  const lines: TcpRelay[] = [];
+  const proxies: TestProxy[] = [];
+  const told: string[] = [];
+  for (let at = 0; at < 4; at++) {
+    const line = await startTcpRelay(nats.url);
+    closing.push(() => line.close());
+    lines.push(line);
+    const bucket = await openBucket(line.url, name, (_error, what) => void told.push(what));
+    proxies.push(await start({ pinBucket: bucket }));
+  }
+  return { proxies, lines, told };
+}
+
+interface Asked {
+  readonly session?: string;
+  readonly token?: string;
+  readonly model?: string;
+  readonly body?: object;
+}
+
+/** The model and the connector that a request was served by. */
+async function placeOf(proxy: TestProxy, { session, token = ALICE, model, body }: Asked) {
+  const answer = await fetch(`${proxy.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      ...(session !== undefined && { 'x-svc-session-id': session }),
+    },
+    body: JSON.stringify({ model: model ?? 'mock/echo', messages: [], ...body }),
+  });
+  const { choices } = (await answer.json()) as { choices: [{ message: { content: string } }] };
+  expect(answer.status).toBe(200);
+  const connector = choices[0].message.content;
+  return { place: `${answer.headers.get('x-svc-model')} at ${connector}`, connector };
+}
+
+/** The connector that a request was served by. */
+const ask = async (proxy: TestProxy, asked: Asked) => (await placeOf(proxy, asked)).connector;
+
+/** Does something for each, some at a time. */
+async function forEach<T>(
+  items: readonly T[],
+  width: number,
+  act: (item: T) => Promise<void>,
+): Promise<void> {
+  const left = [...items];
+  const worker = async () => {
+    for (let item = left.pop(); item !== undefined; item = left.pop()) await act(item);
+  };
+  await Promise.all(Array.from({ length: width }, worker));
+}
+
+/** A profile as it was edited a moment ago: another order, other weights, and not always all models. */
+function profileOf(random: () => number) {
+  const models = MODELS.toSorted(() => random() - 0.5).slice(0, 1 + Math.floor(random() * MODELS.length));
+  return {
+    id: 'prf_1',
+    name: 'talk',
+    strategy: random() < 0.5 ? Strategy.ORDERED : Strategy.WEIGHTED,
+    targets: models.map((model) => ({ model, weight: 1 + Math.floor(random() * 9) })),
+  };
+}
+
+it(`1,000 sessions over 4 proxies stay on their targets, and leave together one that is gone (seed ${SEED})`, async () => {
+  const random = seeded(SEED);
+  const { proxies } = await startFour('THOUSAND');
+  const sessions = Array.from({ length: 1_000 }, (_, at) => `session-${at}`);
+  const places = new Map<string, string>();
+  let offered = IDS;
+  // The profile and the connectors are edited all the time, and each proxy has heard of something else.
+  let asked = 0;
+  const edit = () => {
+    if (asked++ % 8 > 0) return;
+    for (const proxy of proxies) {
+      proxy.tell({ connectors: connectorsOf(offered, random), profiles: [profileOf(random)] });
+    }
+  };
+  const askOne = async (proxy: TestProxy, session: string) =>
+    (await placeOf(proxy, { session, model: 'router/talk' })).place;
+  const askAny = (session: string) => {
+    edit();
+    return askOne(proxies[Math.floor(random() * proxies.length)] as TestProxy, session);
+  };
+  const askAll = (session: string) => {
+    edit();
+    return Promise.all(proxies.map((proxy) => askOne(proxy, session)));
+  };
+
+  await forEach(sessions, 8, async (session) => {
+    const [place = '', ...others] = await askAll(session);
+    expect(others).toEqual([place, place, place]);
+    places.set(session, place);
+  });
+  expect(new Set(places.values()).size).toBe(MODELS.length * IDS.length);
+  await forEach(sessions, 16, async (session) => {
+    expect(await askAny(session)).toBe(places.get(session));
+  });
+
+  const isAtB = (session: string) => places.get(session)?.endsWith('at con_b') === true;
+  const left = sessions.filter(isAtB).slice(0, 100);
+  const stayed = sessions.filter((session) => !isAtB(session)).slice(0, 100);
+  offered = IDS.filter((id) => id !== 'con_b');
+  asked = 0;
+  await forEach([...left, ...stayed], 8, async (session) => {
+    const before = places.get(session);
+    const [place = '', ...others] = await askAll(session);
+    expect(others).toEqual([place, place, place]);
+    expect(place !== before).toBe(left.includes(session));
+    places.set(session, place);
+  });
+  // It is back, which does not concern those that left.
+  offered = IDS;
+  asked = 0;
+  await forEach(left, 16, async (session) => {
+    expect(await askAny(session)).toBe(places.get(session));
+  });
+
+  const results = proxies.flatMap(({ pinResults }) => pinResults);
+  expect(results.filter((result) => result === 'new')).toHaveLength(1_000);
+  expect(results.filter((result) => result === 'moved')).toHaveLength(left.length);
+  expect(proxies.flatMap(({ pinStoreErrors }) => pinStoreErrors)).toEqual([]);
+}, 300_000);
+
+describe('while NATS is away', () => {
+  it('sessions are served, by all proxies alike, and it is counted; then they stay where they were', async () => {
+    const { proxies, lines, told } = await startFour('AWAY');
+    const known = 'known before';
+    const before = await Promise.all(proxies.map((proxy) => ask(proxy, { session: known })));
+    for (const line of lines) line.cut();
+    await eventually(() => expect(told).toHaveLength(4), SLOW);
+    const sessions = Array.from({ length: 50 }, (_, at) => `session-${at}`);
+    const places = new Map<string, string>();
+    for (const session of sessions) {
+      const errors = () => proxies.map(({ pinStoreErrors }) => pinStoreErrors.length);
+      const counted = errors();
+      const [place = '', ...others] = await Promise.all(proxies.map((proxy) => ask(proxy, { session })));
+      expect(others).toEqual([place, place, place]);
+      expect(errors()).toEqual(counted.map((count) => count + 1));
+      places.set(session, place);
+    }
+    expect(new Set(places.values())).toEqual(new Set(IDS));
+    expect(await Promise.all(proxies.map((proxy) => ask(proxy, { session: known })))).toEqual(before);
+
+    for (const line of lines) line.resume();
+    for (const proxy of proxies) {
+      await eventually(async () => {
+        await ask(proxy, { session: `probe-${Math.random()}` });
+        expect(proxy.pinResults.at(-1)).toBe('new');
+      }, SLOW);
+      // By now they would be decided otherwise.
+      proxy.tell({
+        connectors: connectorsOf(IDS).map((connector, priority) => ({ ...connector, priority })),
+      });
+    }
+    for (const session of sessions) {
+      for (const proxy of proxies) expect(await ask(proxy, { session })).toBe(places.get(session));
+    }
+  });
+});
+
+describe('a session', () => {
+  const preferring = (id: string) =>
+    connectorsOf(IDS).map((connector) => ({ ...connector, priority: connector.id === id ? 0 : 1 }));
+
+  it('is its principal’s own, and is decided for each model that is asked for', async () => {
+    const proxy = await start({ connectors: preferring('con_a') });
+    expect(await ask(proxy, { session: 's' })).toBe('con_a');
+    proxy.tell({ connectors: preferring('con_b') });
+    expect(await ask(proxy, { session: 's', token: BOB })).toBe('con_b');
+    proxy.tell({ connectors: preferring('con_c') });
+    expect(await ask(proxy, { session: 's', model: 'mock/gpt/with/slashes' })).toBe('con_c');
+    expect(await ask(proxy, { session: 's' })).toBe('con_a');
+    expect(await ask(proxy, { session: 's', token: BOB })).toBe('con_b');
+    expect(await ask(proxy, { session: 't' })).toBe('con_c');
+  });
+
+  it('is named by prompt_cache_key where the header is absent', async () => {
+    const proxy = await start({ connectors: preferring('con_a') });
+    const body = { prompt_cache_key: 'k' };
+    expect(await ask(proxy, { body })).toBe('con_a');
+    proxy.tell({ connectors: preferring('con_b') });
+    expect(await ask(proxy, { body })).toBe('con_a');
+    expect(await ask(proxy, { body, session: 's' })).toBe('con_b');
+    expect(await ask(proxy, { body: { prompt_cache_key: 5 } })).toBe('con_b');
+  });
+
+  it('that a request does not name costs it nothing', async () => {
+    const proxy = await start({ connectors: preferring('con_a') });
+    await ask(proxy, {});
+    proxy.tell({ connectors: preferring('con_b') });
+    expect(await ask(proxy, {})).toBe('con_b');
+    expect([proxy.pinResults, proxy.pinStoreErrors]).toEqual([[], []]);
+  });
+
+  it('goes on elsewhere for a route that its target does not serve', async () => {
+    const proxy = await start({ connectors: preferring('con_a') });
+    expect(await ask(proxy, { session: 's' })).toBe('con_a');
+    const without = (id: string) =>
+      preferring('con_a').map((one) => (one.id === id ? { ...one, routes: [Route.MESSAGES] } : one));
+    proxy.tell({ connectors: without('con_a') });
+    const place = await ask(proxy, { session: 's' });
+    expect(place).not.toBe('con_a');
+    proxy.tell({ connectors: preferring('con_a') });
+    expect(await ask(proxy, { session: 's' })).toBe(place);
+  });
+});
+
+describe('with vendors that keep responses', () => {
+  let vendors: MockVendor[];
+  const hits = () => vendors.map(({ requests }) => requests.length);
+
+  async function startWithTwo(options: Partial<TestProxyOptions> = {}): Promise<TestProxy> {
+    vendors = [await startMockVendor(), await startMockVendor()];
+    for (const one of vendors) closing.push(() => one.close());
+    const connectors = vendors.map(({ url }) => ({ baseUrl: url }));
+    return start({ connectors, ...options });
+  }
+
+  async function respond(proxy: TestProxy, body: object, headers: Record<string, string> = {}) {
+    const answer = await fetch(`${proxy.url}/v1/responses`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model: 'mock/echo', input: 'x', ...body }),
+    });
+    expect(answer.status).toBe(200);
+    return (await answer.json()) as { id: string };
+  }
+
+  it('a response that is gone on from leads to its maker, and the session stays where it is', async () => {
+    const proxy = await startWithTwo();
+    const session = { 'x-svc-session-id': 's' };
+    const swapped = () => vendors.map(({ url }, at) => ({ baseUrl: url, priority: 1 - at }));
+    await respond(proxy, {}, session);
+    proxy.tell({ connectors: swapped() });
+    const { id } = await respond(proxy, {});
+    expect(hits()).toEqual([1, 1]);
+    await respond(proxy, { previous_response_id: id }, session);
+    expect(hits()).toEqual([1, 2]);
+    await respond(proxy, {}, session);
+    expect(hits()).toEqual([2, 2]);
+  });
+
+  it('a request that another connector stood in for does not move its session', async () => {
+    const proxy = await startWithTwo({ maxRetries: 1 });
+    const session = { 'x-svc-session-id': 's' };
+    await respond(proxy, {}, session);
+    const down = vendors.map(({ url }, at) => ({ baseUrl: at === 0 ? 'http://127.0.0.1:1/v1' : url }));
+    proxy.tell({ connectors: down });
+    await respond(proxy, {}, session);
+    expect([hits(), proxy.failovers]).toEqual([[1, 1], ['con_0: unreachable']]);
+    proxy.tell({ connectors: vendors.map(({ url }) => ({ baseUrl: url })) });
+    await respond(proxy, {}, session);
+    expect(hits()).toEqual([2, 1]);
+  });
+});
