@@ -83,8 +83,7 @@ export async function startDataPlane(
   const metrics = createMetrics();
   const { budget, rates } = createLimits({
     lease: (request) => controlPlane.lease(request),
-    producerId: spool.producerId,
-    epoch: spool.epoch,
+    spool,
     pulse,
     isLive: () => view.state(performance.now()) === 'live',
     metrics,

@@ -22,6 +22,7 @@ const spool = await openSpool({
 });
 tell('epoch', spool.epoch);
 const open = [];
+let done = [];
 for (let step = 1; ; step++) {
   if (Math.random() < 0.55 || open.length === 0) {
     const eventId = newUuid();
@@ -29,17 +30,22 @@ for (let step = 1; ; step++) {
     const reserveNanoUsd = BigInt(step);
     const head = message({ eventId, model: 'm'.repeat(step % 500) });
     open.push({ shard, attempt: spool.begin({ eventId, shard, reserveNanoUsd, head }) });
-    tell('begun', eventId, shard, step);
+    done.push(['begun', eventId, shard, step]);
   } else {
     const [{ shard, attempt }] = open.splice(Math.floor(Math.random() * open.length), 1);
-    const { n } = attempt.settle(message({ usage: {}, costNanoUsd: BigInt(step) }));
-    tell('settled', attempt.eventId, shard, step, n);
+    const words = ['settled', attempt.eventId, shard, step];
+    attempt.settle(message({ usage: {}, costNanoUsd: BigInt(step) }), ({ n }) => words.push(n));
+    done.push(words);
   }
-  if (step % 50 === 0) {
-    const shard = step % 4;
-    const n = (spool.own.lastN(shard) + spool.own.confirmedN(shard)) / 2n;
-    tell('confirming', shard, n);
-    spool.own.confirm(shard, n);
-  }
-  if (step % 200 === 0) await new Promise((resolve) => setImmediate(resolve));
+  // Several in a turn, and none of them is told of before it is written.
+  if (done.length < 4 && Math.random() < 0.7) continue;
+  if (step % 5 === 0) await spool.durable();
+  else spool.flush();
+  for (const words of done) tell(...words);
+  done = [];
+  if (step % 50 > 3) continue;
+  const shard = step % 4;
+  const n = (spool.own.lastN(shard) + spool.own.confirmedN(shard)) / 2n;
+  tell('confirming', shard, n);
+  spool.own.confirm(shard, n);
 }

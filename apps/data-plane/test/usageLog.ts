@@ -6,6 +6,7 @@ import { type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { openSpool } from '../src/spool/spool.ts';
+import { nodeFiles, type SpoolFiles } from '../src/spool/spoolFiles.ts';
 import type { Spool } from '../src/spool/types.ts';
 import { createUsageLog, type UsageLog } from '../src/usage/usageLog.ts';
 
@@ -18,13 +19,17 @@ export interface TestUsageLog {
   close(): Promise<void>;
 }
 
-export async function openTestUsageLog(maxBytes = 64 * 1024 * 1024): Promise<TestUsageLog> {
+export async function openTestUsageLog(
+  maxBytes = 64 * 1024 * 1024,
+  files: SpoolFiles = nodeFiles,
+): Promise<TestUsageLog> {
   const parent = await mkdtemp(join(tmpdir(), 'weighbridge-'));
   const logger = createLogger('test');
   logger.level = 'silent';
   const spool = await openSpool({
     dir: join(parent, 'spool'),
     maxBytes,
+    files,
     sync: 'process',
     newId: newUuid,
     now: () => new Date(),

@@ -83,8 +83,8 @@ program
 program
   .command('spool')
   .description("a proxy's throughput with its spool on and off")
-  .option('--rounds <count>', 'how many pairs are measured', count(100), 20)
-  .option('--round-ms <count>', 'how long each side of a pair is loaded', count(60_000), 1_500)
+  .option('--rounds <count>', 'how often each side is measured', count(100), 20)
+  .option('--round-ms <count>', 'how long each side is loaded at a time', count(60_000), 1_500)
   .option('--cpu-prof <folder>', "where to write profiles of the proxies' CPU")
   .option('--json', 'print JSON')
   .action(async (options: { rounds: number; roundMs: number; cpuProf?: string; json?: true }) => {

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 const SHARDS = 4;
+/** Whether requests wait for the end of their turn of the event loop, as they do with a spool. */
+const WAITS = new URL(import.meta.url).search === '?waits';
 
 interface Settled {
   readonly shard: number;
@@ -44,24 +46,41 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
     leases: () => new Map<string, Uint8Array>(),
     remove: async () => {},
   };
+  let openAttempts = 0;
+  let turn: Promise<void> | undefined;
+  const endOfTurn = (): Promise<void> => {
+    turn ??= new Promise((resolve) => {
+      setImmediate(() => {
+        turn = undefined;
+        resolve();
+      });
+    });
+    return turn;
+  };
   return {
     producerId,
     epoch,
     own,
+    get openAttempts() {
+      return openAttempts;
+    },
     usedBytes: 0,
     maxBytes,
     damagedRecords: 0,
     hasRoom: () => true,
     begin({ eventId, shard, head }: { eventId: string; shard: number; head: Uint8Array }) {
-      const settle = (tail: Uint8Array): Settled => {
+      openAttempts++;
+      const settle = (tail: Uint8Array, onSettled?: (event: Settled) => void): void => {
+        openAttempts--;
         const numbers = of(shard);
         const event = { shard, n: ++numbers.lastN, bytes: Buffer.concat([head, tail]) };
         numbers.kept.push(event);
-        return event;
+        onSettled?.(event);
       };
       return { eventId, settle };
     },
-    durable: () => undefined,
+    durable: () => (WAITS ? endOfTurn() : undefined),
+    flush: () => {},
     noteLease: () => {},
     takeLeftBehind: async () => [],
     close: async () => {},

@@ -1,4 +1,4 @@
-const NO_SPOOL = new URL('./noSpool.js', import.meta.url).href;
+const NO_SPOOL = new URL(`./noSpool.js${new URL(import.meta.url).search}`, import.meta.url).href;
 
 type Resolve = (specifier: string, context: object) => Promise<{ readonly url: string }>;
 

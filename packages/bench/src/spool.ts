@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { TestRun } from '@weighbridge/testing';
 import pg from 'pg';
 import { cpuSeconds } from './cpu.ts';
@@ -15,7 +14,7 @@ const RECORDED_TIMEOUT_MS = 60_000;
 const LOOK_MS = 200;
 /** Of the throughput, at most. */
 const MOST_COST = 0.05;
-const WITHOUT_SPOOL = fileURLToPath(new URL('./withoutSpool.js', import.meta.url));
+const WITHOUT_SPOOL = new URL('./withoutSpool.js', import.meta.url).href;
 
 export interface SpoolOptions {
   readonly rounds: number;
@@ -30,9 +29,13 @@ export interface SpoolFigures {
   readonly roundMs: number;
   readonly on: SideFigures;
   readonly off: SideFigures;
-  /** Of throughput: what is missing with the spool, by the rate of each pair of rounds, and by the CPU. */
+  /** Without a spool, and yet waiting for the end of each turn of the event loop. */
+  readonly waits: SideFigures;
+  /** Of throughput: what is missing with the spool, by the rates of each round, and by the CPU. */
   readonly costByRate: Figure;
   readonly costByCpu: Figure;
+  /** Beside the one that waits: what is missing by records, their file, and the write. */
+  readonly recordsByCpu: Figure;
   /** Beginning and settling by itself. */
   readonly calls: SpoolCalls;
   readonly events: number;
@@ -53,8 +56,10 @@ interface Side {
 }
 
 /**
- * The throughput of a proxy with its spool by that of one whose events stay in memory, all else being equal: two real
- * proxies of one service, loaded in turns. Every answer is looked at, and the ledger has to hold every request of both.
+ * The throughput of a proxy with its spool by that of one whose events stay in memory, all else being equal: real
+ * proxies of one service, loaded in turns. Waiting for the end of a turn of the event loop brings requests together, which
+ * by itself saves some of what they cost: a third proxy has no spool and waits. Every answer is looked at, and the ledger
+ * has to hold every request of all.
  */
 export async function measureSpool(run: TestRun, options: SpoolOptions): Promise<SpoolFigures> {
   const { rounds, roundMs, cpuProf, onProgress } = options;
@@ -62,43 +67,57 @@ export async function measureSpool(run: TestRun, options: SpoolOptions): Promise
   const service = await startService(run, 'plainVendor');
   try {
     const [key = ''] = await issueKeys(service, ['load']);
-    const on = await startSide(run, service, key, 'spool-on', profiling);
-    const off = await startSide(run, service, key, 'spool-off', [...profiling, '--import', WITHOUT_SPOOL]);
+    const start = (name: string, nodeArgs: readonly string[] = []) =>
+      startSide(run, service, key, name, [...profiling, ...nodeArgs]);
+    const on = await start('spool-on');
+    const off = await start('spool-off', ['--import', WITHOUT_SPOOL]);
+    const waits = await start('spool-off-waits', ['--import', `${WITHOUT_SPOOL}?waits`]);
+    const sides = [on, off, waits];
     try {
-      if (!existsSync(on.proxy.spoolDir) || existsSync(off.proxy.spoolDir)) {
-        throw new Error('the one proxy was to have a spool and the other none');
+      if (
+        sides.filter(({ proxy }) => existsSync(proxy.spoolDir)).length !== 1 ||
+        !existsSync(on.proxy.spoolDir)
+      ) {
+        throw new Error('one proxy was to have a spool and the others none');
       }
       onProgress('warming up');
-      for (const side of [on, off, on, off]) await measureRound(side, roundMs);
-      const pairs: { readonly on: Round; readonly off: Round }[] = [];
+      for (const side of [...sides, ...sides]) await measureRound(side, roundMs);
+      const measured: { readonly on: Round; readonly off: Round; readonly waits: Round }[] = [];
       for (let round = 1; round <= rounds; round++) {
         onProgress(`round ${round} of ${rounds}`);
-        // Each is first as often as the other.
-        const isOnFirst = round % 2 === 1;
-        const first = await measureRound(isOnFirst ? on : off, roundMs);
-        const second = await measureRound(isOnFirst ? off : on, roundMs);
-        pairs.push(isOnFirst ? { on: first, off: second } : { on: second, off: first });
+        // Each is first, second and last as often as the others.
+        const from = round % sides.length;
+        const rates = new Map<Side, Round>();
+        for (const side of [...sides.slice(from), ...sides.slice(0, from)]) {
+          rates.set(side, await measureRound(side, roundMs));
+        }
+        const of = (side: Side) => rates.get(side) ?? { rate: Number.NaN, cpuMicros: Number.NaN };
+        measured.push({ on: of(on), off: of(off), waits: of(waits) });
       }
       const calls = await measureSpoolCalls(run.folder, rounds);
-      const events = on.requests + off.requests;
+      const events = sides.reduce((sum, side) => sum + side.requests, 0);
       await checkRecorded(service.databaseUrl, events);
-      const side = (name: 'on' | 'off'): SideFigures => ({
-        rate: figure(pairs.map((pair) => pair[name].rate)),
-        cpuMicros: figure(pairs.map((pair) => pair[name].cpuMicros)),
+      const side = (name: 'on' | 'off' | 'waits'): SideFigures => ({
+        rate: figure(measured.map((round) => round[name].rate)),
+        cpuMicros: figure(measured.map((round) => round[name].cpuMicros)),
       });
+      const byCpu = (name: 'off' | 'waits') =>
+        figure(measured.map((round) => 1 - round[name].cpuMicros / round.on.cpuMicros));
       return {
         rounds,
         roundMs,
         on: side('on'),
         off: side('off'),
-        costByRate: figure(pairs.map((pair) => 1 - pair.on.rate / pair.off.rate)),
-        costByCpu: figure(pairs.map((pair) => 1 - pair.off.cpuMicros / pair.on.cpuMicros)),
+        waits: side('waits'),
+        costByRate: figure(measured.map((round) => 1 - round.on.rate / round.off.rate)),
+        costByCpu: byCpu('off'),
+        recordsByCpu: byCpu('waits'),
         calls,
         events,
         load: loadLine(),
       };
     } finally {
-      for (const { load, proxy } of [on, off]) {
+      for (const { load, proxy } of sides) {
         await load.close();
         await proxy.process.stop();
       }
@@ -109,7 +128,7 @@ export async function measureSpool(run: TestRun, options: SpoolOptions): Promise
 }
 
 export function describeSpool(figures: SpoolFigures): string {
-  const { on, off, costByRate, costByCpu, calls } = figures;
+  const { on, off, waits, costByRate, costByCpu, recordsByCpu, calls } = figures;
   const share = (calls.spool.median - calls.memory.median) / on.cpuMicros.median;
   const row = (name: string, { rate, cpuMicros }: SideFigures) => [
     name,
@@ -121,11 +140,17 @@ export function describeSpool(figures: SpoolFigures): string {
   return [
     `${figures.rounds} rounds of ${figures.roundMs} ms each, in turns: median (min–max); ${figures.load}`,
     '',
-    formatTable([['spool', 'requests/s', "µs of the proxy's CPU a request"], row('on', on), row('off', off)]),
+    formatTable([
+      ['spool', 'requests/s', "µs of the proxy's CPU a request"],
+      row('on', on),
+      row('off', off),
+      row('off, but waits', waits),
+    ]),
     '',
     `begin and settle: ${formatFigure(calls.spool, 1)} µs of CPU with the spool, ${formatFigure(calls.memory, 1)} in memory:`,
     `  ${(share * 100).toFixed(1)} % of what a request takes of the proxy's CPU with it; at most ${MOST_COST * 100} %`,
-    `throughput lost, pair by pair: ${percent(costByCpu)} % by the proxies' CPU, ${percent(costByRate)} % by requests/s`,
+    `throughput lost, round by round: ${percent(costByCpu)} % by the proxies' CPU, ${percent(costByRate)} % by requests/s;`,
+    `  beside one that waits for the end of each turn without a spool: ${percent(recordsByCpu)} % by the proxies' CPU`,
     `the ledger held the ${figures.events} requests, each once and at its price`,
   ].join('\n');
 }

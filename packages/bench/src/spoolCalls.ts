@@ -6,8 +6,8 @@ import { type Figure, figure } from './figures.ts';
 import { openSpool as openNoSpool } from './noSpool.ts';
 
 const ATTEMPTS = 20_000;
-/** As many are under way at once as a busy proxy has. */
-const AT_ONCE = 32;
+/** So many begin, and end, in a turn of the event loop: half of the records that a proxy under load wrote at a time. */
+const PER_TURN = 8;
 const SHARDS = 4;
 /** About what the two halves of an event take. */
 const HEAD = new Uint8Array(330).fill(1);
@@ -45,13 +45,15 @@ export async function measureSpoolCalls(parentFolder: string, rounds: number): P
 function measureRound(spool: MeasuredSpool): number {
   const ids = Array.from({ length: ATTEMPTS }, () => randomUUID());
   const before = process.cpuUsage();
-  for (let at = 0; at < ATTEMPTS; at += AT_ONCE) {
+  for (let at = 0; at < ATTEMPTS; at += PER_TURN) {
     const begun = ids
-      .slice(at, at + AT_ONCE)
+      .slice(at, at + PER_TURN)
       .map((eventId, next) =>
         spool.begin({ eventId, shard: next % SHARDS, reserveNanoUsd: 1_000_000n, head: HEAD }),
       );
+    spool.flush();
     for (const attempt of begun) attempt.settle(TAIL);
+    spool.flush();
   }
   // As the ledger does after a while.
   for (let shard = 0; shard < SHARDS; shard++) spool.own.confirm(shard, spool.own.lastN(shard));

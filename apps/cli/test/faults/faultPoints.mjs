@@ -54,11 +54,23 @@ const RECORD_TYPES = { 1: 'HEADER', 2: 'INTENT', 3: 'SETTLE', 4: 'CONFIRM', 5: '
 const spoolFiles = new Set();
 
 /** Records are a length (u32, of what follows the first eight bytes), a checksum (u32), a type (u8) and the rest. */
-function lastRecordIn(bytes) {
-  let type;
-  for (let at = 0; at + 9 <= bytes.length; at += 8 + bytes.readUInt32LE(at))
-    type = RECORD_TYPES[bytes[at + 8]];
-  return type;
+function recordsIn(bytes) {
+  const records = [];
+  for (let at = 0; at + 9 <= bytes.length; ) {
+    const end = at + 8 + bytes.readUInt32LE(at);
+    records.push({ type: RECORD_TYPES[bytes[at + 8]], at, end });
+    at = end;
+  }
+  if (records[0]?.type !== 'HEADER') return records;
+  // What a new file begins with was written before: its header, and the copies that this counts.
+  return records.slice(1 + copiesIn(bytes));
+}
+
+/** Of a header: a version (u8), two texts, each with its length before it (u8), a number (u64), and this one (u32). */
+function copiesIn(bytes) {
+  let at = 10;
+  for (let text = 0; text < 2; text++) at += 1 + bytes[at];
+  return bytes.readUInt32LE(at + 8);
 }
 
 fs.openSync = (path, ...rest) => {
@@ -75,14 +87,17 @@ fs.writeSync = (fd, data, ...rest) => {
   const [from = 0, length = data.length - from, position = null] = rest;
   const write = (bytes) => real.writeSync(fd, data, from, bytes, position);
   const { die: point, spoolWrite } = faults();
-  const record = lastRecordIn(data.subarray(from, from + length));
+  const records = recordsIn(data.subarray(from, from + length));
   if (spoolWrite) {
-    fired(`${spoolWrite} ${record}`);
+    for (const { type } of records) fired(`${spoolWrite} ${type}`);
+    if (records.length === 0) fired(`${spoolWrite} HEADER`);
     throw Object.assign(new Error(`${spoolWrite}: injected, write`), { code: spoolWrite, syscall: 'write' });
   }
-  const isDue = point && point.at === record && count('die') === (point.nth ?? 1);
-  if (!isDue) return write(length);
-  if (point.when === 'within') write(length >> 1);
+  const nth = point?.nth ?? 1;
+  // One write has what began and ended in a turn of the event loop.
+  const due = records.find(({ type }) => point?.at === type && count('die') === nth);
+  if (!due) return write(length);
+  if (point.when === 'within') write((due.at + due.end) >> 1);
   if (point.when === 'after') write(length);
   die(`killed ${point.when} ${point.at}`);
 };

@@ -3,12 +3,12 @@ import type { LeaseRequestSchema, LeaseResponse } from '@weighbridge/contracts';
 import type { Metrics } from '@weighbridge/runtime';
 import type { Pulse } from '../control/pulse.ts';
 import { RateBook } from '../rates/rateBook.ts';
+import type { Spool } from '../spool/types.ts';
 import { LeaseBook } from './leaseBook.ts';
 
 export interface LimitsDeps {
   readonly lease: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
-  readonly producerId: string;
-  readonly epoch: string;
+  readonly spool: Pick<Spool, 'producerId' | 'epoch' | 'flush'>;
   readonly pulse: Pulse;
   /** The control plane is heard of. */
   readonly isLive: () => boolean;
@@ -16,7 +16,7 @@ export interface LimitsDeps {
 }
 
 /** What this proxy may spend, and how often it may be asked, by its leases. */
-export function createLimits({ lease, producerId, epoch, pulse, isLive, metrics }: LimitsDeps): {
+export function createLimits({ lease, spool, pulse, isLive, metrics }: LimitsDeps): {
   readonly budget: LeaseBook;
   readonly rates: RateBook;
 } {
@@ -25,8 +25,11 @@ export function createLimits({ lease, producerId, epoch, pulse, isLive, metrics 
     'Requests that a policy in shadow would have refused.',
     ['policy', 'limit'],
   );
+  const { producerId, epoch } = spool;
   const now = () => ({ monotonicMs: performance.now(), wallMs: Date.now() });
   const call: LimitsDeps['lease'] = async (request) => {
+    // What is returned was left by attempts whose ends must be written by then: a crash would charge their reserves.
+    spool.flush();
     const sentAt = now();
     const answer = await lease(request);
     pulse.heard(sentAt);

@@ -10,6 +10,7 @@ import { bucketKey } from '../budget/budgetedPolicy.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readCall } from '../operations/call.ts';
 import { CHAT_COMPLETIONS } from '../operations/operation.ts';
+import { nodeFiles } from '../spool/spoolFiles.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { type AttemptLogDeps, openAttemptLog } from './attemptLog.ts';
 import type { EndedTry } from './endedTry.ts';
@@ -187,6 +188,41 @@ it('sends nothing that did not get to the disk where it has to, and charges noth
   const attempts = open({ usage });
   await expect(attempts.begin(outgoing, () => {})).rejects.toMatchObject({ code: 'usage_backlog' });
   attempts.close();
+  await log.spool.durable();
   expect(log.events).toMatchObject([{ costNanoUsd: 0n, estimated: false }]);
   expect(log.usage.openAttempts).toBe(0);
+});
+
+it('sends nothing of a turn that could not be written, gives back what it held, and opens nothing', async () => {
+  let isFailing = false;
+  const failing = await openTestUsageLog(1024 ** 2, {
+    ...nodeFiles,
+    write(...args) {
+      if (isFailing) throw new Error('ENOSPC');
+      return nodeFiles.write(...args);
+    },
+  });
+  const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
+  const limits = openTestLimits(() => ({ limitNanoUsd: 240_000n, spentNanoUsd: 0n }));
+  const budgets = [
+    {
+      bucket,
+      bucketKey: bucketKey(bucket),
+      isHard: false,
+      isGoverning: true,
+      windowEndMs: undefined,
+      enforcement: 'enforce' as const,
+    },
+  ];
+  const [first, second] = [0, 1].map(() => open({ ...limits, usage: failing.usage }, { budgets }));
+  isFailing = true;
+  const begun = [first, second].map((attempts) => attempts?.begin(outgoing, () => {}));
+  expect(await Promise.allSettled(begun)).toMatchObject(
+    [0, 1].map(() => ({ status: 'rejected', reason: { code: 'usage_backlog', kind: 'unavailable' } })),
+  );
+  isFailing = false;
+  expect(await first?.settle(ended())).toBeUndefined();
+  expect([failing.events, failing.usage.openAttempts]).toEqual([[], 0]);
+  expect(limits.budget.tryReserve(budgets, 240_000n)).toBeDefined();
+  await failing.close();
 });

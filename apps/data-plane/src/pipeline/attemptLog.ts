@@ -14,8 +14,7 @@ import type { CountTokens } from '../answer/countTokens.ts';
 import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
-import type { OpenAttempt } from '../spool/types.ts';
-import type { UsageLog } from '../usage/usageLog.ts';
+import type { Attempt, UsageLog } from '../usage/usageLog.ts';
 import { usageBacklog } from './admit.ts';
 import { atReserve, chargeFor } from './charge.ts';
 import type { EndedTry } from './endedTry.ts';
@@ -66,7 +65,7 @@ export const NO_ATTEMPTS: AttemptLog = {
 type Billed = Outgoing & { readonly work: Work };
 
 interface Open {
-  readonly attempt: Pick<OpenAttempt, 'settle'>;
+  readonly attempt: Attempt;
   readonly outgoing: Billed;
   readonly reserve: Estimate;
   /** Undefined where nothing limits what it may cost. */
@@ -84,7 +83,11 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
   let usedTokens = 0;
   let open: Open | undefined;
 
-  function write({ attempt, held, outgoing: { connector, work } }: Open, end: AttemptEnd): void {
+  /** Resolves when it is in the spool, or can't be. */
+  async function write(
+    { attempt, held, outgoing: { connector, work } }: Open,
+    end: AttemptEnd,
+  ): Promise<void> {
     open = undefined;
     usedTokens += totalTokens(end.usage);
     if (held) {
@@ -99,6 +102,7 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
     }
     try {
       attempt.settle(eventTail(end, deps.now()));
+      await usage.durable();
     } catch (error) {
       // It stays open in the spool: the next start settles it at its reserve.
       logger.error({ err: error, requestId: attempted.requestId }, 'an attempt could not be settled');
@@ -155,7 +159,7 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
         begunOf.set(model.id, modelAttempt);
         await usage.durable();
       } catch (error) {
-        if (open) write(open, { ...NOT_SENT, dispatchedAt: open.begunAt });
+        if (open) await write(open, { ...NOT_SENT, dispatchedAt: open.begunAt });
         else if (held) budget.settle(held, 0n);
         // What costs nothing may go unrecorded.
         if (model.free) return;
@@ -169,8 +173,8 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
       const charge = await charged(current, ended);
       if (open !== current) return undefined;
       const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
-      write(current, { ...charge, outcome, status, dispatchedAt, firstByteAt, responseId: facts.responseId });
-      await usage.durable()?.catch((error) => logger.error({ err: error }, 'usage is not on disk yet'));
+      const { responseId } = facts;
+      await write(current, { ...charge, outcome, status, dispatchedAt, firstByteAt, responseId });
       return charge.costNanoUsd;
     },
 
@@ -180,7 +184,7 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
         { requestId: attempted.requestId },
         'an attempt was left open; it is settled at its reserve',
       );
-      write(open, { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt });
+      void write(open, { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt });
     },
   };
 }

@@ -11,6 +11,12 @@ export interface OpenIntent extends IntentFields {
   readonly record: Buffer;
 }
 
+/** That an attempt begins, or, where there is a tail, that it ends. */
+export interface Entry {
+  readonly intent: OpenIntent;
+  readonly tail: Uint8Array | undefined;
+}
+
 export interface EpochWriterDeps {
   readonly epoch: EpochFiles;
   readonly files: SpoolFiles;
@@ -35,8 +41,11 @@ export interface EpochWriter {
   readonly current: Segment | undefined;
   /** Whether what was open when it was written is in a later file, on disk if that is asked for. */
   isReplaced(segment: Segment): boolean;
-  addIntent(intent: OpenIntent): void;
-  settle(intent: OpenIntent, tail: Uint8Array): SettledEvent;
+  /**
+   * Writes what began and ended, in this order and by one write: all of it, or it throws and nothing is as if it had been
+   * tried. Returns for each end its event; it has its number only now that it is written.
+   */
+  write(entries: readonly Entry[]): readonly (SettledEvent | undefined)[];
   /** Its latest LEASE record is copied from then on, but for one that is forgotten. */
   keepLease(key: string, record: Buffer, isForgotten: boolean): void;
   /** Into the current segment, if there is one. */
@@ -49,6 +58,8 @@ export interface EpochWriter {
 const RETRY_MIN_MS = 50;
 const RETRY_MAX_MS = 5_000;
 const COPY_CHUNK_BYTES = 1024 * 1024;
+/** What several records are put together in, as long as they fit, so that a write needs no new memory. */
+const JOINED_BYTES = 64 * 1024;
 
 /**
  * Appends the records of one epoch. A segment that is full, or that a write failed on, is followed by a new one that
@@ -77,28 +88,43 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
           logger,
           current: () => current,
           rotate: () => rotate(),
-          append: appendSettled,
+          append: (record, shard, n) => noteSettled(append([record]), shard, n),
           failed,
           succeeded,
         })
       : undefined;
 
-  function append(record: Buffer): Segment {
+  let joining: Buffer | undefined;
+
+  /** All of them into the same segment, or none. */
+  function append(records: readonly Buffer[]): Segment {
     if (isClosed) throw new Error('the spool is closed');
-    if (!current || isFull(current.segment, record.length)) rotate(record);
+    const bytes = lengthOf(records);
+    if (!current || isFull(current.segment, bytes)) rotate(records);
     else {
       const { segment, file } = current;
       try {
-        writeAll(files, file, record, segment.bytes);
-        segment.bytes += record.length;
-        epoch.account(record.length);
+        writeAll(files, file, joined(records, bytes), segment.bytes);
+        segment.bytes += bytes;
+        epoch.account(bytes);
       } catch (error) {
         logger.error({ err: error, file: segment.path }, 'a write to the spool failed; trying a new file');
-        rotate(record);
+        rotate(records);
       }
     }
     if (!current) throw new Error('a segment is open after a write');
     return current.segment;
+  }
+
+  /** Good until the next call. */
+  function joined(records: readonly Buffer[], bytes: number): Buffer {
+    const [first, ...others] = records;
+    if (first && others.length === 0) return first;
+    if (bytes > JOINED_BYTES) return Buffer.concat(records);
+    joining ??= Buffer.allocUnsafeSlow(JOINED_BYTES);
+    let at = 0;
+    for (const record of records) at += record.copy(joining, at);
+    return joining.subarray(0, at);
   }
 
   function openingBytes(): number {
@@ -111,15 +137,15 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
     return bytes + more > segmentBytes && bytes >= 2 * opening && deps.hasRoomForCopies(opening + more);
   }
 
-  /** The next segment, with `record` after the copies; throws where that can't be made, and then there is none. */
-  function rotate(record?: Buffer): void {
+  /** The next segment, with `records` after the copies; throws where that can't be made, and then there is none. */
+  function rotate(records: readonly Buffer[] = []): void {
     retire();
     const segment = newSegment(epoch.folder, nextSeq);
     let file: number | undefined;
     try {
       files.makeFolder(epoch.folder);
       file = files.create(segment.path);
-      for (const bytes of openingOf(record)) {
+      for (const bytes of openingOf(records)) {
         writeAll(files, file, bytes, segment.bytes);
         segment.bytes += bytes.length;
       }
@@ -167,13 +193,13 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
   }
 
   /** In parts of about a MiB. */
-  function* openingOf(record: Buffer | undefined): Generator<Buffer> {
+  function* openingOf(records: readonly Buffer[]): Generator<Buffer> {
     const previousBytes = epoch.segments.at(-1)?.bytes ?? 0;
     const copies = open.size + leases.size;
     const intents = Array.from(open.values(), (intent) => intent.record);
     let chunk = [encodeHeader(epoch.seed, { ...epoch, previousBytes, copies })];
     let bytes = 0;
-    for (const copy of [...intents, ...leases.values(), ...(record ? [record] : [])]) {
+    for (const copy of [...intents, ...leases.values(), ...records]) {
       chunk.push(copy);
       bytes += copy.length;
       if (bytes < COPY_CHUNK_BYTES) continue;
@@ -182,10 +208,6 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
       bytes = 0;
     }
     yield Buffer.concat(chunk);
-  }
-
-  function appendSettled(record: Buffer, shard: number, n: bigint): void {
-    noteSettled(append(record), shard, n);
   }
 
   return {
@@ -203,25 +225,42 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
     },
     isReplaced: ({ seq }) => seq < (disk ? disk.openedSeq : openedSeq),
 
-    addIntent(intent) {
-      append(intent.record);
-      open.set(intent.eventId, intent);
-      copiedBytes += intent.record.length;
-    },
-
-    settle(intent, tail) {
-      const { eventId, shard, head } = intent;
-      const n = numberOf(epoch.lastN, shard) + 1n;
-      const record = encodeSettle(epoch.seed, { eventId, shard, n, head, tail });
-      appendSettled(record, shard, n);
-      epoch.lastN[shard] = n;
-      open.delete(eventId);
-      copiedBytes -= intent.record.length;
-      return { shard, n, bytes: record.subarray(record.length - head.length - tail.length) };
+    write(entries) {
+      const lastN = [...epoch.lastN];
+      const records: Buffer[] = [];
+      const events: (SettledEvent | undefined)[] = [];
+      for (const { intent, tail } of entries) {
+        const { eventId, shard, head } = intent;
+        if (!tail) {
+          records.push(intent.record);
+          events.push(undefined);
+          continue;
+        }
+        const n = numberOf(lastN, shard) + 1n;
+        lastN[shard] = n;
+        const record = encodeSettle(epoch.seed, { eventId, shard, n, head, tail });
+        records.push(record);
+        events.push({ shard, n, bytes: record.subarray(record.length - head.length - tail.length) });
+      }
+      const segment = append(records);
+      let at = 0;
+      for (const { intent } of entries) {
+        const event = events[at++];
+        if (event) {
+          noteSettled(segment, event.shard, event.n);
+          epoch.lastN[event.shard] = event.n;
+          open.delete(intent.eventId);
+          copiedBytes -= intent.record.length;
+        } else {
+          open.set(intent.eventId, intent);
+          copiedBytes += intent.record.length;
+        }
+      }
+      return events;
     },
 
     keepLease(key, record, isForgotten) {
-      append(record);
+      append([record]);
       copiedBytes -= leases.get(key)?.length ?? 0;
       leases.delete(key);
       if (isForgotten) return;
@@ -230,7 +269,7 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
     },
 
     addNote(record) {
-      if (current) append(record);
+      if (current) append([record]);
     },
     rotate: () => rotate(),
     durable: () => disk?.durable(),
@@ -251,4 +290,10 @@ function writeAll(files: SpoolFiles, file: number, bytes: Buffer, position: numb
     if (written <= 0) throw new Error('the disk took nothing of a write');
     done += written;
   }
+}
+
+function lengthOf(records: readonly Buffer[]): number {
+  let bytes = 0;
+  for (const { length } of records) bytes += length;
+  return bytes;
 }

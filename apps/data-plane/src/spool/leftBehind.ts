@@ -119,7 +119,7 @@ async function settleOpen(
   });
   try {
     for (const intent of recovered.open.values())
-      writer.settle(intent, orphanTail(intent.reserveNanoUsd, now()));
+      writer.write([{ intent, tail: orphanTail(intent.reserveNanoUsd, now()) }]);
     await writer.durable();
   } finally {
     await writer.close();

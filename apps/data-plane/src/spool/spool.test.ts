@@ -29,6 +29,7 @@ function record(spool: Spool, count: number, padding = 100): void {
     const eventId = `event-${index}`;
     const head = headOf(eventId, padding);
     spool.begin({ eventId, shard: index % 2, reserveNanoUsd: 9n, head }).settle(tailOf(BigInt(index)));
+    spool.flush();
   }
 }
 
@@ -50,7 +51,10 @@ describe('a spool', () => {
     const intent = { eventId: 'a', shard: 0, reserveNanoUsd: 1n };
     expect(() => spool.begin({ ...intent, head: new Uint8Array(1024 * 1024) })).toThrow('too large');
     const head = new Uint8Array(1024 * 1024 - 2_000);
-    spool.begin({ ...intent, head }).settle(new Uint8Array(1_024));
+    const largest = spool.begin({ ...intent, head });
+    expect(() => largest.settle(new Uint8Array(2_000))).toThrow('too large');
+    largest.settle(new Uint8Array(1_024));
+    await spool.durable();
     const [event] = await spool.own.read(0, 1n, 1);
     expect(event?.bytes.length).toBe(head.length + 1_024);
     await spool.close();
@@ -165,6 +169,7 @@ describe('a spool', () => {
     expect(filesOf(place, spool.epoch).length).toBe(2);
     expect((await spool.own.read(3, 1n, 1)).length).toBe(1);
     open.settle(tailOf(1n));
+    await spool.durable();
     spool.own.confirm(3, 1n);
     spool.own.confirm(2, 1n);
     expect(filesOf(place, spool.epoch).length).toBe(1);

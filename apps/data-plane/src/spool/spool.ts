@@ -19,6 +19,7 @@ import { noteRested, takeRested } from './restedEpoch.ts';
 import { perShard } from './segment.ts';
 import { ownEpoch } from './spoolEpoch.ts';
 import { nodeFiles, type SpoolFiles } from './spoolFiles.ts';
+import { createTurnWriter } from './turnWriter.ts';
 import { type Intent, type OpenAttempt, type Spool, SpoolFullError, type SpoolOptions } from './types.ts';
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
@@ -107,7 +108,10 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
   } catch (error) {
     logger.error({ err: error, dir }, 'the spool can not be written to; priced requests are refused');
   }
-  const own = ownEpoch({ epoch, files, logger, writer, leases, segmentBytes });
+  const turn = createTurnWriter(writer);
+  const own = ownEpoch({ epoch, files, logger, writer, flush: turn.flush, leases, segmentBytes });
+  /** Of the attempts that have no end yet that is written. */
+  const openIds = new Set<string>();
 
   function settleBytes(eventId: string, headBytes: number): number {
     return eventRecordBytes(eventId, headBytes) + TAIL_RESERVE_BYTES;
@@ -115,8 +119,8 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
 
   /** With its own copy, and those of the others, in a new segment: that a write fails must not take the last room. */
   function fits(intentBytes: number, settledBytes: number): boolean {
-    const copies = writer.openingBytes + intentBytes;
-    return usedBytes + reservedBytes + intentBytes + settledBytes + copies <= maxBytes;
+    const written = usedBytes + reservedBytes + writer.openingBytes;
+    return written + settledBytes + 2 * (turn.queuedBytes + intentBytes) <= maxBytes;
   }
 
   function assertCanBegin({ eventId, shard, head }: Intent, settledBytes: number): void {
@@ -125,8 +129,15 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
     if (eventId.length > 255 || settledBytes > MAX_RECORD_BYTES) {
       throw new RangeError(`an event of ${head.length} bytes is too large for the spool`);
     }
-    if (writer.open.has(eventId)) throw new Error(`the attempt ${eventId} has begun already`);
+    if (openIds.has(eventId)) throw new Error(`the attempt ${eventId} has begun already`);
     if (!writer.isReady) throw new Error('the spool could not be written to a moment ago');
+  }
+
+  function assertCanSettle({ eventId, head }: OpenIntent, tail: Uint8Array): void {
+    if (isClosed) throw new Error('the spool is closed');
+    const bytes = head.length + tail.length;
+    if (eventRecordBytes(eventId, bytes) <= MAX_RECORD_BYTES) return;
+    throw new RangeError(`an event of ${bytes} bytes is too large for the spool`);
   }
 
   return {
@@ -159,24 +170,51 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
       // The caller's buffer is free again: what is kept is within the record.
       const head = record.subarray(record.length - intent.head.length);
       const open: OpenIntent = { eventId, shard, reserveNanoUsd, head, record };
-      writer.addIntent(open);
+      let state: 'open' | 'refused' | 'settling' | 'settled' = 'open';
+      const end = (as: 'refused' | 'settled') => {
+        state = as;
+        reservedBytes -= settledBytes;
+        openIds.delete(eventId);
+      };
       reservedBytes += settledBytes;
-      let isSettled = false;
+      openIds.add(eventId);
+      turn.add({ intent: open, tail: undefined, written: () => {}, refused: () => end('refused') });
       return {
         eventId,
-        settle(tail) {
-          if (isSettled) throw new Error(`the attempt ${eventId} is settled already`);
-          const event = writer.settle(open, tail);
-          isSettled = true;
-          reservedBytes -= settledBytes;
-          return event;
+        settle(tail, onSettled) {
+          if (state === 'refused') return;
+          if (state !== 'open') throw new Error(`the attempt ${eventId} is settled already`);
+          assertCanSettle(open, tail);
+          state = 'settling';
+          turn.add({
+            intent: open,
+            tail,
+            written(event) {
+              end('settled');
+              if (event) onSettled?.(event);
+            },
+            refused() {
+              if (state === 'settling') state = 'open';
+            },
+          });
         },
       };
     },
 
-    durable: () => writer.durable(),
+    get openAttempts() {
+      return openIds.size;
+    },
+
+    durable() {
+      const written = turn.written();
+      if (sync === 'process') return written;
+      return written ? written.then(() => writer.durable()) : writer.durable();
+    },
+
+    flush: () => turn.flush(),
 
     noteLease(key, bytes) {
+      turn.flush();
       const record = encodeLease(seed, key, bytes);
       if (usedBytes + record.length > maxBytes) throw new SpoolFullError(`the spool in ${dir} is full`);
       writer.keepLease(key, record, bytes.length === 0);
@@ -192,6 +230,7 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
       try {
         // The next process would settle what is being settled.
         await leftBehind.idle();
+        turn.flush();
         await writer.close();
         if (rest && writer.open.size === 0) await noteRested(dir, epochId);
       } finally {

@@ -23,11 +23,13 @@ interface SpoolEpochDeps {
 export function ownEpoch(
   deps: SpoolEpochDeps & {
     readonly writer: EpochWriter;
+    /** Writes what waits for the end of the turn. */
+    readonly flush: () => void;
     readonly leases: ReadonlyMap<string, Uint8Array>;
     readonly segmentBytes: number;
   },
 ): SpoolEpoch {
-  const { epoch, files, logger, writer, leases, segmentBytes } = deps;
+  const { epoch, files, logger, writer, flush, leases, segmentBytes } = deps;
 
   function removeConfirmed(): void {
     const segments = epoch.segments.filter(
@@ -64,12 +66,14 @@ export function ownEpoch(
 
     confirm(shard, n) {
       if (!advanceConfirmed(epoch, shard, n)) return;
+      flush();
       // What is freed first may be what the new file needs.
       removeConfirmed();
       if (endConfirmedSegment()) removeConfirmed();
     },
 
     async remove() {
+      flush();
       await writer.close();
       await removeFolder(deps);
     },

@@ -12,7 +12,7 @@ import {
   unconfirmed,
 } from '../../test/spoolFixture.ts';
 import { nodeFiles, type SpoolFiles } from './spoolFiles.ts';
-import { SpoolFullError } from './types.ts';
+import { type OpenAttempt, SpoolFullError } from './types.ts';
 
 const places: SpoolPlace[] = [];
 afterEach(() => {
@@ -90,33 +90,58 @@ describe('a spool on a disk that fails', () => {
       const place = newTrackedPlace();
       const sync = seed % 2 === 0 ? 'disk' : 'process';
       const spool = await place.open({ files, segmentBytes: 3_000, sync, now: () => new Date(nowMs) });
-      const open = new Map<string, { shard: number; settle: (tail: Uint8Array) => { n: bigint } }>();
+      const open = new Map<string, OpenAttempt>();
       const settled = SHARDS.map(() => [] as { eventId: string; cost: bigint }[]);
+      let turn = { begun: [] as OpenAttempt[], ending: new Set<string>() };
       let refused = 0;
-      for (let step = 0; step < 250; step++) {
+      const write = async () => {
+        const { begun, ending } = turn;
+        const before = open.size;
+        spool.flush();
+        const ended = before - open.size;
+        const isWritten = ended === ending.size && spool.openAttempts === open.size + begun.length;
+        // All of a turn is, or nothing of it.
+        expect([spool.openAttempts, ended]).toEqual(
+          isWritten ? [before + begun.length - ending.size, ending.size] : [before, 0],
+        );
+        if (isWritten) for (const attempt of begun) open.set(attempt.eventId, attempt);
+        if (!isWritten) refused++;
+        turn = { begun: [], ending: new Set() };
+        const { outcome } = await (spool.durable() ?? Promise.resolve()).then(
+          () => ({ outcome: 'written' }),
+          () => ({ outcome: 'failed' }),
+        );
+        if (sync === 'process') expect(outcome).toBe(isWritten ? 'written' : 'failed');
+      };
+      for (let step = 0; step < 500; step++) {
         isFailing = random() < 0.5;
         nowMs += Math.floor(random() * 6_000);
         const shard = Math.floor(random() * 4);
-        const [eventId, attempt] = [...open][Math.floor(random() * open.size)] ?? [];
+        const others = [...open.values()].filter(({ eventId }) => !turn.ending.has(eventId));
+        const attempt = others[Math.floor(random() * others.length)];
         try {
-          if (random() < 0.5 || !attempt || !eventId) {
-            const id = `event-${step}`;
-            const head = headOf(id, Math.floor(random() * 400));
-            const begun = spool.begin({ eventId: id, shard, reserveNanoUsd: BigInt(step), head });
-            open.set(id, { shard, settle: begun.settle });
+          if (random() < 0.5 || !attempt) {
+            const eventId = `event-${step}`;
+            const head = headOf(eventId, Math.floor(random() * 400));
+            turn.begun.push(spool.begin({ eventId, shard, reserveNanoUsd: BigInt(step), head }));
           } else {
-            const { n } = attempt.settle(tailOf(BigInt(step)));
-            settled[attempt.shard]?.push({ eventId, cost: BigInt(step) });
-            open.delete(eventId);
-            expect(n).toBe(BigInt(settled[attempt.shard]?.length ?? 0));
+            const { eventId } = attempt;
+            turn.ending.add(eventId);
+            attempt.settle(tailOf(BigInt(step)), (event) => {
+              settled[event.shard]?.push({ eventId, cost: BigInt(step) });
+              open.delete(eventId);
+              expect(event.n).toBe(BigInt(settled[event.shard]?.length ?? 0));
+            });
           }
         } catch (error) {
-          expect(String(error)).toMatch(/failed|a moment ago/);
-          refused++;
+          expect(String(error)).toMatch(/a moment ago/);
         }
-        if (random() < 0.2) await spool.durable()?.catch(() => {});
-        if (random() < 0.1) spool.own.confirm(shard, spool.own.confirmedN(shard) + 2n);
+        if (random() < 0.4) await write();
+        if (random() > 0.1) continue;
+        await write();
+        spool.own.confirm(shard, spool.own.confirmedN(shard) + 2n);
       }
+      await write();
       expect(refused).toBeGreaterThan(0);
       const crashed = place.crashed();
       places.push(crashed);
@@ -175,7 +200,8 @@ describe('a spool on a disk that fails', () => {
       isFailing = true;
       const begin = (eventId: string) =>
         spool.begin({ eventId, shard: 1, reserveNanoUsd: 1n, head: headOf(eventId) });
-      expect(() => begin('first')).toThrow(/failed/);
+      begin('first');
+      await expect(spool.durable()).rejects.toThrow(/failed/);
       calls = 0;
       for (let tries = 0; tries < 100; tries++) expect(() => begin(`try-${tries}`)).toThrow(/a moment ago/);
       expect([calls, spool.hasRoom(100)]).toEqual([0, false]);
@@ -183,6 +209,7 @@ describe('a spool on a disk that fails', () => {
       nowMs += 60_000;
       expect(spool.hasRoom(100)).toBe(true);
       begin('later').settle(tailOf(3n));
+      await spool.durable();
       expect((await unconfirmed(spool.own, 1)).map((event) => decoded(event).eventId)).toEqual(['later']);
       await spool.close();
     },
@@ -200,11 +227,16 @@ describe('a spool on a disk that fails', () => {
     const begin = (eventId: string) =>
       spool.begin({ eventId, shard: 0, reserveNanoUsd: 5n, head: headOf(eventId) });
     const [first, second] = [begin('first'), begin('second')];
+    await spool.durable();
     for (const call of ['write', 'truncate', 'create'] as const) broken.add(call);
-    expect(() => first.settle(tailOf(1n))).toThrow('create failed');
+    first.settle(tailOf(1n), () => expect.unreachable());
+    await expect(spool.durable()).rejects.toThrow('create failed');
     broken.clear();
     nowMs += 60_000;
-    expect(second.settle(tailOf(2n)).n).toBe(1n);
+    const told: bigint[] = [];
+    second.settle(tailOf(2n), ({ n }) => told.push(n));
+    await spool.durable();
+    expect(told).toEqual([1n]);
     const crashed = place.crashed();
     places.push(crashed);
     await spool.close();
@@ -308,6 +340,7 @@ describe('a full spool', () => {
       const refused = { eventId: 'x', shard: 0, reserveNanoUsd: 1n, head: new Uint8Array(1_000) };
       expect(() => spool.begin(refused)).toThrow(SpoolFullError);
       for (const attempt of open.splice(0)) attempt.settle(new Uint8Array(1_024));
+      await spool.durable();
       expect(spool.usedBytes).toBeLessThanOrEqual(maxBytes);
       expect(spool.usedBytes).toBeGreaterThan(maxBytes / 4);
       for (const shard of SHARDS) {
@@ -327,6 +360,7 @@ describe('a full spool', () => {
     for (let index = 0; first.hasRoom(350); index++) {
       const head = headOf(`e${index}`, 300);
       first.begin({ eventId: `e${index}`, shard: 0, reserveNanoUsd: 1n, head }).settle(tailOf(1n));
+      first.flush();
     }
     const before = first.usedBytes;
     await first.close();

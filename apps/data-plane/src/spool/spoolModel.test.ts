@@ -1,4 +1,4 @@
-import { existsSync, truncateSync } from 'node:fs';
+import { existsSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { Outcome } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
@@ -14,14 +14,20 @@ import {
   tailOf,
   unconfirmed,
 } from '../../test/spoolFixture.ts';
-import type { OpenAttempt, Spool, SpoolEpoch } from './types.ts';
+import { eventRecordBytes } from './record.ts';
+import type { OpenAttempt, SettledEvent, Spool, SpoolEpoch } from './types.ts';
 
-/** Something that was done, and up to where in which file it is kept. */
-interface Step {
-  readonly file: string;
-  readonly bytes: number;
+/** Something that was done, and how much it takes. */
+interface Done {
+  readonly recordBytes: number;
   readonly begun?: { readonly eventId: string; readonly shard: number; readonly reserve: bigint };
   readonly settled?: { readonly eventId: string; readonly shard: number; readonly cost: bigint };
+}
+
+/** That it was written, and up to where in which file it is kept. */
+interface Step extends Done {
+  readonly file: string;
+  readonly bytes: number;
 }
 
 interface Expected {
@@ -88,7 +94,9 @@ async function takeAll(spool: Spool, isRemoving: boolean): Promise<string[]> {
 
 async function live(place: SpoolPlace, spool: Spool, random: () => number) {
   const steps: Step[] = [];
-  const open: { attempt: OpenAttempt; shard: number }[] = [];
+  /** Of the turn, not written yet. */
+  let turn: Done[] = [];
+  const open: { attempt: OpenAttempt; shard: number; headBytes: number }[] = [];
   const pick = (below: number) => Math.floor(random() * below);
   let confirmedAt = { file: '', bytes: 0 };
   const opened = new Map<string, number>();
@@ -98,33 +106,69 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
     if (!opened.has(at.file)) opened.set(at.file, at.bytes);
     return at;
   };
+  const told = SHARDS.map(() => 0n);
+  /** The sender never hears of an event that is not in the file, nor of one before another. */
+  const hear = ({ shard, n, bytes }: SettledEvent) => {
+    told[shard] = (told[shard] ?? 0n) + 1n;
+    expect(n).toBe(told[shard]);
+    expect(n <= spool.own.lastN(shard)).toBe(true);
+    const last = filesOf(place, spool.epoch).at(-1);
+    expect(last && readFileSync(last.path).includes(Buffer.from(bytes))).toBe(true);
+  };
+  const write = async () => {
+    if (random() < 0.5) spool.flush();
+    else await spool.durable();
+    let { file, bytes } = here();
+    const written: Step[] = [];
+    for (const done of turn.reverse()) {
+      written.unshift({ ...done, file, bytes });
+      bytes -= done.recordBytes;
+    }
+    steps.push(...written);
+    turn = [];
+    expect(told).toEqual(SHARDS.map((shard) => spool.own.lastN(shard)));
+  };
+  const turnsOf = 1 + pick(12);
   for (let step = 20 + pick(150); step > 0; step--) {
+    if (random() < 1 / turnsOf) await write();
     const kind = random();
     if (kind < 0.45) {
       const begun = { eventId: newUuid(), shard: pick(4), reserve: BigInt(1 + pick(1_000_000)) };
       const head = headOf(begun.eventId, pick(random() < 0.1 ? 5_000 : 300));
       const attempt = spool.begin({ ...begun, reserveNanoUsd: begun.reserve, head });
-      open.push({ attempt, shard: begun.shard });
-      steps.push({ ...here(), begun });
+      open.push({ attempt, shard: begun.shard, headBytes: head.length });
+      turn.push({ begun, recordBytes: eventRecordBytes(begun.eventId, head.length) });
     } else if (kind < 0.85 && open.length > 0) {
       const [one] = open.splice(pick(open.length), 1);
       if (!one) continue;
+      const { attempt, shard, headBytes } = one;
+      const { eventId } = attempt;
       const cost = BigInt(pick(1_000_000));
-      const event = one.attempt.settle(tailOf(cost));
-      expect(event.n).toBe(spool.own.lastN(one.shard));
-      expect(decoded(event)).toMatchObject({ eventId: one.attempt.eventId, costNanoUsd: cost });
-      steps.push({ ...here(), settled: { eventId: one.attempt.eventId, shard: one.shard, cost } });
+      const tail = tailOf(cost);
+      const before = spool.own.lastN(shard);
+      attempt.settle(tail, (event) => {
+        expect(decoded(event)).toMatchObject({ eventId, costNanoUsd: cost });
+        hear(event);
+      });
+      // Nobody is to count on its number before it is written.
+      expect(spool.own.lastN(shard)).toBe(before);
+      const recordBytes = eventRecordBytes(eventId, headBytes + tail.length);
+      turn.push({ settled: { eventId, shard, cost }, recordBytes });
     } else if (kind < 0.95) {
       const shard = pick(4);
       const { own } = spool;
+      await write();
       const ahead = Number(own.lastN(shard) - own.confirmedN(shard));
       own.confirm(shard, own.confirmedN(shard) + BigInt(pick(ahead + 1)));
       confirmedAt = here();
     } else {
       const shard = pick(4);
+      await write();
       expect(numbers(await unconfirmed(spool.own, shard, 1 + pick(5_000)))).toEqual(range(spool.own, shard));
     }
   }
+  // The crash comes in the midst of a turn, of which nothing is left, or at its end.
+  if (random() < 0.3) await write();
   const confirmed = SHARDS.map((shard) => spool.own.confirmedN(shard));
   return {
     steps,

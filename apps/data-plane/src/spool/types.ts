@@ -28,13 +28,21 @@ export interface Spool {
   readonly damagedRecords: number;
   /** Whether an attempt whose head has about this size finds room now; false also while the disk fails. */
   hasRoom(headBytes: number): boolean;
-  /** Throws `SpoolFullError`, or the disk's error where a new file failed as well: nothing may be sent then. */
+  /** Attempts that have no end yet that is written. */
+  readonly openAttempts: number;
+  /**
+   * Throws `SpoolFullError`, or that the disk failed a moment ago. It is written at the end of this turn of the event loop:
+   * nothing may be sent before `durable` has resolved.
+   */
   begin(intent: Intent): OpenAttempt;
   /**
-   * Undefined where `sync` is `process`: a record that was written needs nothing more. Otherwise resolves when all that
-   * was written so far is on disk, and rejects where that failed twice.
+   * To be asked in the turn of what was begun or settled: resolves when that is written, and on disk where `sync` is
+   * `disk`; undefined where nothing is waited for. Rejects where it could not be written, to a new file neither, or not be
+   * brought on disk twice.
    */
   durable(): Promise<void> | undefined;
+  /** Writes at once what else is written at the end of the turn: before something leaves that relies on it. */
+  flush(): void;
   /** Keeps the latest bytes by key through rotations and crashes; empty bytes forget the key. */
   noteLease(key: string, bytes: Uint8Array): void;
   readonly own: SpoolEpoch;
@@ -64,10 +72,11 @@ export interface Intent {
 export interface OpenAttempt {
   readonly eventId: string;
   /**
-   * Gives it its number and writes it; once. Where no file takes it, throws, and the attempt stays open: it may be
-   * called again, or else the next start settles it at its reserve.
+   * Has its end written at the end of the turn, once, and with it gets its number: only then `onSettled` is told. Where it
+   * can't be written, the attempt stays open: it may be called again, or else the next start settles it at its reserve. Does
+   * nothing where the beginning could not be written.
    */
-  settle(tail: Uint8Array): SettledEvent;
+  settle(tail: Uint8Array, onSettled?: (event: SettledEvent) => void): void;
 }
 
 export interface SettledEvent {

@@ -137,6 +137,7 @@ describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses what it took, seed %
       // What is open is settled at its reserve by the next process; the last one settles its own.
       if (run === 2) for (const settle of open) settle(Buffer.from('tail'));
       else await proxy.die();
+      await proxy.spool.durable();
     }
     stream.faults = { ...NO_FAULTS, confirmLost: 0.3 };
     stream.comeBack();
@@ -298,8 +299,12 @@ it('what the in-process stream loses with its process reaches the ledger by that
   await dead.die();
   const next = await TestProcess.start(await startStream(true), closeEpoch);
   next.settle(3, 50);
+  await next.spool.durable();
+  // What the dead process left is found some time after the start.
+  await eventually(() =>
+    expect(SHARDS.map((shard) => recorded(dead.spool.own.epoch, shard))).toEqual([10, 10, 10, 10]),
+  );
   await eventually(() => expect(next.usage.unconfirmedEvents).toBe(0));
-  expect(SHARDS.map((shard) => recorded(dead.spool.own.epoch, shard))).toEqual([10, 10, 10, 10]);
   expect(recorded(next.spool.own.epoch, 3)).toBe(1);
   await next.die();
 });

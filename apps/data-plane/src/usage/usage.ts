@@ -68,6 +68,7 @@ export function startUsage(deps: UsageDeps): Usage {
 
     async close(timeoutMs, { rest } = { rest: false }) {
       const deadline = AbortSignal.timeout(timeoutMs);
+      await log.durable()?.catch((error) => logger.error({ err: error }, 'the last usage is not written'));
       sender.flush();
       // An attempt that could not be settled gets its number at the next start, which then closes the epoch.
       const closing = !rest && log.openAttempts === 0 && closeUntilDone(deps, own, deadline);

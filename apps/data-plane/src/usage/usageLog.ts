@@ -1,42 +1,37 @@
-import type { Intent, OpenAttempt, SettledEvent, Spool } from '../spool/types.ts';
+import type { Intent, SettledEvent, Spool } from '../spool/types.ts';
 
 /** Where attempts are written down before they cost anything. From there they find their way to the ledger. */
 export interface UsageLog {
   /** Whether an attempt of the usual size finds room: asked before anything is spent. */
   hasRoom(): boolean;
-  /** Throws where it can't be written down: nothing may be sent then. */
-  begin(intent: Intent): Pick<OpenAttempt, 'settle'>;
-  /** Where the disk is waited for: resolves when all of the above is there. */
+  /** Throws where it can't be written down. Nothing may be sent before `durable` has resolved. */
+  begin(intent: Intent): Attempt;
+  /** To be asked at once after each of the above, and of `settle`: resolves when it is written. */
   durable(): Promise<void> | undefined;
   /** Attempts without an end. */
   readonly openAttempts: number;
 }
 
+export interface Attempt {
+  settle(tail: Uint8Array): void;
+}
+
 /** Most take a tenth of it. A larger one may still be refused when it begins. */
 const HEAD_BYTES = 4 * 1024;
 
-/** The spool as the pipeline sees it; `onSettled` is told of each event with its number. */
+/** The spool as the pipeline sees it; `onSettled` is told of each event with its number, once it is written. */
 export function createUsageLog(
-  spool: Pick<Spool, 'hasRoom' | 'begin' | 'durable'>,
+  spool: Pick<Spool, 'hasRoom' | 'begin' | 'durable' | 'openAttempts'>,
   onSettled: (event: SettledEvent) => void,
 ): UsageLog {
-  let openAttempts = 0;
   return {
     get openAttempts() {
-      return openAttempts;
+      return spool.openAttempts;
     },
     hasRoom: () => spool.hasRoom(HEAD_BYTES),
     begin(intent) {
       const attempt = spool.begin(intent);
-      openAttempts++;
-      return {
-        settle(tail) {
-          const event = attempt.settle(tail);
-          openAttempts--;
-          onSettled(event);
-          return event;
-        },
-      };
+      return { settle: (tail) => attempt.settle(tail, onSettled) };
     },
     durable: () => spool.durable(),
   };
