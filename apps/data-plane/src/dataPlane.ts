@@ -23,6 +23,7 @@ import { createResponseOwners } from './control/responseOwners.ts';
 import { createStateFile } from './control/stateFile.ts';
 import { View } from './control/view.ts';
 import { describeView } from './control/viewMetrics.ts';
+import { createEvidence } from './evidence/evidence.ts';
 import { buildApp } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
 import { startPins } from './pins/startPins.ts';
@@ -93,6 +94,12 @@ export async function startDataPlane(
     metrics,
   });
   restoreLeases(spool, budget, pulse);
+  const evidence = createEvidence({ nowMs: () => performance.now() });
+  metrics.gauge(
+    'weighbridge_evidence_workload_types',
+    'Workload types of which this proxy knows how models do.',
+    () => evidence.size,
+  );
   let inFlight = () => 0;
   let usage: Usage | undefined;
   const controlPlane = connectControlPlane({
@@ -101,6 +108,7 @@ export async function startDataPlane(
     view,
     pulse,
     onRecall: (buckets) => budget.recall(buckets),
+    onEvidence: evidence.take,
     load: () => ({
       inFlightRequests: inFlight(),
       waitingUsageBytes: usage?.unconfirmedBytes ?? 0,
@@ -171,7 +179,8 @@ export async function startDataPlane(
     health,
     retries: config.retries,
     random: Math.random,
-    strata: () => undefined,
+    strata: evidence.strata,
+    recordFeedback: controlPlane.recordFeedback,
     onFailover: (connector, reason) => failovers.inc({ connector, reason }),
     owners: createResponseOwners(controlPlane),
     pins: startPins({ bucket: pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),

@@ -14,7 +14,7 @@ import {
   type UsageEvent,
 } from '@weighbridge/contracts';
 import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
-import { AppError } from '@weighbridge/errors';
+import { AppError, raise } from '@weighbridge/errors';
 import { createLogger, createMetrics, listenHttp, type Metrics, toHandler } from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
 import { HoldBudget } from '../src/answer/heldAnswer.ts';
@@ -24,6 +24,7 @@ import { openResponseCache, type SharedAnswers } from '../src/cache/openResponse
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
+import type { FeedbackDeps } from '../src/feedback/giveFeedback.ts';
 import { buildApp } from '../src/http/app.ts';
 import { createPinStore } from '../src/pins/pinStore.ts';
 import { createPins, type PinResult } from '../src/pins/pins.ts';
@@ -76,6 +77,8 @@ export interface TestProxyOptions {
   readonly profiles?: readonly MessageInitShape<typeof ProfileSchema>[];
   /** Default: nothing was observed. */
   readonly strata?: Strata;
+  /** Default: the control plane is away. */
+  readonly recordFeedback?: FeedbackDeps['recordFeedback'];
   /** For the breakers; monotonic. */
   readonly nowMs?: () => number;
   readonly policyCache?: PolicyCacheSetting;
@@ -213,6 +216,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
     random: options.random ?? Math.random,
     strata: options.strata ?? (() => undefined),
+    recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners,
     pins: createPins({

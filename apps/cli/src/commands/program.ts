@@ -6,6 +6,7 @@ import { catalogCommand } from './catalog.ts';
 import { completeCommand, completionCommand } from './completion.ts';
 import { connectorsCommand } from './connectors.ts';
 import { doctorCommand } from './doctor.ts';
+import { evidenceCommand } from './evidence.ts';
 import { keysCommand } from './keys.ts';
 import { ledgerCommand } from './ledger.ts';
 import { migrateCommand } from './migrate.ts';
@@ -41,6 +42,7 @@ export function createProgram(cli: Cli): Command {
     policiesCommand(cli),
     connectorsCommand(cli),
     profilesCommand(cli),
+    evidenceCommand(cli),
     spendCommand(cli),
     requestsCommand(cli),
     auditCommand(cli),

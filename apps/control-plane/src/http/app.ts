@@ -10,6 +10,8 @@ import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
+import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
+import { observedStrata } from '../features/evidence/evidence.service.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
@@ -58,9 +60,14 @@ export function buildApp(
       policyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       principalRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      explainRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, random: Math.random });
+      explainRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
+        ...deps,
+        random: Math.random,
+        readStrata: () => observedStrata(deps),
+      });
       proxyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      evidenceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       spendRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       requestRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -304,6 +304,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What is known of how models do, by workload type, and what `adaptive` makes of it
+         * @description What is known of how models do, by workload type, and what `adaptive` makes of it. Requires the scope `operator`.
+         */
+        get: operations["listEvidence"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/usage": {
         parameters: {
             query?: never;
@@ -904,6 +924,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/feedback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say how good the answer to a request was
+         * @description It counts in what the strategy `adaptive` goes by. Any valid key may give it for requests of its own principal; given again, the later word replaces the earlier one. Another principal's request, or nobody's, is a 404.
+         */
+        post: operations["giveFeedback"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -1168,6 +1208,33 @@ export interface components {
                 request_id: string;
             };
         };
+        Evidence: {
+            /** @description What callers call it, cut at 256; empty where they say nothing. */
+            workload_type: string;
+            /** @description By what workload types are told apart: the first 8 bytes of the SHA-256, in hex. */
+            workload_type_key: string;
+            model: string;
+            /** @description Attempts, the older ones counting less. */
+            requests: number;
+            /** @description From 0 to 1; null where nothing is known. */
+            success_rate: number | null;
+            /** @description Of those that succeeded, until the end. */
+            mean_latency_ms: number | null;
+            /** @description Of those that succeeded, until the first byte. */
+            mean_time_to_first_token_ms: number | null;
+            /** @description Of an answer, with what its failed attempts cost. */
+            mean_cost_micro_usd: number | null;
+            /** @description The callers' own, from 0 to 1. */
+            mean_score: number | null;
+            /** @description How many scores there are, the older ones counting less. */
+            scores: number;
+            /** Format: date-time */
+            updated_at: string | null;
+            /** @description How often `adaptive` would try it first among the targets of the profile; null without one. */
+            probability: number | null;
+            /** @description What it goes by, in words. */
+            why: string;
+        };
         ExplainRequest: {
             /** @enum {string} */
             route?: "chat_completions" | "responses" | "messages" | "embeddings";
@@ -1233,6 +1300,27 @@ export interface components {
             }[];
             /** @description What may make a request go elsewhere all the same. */
             not_known: string[];
+        };
+        /** @description What the caller said of the answer, by POST /v1/feedback. */
+        Feedback: {
+            /** @description From 0 to 1. */
+            score: number;
+            /** @description Shown to operators only. */
+            comment: string | null;
+            /** Format: date-time */
+            given_at: string;
+        };
+        FeedbackAnswer: {
+            request_id: string;
+            /** @enum {string} */
+            status: "counted" | "pending";
+        };
+        FeedbackRequest: {
+            /** @description What the answer had as `x-request-id`. */
+            request_id: string;
+            score: number;
+            /** @description Kept for operators. */
+            comment?: string;
         };
         /** @description Per one million tokens. */
         FullPrice: {
@@ -1754,6 +1842,7 @@ export interface components {
             attempts: components["schemas"]["Attempt"][];
             /** @description What was added later to what it cost, or taken from it, in the order of recording. */
             corrections: components["schemas"]["Correction"][];
+            feedback: components["schemas"]["Feedback"] | null;
         };
         SpendReport: {
             data: components["schemas"]["SpendRow"][];
@@ -3760,6 +3849,65 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    listEvidence: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                /** @description Only its targets, whether anything is known of them or not. */
+                profile_id?: string;
+                /** @description The whole X-Svc-Workload-Type; empty for what has none. */
+                workload_type?: string;
+                model?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "workload_type": "text",
+                     *           "workload_type_key": "text",
+                     *           "model": "openai/gpt-4o-mini",
+                     *           "requests": 1,
+                     *           "success_rate": 1,
+                     *           "mean_latency_ms": 1,
+                     *           "mean_time_to_first_token_ms": 1,
+                     *           "mean_cost_micro_usd": 12345000,
+                     *           "mean_score": 1,
+                     *           "scores": 1,
+                     *           "updated_at": "2026-11-20T10:00:00.000Z",
+                     *           "probability": 1,
+                     *           "why": "text"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Evidence"][];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            500: components["responses"]["500"];
+        };
+    };
     getUsage: {
         parameters: {
             query?: never;
@@ -4038,7 +4186,12 @@ export interface operations {
                      *               "reason": "text",
                      *               "recorded_at": "2026-11-20T10:00:00.000Z"
                      *             }
-                     *           ]
+                     *           ],
+                     *           "feedback": {
+                     *             "score": 1,
+                     *             "comment": "text",
+                     *             "given_at": "2026-11-20T10:00:00.000Z"
+                     *           }
                      *         }
                      *       ],
                      *       "next_page_token": ""
@@ -4128,7 +4281,12 @@ export interface operations {
                      *           "reason": "text",
                      *           "recorded_at": "2026-11-20T10:00:00.000Z"
                      *         }
-                     *       ]
+                     *       ],
+                     *       "feedback": {
+                     *         "score": 1,
+                     *         "comment": "text",
+                     *         "given_at": "2026-11-20T10:00:00.000Z"
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["RequestRecord"];
@@ -7221,6 +7379,73 @@ export interface operations {
                     "application/json": {
                         [key: string]: unknown;
                     };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    giveFeedback: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                 *       "score": 0.8,
+                 *       "comment": "Right, but long."
+                 *     }
+                 */
+                "application/json": components["schemas"]["FeedbackRequest"];
+            };
+        };
+        responses: {
+            /** @description It counts. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "status": "counted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedbackAnswer"];
+                };
+            };
+            /** @description It counts as soon as the ledger has the request; where that never comes, it is dropped. */
+            202: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "status": "pending"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedbackAnswer"];
                 };
             };
             400: components["responses"]["400"];
