@@ -22,7 +22,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   onShutdown('usage stream', () => stream.close());
   const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
   onShutdown('session pins', () => pinBucket.close());
-  const sharedAnswers = await openSharedAnswers(settings, context);
+  const sharedAnswers = await openSharedAnswers(settings, config.pins.replicas, context);
   const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version };
   const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
@@ -32,7 +32,8 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
 }
 
 async function openSharedAnswers(
-  { natsUrl, natsStream, sharedAnswers }: ProcessConfig,
+  { natsUrl, sharedAnswers }: ProcessConfig,
+  replicas: number,
   { logger, onShutdown }: ServiceContext,
 ): Promise<SharedAnswers | undefined> {
   if (!sharedAnswers) return undefined;
@@ -41,10 +42,10 @@ async function openSharedAnswers(
     {
       url: natsUrl,
       clientName: 'weighbridge-data-plane-answers',
-      setBy: 'NATS_STREAM_REPLICAS and RESPONSE_CACHE_SHARED_MAX_BYTES',
+      setBy: 'NATS_BUCKET_REPLICAS and RESPONSE_CACHE_SHARED_MAX_BYTES',
       onError: (error, what) => logger.warn({ err: error }, what),
     },
-    answersBucket({ maxBytes, replicas: natsStream.replicas }),
+    answersBucket({ maxBytes, replicas }),
   );
   onShutdown('shared answers', () => bucket.close());
   return { bucket, sealingKey };
