@@ -3906,6 +3906,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getUsage: {
