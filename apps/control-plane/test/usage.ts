@@ -14,6 +14,7 @@ export interface Used {
   readonly costNano?: bigint;
   readonly outcome?: string;
   readonly estimated?: boolean;
+  readonly cacheHit?: boolean;
   readonly admittedAt?: Date;
   readonly attribution?: Readonly<Record<string, unknown>>;
   readonly workloadType?: string;
@@ -56,6 +57,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         outcome: used.outcome ?? 'success',
         http_status: 200,
         streamed: false,
+        cache_hit: used.cacheHit ?? false,
         admitted_at: admittedAt,
         settled_at: new Date(admittedAt.getTime() + 1_500),
         first_byte_us: 1_234,

@@ -8,6 +8,7 @@ import {
   NatsUrl,
   Port,
   readSettings,
+  SettingsError,
   ShutdownGraceMs,
   TlsSettings,
   tlsFiles,
@@ -91,6 +92,12 @@ const Settings = Type.Object({
     default: 1_048_576,
     description: 'how many bytes of a vendor are listened to whose caller has left, up to 1073741824',
   }),
+  RESPONSE_CACHE_MAX_BYTES: Type.Integer({
+    minimum: 1_048_576,
+    maximum: 68_719_476_736,
+    default: 67_108_864,
+    description: 'what the answers may take that are kept in memory, from 1048576 to 68719476736',
+  }),
   UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds(5_000, 'how long connecting to a vendor may take'),
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds(600_000, "how long a vendor's first byte may take"),
   UPSTREAM_CHUNK_TIMEOUT_MS: Milliseconds(300_000, "how long a vendor's next bytes may take"),
@@ -134,6 +141,23 @@ const ProcessSettings = Type.Object({
   }),
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
   LOG_LEVEL: LogLevel('info'),
+  RESPONSE_CACHE_SHARED: Type.Boolean({
+    default: false,
+    description: 'whether the proxies share the answers that are kept, in NATS: true or false',
+  }),
+  RESPONSE_CACHE_KEY: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9+/]{43}=$',
+      description:
+        'the key that seals shared answers, 32 bytes in base64, such as `openssl rand -base64 32` makes; the same for all proxies',
+    }),
+  ),
+  RESPONSE_CACHE_SHARED_MAX_BYTES: Type.Integer({
+    minimum: 1_048_576,
+    maximum: 1_099_511_627_776,
+    default: 268_435_456,
+    description: 'what shared answers may take in NATS, from 1048576 to 1099511627776',
+  }),
 });
 
 /** What the data plane does, in whichever process it runs. */
@@ -146,6 +170,7 @@ export interface DataPlaneConfig {
   readonly bodyLimitBytes: number;
   readonly corsOrigins: readonly string[];
   readonly drainCap: DrainCap;
+  readonly responseCacheBytes: number;
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;
   readonly pins: PinSettings;
@@ -159,6 +184,8 @@ export interface ProcessConfig {
   readonly processes: number;
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevelName;
+  /** Undefined: each proxy keeps its own answers alone. */
+  readonly sharedAnswers: { readonly sealingKey: Buffer; readonly maxBytes: number } | undefined;
 }
 
 /** The data plane's settings, each with its default in docs/configuration.md. */
@@ -184,6 +211,7 @@ export function loadConfig(env: Environment): DataPlaneConfig {
       .map((origin) => origin.trim())
       .filter((origin) => origin !== ''),
     drainCap: { drainMs: settings.DRAIN_TIMEOUT_MS, drainBytes: settings.DRAIN_BYTES },
+    responseCacheBytes: settings.RESPONSE_CACHE_MAX_BYTES,
     upstream: {
       connectTimeoutMs: settings.UPSTREAM_CONNECT_TIMEOUT_MS,
       firstByteTimeoutMs: settings.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,
@@ -210,7 +238,20 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
     processes: settings.PROCESSES,
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
     logLevel: settings.LOG_LEVEL,
+    sharedAnswers: settings.RESPONSE_CACHE_SHARED
+      ? {
+          sealingKey: sealingKey(settings.RESPONSE_CACHE_KEY),
+          maxBytes: settings.RESPONSE_CACHE_SHARED_MAX_BYTES,
+        }
+      : undefined,
   };
+}
+
+function sealingKey(text: string | undefined): Buffer {
+  if (text) return Buffer.from(text, 'base64');
+  throw new SettingsError(
+    'RESPONSE_CACHE_KEY is missing: with RESPONSE_CACHE_SHARED, answers lie in NATS, and only sealed. Make one for all proxies by `openssl rand -base64 32`',
+  );
 }
 
 /** What one of several processes has for its own, each thing named after what a single one would have. */

@@ -13,6 +13,7 @@ import { createTokenCounter } from './answer/countTokens.ts';
 import { HoldBudget } from './answer/heldAnswer.ts';
 import { keepLeases, restoreLeases } from './budget/keptLeases.ts';
 import { createLimits } from './budget/limits.ts';
+import { openResponseCache, type SharedAnswers } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
 import { createKeyCache } from './control/keyCache.ts';
@@ -45,6 +46,8 @@ export interface DataPlane {
 
 export interface DataPlaneDeps {
   readonly stream: UsageStream;
+  /** Left out where each proxy keeps its own answers alone. */
+  readonly sharedAnswers?: SharedAnswers | undefined;
   /** What keeps the session pins. */
   readonly pinBucket: KeyValueBucket;
   readonly now: () => Date;
@@ -72,7 +75,7 @@ export function shutdownMs(graceMs: number): number {
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, pinBucket, now, version, metrics = createMetrics() }: DataPlaneDeps,
+  { stream, sharedAnswers, pinBucket, now, version, metrics = createMetrics() }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -185,6 +188,7 @@ export async function startDataPlane(
     holdBudget: new HoldBudget(MAX_HELD_BYTES),
     drainCap: config.drainCap,
     attempts,
+    cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
     corsOrigins: config.corsOrigins,
     newEventId: newUuid,
     now,

@@ -1,7 +1,8 @@
 import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
-import { openJetStreamUsageStream } from '@weighbridge/bus';
+import { openJetStreamBucket, openJetStreamUsageStream } from '@weighbridge/bus';
 import { listenHttp, runService, type ServiceContext } from '@weighbridge/runtime';
+import { answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
 import { openPinBucket } from './pins/pinBucket.ts';
@@ -21,15 +22,33 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   onShutdown('usage stream', () => stream.close());
   const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
   onShutdown('session pins', () => pinBucket.close());
-  const dataPlane = await startDataPlane(
-    config,
-    { stream, pinBucket, now: () => new Date(), version },
-    context,
-  );
+  const sharedAnswers = await openSharedAnswers(settings, config.pins.replicas, context);
+  const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version };
+  const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
   dataPlane.closeFirst(server, settings.shutdownGraceMs);
   const isOneOfSeveral = cluster.isWorker;
   logger.info({ url: server.url }, isOneOfSeveral ? 'a process serves' : 'the data plane is ready');
+}
+
+async function openSharedAnswers(
+  { natsUrl, sharedAnswers }: ProcessConfig,
+  replicas: number,
+  { logger, onShutdown }: ServiceContext,
+): Promise<SharedAnswers | undefined> {
+  if (!sharedAnswers) return undefined;
+  const { sealingKey, maxBytes } = sharedAnswers;
+  const bucket = await openJetStreamBucket(
+    {
+      url: natsUrl,
+      clientName: 'weighbridge-data-plane-answers',
+      setBy: 'NATS_BUCKET_REPLICAS and RESPONSE_CACHE_SHARED_MAX_BYTES',
+      onError: (error, what) => logger.warn({ err: error }, what),
+    },
+    answersBucket({ maxBytes, replicas }),
+  );
+  onShutdown('shared answers', () => bucket.close());
+  return { bucket, sealingKey };
 }
 
 const exitCode = await runService('data-plane', async (context) => {

@@ -15,10 +15,12 @@ import {
 } from '@weighbridge/contracts';
 import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { createLogger, listenHttp, toHandler } from '@weighbridge/runtime';
+import { createLogger, createMetrics, listenHttp, type Metrics, toHandler } from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
 import { HoldBudget } from '../src/answer/heldAnswer.ts';
 import { bucketKey } from '../src/budget/budgetedPolicy.ts';
+import type { PolicyCacheSetting } from '../src/cache/cacheRule.ts';
+import { openResponseCache, type SharedAnswers } from '../src/cache/openResponseCache.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
@@ -40,6 +42,10 @@ export interface TestProxy {
   readonly recorded: NewResponse[];
   /** Which connector was left, and why. */
   readonly failovers: string[];
+  readonly metrics: Metrics;
+  /** What the policy of all keys says of the response cache, and which models it allows. */
+  policyCache: PolicyCacheSetting | undefined;
+  allows: (model: string) => boolean;
   /** How the requests of sessions were decided. */
   readonly pinResults: PinResult[];
   readonly pinStoreErrors: unknown[];
@@ -75,6 +81,9 @@ export interface TestProxyOptions {
   readonly recordFeedback?: FeedbackDeps['recordFeedback'];
   /** For the breakers; monotonic. */
   readonly nowMs?: () => number;
+  readonly policyCache?: PolicyCacheSetting;
+  readonly responseCacheBytes?: number;
+  readonly sharedAnswers?: SharedAnswers;
 }
 
 interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
@@ -165,6 +174,9 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     events,
     recorded,
     failovers,
+    metrics: createMetrics(),
+    policyCache: options.policyCache,
+    allows: () => true,
     pinResults: [],
     pinStoreErrors: [],
     tell: (said) => {
@@ -186,7 +198,14 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
         : { kind: 'foreign' };
     },
   };
-  const keyOf = async (sha256: Uint8Array) => keys.get(Buffer.from(sha256).toString('hex'));
+  const keyOf = async (sha256: Uint8Array) => {
+    const key = keys.get(Buffer.from(sha256).toString('hex'));
+    const policies = key?.policies.map((policy) => ({
+      ...policy,
+      allows: (model: string) => policy.allows(model) && proxy.allows(model),
+    }));
+    return key && policies && { ...key, policies, cache: proxy.policyCache };
+  };
   const app = buildApp({
     keys: { find: keyOf, refresh: keyOf },
     table: () => table,
@@ -213,6 +232,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     holdBudget: new HoldBudget(16 * 1024 * 1024),
     drainCap: { drainMs, drainBytes },
     attempts: new Attempts(),
+    cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
     newEventId: newUuid,
     now: () => new Date(),
     logger,
@@ -284,6 +304,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     budgets: [],
     isHard: false,
     rates: [],
+    cache: undefined,
     windowRemainingMs: undefined,
     windowEndMs: undefined,
   };

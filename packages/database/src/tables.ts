@@ -275,6 +275,7 @@ export interface ProducerShards {
 }
 
 export interface Profiles {
+  cache: Json | null;
   constraints: Generated<Json>;
   created_at: Timestamp;
   id: string;
@@ -380,6 +381,7 @@ export interface UsageEvents {
   attempt: Generated<number>;
   attribution: Json;
   bucket_keys: string[];
+  cache_hit: Generated<boolean>;
   cache_read_tokens: number;
   cache_write_1h_tokens: number;
   cache_write_tokens: number;

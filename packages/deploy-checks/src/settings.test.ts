@@ -16,9 +16,12 @@ async function declared(app: string): Promise<string[]> {
 
 /** What the chart sets by itself, over all that its values can ask for. */
 async function set(app: string): Promise<Set<string>> {
-  const rotating = ['--set', 'secrets.keys.previousKeyEncryptionKeys=previous'];
+  const optional = [
+    '--set',
+    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.responseCacheKey=answers',
+  ];
   const variants = await Promise.all([
-    manifests(...rotating),
+    manifests(...optional),
     manifests('--values', example('production.values.yaml')),
     manifests('--values', example('tryout.values.yaml')),
   ]);

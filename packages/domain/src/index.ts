@@ -7,6 +7,7 @@ export * from './modelId.ts';
 export * from './money.ts';
 export * from './pricing.ts';
 export * from './routing/adaptive.ts';
+export * from './routing/cacheSetting.ts';
 export * from './routing/draw.ts';
 export * from './routing/profile.ts';
 export * from './routing/rank.ts';

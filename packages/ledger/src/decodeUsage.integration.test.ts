@@ -67,6 +67,7 @@ const event = fc.record(
     outcome: fc.oneof(fc.constantFrom(0, 1, 2, 3, 4, 5), fc.integer({ min: 0, max: 2_147_483_647 })),
     httpStatus: uint32,
     streamed: fc.boolean(),
+    cacheHit: fc.boolean(),
     admittedAtMs: int64,
     settledAtMs: int64,
     firstByteUs: uint32,

@@ -35,6 +35,7 @@ const COLUMNS: readonly (readonly [name: string, type: string, value: (event: Co
   ['outcome', 'text', ({ row }) => row.outcome],
   ['http_status', 'integer', ({ row }) => row.http_status],
   ['streamed', 'boolean', ({ row }) => row.streamed],
+  ['cache_hit', 'boolean', ({ row }) => row.cache_hit ?? false],
   ['first_byte_us', 'integer', ({ row }) => row.first_byte_us],
   ['duration_us', 'integer', ({ row }) => row.duration_us],
   ['response_id', 'text', ({ row }) => row.response_id],

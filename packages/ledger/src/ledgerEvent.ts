@@ -58,6 +58,7 @@ export function ledgerEvent(event: UsageEvent, origin: EventOrigin | undefined, 
       outcome: OUTCOMES[event.outcome] ?? 'unknown',
       http_status: atMost(MAX_HTTP_STATUS, 'http_status', event.httpStatus),
       streamed: event.streamed,
+      cache_hit: event.cacheHit,
       admitted_at: time('admitted_at', event.admittedAtMs),
       settled_at: time('settled_at', event.settledAtMs),
       // Half an hour and more is as long as the column can tell.

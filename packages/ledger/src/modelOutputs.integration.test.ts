@@ -18,8 +18,11 @@ describe('how long answers are of late', () => {
     const failures = Array.from({ length: 50 }, (_, n) =>
       ledgerEvent(2_000 + n, { model: 'mock/echo', tokens: 0, outcome: 'upstream_error' }),
     );
+    const hits = Array.from({ length: 50 }, (_, n) =>
+      ledgerEvent(4_000 + n, { model: 'mock/echo', tokens: 0, cacheHit: true }),
+    );
     const few = Array.from({ length: 19 }, (_, n) => ledgerEvent(3_000 + n, { model: 'mock/rare' }));
-    await recordUsage(ledger.db, eventsOnly([...answers, ...guesses, ...failures, ...few]));
+    await recordUsage(ledger.db, eventsOnly([...answers, ...guesses, ...failures, ...hits, ...few]));
     await measureModelOutputs(ledger.db, NOW);
     // An event has five times as many tokens of output.
     expect(await readModelOutputs(ledger.db)).toEqual([{ model: 'mock/echo', p95Tokens: 475 }]);

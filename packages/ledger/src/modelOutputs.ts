@@ -18,9 +18,9 @@ export async function measureModelOutputs(db: Database, now: Date): Promise<void
     INSERT INTO model_outputs (model, p95_tokens, measured_at)
     SELECT model, percentile_disc(0.95) WITHIN GROUP (ORDER BY output_tokens), ${now}
     FROM (
-      SELECT model, output_tokens, outcome, estimated FROM usage_events ORDER BY event_id DESC LIMIT ${NEWEST_ATTEMPTS}
+      SELECT model, output_tokens, outcome, estimated, cache_hit FROM usage_events ORDER BY event_id DESC LIMIT ${NEWEST_ATTEMPTS}
     ) AS newest
-    WHERE outcome = 'success' AND NOT estimated
+    WHERE outcome = 'success' AND NOT estimated AND NOT cache_hit
     GROUP BY model
     HAVING count(*) >= ${LEAST_ANSWERS}
     ON CONFLICT (model) DO UPDATE SET p95_tokens = excluded.p95_tokens, measured_at = excluded.measured_at`.execute(

@@ -51,6 +51,7 @@ const attempt: fc.Arbitrary<Fields> = fc.record({
   cost: fc.oneof(fc.bigInt({ min: 0n, max: 10n ** 17n }), fc.constantFrom(0n, 499n, 500n)),
   tokens: fc.integer({ min: 0, max: 400_000_000 }),
   estimated: fc.boolean(),
+  cacheHit: fc.boolean(),
   outcome: fc.constantFrom('success', 'upstream_error', 'upstream_unreachable', 'interrupted', 'client_gone'),
   admittedAt: fc
     .oneof(fc.constantFrom(...SPOTS), fc.integer({ min: FIRST, max: LAST - 1 }))
@@ -78,6 +79,7 @@ const attempt: fc.Arbitrary<Fields> = fc.record({
 const correction = fc.tuple(attempt, fc.bigInt({ min: -(10n ** 9n), max: 10n ** 9n })).map(([of, cost]) => ({
   ...of,
   ...{ cost, tokens: 0, attempt: 0, modelAttempt: 0, shard: null, estimated: false, outcome: 'correction' },
+  cacheHit: false,
 }));
 const event = fc.oneof({ arbitrary: attempt, weight: 9 }, { arbitrary: correction, weight: 1 });
 const dimension: fc.Arbitrary<SpendDimension> = fc.oneof(
@@ -182,7 +184,7 @@ function oracle(query: SpendQuery): Expected[] {
     bucketStart,
     group,
     requests: of.filter(isFirst).length,
-    attempts: of.filter(({ outcome }) => outcome !== 'correction').length,
+    attempts: of.filter(({ outcome, cacheHit }) => outcome !== 'correction' && !cacheHit).length,
     estimatedRequests: of.filter(({ estimated }) => estimated).length,
     errors: of.filter(({ outcome }) => failed.includes(outcome ?? '')).length,
     inputTokens: sum(of, 1),
@@ -270,7 +272,7 @@ describe('spend by groups', () => {
       const rows = await pages({ filter, groupBy: [name], bucketEdges: [] }, 7);
       expect([name, rows.reduce((sum, { cost }) => sum + cost, 0n)]).toEqual([name, total]);
       expect(rows.reduce((sum, { attempts }) => sum + attempts, 0)).toBe(
-        events.filter(({ outcome }) => outcome !== 'correction').length,
+        events.filter(({ outcome, cacheHit }) => outcome !== 'correction' && !cacheHit).length,
       );
     }
   });

@@ -5,7 +5,7 @@ import type { BucketRef } from './buckets.ts';
 /** What the ledger derives from the rest, and what only a correction has. */
 type NotOfAnAttempt = 'bucket_keys' | 'provider' | 'kind' | 'corrects' | 'reason';
 
-/** One attempt that was sent to a vendor, priced. The ledger adds nothing to it and changes nothing in it. */
+/** One attempt that was sent to a vendor, or answer that came from the cache, priced. The ledger adds nothing to it and changes nothing in it. */
 export interface LedgerEvent {
   readonly row: Omit<Insertable<UsageEvents>, NotOfAnAttempt> & {
     readonly admitted_at: Date;

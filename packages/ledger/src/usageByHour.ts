@@ -50,7 +50,7 @@ export function eventDimension(dimension: HourDimension): RawBuilder<unknown> {
 export function eventMeasure(measure: HourMeasure): RawBuilder<unknown> {
   switch (measure) {
     case 'attempts':
-      return sql`(kind = 'attempt')::integer`;
+      return sql`(kind = 'attempt' AND NOT cache_hit)::integer`;
     case 'requests':
       return sql`(attempt = 1)::integer`;
     case 'model_requests':
@@ -194,7 +194,7 @@ function noMeasures(): Measures {
 }
 
 function addMeasures(sum: Measures, row: EventRow): void {
-  sum.attempts += Number(row.kind !== 'correction');
+  sum.attempts += Number(row.kind !== 'correction' && !row.cache_hit);
   sum.requests += Number((row.attempt ?? 1) === 1);
   sum.model_requests += Number((row.model_attempt ?? 1) === 1);
   sum.estimated += Number(row.estimated);

@@ -9,6 +9,7 @@ export interface EventFields {
   readonly cost?: bigint;
   readonly tokens?: number;
   readonly estimated?: boolean;
+  readonly cacheHit?: boolean;
   readonly outcome?: string;
   readonly admittedAt?: Date;
   readonly workloadType?: WorkloadType;
@@ -45,6 +46,7 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
       outcome: fields.outcome ?? 'success',
       http_status: 200,
       streamed: false,
+      cache_hit: fields.cacheHit ?? false,
       admitted_at: admittedAt,
       settled_at: new Date(admittedAt.getTime() + 1_000),
       first_byte_us: fields.firstByteUs === undefined ? 1 : fields.firstByteUs,

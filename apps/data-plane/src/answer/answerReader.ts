@@ -11,6 +11,8 @@ export interface AnswerReaderOptions {
   /** The answer's `content-encoding`. */
   readonly contentEncoding: unknown;
   readonly budget: HoldBudget;
+  /** Told of each event, decoded. */
+  readonly onEvent?: ((event: Buffer, isOnlyUsage: boolean) => void) | undefined;
 }
 
 /**
@@ -27,9 +29,9 @@ export class AnswerReader {
   /** What passes is plain text, so an event of our own may follow it. */
   readonly passesText: boolean;
 
-  constructor({ format, hideUsage, contentEncoding, budget }: AnswerReaderOptions) {
+  constructor({ format, hideUsage, contentEncoding, budget, onEvent }: AnswerReaderOptions) {
     const encoding = encodingOf(contentEncoding);
-    this.#tap = new StreamTap({ format, hideUsage });
+    this.#tap = new StreamTap({ format, hideUsage, onEvent });
     this.#held = new HeldAnswer(budget);
     this.#isUnreadable = encoding === 'unknown';
     this.#decoder = isKnown(encoding) ? new StreamDecoder(encoding) : undefined;

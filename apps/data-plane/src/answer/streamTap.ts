@@ -11,6 +11,8 @@ export interface StreamTapOptions {
   readonly format: AnswerFormat;
   /** The event that only reports usage stays hidden: the caller did not ask for it. */
   readonly hideUsage: boolean;
+  /** Told of each event, whole and as it came. */
+  readonly onEvent?: ((event: Buffer, isOnlyUsage: boolean) => void) | undefined;
 }
 
 /**
@@ -23,12 +25,14 @@ export class StreamTap {
   readonly #format: AnswerFormat;
   readonly #marks: readonly Buffer[];
   readonly #hideUsage: boolean;
+  readonly #onEvent: StreamTapOptions['onEvent'];
   #isFirst = true;
 
-  constructor({ format, hideUsage }: StreamTapOptions) {
+  constructor({ format, hideUsage, onEvent }: StreamTapOptions) {
     this.#format = format;
     this.#marks = format.marks;
     this.#hideUsage = hideUsage;
+    this.#onEvent = onEvent;
   }
 
   /** Takes what came and returns what goes to the caller. */
@@ -37,6 +41,7 @@ export class StreamTap {
     let shown = 0;
     for (const event of events) {
       const isOnlyUsage = this.#read(event);
+      this.#onEvent?.(event, isOnlyUsage);
       if (!isOnlyUsage || !this.#hideUsage) events[shown++] = event;
     }
     events.length = shown;
@@ -50,6 +55,7 @@ export class StreamTap {
     // One document that calls itself a stream.
     if (this.#isFirst && rest[0] === OPEN_BRACE) this.#format.readWhole(rest, this.facts);
     const isOnlyUsage = rest.length > 0 && this.#read(rest);
+    if (rest.length > 0) this.#onEvent?.(rest, isOnlyUsage);
     return isOnlyUsage && this.#hideUsage ? NOTHING : rest;
   }
 

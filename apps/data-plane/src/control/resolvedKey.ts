@@ -7,6 +7,7 @@ import {
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution } from '@weighbridge/domain';
 import { type BudgetedPolicy, bucketKey } from '../budget/budgetedPolicy.ts';
+import { cacheSetting, type PolicyCacheSetting } from '../cache/cacheRule.ts';
 import type { RatedPolicy } from '../rates/ratedPolicy.ts';
 
 /** A key as admission needs it. Never changed: a newer answer of the control plane makes a new one. */
@@ -27,6 +28,8 @@ export interface ResolvedKey {
   readonly isHard: boolean;
   /** Those of them that limit requests and tokens a minute, or how many are under way. */
   readonly rates: readonly RatedPolicy[];
+  /** Of the nearest of them that says something of the response cache. */
+  readonly cache: PolicyCacheSetting | undefined;
   /** How long the first of their windows to end still lasts, from when the key was read; undefined: for ever. */
   readonly windowRemainingMs: number | undefined;
   /** When that is, by the control plane's clock, in Unix milliseconds. */
@@ -56,9 +59,15 @@ export function resolvedKey(key: Key): ResolvedKey {
     budgets,
     isHard: budgets.some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
     rates: counters.flatMap((counter) => ratedPolicy(counter) ?? []),
+    cache: nearestCache(counters),
     windowRemainingMs: least(counters.map(({ windowRemainingMs }) => windowRemainingMs)),
     windowEndMs: least(counters.map(({ windowEndMs }) => windowEndMs)),
   };
+}
+
+function nearestCache(counters: readonly Counter[]): PolicyCacheSetting | undefined {
+  const nearest = counters.find(({ cache }) => cache);
+  return nearest?.cache && { ...cacheSetting(nearest.cache), policyId: nearest.bucket.policyId };
 }
 
 function least(values: readonly (bigint | undefined)[]): number | undefined {

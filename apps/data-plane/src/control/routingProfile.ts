@@ -1,5 +1,6 @@
 import { type Profile, Strategy } from '@weighbridge/contracts';
 import type { RoutingProfile } from '@weighbridge/domain';
+import { cacheSetting } from '../cache/cacheRule.ts';
 
 /** One that a newer control plane may know and this proxy does not, is followed in the profile's own order. */
 const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {
@@ -13,7 +14,8 @@ const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {
 };
 
 /** A profile as the control plane sends it, made ready to be followed. */
-export function routingProfile({ id, name, strategy, targets, constraints }: Profile): RoutingProfile {
+export function routingProfile(profile: Profile): RoutingProfile {
+  const { id, name, strategy, targets, constraints, cache } = profile;
   return {
     id,
     name,
@@ -26,5 +28,6 @@ export function routingProfile({ id, name, strategy, targets, constraints }: Pro
       minScore: constraints?.minScore,
       capabilities: constraints?.capabilities,
     },
+    cache: cache && cacheSetting(cache),
   };
 }

@@ -15,13 +15,14 @@ import {
 } from '@weighbridge/contracts';
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createLogger, toHandler } from '@weighbridge/runtime';
+import { createLogger, createMetrics, toHandler } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openTestLimits, type TestBucket } from '../../test/limits.ts';
 import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
 import { createTokenCounter } from '../answer/countTokens.ts';
 import { HoldBudget } from '../answer/heldAnswer.ts';
+import { openResponseCache } from '../cache/openResponseCache.ts';
 import { createKeyCache } from '../control/keyCache.ts';
 import { createKeyStore } from '../control/keyStore.ts';
 import { routingTable } from '../control/routingTable.ts';
@@ -146,6 +147,7 @@ async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(1_000_000),
     drainCap: { drainMs: 2_000, drainBytes: 1_000_000 },
+    cache: openResponseCache(1024 * 1024, undefined, createMetrics()),
     attempts: new Attempts(),
     corsOrigins: [],
     newEventId: newUuid,

@@ -25,6 +25,8 @@ export interface Operation {
   readonly isBilled: boolean;
   /** The vendor keeps the answer unless the body says `store: false`; whose it is, is recorded. */
   readonly isStored: boolean;
+  /** Fields of the body that no answer depends on, nor repeats: requests that differ in them alone are the same. */
+  readonly neutralFields: ReadonlySet<string>;
 }
 
 export const CHAT_COMPLETIONS: Operation = {
@@ -45,6 +47,13 @@ export const CHAT_COMPLETIONS: Operation = {
   answer: chatFormat,
   isBilled: true,
   isStored: false,
+  neutralFields: new Set([
+    'user',
+    'safety_identifier',
+    'metadata',
+    'prompt_cache_key',
+    'prompt_cache_retention',
+  ]),
 };
 
 export const RESPONSES: Operation = {
@@ -65,6 +74,8 @@ export const RESPONSES: Operation = {
   answer: responsesFormat,
   isBilled: true,
   isStored: true,
+  // Its answer repeats what other routes only take note of.
+  neutralFields: new Set(),
 };
 
 export const MESSAGES: Operation = {
@@ -77,6 +88,7 @@ export const MESSAGES: Operation = {
   answer: messagesFormat,
   isBilled: true,
   isStored: false,
+  neutralFields: new Set(['metadata']),
 };
 
 const COUNT_TOKENS: Operation = {
@@ -97,6 +109,7 @@ const EMBEDDINGS: Operation = {
   answer: chatFormat,
   isBilled: true,
   isStored: false,
+  neutralFields: new Set(['user']),
 };
 
 /** What is done to a response that a vendor keeps: no model works, so nothing is charged. */

@@ -75,6 +75,7 @@ function open(
         budgets: [],
         isHard: false,
         rates: [],
+        cache: undefined,
         windowRemainingMs: undefined,
         windowEndMs: undefined,
         ...key,

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { parseWorkloadType, profileNameOf, workloadTypeKey } from '@weighbridge/domain';
+import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
@@ -60,6 +60,10 @@ export interface GenerationPlan extends AnyPlan {
   /** As it came. */
   readonly call: Call;
   readonly targets: Targets;
+  /** Undefined where a model was asked for. */
+  readonly profile: RoutingProfile | undefined;
+  /** It is one of a session, whose target is the first. */
+  readonly isPinned: boolean;
   /**
    * What a target is sent: its account may call the model by another name, and under a hard budget each model has a limit
    * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
@@ -90,7 +94,8 @@ export async function planGeneration(
 ): Promise<GenerationPlan> {
   const { key } = asker;
   const call = readCall(operation, body);
-  const { targets: decided, served } = await decide(deps, asker, call, table);
+  const profile = profileOf(key, call, table);
+  const { targets: decided, served, isPinned } = await decide(deps, asker, call, profile, table);
   const targets = await keeperFirst(deps.owners, key, call, recordable(deps, operation, decided));
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
   if (targets.some(isHard)) requireForeseeable(operation, body);
@@ -99,6 +104,8 @@ export async function planGeneration(
     operation,
     call,
     targets,
+    profile,
+    isPinned,
     method: 'POST',
     path: operation.path,
     async prepare(target) {
@@ -114,34 +121,49 @@ export async function planGeneration(
   };
 }
 
+/** The profile that a call names; undefined where it names a model. */
+function profileOf(key: ResolvedKey, { model }: Call, table: RoutingTable): RoutingProfile | undefined {
+  const name = profileNameOf(model);
+  return name === undefined ? undefined : findProfile(name, key, table);
+}
+
 /** Where a call goes: one of a session, to where the session's first one went. */
-async function decide(deps: PlanDeps, asker: Asker, call: Call, table: RoutingTable): Promise<Decided> {
+async function decide(
+  deps: PlanDeps,
+  asker: Asker,
+  call: Call,
+  profile: RoutingProfile | undefined,
+  table: RoutingTable,
+): Promise<Decided & { readonly isPinned: boolean }> {
   const { key, headers } = asker;
   const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
-  if (pinKey === undefined) return { targets: targetsOf(deps, asker, call, table), served: () => {} };
+  if (pinKey === undefined) {
+    const targets = targetsOf(deps, asker, call, profile, table);
+    return { targets, served: () => {}, isPinned: false };
+  }
   const { route } = call.operation;
-  return deps.pins.decide({
+  const decided = await deps.pins.decide({
     key: pinKey,
-    targets: targetsOf({ ...deps, random: drawOf(pinKey) }, asker, call, table),
+    targets: targetsOf({ ...deps, random: drawOf(pinKey) }, asker, call, profile, table),
     // In its profile's order or not: an edit of that is for new sessions.
     find: (modelId, connectorId) =>
       key.policies.every((policy) => policy.allows(modelId))
         ? targetAt(modelId, connectorId, route, table)
         : undefined,
   });
+  return { ...decided, isPinned: true };
 }
 
-/** Where a call may go: to the model that it names, or to those of the profile that it names. */
+/** Where a call may go: to the model that it names, or to those of its profile. */
 function targetsOf(
   { random, strata }: Pick<PlanDeps, 'random' | 'strata'>,
   { key, headers }: Asker,
   { operation: { route }, model }: Call,
+  profile: RoutingProfile | undefined,
   table: RoutingTable,
 ): Targets {
-  const name = profileNameOf(model);
-  if (name === undefined) return targetsFor([admit(key, model, table)], route, table, random);
+  if (!profile) return targetsFor([admit(key, model, table)], route, table, random);
   const workloadType = workloadTypeKey(parseWorkloadType(headers));
-  const profile = findProfile(name, key, table);
   return targetsOfProfile({ random, strata }, profile, { key, route, workloadType }, table);
 }
 

@@ -5,6 +5,7 @@ import { type AnswerFormat, noFacts } from '../answer/answerFormat.ts';
 import { AnswerReader } from '../answer/answerReader.ts';
 import { type HoldBudget, textOfWhole } from '../answer/heldAnswer.ts';
 import { StreamTap } from '../answer/streamTap.ts';
+import type { KeptAnswer } from '../cache/caching.ts';
 import { decodeWhole, encodingOf } from '../upstream/contentEncoding.ts';
 import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamError } from '../upstream/upstreams.ts';
@@ -23,6 +24,8 @@ export interface Relay extends Forwarded {
   readonly budget: HoldBudget;
   /** Says whose the answer is, before the caller learns its id; undefined where the vendor does not keep it. */
   readonly record: ((responseId: string) => Promise<void>) | undefined;
+  /** Undefined where the answer is not to be given again. */
+  readonly kept: KeptAnswer | undefined;
   /** Called once. The caller sees the end of the answer only after that. Resolves with the cost, where there is one. */
   readonly settle: (ended: EndedTry) => Promise<NanoUsd | undefined>;
 }
@@ -34,7 +37,11 @@ const MAX_READ_BYTES = 32 * 1024 * 1024;
 
 /** Passes an answer on to its end, settles it, and lets the caller see the end. */
 export async function relayAnswer(relay: Relay): Promise<void> {
-  await (isStream(relay) ? relayStream(relay) : relayWhole(relay));
+  try {
+    await (isStream(relay) ? relayStream(relay) : relayWhole(relay));
+  } finally {
+    relay.kept?.giveUp();
+  }
 }
 
 /** A vendor that was asked for a stream may label it wrongly; JSON is what it answers where it did not understand. */
@@ -85,9 +92,10 @@ async function relayWhole(relay: Relay): Promise<void> {
   if (facts.responseId && relay.record && answer.status < 300) {
     failure ??= await relay.record(facts.responseId).then(() => undefined, reasonOf);
   }
+  const outcome = outcomeOf(relay, failure, facts.failed);
   const cost = await relay.settle({
     dispatchedAt: relay.dispatchedAt,
-    outcome: outcomeOf(relay, failure, facts.failed),
+    outcome,
     status: answer.status,
     facts,
     firstByteAt,
@@ -104,6 +112,7 @@ async function relayWhole(relay: Relay): Promise<void> {
     answer.status < 300 && { 'x-svc-cost-micro-usd': String(microFromNano(cost)) };
   response.writeHead(answer.status, { ...headers, ...costHeader, 'content-length': body.length });
   response.end(body);
+  if (isKept(relay, outcome)) relay.kept?.endWhole(plain, contentTypeOf(answer) ?? 'application/json');
 }
 
 /** Passes on a stream of events as it comes. */
@@ -113,7 +122,7 @@ async function relayStream(relay: Relay): Promise<void> {
   const { hideUsage } = plan;
   const format = plan.operation.answer;
   const contentEncoding = answer.headers['content-encoding'];
-  const reader = new AnswerReader({ format, hideUsage, contentEncoding, budget });
+  const reader = new AnswerReader({ format, hideUsage, contentEncoding, budget, onEvent: relay.kept?.add });
   if (reader.passesDecoded) delete headers['content-encoding'];
   let firstByteAt: number | undefined;
   let failure: unknown;
@@ -151,9 +160,10 @@ async function relayStream(relay: Relay): Promise<void> {
     answer.body.destroy();
   }
 
+  const outcome = outcomeOf(relay, failure, reader.facts.failed);
   await relay.settle({
     dispatchedAt: relay.dispatchedAt,
-    outcome: outcomeOf(relay, failure, reader.facts.failed),
+    outcome,
     status: answer.status,
     facts: reader.facts,
     firstByteAt,
@@ -164,6 +174,16 @@ async function relayStream(relay: Relay): Promise<void> {
   if (caller.hasLeft) return;
   if (failure) tellFailure(relay, upstreamError(failure, relay.outgoing.connector.provider), { passesText });
   else response.end();
+  if (isKept(relay, outcome)) relay.kept?.endStream(contentTypeOf(answer) ?? 'text/event-stream');
+}
+
+/** What else an answer has to be, its content says. */
+function isKept({ answer }: Relay, outcome: Outcome): boolean {
+  return outcome === Outcome.SUCCESS && answer.status === 200;
+}
+
+function contentTypeOf({ headers }: UpstreamAnswer): string | undefined {
+  return headers['content-type']?.toString();
 }
 
 function outcomeOf({ caller, answer }: Relay, failure: unknown, hasFailed: boolean): Outcome {

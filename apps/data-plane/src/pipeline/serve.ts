@@ -3,6 +3,8 @@ import { balancedEstimate, parseAttribution } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { HoldBudget } from '../answer/heldAnswer.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
+import { type Caching, cachingOf } from '../cache/caching.ts';
+import type { ResponseCache } from '../cache/responseCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import type { RateBook, RateHold } from '../rates/rateBook.ts';
@@ -10,6 +12,7 @@ import { hasRateHeaders, setRateHeaders } from '../rates/rateHeaders.ts';
 import { callerHeaders } from '../upstream/headers.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
+import { answerFromCache } from './answerFromCache.ts';
 import type { Forwarded } from './attempt.ts';
 import { type AttemptLog, type AttemptLogDeps, NO_ATTEMPTS, openAttemptLog } from './attemptLog.ts';
 import type { Attempts } from './attempts.ts';
@@ -20,6 +23,7 @@ import { requestIdHeaders } from './failure.ts';
 import { forward } from './forward.ts';
 import {
   type Generation,
+  type GenerationPlan,
   type Plan,
   type PlanDeps,
   planGeneration,
@@ -27,6 +31,7 @@ import {
   type StoredResponse,
 } from './plan.ts';
 import { relayAnswer } from './relay.ts';
+import type { Attempted } from './usageEvent.ts';
 
 export interface ServeDeps extends Omit<AttemptLogDeps, 'budget'>, Omit<PlanDeps, 'budget'>, FailoverDeps {
   readonly usage: UsageLog;
@@ -37,6 +42,7 @@ export interface ServeDeps extends Omit<AttemptLogDeps, 'budget'>, Omit<PlanDeps
   readonly holdBudget: HoldBudget;
   readonly drainCap: DrainCap;
   readonly attempts: Attempts;
+  readonly cache: ResponseCache;
 }
 
 /** A request whose key is known and whose body has arrived. */
@@ -75,9 +81,11 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
         })
       : await planStored(deps, key, asks, table);
 
+  const caching = openCache(deps, request, plan, client);
+  if (caching && (await isAnswered(deps, request, caching, client))) return;
+
   const counted = await admitByRates(deps, request, plan, client);
-  const admittedAtMs = deps.now().getTime();
-  const attempts = attemptLog(deps, request, plan, admittedAtMs);
+  const attempts = attemptLog(deps, request, plan);
   const caller = new Caller(client.response, deps.drainCap);
   deps.attempts.begin(caller);
   try {
@@ -90,16 +98,17 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
 
     // settle: by the relay, once it knows what was used and before the caller sees the end.
     client.take();
+    const { work, connector } = forwarded.outgoing;
     await relayAnswer({
       ...forwarded,
       plan,
+      kept: work && caching?.keep(work),
       caller,
       requestId: request.id,
       headers: answerHeaders(request, plan, forwarded, { isRated: hasRateHeaders(client.response) }),
       budget: deps.holdBudget,
-      record: forwarded.outgoing.work?.call.isStored
-        ? (responseId) =>
-            deps.owners.record({ responseId, connectorId: forwarded.outgoing.connector.id, key })
+      record: work?.call.isStored
+        ? (responseId) => deps.owners.record({ responseId, connectorId: connector.id, key })
         : undefined,
       settle: attempts.settle,
     });
@@ -115,9 +124,44 @@ function tellWhoServed(plan: Plan, { outgoing: { work }, answer }: Forwarded): v
   if (plan.kind === 'generation' && work && answer.status < 300) plan.served(work);
 }
 
-/** Counts a request in where its key has limits by the minute, and tells the caller of them in any case. */
+/** Undefined where nothing is cached. Tells the caller what part the cache has in its answer; a hit says so itself. */
+function openCache(
+  { cache }: ServeDeps,
+  request: InferenceRequest,
+  plan: Plan,
+  { response }: Client,
+): Caching | undefined {
+  if (plan.kind !== 'generation') return undefined;
+  const caching = cachingOf(cache, request, plan);
+  response.setHeader('x-svc-cache', caching ? 'miss' : 'bypass');
+  return caching;
+}
+
+/** Answers from the cache, where that has an answer: to a request that counts as one, but uses no tokens. */
+async function isAnswered(
+  deps: ServeDeps,
+  request: InferenceRequest,
+  caching: Caching,
+  client: Client,
+): Promise<boolean> {
+  const found = caching.find();
+  const answer = found instanceof Promise ? await found : found;
+  if (!answer) return false;
+  const { key } = request;
+  const limits = key.rates.map((policy) => ({ ...policy, tokensPerMinute: undefined }));
+  const counted = limits.length > 0 ? await countIn(deps, key, client, limits, 0) : undefined;
+  try {
+    const { plan } = caching;
+    answerFromCache(deps, request, plan, client, { answer, attempted: attemptedOf(deps, request, plan) });
+  } finally {
+    if (counted) deps.rates.settle(counted, 0);
+  }
+  return true;
+}
+
+/** Counts a request in where its key has limits by the minute. */
 async function admitByRates(
-  { rates, usualTokens }: ServeDeps,
+  deps: ServeDeps,
   { key }: InferenceRequest,
   plan: Plan,
   client: Client,
@@ -127,11 +171,22 @@ async function admitByRates(
   const [{ model }] = targets;
   const size = {
     inputBytes: operation.isBilled ? call.body.length : 0,
-    output: expectedOutput(call, usualTokens(model.id)),
+    output: expectedOutput(call, deps.usualTokens(model.id)),
   };
   const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
+  return await countIn(deps, key, client, key.rates, inputTokens + outputTokens);
+}
+
+/** Tells the caller of its limits in any case. */
+async function countIn(
+  { rates }: ServeDeps,
+  key: ResolvedKey,
+  client: Client,
+  limits: ResolvedKey['rates'],
+  tokens: number,
+): Promise<RateHold> {
   try {
-    return await rates.admit(key.rates, inputTokens + outputTokens);
+    return await rates.admit(limits, tokens);
   } finally {
     tellOfRates(rates, key, client);
   }
@@ -142,21 +197,24 @@ function tellOfRates(rates: ServeDeps['rates'], key: ResolvedKey, { response }: 
   if (figures && !response.headersSent) setRateHeaders(response, figures, rates.clockMs());
 }
 
-function attemptLog(
-  deps: ServeDeps,
-  { id, key, headers }: InferenceRequest,
-  plan: Plan,
-  admittedAtMs: number,
-): AttemptLog {
+function attemptLog(deps: ServeDeps, request: InferenceRequest, plan: Plan): AttemptLog {
   if (plan.kind !== 'generation' || !plan.operation.isBilled) return NO_ATTEMPTS;
-  return openAttemptLog(deps, {
+  return openAttemptLog(deps, attemptedOf(deps, request, plan));
+}
+
+function attemptedOf(
+  { now }: ServeDeps,
+  { id, key, headers }: InferenceRequest,
+  { call }: GenerationPlan,
+): Attempted {
+  return {
     requestId: id,
     key,
     attribution: parseAttribution(headers, key.attribution),
-    modelRequested: plan.call.model,
-    streamed: plan.call.stream,
-    admittedAtMs,
-  });
+    modelRequested: call.model,
+    streamed: call.stream,
+    admittedAtMs: now().getTime(),
+  };
 }
 
 function answerHeaders(
@@ -169,7 +227,7 @@ function answerHeaders(
   return {
     ...callerHeaders(answer.headers, { isRated }),
     ...requestIdHeaders(operation.wire, id),
-    ...(outgoing.work && { 'x-svc-model': outgoing.work.model.id, 'x-svc-cache': 'bypass' }),
+    ...(outgoing.work && { 'x-svc-model': outgoing.work.model.id }),
     'x-svc-overhead-ms': overheadMs.toFixed(3),
   };
 }

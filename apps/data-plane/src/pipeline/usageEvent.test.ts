@@ -37,6 +37,7 @@ function parts({ input, durationMs = 1, responseId = '', headers = {} }: Given) 
         budgets: [],
         isHard: false,
         rates: [],
+        cache: undefined,
         windowRemainingMs: undefined,
         windowEndMs: undefined,
       },

@@ -31,6 +31,8 @@ export interface AttemptStart {
   /** Which of its request's attempts it is, and which of those on the same model, both from 1. */
   readonly attempt: number;
   readonly modelAttempt: number;
+  /** Nothing is sent: an earlier answer of the target is given again. */
+  readonly isCacheHit?: boolean;
 }
 
 /** What became of an attempt. Times are monotonic, in milliseconds. */
@@ -73,6 +75,7 @@ export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array
       attribution: attributionMessage(attempted.attribution),
       attempt: start.attempt,
       modelAttempt: start.modelAttempt,
+      cacheHit: start.isCacheHit ?? false,
     }),
   );
   return Buffer.concat([ofKey(attempted.key), rest]);

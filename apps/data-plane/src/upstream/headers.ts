@@ -66,13 +66,7 @@ export function upstreamHeaders(
   headers: IncomingHttpHeaders,
   { wire, connector, plain, hasBody }: ForwardedHeaders,
 ): Record<string, string | string[]> {
-  const forwarded: Record<string, string | string[]> = {};
-  const named = connectionOptions(headers.connection);
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || NOT_FORWARDED.has(name) || named.has(name)) continue;
-    if (name.startsWith('x-svc-') || name.startsWith('x-forwarded-')) continue;
-    forwarded[name] = value;
-  }
+  const forwarded = passedHeaders(headers);
   if (hasBody) forwarded['content-type'] ??= 'application/json';
   else delete forwarded['content-type'];
   forwarded['accept-encoding'] = plain ? 'identity' : passableEncodings(headers['accept-encoding']);
@@ -81,6 +75,18 @@ export function upstreamHeaders(
     if (connector.credential) forwarded['x-api-key'] = connector.credential;
   } else if (connector.credential) forwarded.authorization = `Bearer ${connector.credential}`;
   return forwarded;
+}
+
+/** What of a caller's headers a vendor gets to see. */
+export function passedHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+  const passed: Record<string, string | string[]> = {};
+  const named = connectionOptions(headers.connection);
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || NOT_FORWARDED.has(name) || named.has(name)) continue;
+    if (name.startsWith('x-svc-') || name.startsWith('x-forwarded-')) continue;
+    passed[name] = value;
+  }
+  return passed;
 }
 
 /** What of a vendor's headers its answer keeps. One whose key has limits here is not told those of the vendor's account. */

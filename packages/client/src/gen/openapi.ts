@@ -1000,6 +1000,8 @@ export interface components {
             /** @description The vendor's; 0 where none came. */
             http_status: number;
             streamed: boolean;
+            /** @description It came from the response cache: nothing was sent, and it cost nothing. */
+            cache_hit: boolean;
             input_tokens: number;
             cache_read_tokens: number;
             cache_write_tokens: number;
@@ -1584,6 +1586,11 @@ export interface components {
                 min_score?: number;
                 capabilities?: string[];
             };
+            cache?: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
         };
         Policy: {
             id: string;
@@ -1684,6 +1691,11 @@ export interface components {
                 min_score?: number;
                 capabilities?: string[];
             };
+            cache: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1704,6 +1716,11 @@ export interface components {
                 min_score?: number;
                 capabilities?: string[];
             };
+            cache?: {
+                /** @enum {string} */
+                scope: "principal" | "policy";
+                ttl_seconds: number;
+            } | null;
         };
         Proxy: {
             /** @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b */
@@ -1821,7 +1838,7 @@ export interface components {
             }[];
             /** @description Of all attempts, with their corrections. */
             cost_micro_usd: number;
-            /** @description All that was sent to a vendor for it, the first attempt first. */
+            /** @description All that was sent to a vendor for it, the first attempt first; or the one hit of the cache. */
             attempts: components["schemas"]["Attempt"][];
             /** @description What was added later to what it cost, or taken from it, in the order of recording. */
             corrections: components["schemas"]["Correction"][];
@@ -3211,6 +3228,10 @@ export interface operations {
                      *               "vision"
                      *             ]
                      *           },
+                     *           "cache": {
+                     *             "scope": "principal",
+                     *             "ttl_seconds": 1
+                     *           },
                      *           "created_at": "2026-11-20T10:00:00.000Z",
                      *           "updated_at": "2026-11-20T10:00:00.000Z"
                      *         }
@@ -3259,6 +3280,10 @@ export interface operations {
                  *           "tools",
                  *           "vision"
                  *         ]
+                 *       },
+                 *       "cache": {
+                 *         "scope": "principal",
+                 *         "ttl_seconds": 1
                  *       }
                  *     }
                  */
@@ -3292,6 +3317,10 @@ export interface operations {
                      *           "tools",
                      *           "vision"
                      *         ]
+                     *       },
+                     *       "cache": {
+                     *         "scope": "principal",
+                     *         "ttl_seconds": 1
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -3350,6 +3379,10 @@ export interface operations {
                      *           "vision"
                      *         ]
                      *       },
+                     *       "cache": {
+                     *         "scope": "principal",
+                     *         "ttl_seconds": 1
+                     *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -3405,6 +3438,10 @@ export interface operations {
                      *           "vision"
                      *         ]
                      *       },
+                     *       "cache": {
+                     *         "scope": "principal",
+                     *         "ttl_seconds": 1
+                     *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -3453,6 +3490,10 @@ export interface operations {
                  *           "tools",
                  *           "vision"
                  *         ]
+                 *       },
+                 *       "cache": {
+                 *         "scope": "principal",
+                 *         "ttl_seconds": 1
                  *       }
                  *     }
                  */
@@ -3486,6 +3527,10 @@ export interface operations {
                      *           "tools",
                      *           "vision"
                      *         ]
+                     *       },
+                     *       "cache": {
+                     *         "scope": "principal",
+                     *         "ttl_seconds": 1
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z",
                      *       "updated_at": "2026-11-20T10:00:00.000Z"
@@ -3861,6 +3906,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getUsage: {
@@ -4115,6 +4161,7 @@ export interface operations {
                      *               "outcome": "text",
                      *               "http_status": 200,
                      *               "streamed": false,
+                     *               "cache_hit": false,
                      *               "input_tokens": 1200,
                      *               "cache_read_tokens": 1,
                      *               "cache_write_tokens": 1,
@@ -4209,6 +4256,7 @@ export interface operations {
                      *           "outcome": "text",
                      *           "http_status": 200,
                      *           "streamed": false,
+                     *           "cache_hit": false,
                      *           "input_tokens": 1200,
                      *           "cache_read_tokens": 1,
                      *           "cache_write_tokens": 1,
@@ -6773,6 +6821,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {
@@ -6865,6 +6915,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {
@@ -7129,6 +7181,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {
@@ -7222,6 +7276,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {
@@ -7297,6 +7353,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
                 content: {

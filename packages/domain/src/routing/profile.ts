@@ -1,4 +1,5 @@
 import type { NanoUsd } from '../money.ts';
+import type { CacheSetting } from './cacheSetting.ts';
 
 export const STRATEGIES = ['ordered', 'weighted', 'cheapest', 'fastest', 'best_score', 'adaptive'] as const;
 
@@ -11,6 +12,8 @@ export interface RoutingProfile {
   readonly strategy: Strategy;
   readonly targets: readonly RoutingTarget[];
   readonly constraints: RoutingConstraints;
+  /** Undefined where it says nothing of it. */
+  readonly cache?: CacheSetting | undefined;
 }
 
 export interface RoutingTarget {

@@ -4,7 +4,7 @@ import type { LedgerEvent } from '../usage.ts';
 /** Whoever leaves after so long without a byte of an answer was not given one. */
 const PATIENCE_US = 30_000_000;
 
-type Row = LedgerEvent['row'] & { readonly cache_hit?: boolean | undefined };
+type Row = LedgerEvent['row'];
 
 /** What an attempt says of its model; undefined where that is nothing, as of an answer that the cache gave. */
 export function evidenceOf({ row }: { readonly row: Row }): StratumSums | undefined {

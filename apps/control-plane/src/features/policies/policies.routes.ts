@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox';
 import type { App } from '../../http/fastify.ts';
 import { Page, PageQuery } from '../../http/paging.ts';
 import { awaitPropagation, WaitQuery } from '../../http/propagation.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import { Cache, DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
 import {
   changePolicy,
   createPolicy,
@@ -17,11 +17,6 @@ import {
 
 const MAX_PER_MINUTE = 2_147_483_647;
 const PerMinute = Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE }));
-const Cache = Type.Object(
-  { scope: OneOf(['principal', 'policy']), ttl_seconds: Type.Integer({ minimum: 1, maximum: 30 * 86_400 }) },
-  { additionalProperties: false },
-);
-
 const settings = {
   name: Type.String(),
   limit_micro_usd: Nullable(

@@ -1,4 +1,4 @@
-import { Strategy } from '@weighbridge/contracts';
+import { CacheScope, Strategy } from '@weighbridge/contracts';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 
@@ -13,7 +13,7 @@ const cheap = { name: 'cheap', strategy: 'cheapest', targets: [{ model: 'mock/ec
 
 it('a profile is made, changed in what is named, listed by name, and gone when deleted', async () => {
   const { status, body } = await api.call('POST', '/profiles', { body: cheap });
-  expect([status, body]).toMatchObject([201, { ...cheap, constraints: {} }]);
+  expect([status, body]).toMatchObject([201, { ...cheap, constraints: {}, cache: null }]);
   const path = `/profiles/${body.id}`;
   expect((await api.call('PATCH', path, { body: {} })).body).toEqual(body);
   const changed = await api.call('PATCH', path, {
@@ -46,6 +46,8 @@ it.each([
   [{ targets: [{ model: 'a/b' }, { model: 'a/b', weight: 2 }] }, 422, 'target_invalid'],
   [{ strategy: 'random' }, 400, 'invalid_request'],
   [{ constraints: { min_score: 101 } }, 400, 'invalid_request'],
+  [{ cache: { scope: 'all', ttl_seconds: 1 } }, 400, 'invalid_request'],
+  [{ cache: { scope: 'principal', ttl_seconds: 0 } }, 400, 'invalid_request'],
 ])('a profile with %j is refused: %d %s', async (fields, status, code) => {
   expect(
     await outcome(api.call('POST', '/profiles', { body: { ...cheap, name: 'new', ...fields } })),
@@ -103,6 +105,24 @@ it('a profile reaches the proxies as it is now, with what its models are judged 
   expect([edited?.strategy, edited?.constraints?.contextWindow]).toEqual([Strategy.ADAPTIVE, undefined]);
   await api.call('DELETE', `/profiles/${body.id}`);
   expect((await api.snapshot()).profiles.map(({ id }) => id)).not.toContain(body.id);
+});
+
+it('what a profile and the policies of a key say of the response cache reaches the proxies', async () => {
+  const cache = { scope: 'policy', ttl_seconds: 60 };
+  const { body } = await api.call('POST', '/profiles', { body: { ...cheap, name: 'cached', cache } });
+  expect(body.cache).toEqual(cache);
+  const inSnapshot = async () => (await api.snapshot()).profiles.find(({ id }) => id === body.id)?.cache;
+  expect(await inSnapshot()).toMatchObject({ scope: CacheScope.POLICY, ttlSeconds: 60 });
+  const changed = await api.call('PATCH', `/profiles/${body.id}`, { body: { cache: null } });
+  expect([changed.body.cache, await inSnapshot()]).toEqual([null, undefined]);
+
+  const parent = await api.call('POST', '/policies', { body: { name: 'parent', cache } });
+  const child = await api.call('POST', '/policies', {
+    body: { name: 'child', parent_policy_id: parent.body.id },
+  });
+  const key = await api.issue({ policy_id: child.body.id as string });
+  const { policies } = await api.resolve(key.key);
+  expect(policies.map((policy) => policy.cache?.ttlSeconds)).toEqual([undefined, 60]);
 });
 
 it('a key has the profile of the nearest policy in its chain that names one', async () => {

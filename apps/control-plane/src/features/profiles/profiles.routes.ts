@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../http/fastify.ts';
 import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, OneOf, Strict } from '../../http/schemas.ts';
+import { Cache, DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
 import {
   changeProfile,
   createProfile,
@@ -32,13 +32,17 @@ const settings = {
   targets: Type.Array(Target, { minItems: 1, maxItems: 50 }),
 };
 
-const NewProfile = Strict({ ...settings, constraints: Type.Optional(Constraints) }, { title: 'NewProfile' });
+const NewProfile = Strict(
+  { ...settings, constraints: Type.Optional(Constraints), cache: Type.Optional(Nullable(Cache)) },
+  { title: 'NewProfile' },
+);
 const ProfileChanges = Strict(Type.Partial(NewProfile).properties, { title: 'ProfileChanges' });
 const Profile = Type.Object(
   {
     id: Type.String(),
     ...settings,
     constraints: Constraints,
+    cache: Nullable(Cache),
     created_at: DateTime,
     updated_at: DateTime,
   },

@@ -4,6 +4,7 @@ import { AppError, raise } from '@weighbridge/errors';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
 import type { Caller } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
+import type { PolicyCache } from '../policies/policies.service.ts';
 import {
   countProfiles,
   findAllProfiles,
@@ -101,6 +102,7 @@ export async function createProfile(
       strategy: input.strategy,
       targets,
       constraints,
+      cache: cacheColumn(input.cache ?? null),
       ...times,
     });
     await recordChange(tx, {
@@ -133,6 +135,7 @@ export async function changeProfile(
       ...(input.strategy !== undefined && { strategy: input.strategy }),
       ...(input.targets !== undefined && { targets: JSON.stringify(requireTargets(input.targets)) }),
       ...(input.constraints !== undefined && { constraints: JSON.stringify(input.constraints) }),
+      ...(input.cache !== undefined && { cache: cacheColumn(input.cache) }),
       updated_at: now,
     });
     const detail = {
@@ -190,12 +193,17 @@ function tooManyProfiles(): AppError {
   return new AppError('conflict', 'too_many_profiles', message);
 }
 
+function cacheColumn(cache: PolicyCache | null): string | null {
+  return cache === null ? null : JSON.stringify(cache);
+}
+
 function settingsOf(row: ProfileRow): ProfileSettings {
   return {
     name: row.name,
     strategy: row.strategy,
     targets: row.targets as unknown as ProfileTarget[],
     constraints: row.constraints as ProfileConstraints,
+    cache: row.cache as PolicyCache | null,
   };
 }
 

@@ -1,5 +1,6 @@
 import { nanoFromMicro, parseModelId, type RoutingProfile, type Strategy } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import type { PolicyCache } from '../policies/policies.service.ts';
 
 /** A routing profile: `router/<name>` names it where a model is asked for. */
 export interface ProfileSettings {
@@ -8,6 +9,8 @@ export interface ProfileSettings {
   readonly strategy: Strategy;
   readonly targets: ProfileTarget[];
   readonly constraints: ProfileConstraints;
+  /** Turns the response cache on for requests that name the profile. */
+  readonly cache: PolicyCache | null;
 }
 
 export interface ProfileTarget {
@@ -76,6 +79,9 @@ export function routingProfile(id: string, settings: ProfileSettings): RoutingPr
       minScore: min_score,
       capabilities,
     },
+    ...(settings.cache && {
+      cache: { scope: settings.cache.scope, ttlMs: settings.cache.ttl_seconds * 1_000 },
+    }),
   };
 }
 

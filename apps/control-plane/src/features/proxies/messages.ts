@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   BudgetMode,
+  CacheScope,
   type ConnectorSchema,
   Dialect,
   Enforcement,
@@ -13,7 +14,7 @@ import {
   Route,
   Strategy,
 } from '@weighbridge/contracts';
-import type { LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
+import type { CacheSetting, LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
 import type { FeedbackResult } from '@weighbridge/ledger';
 import type { Scope } from '../access/scopes.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
@@ -23,7 +24,7 @@ import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { UsableConnector } from '../connectors/connectors.service.ts';
 import { type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
-import type { Counter } from '../policies/policies.service.ts';
+import type { Counter, PolicyCache } from '../policies/policies.service.ts';
 import type { Ownership } from '../responses/responses.service.ts';
 
 /** How the rows of the control plane look on the wire to the proxies. */
@@ -98,7 +99,7 @@ export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSch
 }
 
 export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof ProfileSchema> {
-  const { id, name, strategy, targets, constraints } = profile;
+  const { id, name, strategy, targets, constraints, cache } = profile;
   const { contextWindow, maxInputNanoUsd, maxOutputNanoUsd, minScore, capabilities } = constraints;
   return {
     id,
@@ -112,6 +113,7 @@ export function profileMessage(profile: RoutingProfile): MessageInitShape<typeof
       ...(minScore !== undefined && { minScore }),
       capabilities: [...(capabilities ?? [])],
     },
+    ...(cache && { cache: cacheMessage(cache) }),
   };
 }
 
@@ -154,6 +156,7 @@ export function keyMessage(
       enforcement: ENFORCEMENT[counter.policy.enforcement],
       ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
       allowedModels: counter.policy.allowed_models,
+      ...policyCache(counter.policy.cache as PolicyCache | null),
     })),
   };
 }
@@ -164,6 +167,17 @@ function limitsMessage({ policy }: Counter) {
     ...(policy.requests_per_minute !== null && { requestsPerMinute: policy.requests_per_minute }),
     ...(policy.tokens_per_minute !== null && { tokensPerMinute: policy.tokens_per_minute }),
     ...(policy.max_parallel !== null && { maxParallel: policy.max_parallel }),
+  };
+}
+
+function policyCache(cache: PolicyCache | null) {
+  return cache && { cache: cacheMessage({ scope: cache.scope, ttlMs: cache.ttl_seconds * 1_000 }) };
+}
+
+function cacheMessage({ scope, ttlMs }: CacheSetting) {
+  return {
+    scope: scope === 'policy' ? CacheScope.POLICY : CacheScope.PRINCIPAL,
+    ttlSeconds: Math.round(ttlMs / 1_000),
   };
 }
 

@@ -73,6 +73,7 @@ describe('GET /requests/{request_id}', () => {
           outcome: 'upstream_error',
           http_status: 200,
           streamed: false,
+          cache_hit: false,
           input_tokens: 10,
           cache_read_tokens: 4,
           cache_write_tokens: 3,
@@ -96,6 +97,18 @@ describe('GET /requests/{request_id}', () => {
     expect((await list()).body.data).toEqual([body]);
     // Whose budget a principal's own is part of, is the operators' to know.
     expect((await api.call('GET', `/requests/${request}`, { key: ada })).body.policies).toHaveLength(1);
+  });
+
+  it('shows what came from the cache, which is a request and no attempt at a vendor', async () => {
+    const [request = ''] = await recordAttempts(api.db, [
+      { cacheHit: true, costNano: 0n, admittedAt: at(0) },
+      { costNano: 1_000n, admittedAt: at(1) },
+    ]);
+    const { body } = await api.call('GET', `/requests/${request}`);
+    expect(body).toMatchObject({ cost_micro_usd: 0, attempts: [{ cache_hit: true, model: 'mock/echo' }] });
+    const range = `from=${at(-60).toISOString()}&to=${at(60).toISOString()}`;
+    const spend = await api.call('GET', `/spend?${range}`);
+    expect(spend.body.data).toMatchObject([{ requests: 2, attempts: 1, cost_micro_usd: 1 }]);
   });
 
   it('shows its corrections, and counts them in its cost', async () => {

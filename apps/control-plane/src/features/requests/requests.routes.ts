@@ -20,6 +20,9 @@ const Attempt = Type.Object(
     outcome: Type.String({ description: `One of ${OUTCOMES.join(', ')}.` }),
     http_status: Type.Integer({ description: "The vendor's; 0 where none came." }),
     streamed: Type.Boolean(),
+    cache_hit: Type.Boolean({
+      description: 'It came from the response cache: nothing was sent, and it cost nothing.',
+    }),
     input_tokens: Count,
     cache_read_tokens: Count,
     cache_write_tokens: Count,
@@ -61,7 +64,8 @@ const Request = Type.Object(
     }),
     cost_micro_usd: Type.Integer({ description: 'Of all attempts, with their corrections.' }),
     attempts: Type.Array(Attempt, {
-      description: 'All that was sent to a vendor for it, the first attempt first.',
+      description:
+        'All that was sent to a vendor for it, the first attempt first; or the one hit of the cache.',
     }),
     corrections: Type.Array(Correction, {
       description: 'What was added later to what it cost, or taken from it, in the order of recording.',

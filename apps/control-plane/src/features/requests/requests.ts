@@ -29,6 +29,7 @@ interface PresentedAttempt {
   readonly outcome: string;
   readonly http_status: number;
   readonly streamed: boolean;
+  readonly cache_hit: boolean;
   readonly input_tokens: number;
   readonly cache_read_tokens: number;
   readonly cache_write_tokens: number;
@@ -166,6 +167,7 @@ function presentAttempt(row: AttemptRow): PresentedAttempt {
     outcome: row.outcome,
     http_status: row.http_status,
     streamed: row.streamed,
+    cache_hit: row.cache_hit,
     input_tokens: row.input_tokens,
     cache_read_tokens: row.cache_read_tokens,
     cache_write_tokens: row.cache_write_tokens,

@@ -51,6 +51,11 @@ const routingHeaders = {
     description: 'What it cost; not where the answer is streamed or larger than 1 MiB.',
     schema: { type: 'integer' },
   },
+  'x-svc-cache': {
+    description:
+      'Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept.',
+    schema: { type: 'string', enum: ['hit', 'miss', 'bypass'] },
+  },
 };
 
 const vendorAnswer = { type: 'object', additionalProperties: true };

@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/resources.proto.
  */
 export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
-  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIo0CCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCBIXCgpwcm9maWxlX2lkGAggASgJSAGIAQFCEAoOX2V4cGlyZXNfYXRfbXNCDQoLX3Byb2ZpbGVfaWQi9QEKEUxvY2tlZEF0dHJpYnV0aW9uEhEKBHVzZXIYASABKAlIAIgBARIRCgR0ZWFtGAIgASgJSAGIAQESFAoHcHJvamVjdBgDIAEoCUgCiAEBEhAKA2VudhgEIAEoCUgDiAEBEj0KBmxhYmVscxgFIAMoCzItLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uLkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudiLvAwoNUG9saWN5Q291bnRlchIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSMAoLZW5mb3JjZW1lbnQYAiABKA4yGy53ZWlnaGJyaWRnZS52MS5FbmZvcmNlbWVudBIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhoKDXdpbmRvd19lbmRfbXMYBSABKANIAYgBARIWCg5hbGxvd2VkX21vZGVscxgGIAMoCRIvCgtidWRnZXRfbW9kZRgHIAEoDjIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldE1vZGUSIAoTcmVxdWVzdHNfcGVyX21pbnV0ZRgIIAEoDUgCiAEBEh4KEXRva2Vuc19wZXJfbWludXRlGAkgASgDSAOIAQESGQoMbWF4X3BhcmFsbGVsGAogASgNSASIAQESIAoTd2luZG93X3JlbWFpbmluZ19tcxgLIAEoA0gFiAEBQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tc0IWChRfcmVxdWVzdHNfcGVyX21pbnV0ZUIUChJfdG9rZW5zX3Blcl9taW51dGVCDwoNX21heF9wYXJhbGxlbEIWChRfd2luZG93X3JlbWFpbmluZ19tc0oECAQQBSJhCglCdWNrZXRSZWYSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEhcKD3dpbmRvd19zdGFydF9tcxgEIAEoAyLABQoJQ29ubmVjdG9yEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEigKB2RpYWxlY3QYAyABKA4yFy53ZWlnaGJyaWRnZS52MS5EaWFsZWN0EhAKCGJhc2VfdXJsGAQgASgJEhIKCmNyZWRlbnRpYWwYBSABKAkSEAoIcHJpb3JpdHkYBiABKAUSDgoGbW9kZWxzGAcgAygJEkQKDnVwc3RyZWFtX25hbWVzGAggAygLMiwud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlVwc3RyZWFtTmFtZXNFbnRyeRIOCgZ3ZWlnaHQYCSABKA0SNQoGcHJpY2VzGAogAygLMiUud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yLlByaWNlc0VudHJ5EiUKBnJvdXRlcxgUIAMoDjIVLndlaWdoYnJpZGdlLnYxLlJvdXRlEh0KFWFsbG93X3ByaXZhdGVfYWRkcmVzcxgVIAEoCBIZCgxtYXhfcGFyYWxsZWwYFiABKA1IAIgBARIfChJjb25uZWN0X3RpbWVvdXRfbXMYFyABKA1IAYgBARIiChVmaXJzdF9ieXRlX3RpbWVvdXRfbXMYGCABKA1IAogBARIdChBjaHVua190aW1lb3V0X21zGBkgASgNSAOIAQEaNAoSVXBzdHJlYW1OYW1lc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaRAoLUHJpY2VzRW50cnkSCwoDa2V5GAEgASgJEiQKBXZhbHVlGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2U6AjgBQg8KDV9tYXhfcGFyYWxsZWxCFQoTX2Nvbm5lY3RfdGltZW91dF9tc0IYChZfZmlyc3RfYnl0ZV90aW1lb3V0X21zQhMKEV9jaHVua190aW1lb3V0X21zIuQBCgVNb2RlbBIKCgJpZBgBIAEoCRIQCghwcm92aWRlchgCIAEoCRIVCg11cHN0cmVhbV9uYW1lGAMgASgJEiQKBXByaWNlGAQgASgLMhUud2VpZ2hicmlkZ2UudjEuUHJpY2USHgoRbWF4X291dHB1dF90b2tlbnMYBSABKA1IAIgBARIWCg5jb250ZXh0X3dpbmRvdxgGIAEoDRISCgVzY29yZRgHIAEoAUgBiAEBEhQKDGNhcGFiaWxpdGllcxgIIAMoCUIUChJfbWF4X291dHB1dF90b2tlbnNCCAoGX3Njb3JlIrgBCgdQcm9maWxlEgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSKgoIc3RyYXRlZ3kYAyABKA4yGC53ZWlnaGJyaWRnZS52MS5TdHJhdGVneRIuCgd0YXJnZXRzGAQgAygLMh0ud2VpZ2hicmlkZ2UudjEuUHJvZmlsZVRhcmdldBI3Cgtjb25zdHJhaW50cxgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlByb2ZpbGVDb25zdHJhaW50cyIuCg1Qcm9maWxlVGFyZ2V0Eg0KBW1vZGVsGAEgASgJEg4KBndlaWdodBgCIAEoDSLyAQoSUHJvZmlsZUNvbnN0cmFpbnRzEhsKDmNvbnRleHRfd2luZG93GAEgASgDSACIAQESHwoSbWF4X2lucHV0X25hbm9fdXNkGAIgASgDSAGIAQESIAoTbWF4X291dHB1dF9uYW5vX3VzZBgDIAEoA0gCiAEBEhYKCW1pbl9zY29yZRgEIAEoAUgDiAEBEhQKDGNhcGFiaWxpdGllcxgFIAMoCUIRCg9fY29udGV4dF93aW5kb3dCFQoTX21heF9pbnB1dF9uYW5vX3VzZEIWChRfbWF4X291dHB1dF9uYW5vX3VzZEIMCgpfbWluX3Njb3JlImgKBVByaWNlEg8KB3ZlcnNpb24YASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcxIoCgV0aWVycxgDIAMoCzIZLndlaWdoYnJpZGdlLnYxLlByaWNlVGllciJNCglQcmljZVRpZXISGgoSYWJvdmVfaW5wdXRfdG9rZW5zGAEgASgNEiQKBXJhdGVzGAIgASgLMhUud2VpZ2hicmlkZ2UudjEuUmF0ZXMiZwoFUmF0ZXMSDQoFaW5wdXQYASABKAMSDgoGb3V0cHV0GAIgASgDEhIKCmNhY2hlX3JlYWQYAyABKAMSEwoLY2FjaGVfd3JpdGUYBCABKAMSFgoOY2FjaGVfd3JpdGVfMWgYBSABKAMqWQoKQnVkZ2V0TW9kZRIbChdCVURHRVRfTU9ERV9VTlNQRUNJRklFRBAAEhgKFEJVREdFVF9NT0RFX0JBTEFOQ0VEEAESFAoQQlVER0VUX01PREVfSEFSRBACKnAKC0VuZm9yY2VtZW50EhsKF0VORk9SQ0VNRU5UX1VOU1BFQ0lGSUVEEAASFwoTRU5GT1JDRU1FTlRfRU5GT1JDRRABEhYKEkVORk9SQ0VNRU5UX1NIQURPVxACEhMKD0VORk9SQ0VNRU5UX09GRhADKnkKBVJvdXRlEhUKEVJPVVRFX1VOU1BFQ0lGSUVEEAASGgoWUk9VVEVfQ0hBVF9DT01QTEVUSU9OUxABEhMKD1JPVVRFX1JFU1BPTlNFUxACEhIKDlJPVVRFX01FU1NBR0VTEAMSFAoQUk9VVEVfRU1CRURESU5HUxAEKk0KB0RpYWxlY3QSFwoTRElBTEVDVF9VTlNQRUNJRklFRBAAEhIKDkRJQUxFQ1RfT1BFTkFJEAESFQoRRElBTEVDVF9BTlRIUk9QSUMQAiquAQoIU3RyYXRlZ3kSGAoUU1RSQVRFR1lfVU5TUEVDSUZJRUQQABIUChBTVFJBVEVHWV9PUkRFUkVEEAESFQoRU1RSQVRFR1lfV0VJR0hURUQQAhIVChFTVFJBVEVHWV9DSEVBUEVTVBADEhQKEFNUUkFURUdZX0ZBU1RFU1QQBBIXChNTVFJBVEVHWV9CRVNUX1NDT1JFEAUSFQoRU1RSQVRFR1lfQURBUFRJVkUQBmIGcHJvdG8z");
+  fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIo0CCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCBIXCgpwcm9maWxlX2lkGAggASgJSAGIAQFCEAoOX2V4cGlyZXNfYXRfbXNCDQoLX3Byb2ZpbGVfaWQi9QEKEUxvY2tlZEF0dHJpYnV0aW9uEhEKBHVzZXIYASABKAlIAIgBARIRCgR0ZWFtGAIgASgJSAGIAQESFAoHcHJvamVjdBgDIAEoCUgCiAEBEhAKA2VudhgEIAEoCUgDiAEBEj0KBmxhYmVscxgFIAMoCzItLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uLkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudiKZBAoNUG9saWN5Q291bnRlchIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSMAoLZW5mb3JjZW1lbnQYAiABKA4yGy53ZWlnaGJyaWRnZS52MS5FbmZvcmNlbWVudBIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhoKDXdpbmRvd19lbmRfbXMYBSABKANIAYgBARIWCg5hbGxvd2VkX21vZGVscxgGIAMoCRIvCgtidWRnZXRfbW9kZRgHIAEoDjIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldE1vZGUSIAoTcmVxdWVzdHNfcGVyX21pbnV0ZRgIIAEoDUgCiAEBEh4KEXRva2Vuc19wZXJfbWludXRlGAkgASgDSAOIAQESGQoMbWF4X3BhcmFsbGVsGAogASgNSASIAQESIAoTd2luZG93X3JlbWFpbmluZ19tcxgLIAEoA0gFiAEBEigKBWNhY2hlGAwgASgLMhkud2VpZ2hicmlkZ2UudjEuQ2FjaGVSdWxlQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tc0IWChRfcmVxdWVzdHNfcGVyX21pbnV0ZUIUChJfdG9rZW5zX3Blcl9taW51dGVCDwoNX21heF9wYXJhbGxlbEIWChRfd2luZG93X3JlbWFpbmluZ19tc0oECAQQBSJLCglDYWNoZVJ1bGUSKQoFc2NvcGUYASABKA4yGi53ZWlnaGJyaWRnZS52MS5DYWNoZVNjb3BlEhMKC3R0bF9zZWNvbmRzGAIgASgNImEKCUJ1Y2tldFJlZhIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSFwoPd2luZG93X3N0YXJ0X21zGAQgASgDIsAFCglDb25uZWN0b3ISCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSKAoHZGlhbGVjdBgDIAEoDjIXLndlaWdoYnJpZGdlLnYxLkRpYWxlY3QSEAoIYmFzZV91cmwYBCABKAkSEgoKY3JlZGVudGlhbBgFIAEoCRIQCghwcmlvcml0eRgGIAEoBRIOCgZtb2RlbHMYByADKAkSRAoOdXBzdHJlYW1fbmFtZXMYCCADKAsyLC53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuVXBzdHJlYW1OYW1lc0VudHJ5Eg4KBndlaWdodBgJIAEoDRI1CgZwcmljZXMYCiADKAsyJS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuUHJpY2VzRW50cnkSJQoGcm91dGVzGBQgAygOMhUud2VpZ2hicmlkZ2UudjEuUm91dGUSHQoVYWxsb3dfcHJpdmF0ZV9hZGRyZXNzGBUgASgIEhkKDG1heF9wYXJhbGxlbBgWIAEoDUgAiAEBEh8KEmNvbm5lY3RfdGltZW91dF9tcxgXIAEoDUgBiAEBEiIKFWZpcnN0X2J5dGVfdGltZW91dF9tcxgYIAEoDUgCiAEBEh0KEGNodW5rX3RpbWVvdXRfbXMYGSABKA1IA4gBARo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCDwoNX21heF9wYXJhbGxlbEIVChNfY29ubmVjdF90aW1lb3V0X21zQhgKFl9maXJzdF9ieXRlX3RpbWVvdXRfbXNCEwoRX2NodW5rX3RpbWVvdXRfbXMi5AEKBU1vZGVsEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhUKDXVwc3RyZWFtX25hbWUYAyABKAkSJAoFcHJpY2UYBCABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZRIeChFtYXhfb3V0cHV0X3Rva2VucxgFIAEoDUgAiAEBEhYKDmNvbnRleHRfd2luZG93GAYgASgNEhIKBXNjb3JlGAcgASgBSAGIAQESFAoMY2FwYWJpbGl0aWVzGAggAygJQhQKEl9tYXhfb3V0cHV0X3Rva2Vuc0IICgZfc2NvcmUi4gEKB1Byb2ZpbGUSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIqCghzdHJhdGVneRgDIAEoDjIYLndlaWdoYnJpZGdlLnYxLlN0cmF0ZWd5Ei4KB3RhcmdldHMYBCADKAsyHS53ZWlnaGJyaWRnZS52MS5Qcm9maWxlVGFyZ2V0EjcKC2NvbnN0cmFpbnRzGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuUHJvZmlsZUNvbnN0cmFpbnRzEigKBWNhY2hlGBQgASgLMhkud2VpZ2hicmlkZ2UudjEuQ2FjaGVSdWxlIi4KDVByb2ZpbGVUYXJnZXQSDQoFbW9kZWwYASABKAkSDgoGd2VpZ2h0GAIgASgNIvIBChJQcm9maWxlQ29uc3RyYWludHMSGwoOY29udGV4dF93aW5kb3cYASABKANIAIgBARIfChJtYXhfaW5wdXRfbmFub191c2QYAiABKANIAYgBARIgChNtYXhfb3V0cHV0X25hbm9fdXNkGAMgASgDSAKIAQESFgoJbWluX3Njb3JlGAQgASgBSAOIAQESFAoMY2FwYWJpbGl0aWVzGAUgAygJQhEKD19jb250ZXh0X3dpbmRvd0IVChNfbWF4X2lucHV0X25hbm9fdXNkQhYKFF9tYXhfb3V0cHV0X25hbm9fdXNkQgwKCl9taW5fc2NvcmUiaAoFUHJpY2USDwoHdmVyc2lvbhgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzEigKBXRpZXJzGAMgAygLMhkud2VpZ2hicmlkZ2UudjEuUHJpY2VUaWVyIk0KCVByaWNlVGllchIaChJhYm92ZV9pbnB1dF90b2tlbnMYASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcyJnCgVSYXRlcxINCgVpbnB1dBgBIAEoAxIOCgZvdXRwdXQYAiABKAMSEgoKY2FjaGVfcmVhZBgDIAEoAxITCgtjYWNoZV93cml0ZRgEIAEoAxIWCg5jYWNoZV93cml0ZV8xaBgFIAEoAypcCgpDYWNoZVNjb3BlEhsKF0NBQ0hFX1NDT1BFX1VOU1BFQ0lGSUVEEAASGQoVQ0FDSEVfU0NPUEVfUFJJTkNJUEFMEAESFgoSQ0FDSEVfU0NPUEVfUE9MSUNZEAIqWQoKQnVkZ2V0TW9kZRIbChdCVURHRVRfTU9ERV9VTlNQRUNJRklFRBAAEhgKFEJVREdFVF9NT0RFX0JBTEFOQ0VEEAESFAoQQlVER0VUX01PREVfSEFSRBACKnAKC0VuZm9yY2VtZW50EhsKF0VORk9SQ0VNRU5UX1VOU1BFQ0lGSUVEEAASFwoTRU5GT1JDRU1FTlRfRU5GT1JDRRABEhYKEkVORk9SQ0VNRU5UX1NIQURPVxACEhMKD0VORk9SQ0VNRU5UX09GRhADKnkKBVJvdXRlEhUKEVJPVVRFX1VOU1BFQ0lGSUVEEAASGgoWUk9VVEVfQ0hBVF9DT01QTEVUSU9OUxABEhMKD1JPVVRFX1JFU1BPTlNFUxACEhIKDlJPVVRFX01FU1NBR0VTEAMSFAoQUk9VVEVfRU1CRURESU5HUxAEKk0KB0RpYWxlY3QSFwoTRElBTEVDVF9VTlNQRUNJRklFRBAAEhIKDkRJQUxFQ1RfT1BFTkFJEAESFQoRRElBTEVDVF9BTlRIUk9QSUMQAiquAQoIU3RyYXRlZ3kSGAoUU1RSQVRFR1lfVU5TUEVDSUZJRUQQABIUChBTVFJBVEVHWV9PUkRFUkVEEAESFQoRU1RSQVRFR1lfV0VJR0hURUQQAhIVChFTVFJBVEVHWV9DSEVBUEVTVBADEhQKEFNUUkFURUdZX0ZBU1RFU1QQBBIXChNTVFJBVEVHWV9CRVNUX1NDT1JFEAUSFQoRU1RSQVRFR1lfQURBUFRJVkUQBmIGcHJvdG8z");
 
 /**
  * A runtime key, with all that admission has to know about it.
@@ -176,6 +176,13 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
    * @generated from field: optional int64 window_remaining_ms = 11;
    */
   windowRemainingMs?: bigint | undefined;
+
+  /**
+   * Absent where the policy says nothing of it.
+   *
+   * @generated from field: weighbridge.v1.CacheRule cache = 12;
+   */
+  cache?: CacheRule | undefined;
 };
 
 /**
@@ -184,6 +191,30 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
  */
 export const PolicyCounterSchema: GenMessage<PolicyCounter> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 2);
+
+/**
+ * Answers are kept, and given again to whoever asks the same.
+ *
+ * @generated from message weighbridge.v1.CacheRule
+ */
+export type CacheRule = Message<"weighbridge.v1.CacheRule"> & {
+  /**
+   * @generated from field: weighbridge.v1.CacheScope scope = 1;
+   */
+  scope: CacheScope;
+
+  /**
+   * @generated from field: uint32 ttl_seconds = 2;
+   */
+  ttlSeconds: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.CacheRule.
+ * Use `create(CacheRuleSchema)` to create a new message.
+ */
+export const CacheRuleSchema: GenMessage<CacheRule> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_resources, 3);
 
 /**
  * Names one spend bucket: a policy's counter for one subject in one window.
@@ -223,7 +254,7 @@ export type BucketRef = Message<"weighbridge.v1.BucketRef"> & {
  * Use `create(BucketRefSchema)` to create a new message.
  */
 export const BucketRefSchema: GenMessage<BucketRef> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 3);
+  messageDesc(file_weighbridge_v1_resources, 4);
 
 /**
  * One upstream account.
@@ -335,7 +366,7 @@ export type Connector = Message<"weighbridge.v1.Connector"> & {
  * Use `create(ConnectorSchema)` to create a new message.
  */
 export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 4);
+  messageDesc(file_weighbridge_v1_resources, 5);
 
 /**
  * A model of the catalog that is priced. The one without a price can't be routed to, so a proxy never hears of it.
@@ -397,7 +428,7 @@ export type Model = Message<"weighbridge.v1.Model"> & {
  * Use `create(ModelSchema)` to create a new message.
  */
 export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 5);
+  messageDesc(file_weighbridge_v1_resources, 6);
 
 /**
  * A routing profile: which models stand for `router/<name>`, and in which order they are tried.
@@ -429,6 +460,13 @@ export type Profile = Message<"weighbridge.v1.Profile"> & {
    * @generated from field: weighbridge.v1.ProfileConstraints constraints = 5;
    */
   constraints?: ProfileConstraints | undefined;
+
+  /**
+   * Absent where it says nothing of it.
+   *
+   * @generated from field: weighbridge.v1.CacheRule cache = 20;
+   */
+  cache?: CacheRule | undefined;
 };
 
 /**
@@ -436,7 +474,7 @@ export type Profile = Message<"weighbridge.v1.Profile"> & {
  * Use `create(ProfileSchema)` to create a new message.
  */
 export const ProfileSchema: GenMessage<Profile> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 6);
+  messageDesc(file_weighbridge_v1_resources, 7);
 
 /**
  * @generated from message weighbridge.v1.ProfileTarget
@@ -460,7 +498,7 @@ export type ProfileTarget = Message<"weighbridge.v1.ProfileTarget"> & {
  * Use `create(ProfileTargetSchema)` to create a new message.
  */
 export const ProfileTargetSchema: GenMessage<ProfileTarget> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 7);
+  messageDesc(file_weighbridge_v1_resources, 8);
 
 /**
  * What a model must fulfil to be chosen; absent where nothing is asked.
@@ -501,7 +539,7 @@ export type ProfileConstraints = Message<"weighbridge.v1.ProfileConstraints"> & 
  * Use `create(ProfileConstraintsSchema)` to create a new message.
  */
 export const ProfileConstraintsSchema: GenMessage<ProfileConstraints> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 8);
+  messageDesc(file_weighbridge_v1_resources, 9);
 
 /**
  * @generated from message weighbridge.v1.Price
@@ -528,7 +566,7 @@ export type Price = Message<"weighbridge.v1.Price"> & {
  * Use `create(PriceSchema)` to create a new message.
  */
 export const PriceSchema: GenMessage<Price> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 9);
+  messageDesc(file_weighbridge_v1_resources, 10);
 
 /**
  * @generated from message weighbridge.v1.PriceTier
@@ -550,7 +588,7 @@ export type PriceTier = Message<"weighbridge.v1.PriceTier"> & {
  * Use `create(PriceTierSchema)` to create a new message.
  */
 export const PriceTierSchema: GenMessage<PriceTier> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 10);
+  messageDesc(file_weighbridge_v1_resources, 11);
 
 /**
  * Nano-USD per one million tokens.
@@ -589,7 +627,44 @@ export type Rates = Message<"weighbridge.v1.Rates"> & {
  * Use `create(RatesSchema)` to create a new message.
  */
 export const RatesSchema: GenMessage<Rates> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_resources, 11);
+  messageDesc(file_weighbridge_v1_resources, 12);
+
+/**
+ * Whose questions an answer is given to; unspecified: its principal's.
+ *
+ * @generated from enum weighbridge.v1.CacheScope
+ */
+export const CacheScope = {
+  /**
+   * @generated from enum value: CACHE_SCOPE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: CACHE_SCOPE_PRINCIPAL = 1;
+   */
+  PRINCIPAL: 1,
+
+  /**
+   * All that the policy governs.
+   *
+   * @generated from enum value: CACHE_SCOPE_POLICY = 2;
+   */
+  POLICY: 2,
+} as const;
+
+/**
+ * Whose questions an answer is given to; unspecified: its principal's.
+ *
+ * @generated from enum weighbridge.v1.CacheScope
+ */
+export type CacheScope = (typeof CacheScope)[keyof typeof CacheScope] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.CacheScope.
+ */
+export const CacheScopeSchema: GenEnum<CacheScope> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_resources, 0);
 
 /**
  * @generated from enum weighbridge.v1.BudgetMode
@@ -620,7 +695,7 @@ export type BudgetMode = (typeof BudgetMode)[keyof typeof BudgetMode] | UnknownE
  * Describes the enum weighbridge.v1.BudgetMode.
  */
 export const BudgetModeSchema: GenEnum<BudgetMode> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 0);
+  enumDesc(file_weighbridge_v1_resources, 1);
 
 /**
  * @generated from enum weighbridge.v1.Enforcement
@@ -656,7 +731,7 @@ export type Enforcement = (typeof Enforcement)[keyof typeof Enforcement] | Unkno
  * Describes the enum weighbridge.v1.Enforcement.
  */
 export const EnforcementSchema: GenEnum<Enforcement> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 1);
+  enumDesc(file_weighbridge_v1_resources, 2);
 
 /**
  * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
@@ -703,7 +778,7 @@ export type Route = (typeof Route)[keyof typeof Route] | UnknownEnum;
  * Describes the enum weighbridge.v1.Route.
  */
 export const RouteSchema: GenEnum<Route> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 2);
+  enumDesc(file_weighbridge_v1_resources, 3);
 
 /**
  * @generated from enum weighbridge.v1.Dialect
@@ -734,7 +809,7 @@ export type Dialect = (typeof Dialect)[keyof typeof Dialect] | UnknownEnum;
  * Describes the enum weighbridge.v1.Dialect.
  */
 export const DialectSchema: GenEnum<Dialect> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 3);
+  enumDesc(file_weighbridge_v1_resources, 4);
 
 /**
  * UNSPECIFIED is one that the proxy does not know: as ORDERED.
@@ -789,5 +864,5 @@ export type Strategy = (typeof Strategy)[keyof typeof Strategy] | UnknownEnum;
  * Describes the enum weighbridge.v1.Strategy.
  */
 export const StrategySchema: GenEnum<Strategy> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_resources, 4);
+  enumDesc(file_weighbridge_v1_resources, 5);
 

@@ -1,0 +1,112 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { parseWorkloadType } from '@weighbridge/domain';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { GenerationPlan } from '../pipeline/plan.ts';
+import type { Target } from '../routing/target.ts';
+import { passedHeaders } from '../upstream/headers.ts';
+import { AnswerCapture } from './answerCapture.ts';
+import { isCacheable } from './cacheable.ts';
+import { cacheKey } from './cacheKey.ts';
+import { cacheRule } from './cacheRule.ts';
+import { canonicalMembers } from './canonicalJson.ts';
+import { isWholeAnswer, isWholeStream } from './completeness.ts';
+import type { ResponseCache } from './responseCache.ts';
+import { MAX_ANSWER_BYTES, type StoredAnswer } from './storedAnswer.ts';
+
+/** What the cache does for one request. */
+export interface Caching {
+  readonly plan: GenerationPlan;
+  find(): StoredAnswer | undefined | Promise<StoredAnswer | undefined>;
+  /** Begins to keep the answer of a target, in case that it turns out to be complete. */
+  keep(target: Target): KeptAnswer;
+}
+
+/** An answer on its way that may be kept. One of the three ends is to be called. */
+export interface KeptAnswer {
+  /** Takes an event of a stream. */
+  readonly add: (event: Buffer, isOnlyUsage: boolean) => void;
+  endStream(contentType: string): void;
+  /** `body`: undefined where it could not be read. */
+  endWhole(body: Buffer | undefined, contentType: string): void;
+  giveUp(): void;
+}
+
+export interface CachedRequest {
+  readonly key: ResolvedKey;
+  readonly headers: IncomingHttpHeaders;
+  readonly query: string;
+}
+
+/** A larger request is not worth the time that comparing it takes. */
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/** Undefined where nothing is to be looked up and nothing to be kept. */
+export function cachingOf(
+  cache: ResponseCache,
+  { key, headers, query }: CachedRequest,
+  plan: GenerationPlan,
+): Caching | undefined {
+  const { call, operation, profile } = plan;
+  const rule = cacheRule(key, profile?.cache);
+  if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
+  const asked = askedOfCaches(headers);
+  if (asked === 'nothing') return undefined;
+  const members = canonicalMembers(call.body);
+  if (!members || !isCacheable(call, members)) return undefined;
+
+  const name = cacheKey({
+    rule,
+    workloadType: parseWorkloadType(headers)?.sha256,
+    profileId: profile?.id,
+    call,
+    members,
+    headers: passedHeaders(headers),
+    query,
+  });
+  const { ttlMs } = rule;
+  const { route } = operation;
+  return {
+    plan,
+    find: () =>
+      asked === 'a new answer'
+        ? undefined
+        : cache.find({ key: name, ttlMs, allows: (model) => mayServe(plan, model) }),
+
+    keep({ model, connector }) {
+      const capture = new AnswerCapture(cache.captures);
+      const keep = (answer: Pick<StoredAnswer, 'contentType' | 'body' | 'usageSpans'>) =>
+        cache.keep(name, { ...answer, model: model.id, connectorId: connector.id, ttlMs });
+      return {
+        add: capture.add,
+        endStream(contentType) {
+          const captured = capture.end();
+          if (captured && call.stream && isWholeStream(route, captured.body))
+            keep({ ...captured, contentType });
+        },
+        endWhole(body, contentType) {
+          capture.giveUp();
+          if (call.stream || !body || body.length > MAX_ANSWER_BYTES) return;
+          if (isWholeAnswer(route, body)) keep({ body, usageSpans: [], contentType });
+        },
+        giveUp: () => capture.giveUp(),
+      };
+    },
+  };
+}
+
+/** A session stays on the model of its pin; any other request takes what it could be sent to. */
+function mayServe({ targets, isPinned }: GenerationPlan, model: string): boolean {
+  return (isPinned ? targets.slice(0, 1) : targets).some((target) => target.model.id === model);
+}
+
+/** What the caller's own `cache-control` says (RFC 9111, section 5.2.1). */
+function askedOfCaches({
+  'cache-control': control = '',
+}: IncomingHttpHeaders): 'an answer' | 'a new answer' | 'nothing' {
+  const directives = control
+    .toLowerCase()
+    .split(',')
+    .map((directive) => directive.trim());
+  if (directives.includes('no-store')) return 'nothing';
+  return directives.includes('no-cache') ? 'a new answer' : 'an answer';
+}

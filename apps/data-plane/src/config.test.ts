@@ -1,0 +1,13 @@
+import { SettingsError } from '@weighbridge/runtime';
+import { expect, it } from 'vitest';
+import { loadProcessConfig } from './config.ts';
+
+it('shares answers only sealed', () => {
+  const env = { NATS_URL: 'nats://127.0.0.1:4222', RESPONSE_CACHE_SHARED: 'true' };
+  expect(() => loadProcessConfig(env)).toThrow(SettingsError);
+  expect(() => loadProcessConfig({ ...env, RESPONSE_CACHE_KEY: 'short' })).toThrow('RESPONSE_CACHE_KEY');
+  const key = Buffer.alloc(32, 7).toString('base64');
+  expect(loadProcessConfig({ ...env, RESPONSE_CACHE_KEY: key }).sharedAnswers?.sealingKey).toHaveLength(32);
+  const { RESPONSE_CACHE_SHARED: _, ...alone } = env;
+  expect(loadProcessConfig(alone).sharedAnswers).toBeUndefined();
+});

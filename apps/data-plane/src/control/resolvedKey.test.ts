@@ -1,0 +1,23 @@
+import { create } from '@bufbuild/protobuf';
+import { CacheScope, KeySchema } from '@weighbridge/contracts';
+import { expect, it } from 'vitest';
+import { resolvedKey } from './resolvedKey.ts';
+
+/** A key under policies `pol_0`, `pol_1` … of these caches, the governing one first. */
+const cacheUnder = (...caches: readonly ({ scope: CacheScope; ttlSeconds: number } | undefined)[]) =>
+  resolvedKey(
+    create(KeySchema, {
+      policies: caches.map((cache, at) => ({ bucket: { policyId: `pol_${at}` }, ...(cache && { cache }) })),
+    }),
+  ).cache;
+
+it('has the cache of the nearest policy that says something of it, and knows whose it is', () => {
+  const own = { scope: CacheScope.PRINCIPAL, ttlSeconds: 60 };
+  const shared = { scope: CacheScope.POLICY, ttlSeconds: 5 };
+  expect(cacheUnder(undefined, undefined)).toBeUndefined();
+  expect(cacheUnder(undefined, shared, own)).toEqual({ policyId: 'pol_1', scope: 'policy', ttlMs: 5_000 });
+  expect(cacheUnder(own, shared)).toEqual({ policyId: 'pol_0', scope: 'principal', ttlMs: 60_000 });
+  // A scope that this proxy does not know is the narrowest.
+  const unknown = { scope: 9 as CacheScope, ttlSeconds: 1 };
+  expect(cacheUnder(unknown)).toMatchObject({ scope: 'principal' });
+});

@@ -1,0 +1,87 @@
+import type { ServerResponse } from 'node:http';
+import { Outcome, usageShard } from '@weighbridge/contracts';
+import { NO_TOKENS } from '@weighbridge/domain';
+import type { Logger } from '@weighbridge/runtime';
+import type { ResponseCache } from '../cache/responseCache.ts';
+import { type StoredAnswer, shownBody } from '../cache/storedAnswer.ts';
+import type { Target } from '../routing/target.ts';
+import type { UsageLog } from '../usage/usageLog.ts';
+import { requestIdHeaders } from './failure.ts';
+import type { GenerationPlan } from './plan.ts';
+import { type Attempted, eventHead, eventTail } from './usageEvent.ts';
+
+export interface CacheAnswerDeps {
+  readonly usage: Pick<UsageLog, 'begin'>;
+  readonly cache: Pick<ResponseCache, 'ageMs'>;
+  readonly newEventId: () => string;
+  readonly now: () => Date;
+  readonly logger: Logger;
+}
+
+/** Gives an earlier answer to a request that was admitted. It costs nothing, and is written down as what it is. */
+export function answerFromCache(
+  deps: CacheAnswerDeps,
+  { id, receivedAt }: { readonly id: string; readonly receivedAt: number },
+  { operation, hideUsage, targets }: GenerationPlan,
+  { response, take }: { readonly response: ServerResponse; readonly take: () => void },
+  { answer, attempted }: { readonly answer: StoredAnswer; readonly attempted: Attempted },
+): void {
+  take();
+  if (response.destroyed) return;
+  record(deps, attempted, makerOf(answer, targets));
+  const body = shownBody(answer, hideUsage);
+  response.writeHead(200, {
+    ...requestIdHeaders(operation.wire, id),
+    'content-type': answer.contentType,
+    'content-length': body.length,
+    age: String(Math.floor(deps.cache.ageMs(answer) / 1_000)),
+    'x-svc-attempts': '0',
+    'x-svc-cache': 'hit',
+    'x-svc-cost-micro-usd': '0',
+    'x-svc-model': answer.model,
+    'x-svc-overhead-ms': (performance.now() - receivedAt).toFixed(3),
+  });
+  response.end(body);
+}
+
+/** Its own connector, where the request could go there now, or else another of its model. */
+function makerOf({ model, connectorId }: StoredAnswer, targets: GenerationPlan['targets']): Target {
+  const ofModel = targets.filter((target) => target.model.id === model);
+  return ofModel.find(({ connector }) => connector.id === connectorId) ?? ofModel[0] ?? targets[0];
+}
+
+function record(
+  { usage, newEventId, now, logger }: CacheAnswerDeps,
+  attempted: Attempted,
+  target: Target,
+): void {
+  const [policy] = attempted.key.policies;
+  const eventId = newEventId();
+  try {
+    const start = { eventId, target, attempt: 1, modelAttempt: 1, isCacheHit: true };
+    usage
+      .begin({
+        eventId,
+        shard: policy ? usageShard(policy.bucket) : 0,
+        reserveNanoUsd: 0n,
+        head: eventHead(attempted, start),
+      })
+      .settle(eventTail({ ...HIT, dispatchedAt: performance.now() }, now()));
+  } catch (error) {
+    // What costs nothing may go unrecorded.
+    logger.error(
+      { err: error, requestId: attempted.requestId },
+      'a hit of the response cache was not recorded',
+    );
+  }
+}
+
+const HIT = {
+  usage: NO_TOKENS,
+  costNanoUsd: 0n,
+  estimated: false,
+  outcome: Outcome.SUCCESS,
+  status: 200,
+  firstByteAt: undefined,
+  responseId: '',
+};
