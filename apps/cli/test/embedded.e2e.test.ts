@@ -9,6 +9,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, freePort, startNats } from '@weighbridge/testing';
 import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { documentedMetrics, labelsOf, typesOf } from './documentedMetrics.ts';
 import { mainJob, manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 
@@ -90,6 +91,14 @@ describe('weighbridge up', () => {
   it('is healthy and ready', async () => {
     for (const path of ['/healthz', '/readyz'])
       expect((await fetch(service.managementUrl + path)).status).toBe(200);
+  });
+
+  it('shows the metrics of all three apps at one /metrics, each as docs/metrics.md has it, and no other', async () => {
+    await mainJob(service, 'mock/echo');
+    const text = await (await fetch(`${service.managementUrl}/metrics`)).text();
+    const documented = await documentedMetrics();
+    expect(typesOf(text)).toEqual(new Map([...documented].map(([name, { type }]) => [name, type])));
+    for (const [name, labels] of labelsOf(text)) expect(documented.get(name)?.labels, name).toEqual(labels);
   });
 
   it('refuses in the classes of the SDK, as decided', async () => {

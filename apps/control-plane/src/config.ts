@@ -25,6 +25,11 @@ const KEK_FORM = '32 bytes as base64, such as `openssl rand -base64 32` prints';
 
 const Settings = Type.Object({
   DATABASE_URL: DatabaseUrl,
+  MIGRATE_ON_START: Type.Boolean({
+    default: true,
+    description:
+      'true to migrate the database at the start, false where `weighbridge migrate` does it before',
+  }),
   HOST: Host,
   PORT: Port(8081, 'the operator API'),
   GRPC_HOST: Type.String({ default: '127.0.0.1', description: 'the address to serve the data plane on' }),
@@ -69,6 +74,8 @@ const Settings = Type.Object({
 
 export interface ControlPlaneConfig {
   readonly databaseUrl: string;
+  /** False: it starts only on a schema of its release. */
+  readonly migrateOnStart: boolean;
   readonly http: { readonly host: string; readonly port: number };
   readonly grpc: {
     readonly host: string;
@@ -106,6 +113,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   }
   return {
     databaseUrl: settings.DATABASE_URL,
+    migrateOnStart: settings.MIGRATE_ON_START,
     http: { host: settings.HOST, port: settings.PORT },
     grpc: {
       host: settings.GRPC_HOST,

@@ -1,6 +1,12 @@
 import type { RequestListener } from 'node:http';
-import { type Database, migrate } from '@weighbridge/database';
-import { createMetrics, type ServiceContext, serveMetrics, toHandler } from '@weighbridge/runtime';
+import { type Database, migrate, schemaMismatch } from '@weighbridge/database';
+import {
+  createMetrics,
+  type Metrics,
+  type ServiceContext,
+  serveMetrics,
+  toHandler,
+} from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { isOperatorKey } from './features/access/access.service.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
@@ -24,17 +30,24 @@ export interface ControlPlane {
 export interface ControlPlaneDeps {
   readonly db: Database;
   readonly now: () => Date;
+  /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
+  readonly metrics?: Metrics;
 }
 
-/** Starts the control plane on a reachable database: migrates it, fills what is empty, and serves. */
+/** Starts the control plane on a reachable database: migrates it (unless that is done elsewhere), fills what is empty, and serves. */
 export async function startControlPlane(
   config: ControlPlaneConfig,
-  { db, now }: ControlPlaneDeps,
+  { db, now, metrics = createMetrics() }: ControlPlaneDeps,
   context: ServiceContext,
 ): Promise<ControlPlane> {
   const { logger, onShutdown } = context;
-  const applied = await migrate(db);
-  if (applied.length > 0) logger.info({ applied }, 'migrated the database');
+  if (config.migrateOnStart) {
+    const applied = await migrate(db);
+    if (applied.length > 0) logger.info({ applied }, 'migrated the database');
+  } else {
+    const mismatch = await schemaMismatch(db);
+    if (mismatch) throw new Error(`Can't work on this database: ${mismatch}`);
+  }
   const peppers = await loadPeppers(db, config.pepper, now());
   const deps = {
     db,
@@ -53,7 +66,6 @@ export async function startControlPlane(
 
   startForgettingResponses(deps, context);
   watchCredentialFiles(deps, context);
-  const metrics = createMetrics();
   const watchers = followChanges({ ...deps, metrics }, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
   const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);

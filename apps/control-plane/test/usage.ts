@@ -1,5 +1,6 @@
+import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
-import { newId, newUuid } from '@weighbridge/domain';
+import { newId, newUuid, workloadTypeKey } from '@weighbridge/domain';
 import { type BucketRef, recordUsage } from '@weighbridge/ledger';
 
 export interface Used {
@@ -15,6 +16,7 @@ export interface Used {
   readonly estimated?: boolean;
   readonly admittedAt?: Date;
   readonly attribution?: Readonly<Record<string, unknown>>;
+  readonly workloadType?: string;
 }
 
 /** Writes attempts into the ledger, as metering would; returns the ids of their requests. */
@@ -30,6 +32,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         subject: 'policy',
         windowStart: new Date('2026-11-01T00:00:00Z'),
       }));
+    const workloadType = workloadTypeOf(used.workloadType);
     return {
       row: {
         event_id: newUuid(),
@@ -57,12 +60,23 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         settled_at: new Date(admittedAt.getTime() + 1_500),
         first_byte_us: 1_234,
         duration_us: 1_500_000,
-        attribution: JSON.stringify(used.attribution ?? {}),
+        attribution: JSON.stringify({ ...used.attribution, ...workloadType.attribution }),
         response_id: '',
       },
       buckets,
+      workloadType: workloadType.type,
     };
   });
   await recordUsage(db, { events, refused: [], received: [] });
   return events.map(({ row }) => row.request_id);
+}
+
+/** What a request's header makes of its row. */
+function workloadTypeOf(text: string | undefined) {
+  if (text === undefined) return {};
+  const sha256 = createHash('sha256').update(text).digest();
+  return {
+    type: { key: workloadTypeKey({ text, sha256 }), name: text },
+    attribution: { workload_type: text, workload_type_sha256: sha256.toString('hex') },
+  };
 }

@@ -4,6 +4,7 @@ import { newUuid } from '@weighbridge/domain';
 import {
   createMetrics,
   type HttpServer,
+  type Metrics,
   type ServiceContext,
   serveMetrics,
   toHandler,
@@ -21,6 +22,7 @@ import { createResponseOwners } from './control/responseOwners.ts';
 import { createStateFile } from './control/stateFile.ts';
 import { View } from './control/view.ts';
 import { describeView } from './control/viewMetrics.ts';
+import { createEvidence } from './evidence/evidence.ts';
 import { buildApp } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
 import { startPins } from './pins/startPins.ts';
@@ -48,6 +50,8 @@ export interface DataPlaneDeps {
   readonly now: () => Date;
   /** This release's version. */
   readonly version: string;
+  /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
+  readonly metrics?: Metrics;
 }
 
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
@@ -68,7 +72,7 @@ export function shutdownMs(graceMs: number): number {
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, pinBucket, now, version }: DataPlaneDeps,
+  { stream, pinBucket, now, version, metrics = createMetrics() }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -79,7 +83,6 @@ export async function startDataPlane(
   const store = createKeyStore(MAX_KEY_BYTES);
   const view = new View({ keys: store, maxStalenessMs });
   const pulse = new Pulse();
-  const metrics = createMetrics();
   const { budget, rates } = createLimits({
     lease: (request) => controlPlane.lease(request),
     spool,
@@ -88,6 +91,12 @@ export async function startDataPlane(
     metrics,
   });
   restoreLeases(spool, budget, pulse);
+  const evidence = createEvidence({ nowMs: () => performance.now() });
+  metrics.gauge(
+    'weighbridge_evidence_workload_types',
+    'Workload types of which this proxy knows how models do.',
+    () => evidence.size,
+  );
   let inFlight = () => 0;
   let usage: Usage | undefined;
   const controlPlane = connectControlPlane({
@@ -96,6 +105,7 @@ export async function startDataPlane(
     view,
     pulse,
     onRecall: (buckets) => budget.recall(buckets),
+    onEvidence: evidence.take,
     load: () => ({
       inFlightRequests: inFlight(),
       waitingUsageBytes: usage?.unconfirmedBytes ?? 0,
@@ -146,6 +156,7 @@ export async function startDataPlane(
   describeHealth(metrics, health, () => view.table);
   describeView(metrics, view, store);
   describeUsage(metrics, spool, started);
+  metrics.gauge('weighbridge_in_flight_requests', 'Requests under way.', () => inFlight());
   const app = buildApp({
     keys: createKeyCache({
       store,
@@ -165,7 +176,8 @@ export async function startDataPlane(
     health,
     retries: config.retries,
     random: Math.random,
-    strata: () => undefined,
+    strata: evidence.strata,
+    recordFeedback: controlPlane.recordFeedback,
     onFailover: (connector, reason) => failovers.inc({ connector, reason }),
     owners: createResponseOwners(controlPlane),
     pins: startPins({ bucket: pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),

@@ -14,7 +14,7 @@ import {
   type UsageEvent,
 } from '@weighbridge/contracts';
 import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
-import { AppError } from '@weighbridge/errors';
+import { AppError, raise } from '@weighbridge/errors';
 import { createLogger, listenHttp, toHandler } from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
 import { HoldBudget } from '../src/answer/heldAnswer.ts';
@@ -22,6 +22,7 @@ import { bucketKey } from '../src/budget/budgetedPolicy.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
+import type { FeedbackDeps } from '../src/feedback/giveFeedback.ts';
 import { buildApp } from '../src/http/app.ts';
 import { createPinStore } from '../src/pins/pinStore.ts';
 import { createPins, type PinResult } from '../src/pins/pins.ts';
@@ -70,6 +71,8 @@ export interface TestProxyOptions {
   readonly profiles?: readonly MessageInitShape<typeof ProfileSchema>[];
   /** Default: nothing was observed. */
   readonly strata?: Strata;
+  /** Default: the control plane is away. */
+  readonly recordFeedback?: FeedbackDeps['recordFeedback'];
   /** For the breakers; monotonic. */
   readonly nowMs?: () => number;
 }
@@ -194,6 +197,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
     random: options.random ?? Math.random,
     strata: options.strata ?? (() => undefined),
+    recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners,
     pins: createPins({

@@ -11,10 +11,12 @@ const MAX_EPOCHS = 1_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Tells each proxy how far the ledger holds what it wrote. Best effort: one that misses it asks. */
-export function sendConfirms(stream: UsageStream, confirms: readonly Confirm[]): void {
+export function sendConfirms(stream: Pick<UsageStream, 'confirm'>, confirms: Iterable<Confirm>): void {
   const byProducer = new Map<string, Confirm[]>();
   for (const confirm of confirms) {
-    byProducer.set(confirm.producerId, [...(byProducer.get(confirm.producerId) ?? []), confirm]);
+    const own = byProducer.get(confirm.producerId);
+    if (own) own.push(confirm);
+    else byProducer.set(confirm.producerId, [confirm]);
   }
   for (const [producerId, own] of byProducer) {
     stream.confirm(producerId, toBinary(UsageConfirmsSchema, create(UsageConfirmsSchema, { confirms: own })));

@@ -11,7 +11,8 @@ import {
 } from '@weighbridge/ledger';
 import { createMetrics, type Logger, type Metrics, type ServiceContext } from '@weighbridge/runtime';
 import { announceThreshold } from './announceThreshold.ts';
-import { answerConfirmQueries, sendConfirms } from './confirms.ts';
+import { type Confirmer, createConfirmer } from './confirmer.ts';
+import { answerConfirmQueries } from './confirms.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
 import { startUpkeep } from './upkeep.ts';
 
@@ -25,6 +26,12 @@ export interface MeteringDeps {
   readonly metrics?: Metrics;
 }
 
+interface Worker extends Omit<MeteringDeps, 'metrics'> {
+  readonly metrics: MeteringMetrics;
+  readonly confirmer: Confirmer;
+  readonly logger: Logger;
+}
+
 /** Turns usage batches into ledger rows and spend buckets, one reader per shard, and looks after the ledger. */
 export async function startMetering(deps: MeteringDeps, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
@@ -33,12 +40,15 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   const upkeep = await startUpkeep({ ...deps, metrics }, logger);
   onShutdown('upkeep of the ledger', () => upkeep.stop());
   const queries = answerConfirmQueries(deps, logger);
-  onShutdown('confirms', () => queries.stop());
+  onShutdown('answers to proxies', () => queries.stop());
+  const confirmer = createConfirmer(deps.stream);
+  onShutdown('confirms', () => confirmer.stop());
+  const worker = { ...deps, metrics, confirmer, logger };
   for (let shard = 0; shard < USAGE_SHARDS; shard++) {
     const consumption = await deps.stream.consume(shard, (batch) =>
-      meter(deps, metrics, logger, shard, batch),
+      confirmer.during(() => meter(worker, shard, batch)),
     );
-    // Waits for the batch at hand: it is committed, confirmed and forgotten by the stream.
+    // Waits for the batch at hand: it is committed, and forgotten by the stream.
     onShutdown(`metering of shard ${shard}`, () => consumption.stop());
   }
 }
@@ -47,35 +57,27 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
  * Handles a batch of messages. The stream forgets them only when this resolves:
  * 1. decode and check, before any SQL;
  * 2. commit what is good to the ledger, each event once, and the rest to quarantine;
- * 3. tell the proxies what they need not keep any longer;
+ * 3. note what the proxies need not keep any longer, to tell them soon;
  * 4. let the keys' last use follow.
  * A crash anywhere in between brings the messages again, and the ledger knows their events already. What the database
  * refuses is no event's fault: nothing is forgotten, and the shard waits until it goes on.
  */
-async function meter(
-  deps: MeteringDeps,
-  metrics: MeteringMetrics,
-  logger: Logger,
-  shard: number,
-  batch: readonly UsageMessage[],
-): Promise<void> {
+async function meter(worker: Worker, shard: number, batch: readonly UsageMessage[]): Promise<void> {
   try {
-    for (const usage of await decode(deps, batch)) await record(deps, metrics, logger, usage);
+    for (const usage of await decode(worker, batch)) await record(worker, usage);
   } catch (error) {
-    metrics.failures.inc({ shard: String(shard) });
-    logger.error({ err: error, shard }, 'usage could not be recorded; it stays in the stream');
+    worker.metrics.failures.inc({ shard: String(shard) });
+    worker.logger.error({ err: error, shard }, 'usage could not be recorded; it stays in the stream');
     throw error;
   }
 }
 
 async function record(
-  { db, stream, now }: MeteringDeps,
-  metrics: MeteringMetrics,
-  logger: Logger,
+  { db, stream, now, confirmer, metrics, logger }: Worker,
   usage: UsageToRecord,
 ): Promise<void> {
   const { newEvents, confirms, thresholds } = await recordUsage(db, usage, now());
-  sendConfirms(stream, confirms);
+  confirmer.add(confirms);
   for (const reached of thresholds) announceThreshold(stream, metrics, logger, reached);
   metrics.recorded.inc(newEvents);
   metrics.repeated.inc(usage.events.length - newEvents);
@@ -91,14 +93,15 @@ async function record(
 
 /** The messages, decoded, in portions that fit a transaction. */
 async function decode(
-  { db, now }: MeteringDeps,
+  { db, now }: Pick<Worker, 'db' | 'now'>,
   batch: readonly UsageMessage[],
 ): Promise<readonly UsageToRecord[]> {
   const ids = await readIdRange(db);
   // Its events would all be refused, and none of them is to blame.
   if (ids.before <= now()) throw new Error('the ledger has no partition for the present month yet');
   const messages = batch.map(({ payload }) => decodeBatch(payload, ids));
-  const events = messages.reduce((sum, message) => sum + sizeOf(message), 0);
+  let events = 0;
+  for (const message of messages) events += sizeOf(message);
   // Of about the same size: a transaction for the few that are left over costs as much as one for many.
   const enough = Math.ceil(events / Math.ceil(events / MAX_EVENTS_PER_TRANSACTION));
   const portions: { -readonly [K in keyof UsageToRecord]: UsageToRecord[K][number][] }[] = [];
@@ -109,9 +112,9 @@ async function decode(
       portion = { events: [], refused: [], received: [] };
       portions.push(portion);
     }
-    portion.events.push(...message.events);
-    portion.refused.push(...message.refused);
-    portion.received.push(...message.received);
+    for (const event of message.events) portion.events.push(event);
+    for (const refused of message.refused) portion.refused.push(refused);
+    for (const range of message.received) portion.received.push(range);
   }
   return portions;
 }

@@ -17,7 +17,7 @@ interface Count {
   inc(by: number): void;
 }
 
-/** The figures of metering, as docs/configuration.md lists them. */
+/** The figures of metering, as docs/metrics.md lists them. */
 export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
   let state: LedgerState | undefined;
   let differenceNanoUsd = 0;

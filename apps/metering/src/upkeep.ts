@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '@weighbridge/database';
 import {
   closeLeases,
+  countPendingFeedback,
+  forgetFeedback,
   forgetLeases,
   forgetProducers,
   keepPartitions,
@@ -9,6 +11,7 @@ import {
   measureModelOutputs,
   readLedgerState,
   rebuildBuckets,
+  tidyEvidence,
 } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
@@ -43,6 +46,8 @@ const DAY_MS = 86_400_000;
 const COMPARED_AT_MS = 3 * 3_600_000;
 const TICK_MS = 5_000;
 const RETRY_MS = 60_000;
+/** Usage reaches the ledger within seconds, unless something is down. */
+const FEEDBACK_WAIT_MS = 15 * 60_000;
 
 const partitions: Task = {
   name: 'partitions',
@@ -52,6 +57,7 @@ const partitions: Task = {
     const endedBefore = new Date(now().getTime() - retentionDays * DAY_MS);
     await forgetLeases(db, { endedBefore });
     await forgetProducers(db, { endedBefore });
+    await forgetFeedback(db, { givenBefore: endedBefore });
     if (dropped.length > 0) logger.info({ dropped }, 'the ledger dropped what is older than it is kept');
   },
 };
@@ -86,6 +92,19 @@ const modelOutputs: Task = {
   run: ({ db, now }) => measureModelOutputs(db, now()),
 };
 
+const evidence: Task = {
+  name: 'evidence',
+  everyMs: 60_000,
+  run: ({ db, now }) => tidyEvidence(db, now()),
+};
+
+/** What callers said of requests that had not reached the ledger yet. */
+const feedback: Task = {
+  name: 'feedback',
+  everyMs: TICK_MS,
+  run: async ({ db, now }) => void (await countPendingFeedback(db, now(), FEEDBACK_WAIT_MS)),
+};
+
 const comparison: Task = {
   name: 'comparison of buckets and ledger',
   everyMs: DAY_MS,
@@ -103,7 +122,7 @@ const comparison: Task = {
   },
 };
 
-const TASKS = [partitions, lostProducers, leasesOfClosed, modelOutputs, comparison];
+const TASKS = [partitions, lostProducers, leasesOfClosed, modelOutputs, evidence, feedback, comparison];
 
 /** Looks after the ledger until stopped: each task at its time, and only one worker at a time. Resolves after a first round. */
 export async function startUpkeep(deps: UpkeepDeps, logger: Logger): Promise<Upkeep> {

@@ -7,9 +7,17 @@ import { pauseAfter, type UsageMessage, type UsageStreamEvents } from './usageSt
  * Asked for at once; the next are asked for when these are here and there is room. A multiple of the largest message bounds
  * the memory of a shard.
  */
-const FETCH_MESSAGES = 64;
+const LEAST_FETCH_MESSAGES = 64;
+/** To ask costs as much as some messages do, so that more are asked for while they are small. */
+const MOST_FETCH_MESSAGES = 256;
+const SMALL_FETCH_BYTES = 1024 * 1024;
 /** NATS sends a sign of life twice in this time; a fetch that was forgotten is noticed when they are missing. */
 const FETCH_TIMEOUT_MS = 10_000;
+
+/** A message, and its payload, of which the client makes a new view each time that it is asked. */
+interface Arrived extends UsageMessage {
+  readonly message: JsMsg;
+}
 
 export interface ReaderDeps extends UsageStreamEvents {
   readonly client: JetStreamClient;
@@ -28,7 +36,7 @@ export async function readShard(
   handle: (batch: readonly UsageMessage[]) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
-  const arrived = createGathering<JsMsg>((message) => message.data.length);
+  const arrived = createGathering<Arrived>(({ payload }) => payload.length);
   const receiving = receive(deps, shard, arrived, signal);
   let failures = 0;
   while (!signal.aborted) {
@@ -44,15 +52,15 @@ export async function readShard(
 async function finish(
   { onError }: UsageStreamEvents,
   handle: (batch: readonly UsageMessage[]) => Promise<void>,
-  batch: readonly JsMsg[],
+  batch: readonly Arrived[],
   failures: number,
 ): Promise<boolean> {
   try {
-    await handle(batch.map((message) => ({ payload: message.data })));
-    for (const message of batch) message.ack();
+    await handle(batch);
+    for (const { message } of batch) message.ack();
     return true;
   } catch (error) {
-    for (const message of batch) message.nak(pauseAfter(failures + 1));
+    for (const { message } of batch) message.nak(pauseAfter(failures + 1));
     onError(error, 'a batch of usage was not handled and will be tried again');
     return false;
   }
@@ -61,16 +69,17 @@ async function finish(
 async function receive(
   { client, consumer, ensure, onError }: ReaderDeps,
   shard: number,
-  arrived: Gathering<JsMsg>,
+  arrived: Gathering<Arrived>,
   signal: AbortSignal,
 ): Promise<void> {
   let known: ConsumerInfo | undefined = consumer;
+  let largest = SMALL_FETCH_BYTES;
   let failures = 0;
   while (!signal.aborted) {
     try {
       known ??= await ensure();
       await arrived.room(signal);
-      await fetch(client.consumers.getConsumerFromInfo(known), arrived, signal);
+      largest = await fetch(client.consumers.getConsumerFromInfo(known), fetchSize(largest), arrived, signal);
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;
@@ -81,21 +90,41 @@ async function receive(
   }
 }
 
-/** Resolves when as many messages came as were asked for, when the time is over or when the signal aborts. */
-async function fetch(consumer: Consumer, arrived: Gathering<JsMsg>, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  const messages = await consumer.fetch({ max_messages: FETCH_MESSAGES, expires: FETCH_TIMEOUT_MS });
+/** How many messages are asked for where the largest of the latest was so large. */
+function fetchSize(largestBytes: number): number {
+  const small = Math.floor(SMALL_FETCH_BYTES / largestBytes);
+  return Math.min(Math.max(small, LEAST_FETCH_MESSAGES), MOST_FETCH_MESSAGES);
+}
+
+/**
+ * Resolves when as many messages came as were asked for, when the time is over or when the signal aborts, with the bytes
+ * of the largest.
+ */
+async function fetch(
+  consumer: Consumer,
+  count: number,
+  arrived: Gathering<Arrived>,
+  signal: AbortSignal,
+): Promise<number> {
+  let largest = 1;
+  if (signal.aborted) return largest;
+  const messages = await consumer.fetch({ max_messages: count, expires: FETCH_TIMEOUT_MS });
   const stop = () => void messages.close();
   signal.addEventListener('abort', stop, { once: true });
   try {
     if (signal.aborted) stop();
-    for await (const message of messages) arrived.add(message);
+    for await (const message of messages) {
+      const payload = message.data;
+      largest = Math.max(largest, payload.length);
+      arrived.add({ message, payload });
+    }
   } finally {
     signal.removeEventListener('abort', stop);
   }
+  return largest;
 }
 
 /** At once, rather than when their time to be acknowledged is over. */
-function giveBack(messages: readonly JsMsg[]): void {
-  for (const message of messages) message.nak();
+function giveBack(batch: readonly Arrived[]): void {
+  for (const { message } of batch) message.nak();
 }

@@ -11,6 +11,8 @@ export interface DatabaseOptions {
   /** Shown in pg_stat_activity. */
   readonly applicationName: string;
   readonly maxConnections?: number;
+  /** How long one statement may take. Default 30 s. */
+  readonly statementTimeoutMs?: number;
   /** An idle connection broke, for instance because Postgres restarted. The pool replaces it. */
   readonly onIdleError: (error: Error) => void;
 }
@@ -27,7 +29,7 @@ export function createDb(databaseUrl: string, options: DatabaseOptions): Databas
     application_name: options.applicationName,
     max: options.maxConnections ?? 10,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
+    statement_timeout: options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS,
     types: {
       getTypeParser: (oid: number, format?: 'text' | 'binary') =>
         oid === INT8_OID ? (text: string) => BigInt(text) : pg.types.getTypeParser(oid, format as 'text'),

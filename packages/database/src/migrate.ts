@@ -1,11 +1,15 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely';
-import { createDb, type Database } from './createDb.ts';
+import { checkConnection, createDb, type Database } from './createDb.ts';
 
 const MIGRATIONS = new URL('../migrations/', import.meta.url);
+/** A change of a large table takes longer than any query of a service may. */
+const STATEMENT_TIMEOUT_MS = 3_600_000;
 
 /** Brings the schema to this release's; safe when several processes start at once. Returns the names of what it applied. */
 export async function migrate(db: Database): Promise<string[]> {
+  const { newer } = await compareSchema(db);
+  if (newer) throw new Error(`Can't work on this database: ${newer}`);
   const migrator = new Migrator({ db, provider: sqlFiles });
   const { error, results = [] } = await migrator.migrateToLatest();
   if (error) {
@@ -25,9 +29,11 @@ export async function migrateToLatest(databaseUrl: string): Promise<string[]> {
   const db = createDb(databaseUrl, {
     applicationName: 'weighbridge-migrate',
     maxConnections: 1,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
     onIdleError: () => {},
   });
   try {
+    await checkConnection(db);
     return await migrate(db);
   } finally {
     await db.destroy();
@@ -36,15 +42,23 @@ export async function migrateToLatest(databaseUrl: string): Promise<string[]> {
 
 /** What is wrong with the schema for this release, in words for an operator; undefined where it fits. */
 export async function schemaMismatch(db: Database): Promise<string | undefined> {
+  const { newer, older } = await compareSchema(db);
+  return newer ?? older;
+}
+
+async function compareSchema(db: Database): Promise<{ newer?: string; older?: string }> {
   const known = await migrationNames();
   const applied = await appliedMigrations(db);
   const missing = known.filter((name) => !applied.includes(name));
   const unknown = applied.filter((name) => !known.includes(name));
-  if (unknown.length > 0)
-    return `the database is newer than this release: it has the migration ${unknown.at(-1)}`;
-  if (missing.length > 0)
-    return `the database lacks the migration ${missing[0]}: start the control plane first`;
-  return undefined;
+  return {
+    ...(unknown.length > 0 && {
+      newer: `the database is newer than this release: it has the migration ${unknown.at(-1)}`,
+    }),
+    ...(missing.length > 0 && {
+      older: `the database lacks the migration ${missing[0]}: run \`weighbridge migrate\`, or start the control plane first`,
+    }),
+  };
 }
 
 const sqlFiles: MigrationProvider = {

@@ -100,6 +100,40 @@ export interface Connectors {
   withdrawn: Generated<boolean>;
 }
 
+export interface EvidenceStrata {
+  age: number;
+  cost_nano_usd: number;
+  latency_ms: number;
+  model: string;
+  requests: number;
+  score_sum: number;
+  scores: number;
+  successes: number;
+  time_to_first_token_ms: number;
+  timed: number;
+  workload_type: string;
+}
+
+export interface EvidenceTypes {
+  age: Generated<number>;
+  name: string;
+  used_at: Timestamp;
+  version: Generated<bigint>;
+  workload_type: string;
+}
+
+export interface Feedback {
+  age: number | null;
+  comment: string | null;
+  given_at: Timestamp;
+  key_id: string;
+  model: string | null;
+  principal_id: string;
+  request_id: string;
+  score: number;
+  workload_type: string | null;
+}
+
 export interface IdempotentAnswers {
   created_at: Timestamp;
   idempotency_key: string;
@@ -388,6 +422,9 @@ export interface DB {
   changes: Changes;
   connector_prices: ConnectorPrices;
   connectors: Connectors;
+  evidence_strata: EvidenceStrata;
+  evidence_types: EvidenceTypes;
+  feedback: Feedback;
   idempotent_answers: IdempotentAnswers;
   key_secrets: KeySecrets;
   keys: Keys;

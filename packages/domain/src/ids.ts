@@ -25,6 +25,11 @@ export function isPrincipalId(text: string): boolean {
   return /^[^\p{C}\p{Zl}\p{Zp}]{1,200}$/u.test(text) && text.trim() === text && !/^\.\.?$/.test(text);
 }
 
+/** When an id was made, by the clock of whoever made it, in Unix milliseconds. */
+export function idTimeMs(id: string): number {
+  return Number.parseInt(TypeID.fromString(id).toUUID().replaceAll('-', '').slice(0, 12), 16);
+}
+
 /** A UUIDv7: unique, and sorted by time. */
 export function newUuid(): string {
   return v7();

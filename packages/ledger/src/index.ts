@@ -10,6 +10,24 @@ export {
 } from './buckets.ts';
 export { type Correction, correctedCost, recordCorrection } from './corrections.ts';
 export { decodeBatch } from './decodeUsage.ts';
+export { MAX_WORKLOAD_TYPES } from './evidence/addToStrata.ts';
+export {
+  countPendingFeedback,
+  type Feedback,
+  type FeedbackResult,
+  type FeedbackRow,
+  forgetFeedback,
+  readFeedback,
+  recordFeedback,
+} from './evidence/feedback.ts';
+export {
+  type EvidenceFilter,
+  type KnownType,
+  type NamedStratum,
+  readKnownTypes,
+  readStrata,
+} from './evidence/readEvidence.ts';
+export { tidyEvidence } from './evidence/tidyEvidence.ts';
 export {
   callLeases,
   type LeaseAnswer,
@@ -79,4 +97,5 @@ export type {
   ReceivedRange,
   RefusedUsage,
   UsageToRecord,
+  WorkloadType,
 } from './usage.ts';

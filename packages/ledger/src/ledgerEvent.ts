@@ -5,9 +5,10 @@ import {
   type TokenUsage,
   type UsageEvent,
 } from '@weighbridge/contracts';
+import { workloadTypeKey } from '@weighbridge/domain';
 import type { BucketRef } from './buckets.ts';
 import type { IdRange } from './partitions.ts';
-import type { EventOrigin, LedgerEvent } from './usage.ts';
+import type { EventOrigin, LedgerEvent, WorkloadType } from './usage.ts';
 
 /** What an attempt may cost at most: a million dollars. What costs more is a mistake that a person should look at. */
 const MAX_COST_NANO_USD = 10n ** 15n;
@@ -37,6 +38,7 @@ export function ledgerEvent(event: UsageEvent, origin: EventOrigin | undefined, 
   if (!governing) throw new Error('no bucket is named');
   return {
     buckets,
+    workloadType: event.attribution && workloadTypeOf(event.attribution),
     row: {
       event_id: event.eventId,
       request_id: id('request_id', event.requestId),
@@ -172,6 +174,14 @@ function checkAttribution(attribution: Attribution): void {
   for (const hash of [attribution.sessionSha256, attribution.workloadTypeSha256]) {
     if (hash && hash.length !== SHA256_BYTES) throw new Error('a SHA-256 has not 32 bytes');
   }
+}
+
+function workloadTypeOf({
+  workloadType: text = '',
+  workloadTypeSha256,
+}: Attribution): WorkloadType | undefined {
+  if (!workloadTypeSha256) return undefined;
+  return { key: workloadTypeKey({ text, sha256: workloadTypeSha256 }), name: text };
 }
 
 /** As it is shown and grouped by; a hash stands beside a value that may have been cut. */

@@ -1,6 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { addToBuckets } from './addToBuckets.ts';
 import { type BucketRef, bucketKey, countersOf } from './buckets.ts';
+import { addEvidence } from './evidence/addEvidence.ts';
 import { type CountedEvent, insertEvents } from './insertEvents.ts';
 import { closeLeases } from './leases/closeLeases.ts';
 import { settleLeases } from './leases/settleLeases.ts';
@@ -60,8 +61,11 @@ export async function recordWithin(tx: Tx, usage: UsageToRecord, now: Date): Pro
   const thresholds = await recordThresholds(tx, namesOf(added), now);
   // 5. What was refused is kept, and counts as received: its number must not hold up those behind it.
   await quarantine(tx, usage.refused);
-  // 6. Last, since two shards of one spool may wait for each other here.
-  return { newEvents: added.length, thresholds, ...(await recordReceived(tx, usage.received)) };
+  // 6. Late, since two shards of one spool may wait for each other here.
+  const received = await recordReceived(tx, usage.received);
+  // 7. Last, since everybody adds to the same few strata.
+  await addEvidence(tx, added, now);
+  return { newEvents: added.length, thresholds, ...received };
 }
 
 function namesOf(events: readonly CountedEvent[]): string[] {
@@ -84,12 +88,12 @@ async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<Cou
   );
   // Few differ: what is made of them is made once. No text of the ledger holds a NUL.
   const known = new Map<string, ReadonlyMap<string, BucketRef>>();
-  return events.map(({ row, buckets }, at) => {
+  return events.map(({ row, buckets, workloadType }, at) => {
     const all = [...buckets, ...(successors[at] ?? [])];
     const names = `${all.map(bucketKey).join('\0')}\0${row.principal_id}`;
     const counters = known.get(names) ?? countersOf(all, row.principal_id);
     known.set(names, counters);
-    return { row, buckets, counters };
+    return { row, buckets, workloadType, counters };
   });
 }
 

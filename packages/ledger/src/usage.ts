@@ -15,6 +15,15 @@ export interface LedgerEvent {
   };
   /** The counters that it was admitted on, the governing policy's first. */
   readonly buckets: readonly BucketRef[];
+  /** What kind of work its caller called it; absent where it did not. */
+  readonly workloadType?: WorkloadType | undefined;
+}
+
+/** What callers call a kind of work: compared by its hash, and shown cut. */
+export interface WorkloadType {
+  /** The first 8 bytes of the SHA-256 in hex; '' for what was not given a name. */
+  readonly key: string;
+  readonly name: string;
 }
 
 /** What validation refused, whole, with the reason in words for an operator: nothing that a proxy sent is thrown away. */

@@ -1,4 +1,4 @@
-import type { LedgerEvent } from '../src/recordUsage.ts';
+import type { LedgerEvent, WorkloadType } from '../src/usage.ts';
 
 export interface EventFields {
   readonly request?: string;
@@ -11,6 +11,10 @@ export interface EventFields {
   readonly estimated?: boolean;
   readonly outcome?: string;
   readonly admittedAt?: Date;
+  readonly workloadType?: WorkloadType;
+  readonly attempt?: number;
+  readonly durationUs?: number;
+  readonly firstByteUs?: number | null;
   readonly attribution?: Readonly<Record<string, unknown>>;
 }
 
@@ -19,7 +23,9 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
   const admittedAt = fields.admittedAt ?? new Date('2026-11-10T12:00:00Z');
   const tokens = fields.tokens ?? 1;
   return {
+    workloadType: fields.workloadType,
     row: {
+      attempt: fields.attempt ?? 1,
       event_id: eventId(n, admittedAt),
       policy_id: (fields.policies ?? ['pol_a'])[0] ?? '',
       request_id: fields.request ?? `req_${n}`,
@@ -41,8 +47,8 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
       streamed: false,
       admitted_at: admittedAt,
       settled_at: new Date(admittedAt.getTime() + 1_000),
-      first_byte_us: 1,
-      duration_us: 2,
+      first_byte_us: fields.firstByteUs === undefined ? 1 : fields.firstByteUs,
+      duration_us: fields.durationUs ?? 2,
       attribution: JSON.stringify(fields.attribution ?? {}),
       response_id: '',
     },

@@ -19,7 +19,7 @@ export function useLedger(): { readonly db: Database; readonly url: string } {
     await database.drop();
   });
   beforeEach(async () => {
-    await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, producers, producer_shards, quarantined_usage`.execute(
+    await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, producers, producer_shards, quarantined_usage, evidence_types, evidence_strata, feedback`.execute(
       db,
     );
   });

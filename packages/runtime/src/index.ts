@@ -24,5 +24,5 @@ export { createLogger, type Logger, type LogLevelName } from './logger.ts';
 export { makeFolder } from './makeFolder.ts';
 export { createMetrics, type Metrics, serveMetrics } from './metrics.ts';
 export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
-export { runService, type ServiceContext } from './runService.ts';
+export { explainError, runService, type ServiceContext } from './runService.ts';
 export { readSettings, SettingsError } from './settings.ts';

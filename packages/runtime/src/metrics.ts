@@ -6,7 +6,8 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
  * values, none of them a caller's.
  */
 export interface Metrics {
-  counter<L extends string>(name: string, help: string, labels: readonly L[]): Counter<L>;
+  /** Beyond a thousand sets of label values, what is counted goes to one of which each value is `other`. */
+  counter<L extends string>(name: string, help: string, labels: readonly L[]): Count<L>;
   /** A value that is read when somebody asks. */
   gauge(name: string, help: string, read: () => number): void;
   /** Values that are read when somebody asks, one for each value of a label that there is at that time. */
@@ -22,11 +23,19 @@ export interface Metrics {
   readonly contentType: string;
 }
 
+interface Count<L extends string> {
+  inc(by?: number): void;
+  inc(labels: Readonly<Record<L, string>>, by?: number): void;
+}
+
+const MAX_LABEL_SETS = 1_000;
+
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
   return {
-    counter: (name, help, labels) => new Counter({ name, help, labelNames: [...labels], registers }),
+    counter: (name, help, labels) =>
+      bounded(new Counter({ name, help, labelNames: [...labels], registers }), labels),
     gauge(name, help, read) {
       new Gauge({
         name,
@@ -53,6 +62,22 @@ export function createMetrics(): Metrics {
     text: () => registry.metrics(),
     contentType: registry.contentType,
   };
+}
+
+/** Operators may make connectors and policies for ever; what they are counted in must not grow as long. */
+function bounded<L extends string>(counter: Counter<L>, names: readonly L[]): Count<L> {
+  const known = new Set<string>();
+  const other = Object.fromEntries(names.map((name) => [name, 'other'])) as Record<L, string>;
+  const inc = (labels: number | Readonly<Record<L, string>> = 1, by = 1): void => {
+    if (typeof labels === 'number') {
+      counter.inc(labels);
+      return;
+    }
+    const key = names.map((name) => labels[name]).join('\0');
+    if (known.size < MAX_LABEL_SETS) known.add(key);
+    counter.inc(known.has(key) ? labels : other, by);
+  };
+  return { inc };
 }
 
 /** Shows the metrics of one or several apps at `/metrics`. */

@@ -55,7 +55,7 @@ export async function runService(
     failure = error instanceof Error ? error : new Error(String(error));
   }
   if (failure) {
-    process.stderr.write(`${service}: ${explain(failure)}\n`);
+    process.stderr.write(`${service}: ${explainError(failure)}\n`);
     logger.debug({ err: failure }, 'the service failed');
   }
   isEnding = true;
@@ -72,7 +72,7 @@ export async function runService(
 }
 
 /** The message and those of its causes, so that nobody has to guess what lies behind it. */
-function explain(error: Error): string {
+export function explainError(error: Error): string {
   const causes: string[] = [];
   for (let at: unknown = error; at instanceof Error && causes.length < 5; at = at.cause) {
     const text =

@@ -9,5 +9,5 @@ export {
   type TestProcess,
 } from './processes.ts';
 export { startTcpRelay, type TcpRelay } from './tcpRelay.ts';
-export { createTestDatabase, type TestDatabase } from './testDatabase.ts';
+export { createEmptyDatabase, createTestDatabase, type TestDatabase } from './testDatabase.ts';
 export { type TestRun, testRun } from './testRun.ts';

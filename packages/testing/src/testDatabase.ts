@@ -14,12 +14,19 @@ export interface TestDatabase {
 }
 
 /** A database of its own for a test file, cloned from the run's template. For use in `beforeAll`. */
-export async function createTestDatabase({ id, postgres }: TestRun = testRun()): Promise<TestDatabase> {
+export const createTestDatabase = (run: TestRun = testRun()): Promise<TestDatabase> =>
+  clone(run, run.postgres.template);
+
+/** One with nothing in it, not even the schema. */
+export const createEmptyDatabase = (run: TestRun = testRun()): Promise<TestDatabase> =>
+  clone(run, 'template0');
+
+async function clone({ id, postgres }: TestRun, template: string): Promise<TestDatabase> {
   const name = databasePrefix(id) + randomBytes(6).toString('hex');
   await withClient(postgres.adminUrl, async (client) => {
     for (const deadline = Date.now() + CLONE_TIMEOUT_MS; ; await sleep(50)) {
       try {
-        return await client.query(`CREATE DATABASE ${name} TEMPLATE ${postgres.template}`);
+        return await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`);
       } catch (error) {
         // Something (autovacuum, another clone) is at the template just now.
         const passing = error instanceof Error && 'code' in error && error.code === OBJECT_IN_USE;

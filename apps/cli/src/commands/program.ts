@@ -6,8 +6,10 @@ import { catalogCommand } from './catalog.ts';
 import { completeCommand, completionCommand } from './completion.ts';
 import { connectorsCommand } from './connectors.ts';
 import { doctorCommand } from './doctor.ts';
+import { evidenceCommand } from './evidence.ts';
 import { keysCommand } from './keys.ts';
 import { ledgerCommand } from './ledger.ts';
+import { migrateCommand } from './migrate.ts';
 import { modelsCommand } from './models.ts';
 import { shown } from './output.ts';
 import { policiesCommand } from './policies.ts';
@@ -40,6 +42,7 @@ export function createProgram(cli: Cli): Command {
     policiesCommand(cli),
     connectorsCommand(cli),
     profilesCommand(cli),
+    evidenceCommand(cli),
     spendCommand(cli),
     requestsCommand(cli),
     auditCommand(cli),
@@ -49,6 +52,7 @@ export function createProgram(cli: Cli): Command {
     applyCommand(cli),
     catalogCommand(cli),
     spoolCommand(cli),
+    migrateCommand(cli),
     doctorCommand(cli),
     completionCommand(cli),
   ]) {

@@ -1,4 +1,6 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { isUnavailable } from '@weighbridge/database';
+import { AppError, toHttpError } from '@weighbridge/errors';
 import { acceptJsonBodies, createHttpApp, type Logger, refuseOtherMethods } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
 import { authenticate } from '../features/access/access.service.ts';
@@ -8,6 +10,8 @@ import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
+import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
+import { observedStrata } from '../features/evidence/evidence.service.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
@@ -43,6 +47,7 @@ export function buildApp(
     bodyLimitBytes: BODY_LIMIT_BYTES,
     notReady: deps.notReady,
     rewriteUrl: encodeModelInPath,
+    errorAnswer: (error, request) => toHttpError(withoutDatabase(error), request.id),
   });
   acceptJsonBodies(app);
   publishOpenApi(app, API_VERSION);
@@ -55,9 +60,14 @@ export function buildApp(
       policyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       principalRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      explainRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, random: Math.random });
+      explainRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
+        ...deps,
+        random: Math.random,
+        readStrata: () => observedStrata(deps),
+      });
       proxyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      evidenceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       spendRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       requestRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
@@ -73,6 +83,13 @@ export function buildApp(
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+/** What is no one's fault here passes: a caller that tries again later gets its answer. */
+function withoutDatabase(error: unknown): unknown {
+  if (!isUnavailable(error)) return error;
+  const message = 'The database does not answer now. Try again; of a change, look first whether it was made.';
+  return new AppError('unavailable', 'database_unavailable', message, { cause: error });
 }
 
 /** Who calls, and whether it may, is settled before anything else of a request is looked at. */

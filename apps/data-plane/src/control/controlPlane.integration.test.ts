@@ -44,6 +44,7 @@ async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
         stream.on('end', () => stream.end());
         stream.on('error', () => {});
       },
+      recordFeedback: unused,
       closeEpoch: async (request) => {
         heard.ended.push(request);
         return { isClosed: heard.ended.length > 1 };
@@ -76,6 +77,7 @@ function connectTo(port: number): ControlPlane {
     proxy: { id: 'epoch-1', producerId: 'producer-1', name: 'a', version: '1', maxStalenessMs: 1_000 },
     view: new View({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
     pulse: new Pulse(),
+    onEvidence: () => {},
     onRecall: () => {},
     load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, markAgeMs: 3 }),
     logger,

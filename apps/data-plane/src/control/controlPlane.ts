@@ -5,12 +5,15 @@ import {
   type BucketRef,
   ControlService,
   callUnary,
+  type Evidence,
   type FindResponseRequestSchema,
   type FindResponseResponse,
   type LeaseRequestSchema,
   type LeaseResponse,
   openBidi,
   type ProxyStatusSchema,
+  type RecordFeedbackRequestSchema,
+  type RecordFeedbackResponse,
   type RecordResponseRequestSchema,
   type ResolveResponse,
   WatchRequestSchema,
@@ -36,6 +39,8 @@ export interface ControlPlaneOptions extends ControlAddress {
   readonly pulse: Pulse;
   /** Others need room in these buckets. */
   readonly onRecall: (buckets: readonly BucketRef[]) => void;
+  /** How models do of late. */
+  readonly onEvidence: (news: Evidence) => void;
   /** What is told of this proxy besides what it has applied. */
   readonly load: () => {
     readonly inFlightRequests: number;
@@ -56,6 +61,10 @@ export interface ControlPlane {
   readonly findResponse: (
     response: MessageInitShape<typeof FindResponseRequestSchema>,
   ) => Promise<FindResponseResponse>;
+  /** Rejects when it is not on record in time. */
+  readonly recordFeedback: (
+    feedback: MessageInitShape<typeof RecordFeedbackRequestSchema>,
+  ) => Promise<RecordFeedbackResponse>;
   readonly closeEpoch: CloseEpoch;
   /** Asks for leases, and gives back; rejects when there is no answer in time. */
   readonly lease: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
@@ -141,6 +150,9 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
           case 'recall':
             options.onRecall(message.value.buckets);
             break;
+          case 'evidence':
+            options.onEvidence(message.value);
+            break;
         }
       });
       stream.on('error', end);
@@ -186,6 +198,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
   return {
     resolve: (tokenSha256) => callUnary(client, ControlService.method.resolve, { tokenSha256 }, call),
     recordResponse: (response) => callUnary(client, ControlService.method.recordResponse, response, call),
+    recordFeedback: (feedback) => callUnary(client, ControlService.method.recordFeedback, feedback, call),
     findResponse: (response) => callUnary(client, ControlService.method.findResponse, response, call),
     closeEpoch,
     lease: (request) => callUnary(client, ControlService.method.lease, request, call),

@@ -3,6 +3,8 @@ import { createHttpApp, type Logger, refuseOtherMethods, requireJsonType } from 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { readFeedback } from '../feedback/feedback.ts';
+import { type FeedbackDeps, giveFeedback } from '../feedback/giveFeedback.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../operations/models.ts';
 import { OPERATIONS } from '../operations/operation.ts';
 import { COUNTER_REPLACED } from '../pipeline/attemptLog.ts';
@@ -21,7 +23,7 @@ declare module 'fastify' {
   }
 }
 
-export interface AppDeps extends ServeDeps {
+export interface AppDeps extends ServeDeps, Pick<FeedbackDeps, 'recordFeedback'> {
   readonly keys: KeyCache;
   readonly logger: Logger;
   readonly bodyLimitBytes: number;
@@ -71,6 +73,12 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       api.get<{ Params: { '*': string } }>('/models/*', async (request) =>
         retrieveModel(request.key, requireTable(deps), wireOf(request), request.params['*']),
       );
+      api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, async (request, reply) => {
+        const feedback = readFeedback((request.body as Buffer | undefined) ?? NO_BODY);
+        const status = await giveFeedback(deps, request.key, feedback);
+        reply.code(status === 'counted' ? 200 : 202);
+        return { request_id: feedback.requestId, status };
+      });
       others.register();
     },
     { prefix: '/v1' },
@@ -79,6 +87,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
 }
 
 const NO_BODY = Buffer.alloc(0);
+/** A comment of a thousand characters takes half of it, whatever they are. */
+const FEEDBACK_BYTES = 16 * 1_024;
 
 /** Bodies stay the bytes that they are: what the service reads in them, it finds by scanning. */
 function keepBodiesAsTheyAre(app: FastifyInstance): void {

@@ -304,6 +304,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What is known of how models do, by workload type, and what `adaptive` makes of it
+         * @description What is known of how models do, by workload type, and what `adaptive` makes of it. Requires the scope `operator`.
+         */
+        get: operations["listEvidence"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/usage": {
         parameters: {
             query?: never;
@@ -904,6 +924,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/feedback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say how good the answer to a request was
+         * @description It counts in what the strategy `adaptive` goes by. Any valid key may give it for requests of its own principal; given again, the later word replaces the earlier one. Another principal's request, or nobody's, is a 404.
+         */
+        post: operations["giveFeedback"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -1166,6 +1206,33 @@ export interface components {
                 request_id: string;
             };
         };
+        Evidence: {
+            /** @description What callers call it, cut at 256; empty where they say nothing. */
+            workload_type: string;
+            /** @description By what workload types are told apart: the first 8 bytes of the SHA-256, in hex. */
+            workload_type_key: string;
+            model: string;
+            /** @description Attempts, the older ones counting less. */
+            requests: number;
+            /** @description From 0 to 1; null where nothing is known. */
+            success_rate: number | null;
+            /** @description Of those that succeeded, until the end. */
+            mean_latency_ms: number | null;
+            /** @description Of those that succeeded, until the first byte. */
+            mean_time_to_first_token_ms: number | null;
+            /** @description Of an answer, with what its failed attempts cost. */
+            mean_cost_micro_usd: number | null;
+            /** @description The callers' own, from 0 to 1. */
+            mean_score: number | null;
+            /** @description How many scores there are, the older ones counting less. */
+            scores: number;
+            /** Format: date-time */
+            updated_at: string | null;
+            /** @description How often `adaptive` would try it first among the targets of the profile; null without one. */
+            probability: number | null;
+            /** @description What it goes by, in words. */
+            why: string;
+        };
         ExplainRequest: {
             /** @enum {string} */
             route?: "chat_completions" | "responses" | "messages" | "embeddings";
@@ -1231,6 +1298,27 @@ export interface components {
             }[];
             /** @description What may make a request go elsewhere all the same. */
             not_known: string[];
+        };
+        /** @description What the caller said of the answer, by POST /v1/feedback. */
+        Feedback: {
+            /** @description From 0 to 1. */
+            score: number;
+            /** @description Shown to operators only. */
+            comment: string | null;
+            /** Format: date-time */
+            given_at: string;
+        };
+        FeedbackAnswer: {
+            request_id: string;
+            /** @enum {string} */
+            status: "counted" | "pending";
+        };
+        FeedbackRequest: {
+            /** @description What the answer had as `x-request-id`. */
+            request_id: string;
+            score: number;
+            /** @description Kept for operators. */
+            comment?: string;
         };
         /** @description Per one million tokens. */
         FullPrice: {
@@ -1737,6 +1825,7 @@ export interface components {
             attempts: components["schemas"]["Attempt"][];
             /** @description What was added later to what it cost, or taken from it, in the order of recording. */
             corrections: components["schemas"]["Correction"][];
+            feedback: components["schemas"]["Feedback"] | null;
         };
         SpendReport: {
             data: components["schemas"]["SpendRow"][];
@@ -2083,9 +2172,9 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The service is starting. Try again.",
+                 *         "message": "The database does not answer now. Try again.",
                  *         "type": "service_unavailable",
-                 *         "code": "control_plane_unreachable",
+                 *         "code": "database_unavailable",
                  *         "param": null,
                  *         "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *       }
@@ -2215,6 +2304,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createKey: {
@@ -2290,6 +2380,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getKey: {
@@ -2342,6 +2433,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     revokeKey: {
@@ -2400,6 +2492,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateKey: {
@@ -2477,6 +2570,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     rotateKey: {
@@ -2546,6 +2640,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listPolicies: {
@@ -2618,6 +2713,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createPolicy: {
@@ -2709,6 +2805,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getPolicy: {
@@ -2769,6 +2866,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deletePolicy: {
@@ -2830,6 +2928,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updatePolicy: {
@@ -2931,6 +3030,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listPrincipals: {
@@ -2977,6 +3077,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getPrincipal: {
@@ -3013,6 +3114,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putPrincipal: {
@@ -3062,6 +3164,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listProfiles: {
@@ -3125,6 +3228,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createProfile: {
@@ -3204,6 +3308,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getProfile: {
@@ -3258,6 +3363,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteProfile: {
@@ -3313,6 +3419,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateProfile: {
@@ -3397,6 +3504,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     explainProfile: {
@@ -3498,6 +3606,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listProxies: {
@@ -3572,6 +3681,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     retireProxy: {
@@ -3637,6 +3747,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listAudit: {
@@ -3690,6 +3801,66 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    listEvidence: {
+        parameters: {
+            query?: {
+                /** @description From 1 to 500; 100 where it is left out. */
+                page_size?: string;
+                /** @description The next_page_token of the page before; empty for the first. */
+                page_token?: string;
+                /** @description Only its targets, whether anything is known of them or not. */
+                profile_id?: string;
+                /** @description The whole X-Svc-Workload-Type; empty for what has none. */
+                workload_type?: string;
+                model?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "workload_type": "text",
+                     *           "workload_type_key": "text",
+                     *           "model": "openai/gpt-4o-mini",
+                     *           "requests": 1,
+                     *           "success_rate": 1,
+                     *           "mean_latency_ms": 1,
+                     *           "mean_time_to_first_token_ms": 1,
+                     *           "mean_cost_micro_usd": 12345000,
+                     *           "mean_score": 1,
+                     *           "scores": 1,
+                     *           "updated_at": "2026-11-20T10:00:00.000Z",
+                     *           "probability": 1,
+                     *           "why": "text"
+                     *         }
+                     *       ],
+                     *       "next_page_token": ""
+                     *     }
+                     */
+                    "application/json": {
+                        data: components["schemas"]["Evidence"][];
+                        next_page_token: string;
+                    };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            500: components["responses"]["500"];
         };
     };
     getUsage: {
@@ -3734,6 +3905,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getKeyUsage: {
@@ -3783,6 +3955,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getSpend: {
@@ -3967,7 +4140,12 @@ export interface operations {
                      *               "reason": "text",
                      *               "recorded_at": "2026-11-20T10:00:00.000Z"
                      *             }
-                     *           ]
+                     *           ],
+                     *           "feedback": {
+                     *             "score": 1,
+                     *             "comment": "text",
+                     *             "given_at": "2026-11-20T10:00:00.000Z"
+                     *           }
                      *         }
                      *       ],
                      *       "next_page_token": ""
@@ -3983,6 +4161,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getRequest: {
@@ -4055,7 +4234,12 @@ export interface operations {
                      *           "reason": "text",
                      *           "recorded_at": "2026-11-20T10:00:00.000Z"
                      *         }
-                     *       ]
+                     *       ],
+                     *       "feedback": {
+                     *         "score": 1,
+                     *         "comment": "text",
+                     *         "given_at": "2026-11-20T10:00:00.000Z"
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["RequestRecord"];
@@ -4067,6 +4251,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createCorrection: {
@@ -4123,6 +4308,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     rebuildLedger: {
@@ -4179,6 +4365,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listQuarantine: {
@@ -4234,6 +4421,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getQuarantined: {
@@ -4316,6 +4504,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     releaseQuarantined: {
@@ -4364,6 +4553,7 @@ export interface operations {
             414: components["responses"]["414"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     discardQuarantined: {
@@ -4426,6 +4616,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listModels: {
@@ -4501,6 +4692,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listConnectors: {
@@ -4568,6 +4760,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createConnector: {
@@ -4648,6 +4841,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getConnector: {
@@ -4704,6 +4898,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteConnector: {
@@ -4761,6 +4956,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateConnector: {
@@ -4845,6 +5041,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     testConnector: {
@@ -4883,6 +5080,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listConnectorPrices: {
@@ -4992,6 +5190,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putConnectorPrice: {
@@ -5157,6 +5356,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteConnectorPrice: {
@@ -5256,6 +5456,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listCatalogModels: {
@@ -5384,6 +5585,7 @@ export interface operations {
             401: components["responses"]["401"];
             403: components["responses"]["403"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     getCatalogModel: {
@@ -5503,6 +5705,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     putCatalogModel: {
@@ -5801,6 +6004,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteCatalogModel: {
@@ -5921,6 +6125,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     updateCatalogModel: {
@@ -6066,6 +6271,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     listCatalogPrices: {
@@ -6175,6 +6381,7 @@ export interface operations {
             404: components["responses"]["404"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createCatalogPrice: {
@@ -6411,6 +6618,7 @@ export interface operations {
             415: components["responses"]["415"];
             422: components["responses"]["422"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     deleteCatalogPrice: {
@@ -6508,6 +6716,7 @@ export interface operations {
             409: components["responses"]["409"];
             414: components["responses"]["414"];
             500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     createChatCompletion: {
@@ -7113,6 +7322,73 @@ export interface operations {
                     "application/json": {
                         [key: string]: unknown;
                     };
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+            504: components["responses"]["504"];
+        };
+    };
+    giveFeedback: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                 *       "score": 0.8,
+                 *       "comment": "Right, but long."
+                 *     }
+                 */
+                "application/json": components["schemas"]["FeedbackRequest"];
+            };
+        };
+        responses: {
+            /** @description It counts. */
+            200: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "status": "counted"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedbackAnswer"];
+                };
+            };
+            /** @description It counts as soon as the ledger has the request; where that never comes, it is dropped. */
+            202: {
+                headers: {
+                    /** @description The request's id, also in an error. */
+                    "x-request-id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td",
+                     *       "status": "pending"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FeedbackAnswer"];
                 };
             };
             400: components["responses"]["400"];

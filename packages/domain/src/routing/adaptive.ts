@@ -25,11 +25,18 @@ export interface Sampled {
 export const UTILITY_WEIGHTS = { quality: 0.6, speed: 0.2, price: 0.2 } as const;
 
 /** The share of requests that go to a model at random, whatever is believed: none is ever given up for good. */
-export const EXPLORATION_FLOOR = 0.03;
+export const EXPLORATION_FLOOR = 0.02;
+
+const EXPLORED = `tried at random, as ${EXPLORATION_FLOOR * 100} % of requests are`;
 
 /** As if two requests were known of each model: what is unknown is taken to be good until it has been tried. */
 const SUCCESS_PRIOR = { good: 1.8, bad: 0.2 };
-const SCORE_PRIOR = { good: 1.5, bad: 0.5 };
+const SCORE_PRIOR = { good: 1.2, bad: 0.8 };
+/**
+ * How many times what is known counts in a draw. Forgetting already keeps beliefs wide: taken as they are, models that are
+ * known to be worse would be tried so often that it costs more than what is learnt by it.
+ */
+const CONFIDENCE = 4;
 /** As if one answer of each model had been measured, with the mean of the others. */
 const MEASURE_PRIOR = 1;
 /** How far single answers lie from their mean, as a standard deviation of logarithms. */
@@ -45,10 +52,10 @@ export function adaptiveOrder(arms: readonly Arm[], random: () => number): reado
     .map(({ at, model, sampled, stratum }) => ({
       model,
       sampled,
-      why:
-        at === explored
-          ? `tried at random, as ${EXPLORATION_FLOOR * 100} % of requests are`
-          : `drew ${sampled.toFixed(3)} from ${describeStratum(stratum)}`,
+      // Put in words only for whoever asks: a request that is served does not.
+      get why() {
+        return at === explored ? EXPLORED : `drew ${sampled.toFixed(3)} from ${describeStratum(stratum)}`;
+      },
     }));
 }
 
@@ -83,7 +90,8 @@ function drawShare(
   all: number,
   random: () => number,
 ): number {
-  return sampleBeta(prior.good + good, prior.bad + Math.max(0, all - good), random);
+  const bad = Math.max(0, all - good);
+  return sampleBeta(prior.good + CONFIDENCE * good, prior.bad + CONFIDENCE * bad, random);
 }
 
 /** A draw from what each arm's mean may be; undefined where it was measured at none of them. */
@@ -103,7 +111,7 @@ function sampleMeasures(
   const common = known.reduce((sum, log) => sum + log, 0) / known.length;
   return arms.map(({ stratum }, at) => {
     const log = logs[at];
-    const count = stratum && log !== undefined ? countOf(stratum) : 0;
+    const count = stratum && log !== undefined ? CONFIDENCE * countOf(stratum) : 0;
     const center = ((log ?? common) * count + common * MEASURE_PRIOR) / (count + MEASURE_PRIOR);
     const spread = MEASURE_SPREAD / Math.sqrt(count + MEASURE_PRIOR);
     return Math.exp(center + spread * sampleNormal(random));

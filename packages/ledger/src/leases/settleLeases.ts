@@ -4,6 +4,9 @@ import { sql } from 'kysely';
 import { arrayLiteral } from '../arrayLiteral.ts';
 import { type BucketRef, bucketKey } from '../buckets.ts';
 
+/** More than the events of a transaction can name: 2,000 of at most 64 buckets each. */
+const MAX_KEYS = 2 ** 20;
+
 /** What it needs to know of an event that the ledger did not have before. */
 export interface NewEvent {
   readonly row: {
@@ -22,26 +25,22 @@ export interface NewEvent {
  * are locked thereby).
  */
 export async function settleLeases(tx: Tx, events: readonly NewEvent[]): Promise<void> {
-  const sums = new Map<string, { key: string; producerId: string; epoch: string; cost: NanoUsd }>();
-  for (const { row, buckets } of events) {
-    const { producer_id: producerId, epoch, cost_nano_usd: cost } = row;
-    if (!producerId || !epoch || cost === 0n) continue;
-    for (const key of new Set(buckets.map(bucketKey))) {
-      const lease = `${producerId}/${epoch}/${key}`;
-      const sum = sums.get(lease);
-      if (sum) sum.cost += cost;
-      else sums.set(lease, { key, producerId, epoch, cost });
-    }
-  }
-  if (sums.size === 0) return;
-  const settled = [...sums.values()];
+  const { epochs, keys, sums } = sumByLease(events);
+  if (sums.length === 0) return;
+  // Each name goes once, however many leases it is in.
   await sql`
-    WITH cost AS (
-      SELECT * FROM unnest(${arrayLiteral(settled.map(({ key }) => key))}::text[],
-                           ${arrayLiteral(settled.map((sum) => sum.producerId))}::uuid[],
-                           ${arrayLiteral(settled.map(({ epoch }) => epoch))}::uuid[],
-                           ${arrayLiteral(settled.map((sum) => sum.cost))}::bigint[])
-        AS sum (bucket_key, producer_id, epoch, nano_usd)
+    WITH epoch AS (
+      SELECT * FROM unnest(${arrayLiteral(epochs.map(({ producerId }) => producerId))}::uuid[],
+                           ${arrayLiteral(epochs.map(({ epoch }) => epoch))}::uuid[])
+        WITH ORDINALITY AS epoch (producer_id, epoch, epoch_at)
+    ), bucket AS (
+      SELECT * FROM unnest(${arrayLiteral(keys)}::text[]) WITH ORDINALITY AS bucket (bucket_key, bucket_at)
+    ), cost AS (
+      SELECT bucket_key, producer_id, epoch, nano_usd
+      FROM unnest(${arrayLiteral(sums.map(({ epochAt }) => epochAt))}::bigint[],
+                  ${arrayLiteral(sums.map(({ bucketAt }) => bucketAt))}::bigint[],
+                  ${arrayLiteral(sums.map(({ cost }) => cost))}::bigint[]) AS sum (epoch_at, bucket_at, nano_usd)
+      JOIN epoch USING (epoch_at) JOIN bucket USING (bucket_at)
     ), held AS MATERIALIZED (
       SELECT lease.bucket_key, lease.producer_id, lease.epoch, lease.hold_nano_usd, cost.nano_usd
       FROM cost JOIN budget_leases AS lease USING (bucket_key, producer_id, epoch)
@@ -61,4 +60,37 @@ export async function settleLeases(tx: Tx, events: readonly NewEvent[]): Promise
     UPDATE spend_buckets AS bucket SET leased_nano_usd = bucket.leased_nano_usd - freed.nano_usd
     FROM freed
     WHERE bucket.bucket_key = freed.bucket_key`.execute(tx);
+}
+
+interface LeaseSum {
+  /** Which of the epochs and of the keys, counted from 1 as Postgres does. */
+  readonly epochAt: number;
+  readonly bucketAt: number;
+  cost: NanoUsd;
+}
+
+/** What the events cost by epoch and bucket, each of which is named once. */
+function sumByLease(events: readonly NewEvent[]) {
+  const epochs = new Map<
+    string,
+    { readonly producerId: string; readonly epoch: string; readonly at: number }
+  >();
+  const keys = new Map<string, number>();
+  const sums = new Map<number, LeaseSum>();
+  for (const { row, buckets } of events) {
+    const { producer_id: producerId, epoch, cost_nano_usd: cost } = row;
+    if (!producerId || !epoch || cost === 0n) continue;
+    const name = `${producerId}/${epoch}`;
+    const known = epochs.get(name) ?? { producerId, epoch, at: epochs.size + 1 };
+    epochs.set(name, known);
+    for (const key of new Set(buckets.map(bucketKey))) {
+      const bucketAt = keys.get(key) ?? keys.size + 1;
+      keys.set(key, bucketAt);
+      const lease = known.at * MAX_KEYS + bucketAt;
+      const sum = sums.get(lease);
+      if (sum) sum.cost += cost;
+      else sums.set(lease, { epochAt: known.at, bucketAt, cost });
+    }
+  }
+  return { epochs: [...epochs.values()], keys: [...keys.keys()], sums: [...sums.values()] };
 }

@@ -1,11 +1,12 @@
 import { Server } from '@grpc/grpc-js';
 import { ControlService, grpcService, serverCredentials, type TlsFiles } from '@weighbridge/contracts';
 import type { Logger } from '@weighbridge/runtime';
+import { takeFeedback } from '../feedback/feedback.service.ts';
 import { lease } from '../leases/leases.service.ts';
 import { createRecalls } from '../leases/recalls.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
-import { ownershipMessage } from './messages.ts';
+import { feedbackResult, ownershipMessage } from './messages.ts';
 import { endEpoch } from './producers.service.ts';
 import { countLive } from './proxies.repository.ts';
 import { resolveKey } from './proxies.service.ts';
@@ -48,6 +49,7 @@ export async function listenGrpc(
       findResponse: async ({ responseId, principalId }) =>
         ownershipMessage(await ownerOfResponse(deps, responseId, principalId)),
       lease: async (request) => await lease(leases, request),
+      recordFeedback: async (said) => ({ result: feedbackResult(await takeFeedback(deps, said)) }),
       closeEpoch: async (ended) => ({ isClosed: await endEpoch(deps, ended) }),
     },
     {

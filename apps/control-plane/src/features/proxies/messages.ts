@@ -9,10 +9,12 @@ import {
   type KeySchema,
   type ModelSchema,
   type ProfileSchema,
+  RecordFeedbackResponse_Result,
   Route,
   Strategy,
 } from '@weighbridge/contracts';
 import type { LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
+import type { FeedbackResult } from '@weighbridge/ledger';
 import type { Scope } from '../access/scopes.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
@@ -69,6 +71,17 @@ export function ownershipMessage(owner: Ownership): MessageInitShape<typeof Find
       return { ownership: FindResponseResponse_Ownership.UNKNOWN };
   }
 }
+
+export function feedbackResult(result: FeedbackResult): RecordFeedbackResponse_Result {
+  return FEEDBACK_RESULTS[result];
+}
+
+const FEEDBACK_RESULTS: Record<FeedbackResult, RecordFeedbackResponse_Result> = {
+  counted: RecordFeedbackResponse_Result.COUNTED,
+  pending: RecordFeedbackResponse_Result.PENDING,
+  unknown: RecordFeedbackResponse_Result.UNKNOWN,
+  too_many: RecordFeedbackResponse_Result.TOO_MANY,
+};
 
 export function modelMessage(row: PricedModel): MessageInitShape<typeof ModelSchema> {
   const { avg_score } = benchmarkScores(row.benchmark_scores as Record<string, number>);

@@ -13,6 +13,7 @@ import {
 } from '../changes/changes.service.ts';
 import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import { usableConnectors } from '../connectors/connectors.service.ts';
+import { evidenceFeed } from '../evidence/evidence.service.ts';
 import { findKeyByTokenSha256 } from '../keys/keys.service.ts';
 import { forgetOldRates } from '../leases/leases.service.ts';
 import { RECALLS_CHANNEL, recalledBucket } from '../leases/recalls.ts';
@@ -58,6 +59,7 @@ export function followChanges(
     keepMarks: (marks) => keepMarks(db, marks),
     countLive: () => countLive(db),
     readModelOutputs: () => readModelOutputs(db),
+    evidence: evidenceFeed(deps),
     onApplied: (seconds) => lag.observe(seconds),
   });
   deps.metrics.gauge('weighbridge_watchers', 'Proxies that watch this control plane.', () => watchers.count);

@@ -10,6 +10,7 @@ import {
 import { AppError, toGrpcError } from '@weighbridge/errors';
 import type { BucketRef, ModelOutput } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
+import type { EvidenceFeed } from '../evidence/evidenceFeed.ts';
 import type { ChangeFeed } from './changeFeed.ts';
 import { type Mark, type ProducerRun, superseded } from './producers.service.ts';
 import type { SeenProxy } from './proxies.repository.ts';
@@ -29,6 +30,7 @@ export interface WatcherDeps {
   readonly keepMarks: (marks: readonly Mark[]) => Promise<readonly string[]>;
   readonly countLive: () => Promise<number>;
   readonly readModelOutputs: () => Promise<readonly ModelOutput[]>;
+  readonly evidence: EvidenceFeed;
   /** Told how long a proxy took to apply a change, from when it was read here. */
   readonly onApplied: (seconds: number) => void;
 }
@@ -57,6 +59,8 @@ interface Watcher {
   sentAtMs: bigint;
   /** What it was told of the models' answers. */
   sentOutputs: readonly ModelOutput[];
+  /** Up to which turn it was told how models do; undefined: nothing yet. */
+  sentEvidence: number | undefined;
   /** When what it has not applied yet was sent, monotonic; undefined: it has applied all. */
   waitingSince: number | undefined;
 }
@@ -83,6 +87,7 @@ export function startWatchers({
   keepMarks,
   countLive,
   readModelOutputs,
+  evidence,
   onApplied,
 }: WatcherDeps): Watchers {
   const watchers = new Map<WatchStream, Watcher>();
@@ -91,6 +96,7 @@ export function startWatchers({
   let isWoken = false;
   let recording: NodeJS.Timeout | undefined;
   let marking: Promise<void> | undefined;
+  let telling: Promise<void> | undefined;
   let outputs: readonly ModelOutput[] = NO_OUTPUTS;
   let outputsReadAtMs = Number.NEGATIVE_INFINITY;
   const poll = setInterval(() => void beat(), POLL_MS);
@@ -148,6 +154,24 @@ export function startWatchers({
     marking ??= recordNewMarks().finally(() => {
       marking = undefined;
     });
+    telling ??= tellEvidence().finally(() => {
+      telling = undefined;
+    });
+  }
+
+  /** Tells proxies how models do of late. Whoever does not read now is told when it does. */
+  async function tellEvidence(): Promise<void> {
+    try {
+      await evidence.advance();
+    } catch (error) {
+      logger.warn({ err: error }, 'how models do could not be read; proxies go by what they were told');
+    }
+    for (const watcher of watchers.values()) {
+      const { stream, sent, sentEvidence } = watcher;
+      if (sent === undefined || sentEvidence === evidence.turn || stream.writableNeedDrain) continue;
+      for (const value of evidence.newsAfter(sentEvidence)) send(stream, { case: 'evidence', value });
+      watcher.sentEvidence = evidence.turn;
+    }
   }
 
   async function readOutputs(): Promise<void> {
@@ -229,6 +253,7 @@ export function startWatchers({
       sent: resumable(hello),
       sentAtMs: 0n,
       sentOutputs: NO_OUTPUTS,
+      sentEvidence: undefined,
       waitingSince: undefined,
     };
     watchers.set(stream, watcher);
@@ -330,6 +355,7 @@ export function startWatchers({
       for (const stream of watchers.keys()) stream.end();
       watchers.clear();
       await marking;
+      await telling;
     },
   };
 }

@@ -91,6 +91,7 @@ describe('GET /requests/{request_id}', () => {
         expect.objectContaining({ model: 'mock/two', cost_micro_usd: 1, cost_nano_usd: '1400' }),
       ],
       corrections: [],
+      feedback: null,
     });
     expect((await list()).body.data).toEqual([body]);
     // Whose budget a principal's own is part of, is the operators' to know.

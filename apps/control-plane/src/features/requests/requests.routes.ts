@@ -66,6 +66,16 @@ const Request = Type.Object(
     corrections: Type.Array(Correction, {
       description: 'What was added later to what it cost, or taken from it, in the order of recording.',
     }),
+    feedback: Nullable(
+      Type.Object(
+        {
+          score: Type.Number({ description: 'From 0 to 1.' }),
+          comment: Nullable(Type.String({ description: 'Shown to operators only.' })),
+          given_at: DateTime,
+        },
+        { title: 'Feedback', description: 'What the caller said of the answer, by POST /v1/feedback.' },
+      ),
+    ),
   },
   { title: 'RequestRecord' },
 );

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import { MAX_LIMIT_MICRO_USD, nanoFromMicro } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { findRequest, findRequests, type LedgerRequest } from '@weighbridge/ledger';
+import { findRequest, findRequests, type LedgerRequest, readFeedback } from '@weighbridge/ledger';
 import { type PageOf, page, pageRequest } from '../../http/paging.ts';
 import { type Caller, isOperator } from '../access/caller.ts';
 import {
@@ -56,12 +56,16 @@ export async function listRequests(
     estimated: query.estimated && query.estimated === 'true',
   };
   const rows = await inTime(findRequests(deps.db, filter, { after, limit: wanted.size + 1 }));
+  const feedback = await readFeedback(
+    deps.db,
+    rows.map(({ requestId }) => requestId),
+  );
   return page(
     LIST,
     wanted,
     rows,
     ({ position }) => [position.admittedAt.toISOString(), position.eventId],
-    (request) => presentRequest(request, { withParents: isOperator(caller) }),
+    (request) => presentRequest(request, feedback.get(request.requestId), { toOperator: isOperator(caller) }),
   );
 }
 
@@ -70,7 +74,8 @@ export async function readRequest(deps: RequestDeps, caller: Caller, id: string)
   const request = await existingRequest(deps.db, id);
   const isVisible = isOperator(caller) || request.attempts[0].principal_id === caller.principalId;
   if (!isVisible) throw requestNotFound();
-  return presentRequest(request, { withParents: isOperator(caller) });
+  const feedback = await readFeedback(deps.db, [id]);
+  return presentRequest(request, feedback.get(id), { toOperator: isOperator(caller) });
 }
 
 export async function existingRequest(db: Database, id: string): Promise<LedgerRequest> {

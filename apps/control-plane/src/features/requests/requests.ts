@@ -3,6 +3,7 @@ import {
   type AttemptRow,
   type BucketRef,
   bucketOfKey,
+  type FeedbackRow,
   type LedgerRequest,
   type RequestPosition,
 } from '@weighbridge/ledger';
@@ -55,6 +56,14 @@ export interface PresentedCorrection {
   readonly recorded_at: string;
 }
 
+/** What the caller said of the answer. */
+interface PresentedFeedback {
+  readonly score: number;
+  /** Told to operators only. */
+  readonly comment: string | null;
+  readonly given_at: string;
+}
+
 /** One request with all its attempts, the first one first. */
 export interface PresentedRequest {
   readonly request_id: string;
@@ -68,6 +77,7 @@ export interface PresentedRequest {
   readonly cost_micro_usd: number;
   readonly attempts: PresentedAttempt[];
   readonly corrections: PresentedCorrection[];
+  readonly feedback: PresentedFeedback | null;
 }
 
 interface Attribution {
@@ -85,7 +95,8 @@ interface Attribution {
 
 export function presentRequest(
   { attempts, corrections }: LedgerRequest,
-  { withParents }: { readonly withParents: boolean },
+  feedback: readonly FeedbackRow[] | undefined,
+  { toOperator }: { readonly toOperator: boolean },
 ): PresentedRequest {
   const [first] = attempts;
   // The hashes stand beside values for comparing; they say nothing to a reader.
@@ -99,12 +110,25 @@ export function presentRequest(
     key_id: first.key_id,
     principal_id: first.principal_id,
     attribution,
-    policies: policiesOf(first).slice(0, withParents ? undefined : 1),
+    policies: policiesOf(first).slice(0, toOperator ? undefined : 1),
     cost_micro_usd: microFromNano(
       [...attempts, ...corrections].reduce((sum, row) => sum + row.cost_nano_usd, 0n),
     ),
     attempts: attempts.map(presentAttempt),
     corrections: corrections.map(presentCorrection),
+    feedback: presentFeedback(
+      feedback?.find(({ principal_id }) => principal_id === first.principal_id),
+      toOperator,
+    ),
+  };
+}
+
+function presentFeedback(row: FeedbackRow | undefined, toOperator: boolean): PresentedFeedback | null {
+  if (!row) return null;
+  return {
+    score: row.score,
+    comment: toOperator ? row.comment : null,
+    given_at: row.given_at.toISOString(),
   };
 }
 

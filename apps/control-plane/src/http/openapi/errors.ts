@@ -37,7 +37,7 @@ const EXAMPLES: readonly Example[] = [
   ['rate_limit', 'rate_limit_exceeded', 'Too many requests. Try again in 12 s.'],
   ['internal', 'internal_error', 'Something went wrong here. Try again; if it stays, report the request_id.'],
   ['upstream', 'upstream_unreachable', 'The vendor could not be reached.'],
-  ['unavailable', 'control_plane_unreachable', 'The service is starting. Try again.'],
+  ['unavailable', 'database_unavailable', 'The database does not answer now. Try again.'],
   ['upstream_timeout', 'upstream_timeout', 'The vendor took too long.'],
 ];
 
@@ -117,9 +117,9 @@ export function errorStatuses(path: string, method: string, operation: Operation
     return [400, 401, 403, 404, ...ofBody, ...(operation.requestBody ? [429] : []), 500, 502, 503, 504];
   }
   return [
-    ...[400, 401, 403, 500],
+    ...[400, 401, 403, 500, 503],
     ...(path.includes('{') ? [404, 414] : []),
-    ...(servesSeveralTypes(operation) ? [406, 503] : []),
+    ...(servesSeveralTypes(operation) ? [406] : []),
     ...(method === 'get' ? [] : [409]),
     ...(operation.requestBody ? [...ofBody, 422] : []),
   ];

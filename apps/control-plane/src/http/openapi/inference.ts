@@ -138,6 +138,29 @@ const MODEL = { id: 'mock/echo', object: 'model', created: 1_795_132_800, owned_
 const LISTS =
   "The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.";
 
+const REQUEST_ID = 'req_01kafyq2s0e5fvf6m8x4n9r7td';
+
+function feedbackAnswer(description: string, status: 'counted' | 'pending') {
+  return {
+    description,
+    headers: answerHeaders,
+    content: {
+      'application/json': {
+        schema: {
+          title: 'FeedbackAnswer',
+          type: 'object',
+          required: ['request_id', 'status'],
+          properties: {
+            request_id: { type: 'string' },
+            status: { type: 'string', enum: ['counted', 'pending'] },
+          },
+        },
+        example: { request_id: REQUEST_ID, status },
+      },
+    },
+  };
+}
+
 export const inferencePaths: OpenApiDocument['paths'] = {
   '/v1/chat/completions': {
     post: generation({
@@ -238,6 +261,46 @@ export const inferencePaths: OpenApiDocument['paths'] = {
         usage: { prompt_tokens: 8, total_tokens: 8 },
       },
     }),
+  },
+  '/v1/feedback': {
+    post: {
+      operationId: 'giveFeedback',
+      summary: 'Say how good the answer to a request was',
+      description:
+        "It counts in what the strategy `adaptive` goes by. Any valid key may give it for requests of its own principal; given again, the later word replaces the earlier one. Another principal's request, or nobody's, is a 404.",
+      tags: ['Inference'],
+      security: [{ inferenceKey: [] }],
+      requestBody: {
+        required: true,
+        content: {
+          'application/json': {
+            schema: {
+              title: 'FeedbackRequest',
+              type: 'object',
+              required: ['request_id', 'score'],
+              properties: {
+                request_id: { type: 'string', description: 'What the answer had as `x-request-id`.' },
+                score: { type: 'number', minimum: 0, maximum: 1 },
+                comment: {
+                  type: 'string',
+                  maxLength: 1_000,
+                  description: 'Kept for operators.',
+                },
+              },
+              additionalProperties: false,
+            },
+            example: { request_id: REQUEST_ID, score: 0.8, comment: 'Right, but long.' },
+          },
+        },
+      },
+      responses: {
+        200: feedbackAnswer('It counts.', 'counted'),
+        202: feedbackAnswer(
+          'It counts as soon as the ledger has the request; where that never comes, it is dropped.',
+          'pending',
+        ),
+      },
+    },
   },
   '/v1/models': {
     get: reading('listInferenceModels', 'List models, in the shape that SDKs expect', LISTS, [], {

@@ -9,6 +9,8 @@ export interface Schema {
   readonly examples?: readonly unknown[];
   readonly default?: unknown;
   readonly minimum?: number;
+  readonly maximum?: number;
+  readonly maxLength?: number;
   readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];

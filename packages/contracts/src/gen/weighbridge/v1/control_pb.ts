@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIs8BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIAEIJCgdtZXNzYWdlIskBCghTbmFwc2hvdBIQCghyZXZpc2lvbhgBIAEoBBItCgpjb25uZWN0b3JzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuQ29ubmVjdG9yEiUKBm1vZGVscxgDIAMoCzIVLndlaWdoYnJpZGdlLnYxLk1vZGVsEioKCHBvc2l0aW9uGAQgASgLMhgud2VpZ2hicmlkZ2UudjEuUG9zaXRpb24SKQoIcHJvZmlsZXMYBSADKAsyFy53ZWlnaGJyaWRnZS52MS5Qcm9maWxlIqsBCgVEZWx0YRIVCg1mcm9tX3JldmlzaW9uGAEgASgEEhMKC3RvX3JldmlzaW9uGAIgASgEEg8KB2tleV9pZHMYAyADKAkSEgoKcG9saWN5X2lkcxgEIAMoCRIVCg1wcmluY2lwYWxfaWRzGAUgAygJEhAKCGFsbF9rZXlzGAYgASgIEigKBnRhYmxlcxgHIAEoCzIYLndlaWdoYnJpZGdlLnYxLlNuYXBzaG90IpUBCglIZWFydGJlYXQSEAoIcmV2aXNpb24YASABKAQSEAoIY2xvY2tfbXMYAiABKAMSFAoMbGl2ZV9wcm94aWVzGAMgASgNEhoKEmFuc3dlcnNfc2VudF9hdF9tcxgEIAEoBBIyCg1tb2RlbF9vdXRwdXRzGAUgAygLMhsud2VpZ2hicmlkZ2UudjEuTW9kZWxPdXRwdXQiMAoLTW9kZWxPdXRwdXQSDQoFbW9kZWwYASABKAkSEgoKcDk1X3Rva2VucxgCIAEoDSI5CgtMZWFzZVJlY2FsbBIqCgdidWNrZXRzGAEgAygLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmIiYKDlJlc29sdmVSZXF1ZXN0EhQKDHRva2VuX3NoYTI1NhgBIAEoDCJZCg9SZXNvbHZlUmVzcG9uc2USIAoDa2V5GAEgASgLMhMud2VpZ2hicmlkZ2UudjEuS2V5EhAKCHJldmlzaW9uGAIgASgEEhIKCm1heF9hZ2VfbXMYAyABKA0iaAoVUmVjb3JkUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRIUCgxwcmluY2lwYWxfaWQYAyABKAkSDgoGa2V5X2lkGAQgASgJIhgKFlJlY29yZFJlc3BvbnNlUmVzcG9uc2UiQAoTRmluZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAki2AEKFEZpbmRSZXNwb25zZVJlc3BvbnNlEkEKCW93bmVyc2hpcBgBIAEoDjIuLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlLk93bmVyc2hpcBIUCgxjb25uZWN0b3JfaWQYAiABKAkiZwoJT3duZXJzaGlwEhkKFU9XTkVSU0hJUF9VTlNQRUNJRklFRBAAEhUKEU9XTkVSU0hJUF9VTktOT1dOEAESEQoNT1dORVJTSElQX09XThACEhUKEU9XTkVSU0hJUF9GT1JFSUdOEAMiRwoRQ2xvc2VFcG9jaFJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSDgoGbGFzdF9uGAMgAygEIicKEkNsb3NlRXBvY2hSZXNwb25zZRIRCglpc19jbG9zZWQYASABKAgiiAEKDExlYXNlUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIrCgdidWRnZXRzGAMgAygLMhoud2VpZ2hicmlkZ2UudjEuQnVkZ2V0Q2FsbBInCgVyYXRlcxgEIAMoCzIYLndlaWdoYnJpZGdlLnYxLlJhdGVDYWxsIr0BCgpCdWRnZXRDYWxsEikKBmJ1Y2tldBgBIAEoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhILCgNzZXEYAiABKAQSGQoRcmV0dXJuZWRfbmFub191c2QYAyABKAMSGAoQbWluaW11bV9uYW5vX3VzZBgEIAEoAxIlChhidXJuX25hbm9fdXNkX3Blcl9zZWNvbmQYBSABKANIAIgBAUIbChlfYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kInkKCFJhdGVDYWxsEhEKCXBvbGljeV9pZBgBIAEoCRIXCg9jb3VudGVyX3ZlcnNpb24YAiABKA0SDwoHc3ViamVjdBgDIAEoCRIOCgZtaW51dGUYBCABKAQSEAoIcmVxdWVzdHMYBSABKAMSDgoGdG9rZW5zGAYgASgDImcKDUxlYXNlUmVzcG9uc2USLAoHYnVkZ2V0cxgBIAMoCzIbLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlEigKBXJhdGVzGAIgAygLMhkud2VpZ2hicmlkZ2UudjEuUmF0ZUdyYW50ItkCCgtCdWRnZXRMZWFzZRILCgNzZXEYASABKAQSGAoQZ3JhbnRlZF9uYW5vX3VzZBgCIAEoAxIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhYKDnNwZW50X25hbm9fdXNkGAQgASgDEhcKD2xlYXNlZF9uYW5vX3VzZBgFIAEoAxI0CgdvdXRjb21lGAYgASgOMiMud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2UuT3V0Y29tZSKLAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9HUkFOVEVEEAESFQoRT1VUQ09NRV9FWEhBVVNURUQQAhIVChFPVVRDT01FX0NPTlRFTkRFRBADEhAKDE9VVENPTUVfT1ZFUhAEEhIKDk9VVENPTUVfQ0xPU0VEEAVCEQoPX2xpbWl0X25hbm9fdXNkImkKCVJhdGVHcmFudBIOCgZtaW51dGUYASABKAQSEAoIcmVxdWVzdHMYAiABKAMSDgoGdG9rZW5zGAMgASgDEhUKDXJlcXVlc3RzX2xlZnQYBCABKAMSEwoLdG9rZW5zX2xlZnQYBSABKAMy/QMKDkNvbnRyb2xTZXJ2aWNlEkgKBVdhdGNoEhwud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXNwb25zZSgBMAESSgoHUmVzb2x2ZRIeLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXF1ZXN0Gh8ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlc3BvbnNlEl8KDlJlY29yZFJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXNwb25zZRJZCgxGaW5kUmVzcG9uc2USIy53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXF1ZXN0GiQud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZWIGcHJvdG8z", [file_weighbridge_v1_resources]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSLJAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZSKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNImgKFVJlY29yZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCSIYChZSZWNvcmRSZXNwb25zZVJlc3BvbnNlIkAKE0ZpbmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJItgBChRGaW5kUmVzcG9uc2VSZXNwb25zZRJBCglvd25lcnNoaXAYASABKA4yLi53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZS5Pd25lcnNoaXASFAoMY29ubmVjdG9yX2lkGAIgASgJImcKCU93bmVyc2hpcBIZChVPV05FUlNISVBfVU5TUEVDSUZJRUQQABIVChFPV05FUlNISVBfVU5LTk9XThABEhEKDU9XTkVSU0hJUF9PV04QAhIVChFPV05FUlNISVBfRk9SRUlHThADIkcKEUNsb3NlRXBvY2hSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEg4KBmxhc3RfbhgDIAMoBCInChJDbG9zZUVwb2NoUmVzcG9uc2USEQoJaXNfY2xvc2VkGAEgASgIIogBCgxMZWFzZVJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSKwoHYnVkZ2V0cxgDIAMoCzIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldENhbGwSJwoFcmF0ZXMYBCADKAsyGC53ZWlnaGJyaWRnZS52MS5SYXRlQ2FsbCK9AQoKQnVkZ2V0Q2FsbBIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSCwoDc2VxGAIgASgEEhkKEXJldHVybmVkX25hbm9fdXNkGAMgASgDEhgKEG1pbmltdW1fbmFub191c2QYBCABKAMSJQoYYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kGAUgASgDSACIAQFCGwoZX2J1cm5fbmFub191c2RfcGVyX3NlY29uZCJ5CghSYXRlQ2FsbBIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSDgoGbWludXRlGAQgASgEEhAKCHJlcXVlc3RzGAUgASgDEg4KBnRva2VucxgGIAEoAyJnCg1MZWFzZVJlc3BvbnNlEiwKB2J1ZGdldHMYASADKAsyGy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZRIoCgVyYXRlcxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLlJhdGVHcmFudCLZAgoLQnVkZ2V0TGVhc2USCwoDc2VxGAEgASgEEhgKEGdyYW50ZWRfbmFub191c2QYAiABKAMSGwoObGltaXRfbmFub191c2QYAyABKANIAIgBARIWCg5zcGVudF9uYW5vX3VzZBgEIAEoAxIXCg9sZWFzZWRfbmFub191c2QYBSABKAMSNAoHb3V0Y29tZRgGIAEoDjIjLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlLk91dGNvbWUiiwEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfR1JBTlRFRBABEhUKEU9VVENPTUVfRVhIQVVTVEVEEAISFQoRT1VUQ09NRV9DT05URU5ERUQQAxIQCgxPVVRDT01FX09WRVIQBBISCg5PVVRDT01FX0NMT1NFRBAFQhEKD19saW1pdF9uYW5vX3VzZCJpCglSYXRlR3JhbnQSDgoGbWludXRlGAEgASgEEhAKCHJlcXVlc3RzGAIgASgDEg4KBnRva2VucxgDIAEoAxIVCg1yZXF1ZXN0c19sZWZ0GAQgASgDEhMKC3Rva2Vuc19sZWZ0GAUgASgDIoIBChVSZWNvcmRGZWVkYmFja1JlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEg0KBXNjb3JlGAQgASgBEhQKB2NvbW1lbnQYBSABKAlIAIgBAUIKCghfY29tbWVudCLKAQoWUmVjb3JkRmVlZGJhY2tSZXNwb25zZRI9CgZyZXN1bHQYASABKA4yLS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlLlJlc3VsdCJxCgZSZXN1bHQSFgoSUkVTVUxUX1VOU1BFQ0lGSUVEEAASEgoOUkVTVUxUX0NPVU5URUQQARISCg5SRVNVTFRfUEVORElORxACEhIKDlJFU1VMVF9VTktOT1dOEAMSEwoPUkVTVUxUX1RPT19NQU5ZEAQy3gQKDkNvbnRyb2xTZXJ2aWNlEkgKBVdhdGNoEhwud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXNwb25zZSgBMAESSgoHUmVzb2x2ZRIeLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXF1ZXN0Gh8ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlc3BvbnNlEl8KDlJlY29yZFJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXNwb25zZRJZCgxGaW5kUmVzcG9uc2USIy53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXF1ZXN0GiQud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources]);
 
 /**
  * What a proxy keeps on its disk, sealed, so that it can start while its control plane is away.
@@ -284,6 +284,12 @@ export type WatchResponse = Message<"weighbridge.v1.WatchResponse"> & {
      */
     value: LeaseRecall;
     case: "recall";
+  } | {
+    /**
+     * @generated from field: weighbridge.v1.Evidence evidence = 5;
+     */
+    value: Evidence;
+    case: "evidence";
   } | { case: undefined; value?: undefined };
 };
 
@@ -390,6 +396,137 @@ export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 9);
 
 /**
+ * How well models do of late, by workload type. It belongs to no revision: a proxy without it chooses as if nothing were known.
+ *
+ * @generated from message weighbridge.v1.Evidence
+ */
+export type Evidence = Message<"weighbridge.v1.Evidence"> & {
+  /**
+   * Each workload type that is named comes with all of its models.
+   *
+   * @generated from field: repeated weighbridge.v1.WorkloadEvidence types = 1;
+   */
+  types: WorkloadEvidence[];
+
+  /**
+   * Nothing is known of these any more.
+   *
+   * @generated from field: repeated string forgotten_types = 2;
+   */
+  forgottenTypes: string[];
+
+  /**
+   * What was told before is to be forgotten.
+   *
+   * @generated from field: bool is_first = 3;
+   */
+  isFirst: boolean;
+};
+
+/**
+ * Describes the message weighbridge.v1.Evidence.
+ * Use `create(EvidenceSchema)` to create a new message.
+ */
+export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 10);
+
+/**
+ * @generated from message weighbridge.v1.WorkloadEvidence
+ */
+export type WorkloadEvidence = Message<"weighbridge.v1.WorkloadEvidence"> & {
+  /**
+   * The first 8 bytes of the SHA-256 of what callers call it, in hex; empty where they say nothing.
+   *
+   * @generated from field: string workload_type = 1;
+   */
+  workloadType: string;
+
+  /**
+   * @generated from field: repeated weighbridge.v1.ModelEvidence models = 2;
+   */
+  models: ModelEvidence[];
+
+  /**
+   * How long ago the sums were as they are told, in milliseconds.
+   *
+   * @generated from field: uint64 age_ms = 3;
+   */
+  ageMs: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.WorkloadEvidence.
+ * Use `create(WorkloadEvidenceSchema)` to create a new message.
+ */
+export const WorkloadEvidenceSchema: GenMessage<WorkloadEvidence> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 11);
+
+/**
+ * Sums over the attempts of late, the older ones counting less.
+ *
+ * @generated from message weighbridge.v1.ModelEvidence
+ */
+export type ModelEvidence = Message<"weighbridge.v1.ModelEvidence"> & {
+  /**
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * @generated from field: double requests = 2;
+   */
+  requests: number;
+
+  /**
+   * @generated from field: double successes = 3;
+   */
+  successes: number;
+
+  /**
+   * Of the successes.
+   *
+   * @generated from field: double latency_ms = 4;
+   */
+  latencyMs: number;
+
+  /**
+   * Of the timed ones.
+   *
+   * @generated from field: double time_to_first_token_ms = 5;
+   */
+  timeToFirstTokenMs: number;
+
+  /**
+   * @generated from field: double timed = 6;
+   */
+  timed: number;
+
+  /**
+   * For statistics: no money.
+   *
+   * @generated from field: double cost_nano_usd = 7;
+   */
+  costNanoUsd: number;
+
+  /**
+   * @generated from field: double score_sum = 8;
+   */
+  scoreSum: number;
+
+  /**
+   * @generated from field: double scores = 9;
+   */
+  scores: number;
+};
+
+/**
+ * Describes the message weighbridge.v1.ModelEvidence.
+ * Use `create(ModelEvidenceSchema)` to create a new message.
+ */
+export const ModelEvidenceSchema: GenMessage<ModelEvidence> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 12);
+
+/**
  * Says that the stream is alive and what the newest committed revision is.
  *
  * @generated from message weighbridge.v1.Heartbeat
@@ -433,7 +570,7 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 10);
+  messageDesc(file_weighbridge_v1_control, 13);
 
 /**
  * The 95th percentile of a model's recent output tokens, over all keys.
@@ -457,7 +594,7 @@ export type ModelOutput = Message<"weighbridge.v1.ModelOutput"> & {
  * Use `create(ModelOutputSchema)` to create a new message.
  */
 export const ModelOutputSchema: GenMessage<ModelOutput> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 11);
+  messageDesc(file_weighbridge_v1_control, 14);
 
 /**
  * Others need room in these buckets: what is idle of their leases is to be given back now.
@@ -476,7 +613,7 @@ export type LeaseRecall = Message<"weighbridge.v1.LeaseRecall"> & {
  * Use `create(LeaseRecallSchema)` to create a new message.
  */
 export const LeaseRecallSchema: GenMessage<LeaseRecall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 12);
+  messageDesc(file_weighbridge_v1_control, 15);
 
 /**
  * @generated from message weighbridge.v1.ResolveRequest
@@ -493,7 +630,7 @@ export type ResolveRequest = Message<"weighbridge.v1.ResolveRequest"> & {
  * Use `create(ResolveRequestSchema)` to create a new message.
  */
 export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 13);
+  messageDesc(file_weighbridge_v1_control, 16);
 
 /**
  * @generated from message weighbridge.v1.ResolveResponse
@@ -526,7 +663,7 @@ export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
  * Use `create(ResolveResponseSchema)` to create a new message.
  */
 export const ResolveResponseSchema: GenMessage<ResolveResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 14);
+  messageDesc(file_weighbridge_v1_control, 17);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseRequest
@@ -558,7 +695,7 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  * Use `create(RecordResponseRequestSchema)` to create a new message.
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 15);
+  messageDesc(file_weighbridge_v1_control, 18);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -571,7 +708,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 16);
+  messageDesc(file_weighbridge_v1_control, 19);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -593,7 +730,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 17);
+  messageDesc(file_weighbridge_v1_control, 20);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -617,7 +754,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 18);
+  messageDesc(file_weighbridge_v1_control, 21);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -655,7 +792,7 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 18, 0);
+  enumDesc(file_weighbridge_v1_control, 21, 0);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochRequest
@@ -684,7 +821,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
  * Use `create(CloseEpochRequestSchema)` to create a new message.
  */
 export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 19);
+  messageDesc(file_weighbridge_v1_control, 22);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochResponse
@@ -703,7 +840,7 @@ export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & 
  * Use `create(CloseEpochResponseSchema)` to create a new message.
  */
 export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 20);
+  messageDesc(file_weighbridge_v1_control, 23);
 
 /**
  * @generated from message weighbridge.v1.LeaseRequest
@@ -735,7 +872,7 @@ export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
  * Use `create(LeaseRequestSchema)` to create a new message.
  */
 export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 21);
+  messageDesc(file_weighbridge_v1_control, 24);
 
 /**
  * Speaks for one epoch's lease on one bucket.
@@ -782,7 +919,7 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
  * Use `create(BudgetCallSchema)` to create a new message.
  */
 export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 22);
+  messageDesc(file_weighbridge_v1_control, 25);
 
 /**
  * Asks for more of this minute's requests and tokens than the share that each proxy has unasked.
@@ -828,7 +965,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
  * Use `create(RateCallSchema)` to create a new message.
  */
 export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 23);
+  messageDesc(file_weighbridge_v1_control, 26);
 
 /**
  * @generated from message weighbridge.v1.LeaseResponse
@@ -852,7 +989,7 @@ export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
  * Use `create(LeaseResponseSchema)` to create a new message.
  */
 export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 24);
+  messageDesc(file_weighbridge_v1_control, 27);
 
 /**
  * @generated from message weighbridge.v1.BudgetLease
@@ -898,7 +1035,7 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
  * Use `create(BudgetLeaseSchema)` to create a new message.
  */
 export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 25);
+  messageDesc(file_weighbridge_v1_control, 28);
 
 /**
  * @generated from enum weighbridge.v1.BudgetLease.Outcome
@@ -952,7 +1089,7 @@ export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof Budg
  * Describes the enum weighbridge.v1.BudgetLease.Outcome.
  */
 export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 25, 0);
+  enumDesc(file_weighbridge_v1_control, 28, 0);
 
 /**
  * @generated from message weighbridge.v1.RateGrant
@@ -993,7 +1130,110 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
  * Use `create(RateGrantSchema)` to create a new message.
  */
 export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 26);
+  messageDesc(file_weighbridge_v1_control, 29);
+
+/**
+ * @generated from message weighbridge.v1.RecordFeedbackRequest
+ */
+export type RecordFeedbackRequest = Message<"weighbridge.v1.RecordFeedbackRequest"> & {
+  /**
+   * @generated from field: string request_id = 1;
+   */
+  requestId: string;
+
+  /**
+   * @generated from field: string principal_id = 2;
+   */
+  principalId: string;
+
+  /**
+   * @generated from field: string key_id = 3;
+   */
+  keyId: string;
+
+  /**
+   * From 0 to 1.
+   *
+   * @generated from field: double score = 4;
+   */
+  score: number;
+
+  /**
+   * @generated from field: optional string comment = 5;
+   */
+  comment?: string | undefined;
+};
+
+/**
+ * Describes the message weighbridge.v1.RecordFeedbackRequest.
+ * Use `create(RecordFeedbackRequestSchema)` to create a new message.
+ */
+export const RecordFeedbackRequestSchema: GenMessage<RecordFeedbackRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 30);
+
+/**
+ * @generated from message weighbridge.v1.RecordFeedbackResponse
+ */
+export type RecordFeedbackResponse = Message<"weighbridge.v1.RecordFeedbackResponse"> & {
+  /**
+   * @generated from field: weighbridge.v1.RecordFeedbackResponse.Result result = 1;
+   */
+  result: RecordFeedbackResponse_Result;
+};
+
+/**
+ * Describes the message weighbridge.v1.RecordFeedbackResponse.
+ * Use `create(RecordFeedbackResponseSchema)` to create a new message.
+ */
+export const RecordFeedbackResponseSchema: GenMessage<RecordFeedbackResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 31);
+
+/**
+ * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
+ */
+export const RecordFeedbackResponse_Result = {
+  /**
+   * @generated from enum value: RESULT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: RESULT_COUNTED = 1;
+   */
+  COUNTED: 1,
+
+  /**
+   * The ledger does not have the request yet.
+   *
+   * @generated from enum value: RESULT_PENDING = 2;
+   */
+  PENDING: 2,
+
+  /**
+   * Nobody's request, or another principal's.
+   *
+   * @generated from enum value: RESULT_UNKNOWN = 3;
+   */
+  UNKNOWN: 3,
+
+  /**
+   * Too much of this principal's is pending.
+   *
+   * @generated from enum value: RESULT_TOO_MANY = 4;
+   */
+  TOO_MANY: 4,
+} as const;
+
+/**
+ * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
+ */
+export type RecordFeedbackResponse_Result = (typeof RecordFeedbackResponse_Result)[keyof typeof RecordFeedbackResponse_Result] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.RecordFeedbackResponse.Result.
+ */
+export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse_Result> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_control, 31, 0);
 
 /**
  * What the control plane tells the proxies.
@@ -1060,6 +1300,16 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof LeaseRequestSchema;
     output: typeof LeaseResponseSchema;
+  },
+  /**
+   * Takes what a caller says of the answer to a request of its own. Safe to repeat: the last word counts.
+   *
+   * @generated from rpc weighbridge.v1.ControlService.RecordFeedback
+   */
+  recordFeedback: {
+    methodKind: "unary";
+    input: typeof RecordFeedbackRequestSchema;
+    output: typeof RecordFeedbackResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_weighbridge_v1_control, 0);

@@ -1,0 +1,179 @@
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import { createTestDatabase, eventually, freePort } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { manage, type Service, sdk } from './mainJob.ts';
+import { type RunningProcess, startApp } from './processes.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
+
+/** What kind of work a request is, as its vendor sees it: the service's own headers never reach one. */
+const KIND = 'x-kind-of-work';
+const MESSAGES = [{ role: 'user' as const, content: 'weigh this' }];
+/** Kinds of work, with the model that is good at each. */
+const BEST = { chat: 'north/writer', code: 'south/coder' } as const;
+type Kind = keyof typeof BEST;
+
+let dataDir: string;
+let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let vendor: MockVendor;
+let north: { server: Server; url: string };
+let south: { server: Server; url: string };
+let process: RunningProcess;
+let service: Service;
+let key: string;
+let profileId: string;
+
+/** A vendor that fails every other request of a kind of work, and is the mock vendor otherwise. */
+async function startVendor(badAt: Kind): Promise<{ server: Server; url: string }> {
+  let asked = 0;
+  const server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on('data', (part: Buffer) => parts.push(part));
+    request.on('end', () => {
+      if (request.headers[KIND] === badAt && asked++ % 2 === 0) {
+        response.writeHead(500, { 'content-type': 'application/json' });
+        return void response.end('{"error":{"message":"out of its depth"}}');
+      }
+      fetch(`${vendor.url}${request.url}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: Buffer.concat(parts),
+      })
+        .then(async (answer) => {
+          response.writeHead(answer.status, { 'content-type': 'application/json' });
+          response.end(Buffer.from(await answer.arrayBuffer()));
+        })
+        .catch(() => response.destroy());
+    });
+  });
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+async function operate(method: string, path: string, body?: unknown) {
+  const answer = await manage(service, method, `/api/v1${path}`, { body });
+  expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+  return answer.body;
+}
+
+async function addModel(model: string, url: string): Promise<void> {
+  const provider = model.split('/')[0] ?? '';
+  const connector = { name: provider, provider, dialect: 'openai', base_url: url, credential: 'sk-any' };
+  await operate('POST', '/connectors', connector);
+  const usd = { currency_code: 'USD', units: 1, nanos: 0 };
+  const price = { input_price: usd, output_price: usd };
+  await operate('PUT', `/catalog/models/${model}`, { context_window: 1_000, upstream_name: 'echo', price });
+}
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+  await chmod(dataDir, 0o711);
+  [database, vendor] = await Promise.all([createTestDatabase(), startMockVendor({ keep: 0 })]);
+  [north, south] = await Promise.all([startVendor('code'), startVendor('chat')]);
+  const port = String(await freePort());
+  process = await startApp(
+    'cli',
+    {
+      WEIGHBRIDGE_DATA_DIR: dataDir,
+      PORT: port,
+      DATABASE_URL: database.url,
+      ALLOWED_UPSTREAM_HOSTS: [north, south].map(({ url }) => new URL(url).host).join(','),
+    },
+    /Ctrl-C stops it/,
+    ['up'],
+  );
+  const url = `http://127.0.0.1:${port}`;
+  const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
+  service = { managementUrl: url, inferenceUrl: url, operatorKey };
+  await addModel(BEST.chat, north.url);
+  await addModel(BEST.code, south.url);
+  const targets = Object.values(BEST).map((model) => ({ model }));
+  profileId = (await operate('POST', '/profiles', { name: 'best', strategy: 'adaptive', targets }))
+    .id as string;
+  key = (await operate('POST', '/keys', { name: 'app', scopes: ['inference'] })).key as string;
+});
+afterAll(async () => {
+  await process?.stop();
+  await vendor?.close();
+  for (const one of [north, south]) one?.server.close();
+  await database?.drop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+/** Asks the profile, as an application does; what comes back is the model that served it, and the request's id. */
+async function ask(kind: Kind) {
+  const { response } = await sdk(service, key)
+    .chat.completions.create(
+      { model: 'router/best', messages: MESSAGES },
+      { headers: { 'X-Svc-Workload-Type': kind, [KIND]: kind } },
+    )
+    .withResponse();
+  return {
+    model: response.headers.get('x-svc-model'),
+    id: response.headers.get('x-request-id') ?? '',
+  };
+}
+
+describe('evidence, from the answers of two vendors to where requests go', () => {
+  it('takes two kinds of work with opposite best models to different ones, and no caller sees an error', async () => {
+    await eventually(async () => void (await ask('chat')), { timeoutMs: 30_000 });
+    await eventually(
+      async () => {
+        const asked = Array.from({ length: 40 }, (_, n): Kind => (n % 2 ? 'chat' : 'code'));
+        const served: { kind: Kind; model: string | null }[] = [];
+        // One after the other, so that neither vendor fails many in a row.
+        for (const kind of asked) served.push({ kind, model: (await ask(kind)).model });
+        // Without evidence, one of two goes to the wrong one, and half of those fail over: three of four would be right.
+        for (const kind of ['chat', 'code'] as const) {
+          const models = served.filter((one) => one.kind === kind).map(({ model }) => model);
+          expect(models.filter((model) => model === BEST[kind]).length).toBeGreaterThanOrEqual(19);
+        }
+      },
+      { timeoutMs: 90_000 },
+    );
+    const { data } = await operate('GET', `/evidence?profile_id=${profileId}`);
+    const believed = data as {
+      workload_type: string;
+      model: string;
+      probability: number;
+      success_rate: number;
+    }[];
+    for (const [kind, best] of Object.entries(BEST)) {
+      const of = believed.filter(({ workload_type }) => workload_type === kind);
+      expect(of.find(({ model }) => model === best)).toMatchObject({ success_rate: 1 });
+      expect(of.find(({ model }) => model === best)?.probability).toBeGreaterThan(0.7);
+      expect(of.find(({ model }) => model !== best)?.success_rate).toBeLessThan(0.9);
+    }
+  });
+
+  it('counts what callers say of answers', async () => {
+    const { id, model } = await ask('chat');
+    const give = async (request_id: string, score: number, token = key) =>
+      await manage({ ...service, operatorKey: token }, 'POST', '/v1/feedback', {
+        body: { request_id, score, comment: 'well put' },
+      });
+    expect([200, 202]).toContain((await give(id, 0.2)).status);
+    // Said again, it replaces what was said before.
+    expect([200, 202]).toContain((await give(id, 0.9)).status);
+    await eventually(
+      async () => {
+        const { feedback } = await operate('GET', `/requests/${id}`);
+        expect(feedback).toMatchObject({ score: 0.9, comment: 'well put' });
+        const { data } = await operate('GET', `/evidence?workload_type=chat&model=${model}`);
+        expect(data).toMatchObject([{ mean_score: 0.9 }]);
+      },
+      { timeoutMs: 30_000 },
+    );
+    const stranger = await operate('POST', '/keys', {
+      name: 'other',
+      scopes: ['inference'],
+      principal_id: 'somebody-else',
+    });
+    expect((await give(id, 0, stranger.key as string)).status).toBe(404);
+  });
+});

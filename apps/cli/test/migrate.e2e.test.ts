@@ -1,0 +1,86 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { createDb, type Database } from '@weighbridge/database';
+import { createEmptyDatabase, freePort } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { startApp } from './processes.ts';
+
+const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
+// Each step is a process of its own.
+vi.setConfig({ testTimeout: 120_000 });
+
+const SECRET = 'a-password-that-nobody-is-told';
+
+let database: Awaited<ReturnType<typeof createEmptyDatabase>>;
+let db: Database;
+beforeAll(async () => {
+  database = await createEmptyDatabase();
+  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+});
+afterAll(async () => {
+  await db?.destroy();
+  await database?.drop();
+});
+
+function migrate(env: Record<string, string>): Promise<{ code: number; out: string; err: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [MAIN, 'migrate'], { env }, (error, out, err) => {
+      resolve({ code: error ? Number(error.code) : 0, out, err });
+    });
+  });
+}
+
+const startControlPlane = async (settings: Record<string, string>, readyWhen: RegExp) =>
+  startApp(
+    'control-plane',
+    {
+      DATABASE_URL: database.url,
+      PORT: String(await freePort()),
+      GRPC_PORT: String(await freePort()),
+      WEIGHBRIDGE_BOOTSTRAP_KEY: `sk-svc-${'a'.repeat(32)}`,
+      ...settings,
+    },
+    readyWhen,
+  );
+
+describe('weighbridge migrate', () => {
+  it('is what a control plane waits for that is not to migrate, and does it once', async () => {
+    const early = await startControlPlane({ MIGRATE_ON_START: 'false' }, /lacks the migration 0001-initial/);
+    expect(await early.ended).toMatchObject({ code: 1 });
+
+    const first = await migrate({ DATABASE_URL: database.url });
+    expect(first).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^applied 0001-initial\napplied 0002/),
+    });
+    expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('nothing to do'),
+    });
+
+    const started = await startControlPlane({ MIGRATE_ON_START: 'false' }, /is ready/);
+    expect(await started.stop()).toMatchObject({ code: 0 });
+  });
+
+  it('and the control plane refuse a database that is newer than the release, and say so', async () => {
+    expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({ code: 0 });
+    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(db);
+    const newer = /newer than this release: it has the migration 9999-later/;
+    expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(newer),
+    });
+    for (const MIGRATE_ON_START of ['true', 'false']) {
+      const refused = await startControlPlane({ MIGRATE_ON_START }, newer);
+      expect(await refused.ended).toMatchObject({ code: 1 });
+    }
+  });
+
+  it('says what it lacks, and never the password', async () => {
+    expect(await migrate({})).toMatchObject({ code: 2, err: expect.stringContaining('Set DATABASE_URL') });
+    const away = await migrate({ DATABASE_URL: `postgresql://weighbridge:${SECRET}@127.0.0.1:1/x` });
+    expect(away).toMatchObject({ code: 1, err: expect.stringMatching(/DATABASE_URL.*ECONNREFUSED/) });
+    expect(away.out + away.err).not.toContain(SECRET);
+  });
+});

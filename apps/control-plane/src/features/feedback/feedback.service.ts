@@ -1,0 +1,33 @@
+import type { RecordFeedbackRequest } from '@weighbridge/contracts';
+import type { Database } from '@weighbridge/database';
+import { idTimeMs, isId } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import { type FeedbackResult, recordFeedback } from '@weighbridge/ledger';
+
+export interface FeedbackDeps {
+  readonly db: Database;
+  readonly now: () => Date;
+}
+
+/** So long after a request was made, and before, by the clock of its proxy, the ledger may have yet to hear of it. */
+const MAY_COME_MS = 10 * 60_000;
+const MAX_COMMENT = 1_000;
+
+/** Takes what a caller says of the answer to a request of its own. */
+export async function takeFeedback(
+  { db, now }: FeedbackDeps,
+  { requestId, principalId, keyId, score, comment }: RecordFeedbackRequest,
+): Promise<FeedbackResult> {
+  if (!(score >= 0 && score <= 1)) throw invalid('score', 'from 0 to 1');
+  if (comment !== undefined && (comment.length > MAX_COMMENT || comment.includes('\0'))) {
+    throw invalid('comment', `text of at most ${MAX_COMMENT} characters`);
+  }
+  if (!isId('req', requestId)) return 'unknown';
+  const at = now();
+  const mayCome = Math.abs(at.getTime() - idTimeMs(requestId)) <= MAY_COME_MS;
+  return await recordFeedback(db, { requestId, principalId, keyId, score, comment }, { now: at, mayCome });
+}
+
+function invalid(param: string, what: string): AppError {
+  return new AppError('invalid_request', 'invalid_request', `${param}: must be ${what}.`, { param });
+}

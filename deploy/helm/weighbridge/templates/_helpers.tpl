@@ -1,0 +1,79 @@
+{{/* The release's name, as far as names of Kubernetes go once a component is added. */}}
+{{- define "weighbridge.fullname" -}}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if contains $name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* What never changes of a component's labels: (dict "root" $ "component" "metering"). Without a component, of all. */}}
+{{- define "weighbridge.selector" -}}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.labels" -}}
+{{ include "weighbridge.selector" . }}
+app.kubernetes.io/version: {{ .root.Values.image.tag | default .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- define "weighbridge.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}
+{{- else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "weighbridge.fullname" .) }}
+{{- else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- end }}
+
+{{/* Numbers from YAML are floats here: 2147483648 must not become 2.147483648e+09. */}}
+{{- define "weighbridge.text" -}}
+{{- if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
+{{/* A variable from a secret: (dict "name" "X" "secret" "s" "key" "k"). */}}
+{{- define "weighbridge.secretEnv" -}}
+- name: {{ .name }}
+  valueFrom: { secretKeyRef: { name: {{ .secret | quote }}, key: {{ .key | quote }} } }
+{{- end }}
+
+{{- define "weighbridge.databaseEnv" -}}
+{{ include "weighbridge.secretEnv" (dict "name" "DATABASE_URL" "secret" .Values.database.existingSecret "key" .Values.database.key) }}
+{{- end }}
+
+{{- define "weighbridge.natsEnv" -}}
+{{- with .Values.nats -}}
+{{- if .url -}}
+- { name: NATS_URL, value: {{ .url | quote }} }
+{{- else -}}
+{{ include "weighbridge.secretEnv" (dict "name" "NATS_URL" "secret" .existingSecret "key" .key) }}
+{{- end }}
+- { name: NATS_STREAM_REPLICAS, value: {{ include "weighbridge.text" .replicas | quote }} }
+- { name: NATS_STREAM_MAX_BYTES, value: {{ include "weighbridge.text" .streamMaxBytes | quote }} }
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.tlsEnv" -}}
+{{- if .Values.tls.enabled -}}
+- { name: CONTROL_TLS_CERTIFICATE_FILE, value: /etc/tls/weighbridge/tls.crt }
+- { name: CONTROL_TLS_KEY_FILE, value: /etc/tls/weighbridge/tls.key }
+- { name: CONTROL_TLS_CA_FILE, value: /etc/tls/weighbridge/ca.crt }
+{{- end }}
+{{- end }}
+
+{{/* A map of settings, as the chart's user wrote it. */}}
+{{- define "weighbridge.settingsEnv" -}}
+{{- range $name, $value := . }}
+- { name: {{ $name }}, value: {{ include "weighbridge.text" $value | quote }} }
+{{- end }}
+{{- end }}

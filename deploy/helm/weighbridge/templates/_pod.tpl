@@ -1,0 +1,110 @@
+{{/* What all pods have in common; (dict "root" $ "component" "metering" "values" .Values.metering). */}}
+{{- define "weighbridge.podMetadata" -}}
+labels:
+  {{- include "weighbridge.labels" . | nindent 2 }}
+  {{- with .values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .values.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.podSpec" -}}
+serviceAccountName: {{ include "weighbridge.serviceAccount" .root | quote }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . | quote }}
+  {{- end }}
+{{- end }}
+securityContext: {{- include "weighbridge.podSecurity" . | nindent 2 }}
+topologySpreadConstraints:
+  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "weighbridge.selector" $ | nindent 8 }}
+  {{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "weighbridge.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "weighbridge.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities: { drop: [ALL] }
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{/* An app's container up to its variables: with "ports" besides, a map of names to numbers. */}}
+{{- define "weighbridge.container" -}}
+name: {{ .component }}
+image: {{ include "weighbridge.image" .root | quote }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+args: [{{ .component }}.js]
+ports:
+  {{- range $name, $port := .ports }}
+  - { name: {{ $name }}, containerPort: {{ $port }}, protocol: TCP }
+  {{- end }}
+securityContext:
+  {{- include "weighbridge.containerSecurity" . | nindent 2 }}
+resources:
+  {{- toYaml .values.resources | nindent 2 }}
+# An app listens once it is ready to: after its first snapshot, or once the database answers.
+startupProbe:
+  httpGet: { path: /healthz, port: http }
+  periodSeconds: 2
+  failureThreshold: 60
+# Alive is only that the loop turns; what it depends on may come back without a restart.
+livenessProbe:
+  httpGet: { path: /healthz, port: http }
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: { path: /readyz, port: http }
+  periodSeconds: 5
+  timeoutSeconds: 3
+  failureThreshold: 2
+{{- if .values.preStopSeconds }}
+lifecycle:
+  preStop: { sleep: { seconds: {{ .values.preStopSeconds }} } }
+{{- end }}
+{{- end }}
+
+{{/* Not below /etc/weighbridge, where `file:` references may point: nobody is to send this key to a vendor. */}}
+{{- define "weighbridge.tlsMount" -}}
+{{- if .Values.tls.enabled }}
+- { name: tls, mountPath: /etc/tls/weighbridge, readOnly: true }
+{{- end }}
+{{- end }}
+
+{{/* (dict "root" $ "secret" "name"): the whole secret, so that a renewed certificate shows up. */}}
+{{- define "weighbridge.tlsVolume" -}}
+{{- if .root.Values.tls.enabled }}
+- name: tls
+  secret: { secretName: {{ .secret | quote }}, defaultMode: 288 }
+{{- end }}
+{{- end }}

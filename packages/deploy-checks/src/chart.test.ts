@@ -1,0 +1,243 @@
+import { readdir } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { example, helm, manifests, notes, render } from './helm.ts';
+import { ofKind, workload, workloads } from './manifests.ts';
+import { violations } from './policy.ts';
+import { CHART, parseYaml, read } from './repository.ts';
+import { schemaErrors } from './schemas.ts';
+
+const VARIANTS: Readonly<Record<string, readonly string[]>> = {
+  default: [],
+  production: ['--values', example('production.values.yaml')],
+  tryout: ['--values', example('tryout.values.yaml')],
+  gateway: ['--values', example('gateway.values.yaml')],
+};
+
+describe.each(Object.entries(VARIANTS))('the chart with %s values', (name, options) => {
+  it('passes helm lint --strict', async () => {
+    const { ok, output } = await helm('lint', '--strict', CHART, ...options);
+    expect(output).toContain('1 chart(s) linted, 0 chart(s) failed');
+    expect(ok).toBe(true);
+  });
+
+  it('renders as it did: look at the difference, then `vitest --update`', async () => {
+    const { ok, output } = await render(...options);
+    expect(ok).toBe(true);
+    await expect(output).toMatchFileSnapshot(`../goldens/${name}.yaml`);
+  });
+
+  it('makes manifests that fit their schemas, without a field that is unknown', async () => {
+    const all = await manifests(...options);
+    expect(all.length).toBeGreaterThan(6);
+    const wrong = all.flatMap((one) =>
+      schemaErrors(one).map((error) => `${one.kind} ${one.metadata.name}: ${error}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it('keeps our rules', async () => {
+    expect(violations(await manifests(...options))).toEqual([]);
+  });
+});
+
+describe('values', () => {
+  it.each([
+    ['a misspelt one', 'dataPlane.replica=3', 'replica is not allowed'],
+    ['a misspelt one at the top', 'metring.replicas=3', 'metring is not allowed'],
+    ['a misspelt setting', 'dataPlane.settings.BODY_LIMIT_BYTE=1024', 'BODY_LIMIT_BYTE is not allowed'],
+    ['one out of its range', 'metering.settings.LEDGER_RETENTION_DAYS=3', 'greater than or equal to 35'],
+    ['one that is taken away', 'networkPolicy.inferenceFrom=null', 'inferenceFrom is required'],
+    ['callers that would be everybody', 'networkPolicy.inferenceFrom=', 'networkPolicy.inferenceFrom'],
+    ['plain text without a token', 'tls.enabled=false,secrets.keys.controlPlaneToken=', 'controlPlaneToken'],
+    ['an Ingress without a host', 'exposure.kind=ingress', 'exposure.host'],
+    ['an HTTPRoute without a gateway', 'exposure.kind=httpRoute,exposure.host=a.example', 'parentRefs'],
+    ['KEDA without NATS', 'metering.autoscaling.kind=keda', 'natsMonitoring'],
+    ['two servers for the stream', 'nats.replicas=2', 'nats.replicas'],
+  ])('refuse %s', async (_what, set, message) => {
+    const { ok, output } = await render('--set', set);
+    expect(output).toContain(message);
+    expect(ok).toBe(false);
+  });
+
+  it.each([
+    ['of the database', 'database.url=postgresql://weighbridge:hunter22@db/weighbridge'],
+    ['in the address of NATS', 'nats.url=nats://weighbridge:hunter22@nats:4222'],
+    ['as a setting', 'controlPlane.settings.WEIGHBRIDGE_PEPPER=hunter22hunter22hunter22hunter22'],
+    ["of a vendor's", 'controlPlane.settings.OPENAI_API_KEY=sk-hunter22'],
+    [
+      'of a vendor in its address',
+      'controlPlane.settings.OPENAI_BASE_URL=https://me:hunter22@gpu.example/v1',
+    ],
+    [
+      'beside a reference',
+      'controlPlane.secretEnv[0].name=OPENAI_API_KEY,controlPlane.secretEnv[0].value=hunter22',
+    ],
+    ['as a key', 'secrets.bootstrapKey=sk-svc-hunter22'],
+  ])('refuse a secret in plain text: %s', async (_what, set) => {
+    const { ok, output } = await render('--set', set);
+    expect(ok).toBe(false);
+    expect(output).not.toContain('kind: Deployment');
+  });
+
+  it('have a documented default each, and no other', async () => {
+    const values = parseYaml(await read('deploy/helm/weighbridge/values.yaml'))[0];
+    const schema = JSON.parse(await read('deploy/helm/weighbridge/values.schema.json'));
+    expect(differing(schema, values, '')).toEqual([]);
+  });
+
+  it('that look like numbers stay text where text belongs', async () => {
+    const names = ['database.existingSecret', 'database.key', 'tls.dataPlaneSecret', 'serviceAccount.name'];
+    const more = [
+      'exposure.host',
+      'exposure.ingress.className',
+      'dataPlane.spool.storageClass',
+      'fullnameOverride',
+    ];
+    const set = [...names, ...more, 'image.pullSecrets[0]'].map((name) => `${name}=123`);
+    const all = await manifests('--set', 'exposure.kind=ingress', '--set-string', set.join());
+    expect(all.flatMap(schemaErrors)).toEqual([]);
+    expect(violations(all)).toEqual([]);
+  });
+
+  it('as large numbers stay numbers', async () => {
+    const all = await manifests('--set', 'dataPlane.spool.maxBytes=1099511627776');
+    const { env } = workload(all, 'data-plane').pod.containers[0] ?? {};
+    expect(env).toContainEqual({ name: 'SPOOL_MAX_BYTES', value: '1099511627776' });
+  });
+});
+
+describe('what is rolled out', () => {
+  it('is migrated before, by a hook, by a Job of its own for each image, or by somebody else', async () => {
+    const hook = workload(await manifests(), 'migrate').manifest.metadata;
+    expect(hook.annotations).toMatchObject({ 'helm.sh/hook': 'pre-install,pre-upgrade' });
+    const jobs = await Promise.all(
+      ['1.0.0', '1.1.0'].map(async (tag) =>
+        ofKind(await manifests('--set', `migration.kind=job,image.tag=${tag}`), 'Job').map(
+          ({ metadata }) => metadata,
+        ),
+      ),
+    );
+    expect(jobs.flat().map(({ annotations }) => annotations)).toEqual([undefined, undefined]);
+    expect(new Set(jobs.flat().map(({ name }) => name)).size).toBe(2);
+    expect(ofKind(await manifests('--set', 'migration.kind=none'), 'Job')).toEqual([]);
+  });
+
+  it('keeps the spool on a claim of its own, or by value in a folder that goes with the pod, and warns of that', async () => {
+    const kept = workload(await manifests(), 'data-plane').manifest;
+    expect(kept.kind).toBe('StatefulSet');
+    expect(kept.spec.volumeClaimTemplates).toHaveLength(1);
+    expect(kept.spec.persistentVolumeClaimRetentionPolicy).toEqual({
+      whenDeleted: 'Retain',
+      whenScaled: 'Retain',
+    });
+    const lost = workload(await manifests(...(VARIANTS.tryout ?? [])), 'data-plane');
+    expect(lost.manifest.kind).toBe('Deployment');
+    expect(lost.pod.volumes).toContainEqual({ name: 'data', emptyDir: { sizeLimit: '1Gi' } });
+    const warning = 'dataPlane.spool.volume is emptyDir';
+    expect(await notes(...(VARIANTS.tryout ?? []))).toContain(warning);
+    expect(await notes()).not.toContain(warning);
+  });
+
+  it('gives a proxy nothing of the database and of the vendors', async () => {
+    const all = await manifests(...(VARIANTS.production ?? []));
+    const names = workload(all, 'data-plane').pod.containers.flatMap(({ env = [] }) =>
+      env.filter(({ valueFrom }) => valueFrom?.secretKeyRef).map(({ name }) => name),
+    );
+    expect(names.sort()).toEqual(['CONTROL_PLANE_TOKEN', 'NATS_URL', 'STATE_KEY']);
+  });
+
+  it("keeps the apps' own keys where no reference to a vendor's can point", async () => {
+    const all = await manifests('--set', 'controlPlane.credentialsSecret=vendors');
+    const mounts = workloads(all).flatMap(({ pod }) =>
+      pod.containers.flatMap(({ volumeMounts = [] }) => volumeMounts),
+    );
+    const below = mounts.filter(({ mountPath }) =>
+      /^\/(etc\/weighbridge|run\/secrets)(\/|$)/.test(mountPath),
+    );
+    expect(new Set(below.map(({ name }) => name))).toEqual(new Set(['credentials']));
+    expect(mounts.filter(({ name }) => name === 'tls')).toHaveLength(2);
+  });
+
+  it('has one image', async () => {
+    const digest = `sha256:${'0'.repeat(64)}`;
+    const all = await manifests('--set', `image.repository=registry.example/w,image.digest=${digest}`);
+    const images = workloads(all).flatMap(({ pod }) => pod.containers.map(({ image }) => image));
+    expect([images.length, ...new Set(images)]).toEqual([4, `registry.example/w@${digest}`]);
+  });
+});
+
+describe('the examples', () => {
+  it('are YAML, and make every secret and key that the production values name', async () => {
+    const files = (await readdir(`${CHART}/examples`)).filter((file) => file.endsWith('.yaml'));
+    const all = (
+      await Promise.all(
+        files.map(async (file) => parseYaml(await read(`deploy/helm/weighbridge/examples/${file}`))),
+      )
+    ).flat();
+    const made = new Set(all.flatMap((one) => secretsOf(one as Example)));
+    const rendered = workloads(await manifests(...(VARIANTS.production ?? [])));
+    const used = rendered.flatMap(({ pod }) => [
+      ...pod.containers.flatMap(({ env = [] }) =>
+        env.flatMap(({ valueFrom: { secretKeyRef: ref } = {} }) => (ref ? [`${ref.name}/${ref.key}`] : [])),
+      ),
+      ...(pod.volumes ?? []).flatMap(({ secret }) => (secret ? [`${secret.secretName}/tls.crt`] : [])),
+    ]);
+    expect(used.length).toBeGreaterThan(10);
+    expect(used.filter((one) => !made.has(one))).toEqual([]);
+  });
+
+  it('certify the name by which proxies call the control plane', async () => {
+    const certificates = parseYaml(
+      await read('deploy/helm/weighbridge/examples/certificates.yaml'),
+    ) as Example[];
+    const names = certificates.flatMap(({ spec }) => spec?.dnsNames ?? []);
+    const { env = [] } = workload(await manifests(), 'data-plane').pod.containers[0] ?? {};
+    const address = env.find(({ name }) => name === 'CONTROL_PLANE_ADDRESS')?.value;
+    expect(names.map((name) => `${name}:8082`)).toEqual([address]);
+  });
+});
+
+interface Example {
+  readonly kind?: string;
+  readonly metadata?: { readonly name: string };
+  readonly spec?: {
+    readonly secretName?: string;
+    readonly dnsNames?: readonly string[];
+    readonly data?: readonly { readonly secretKey: string }[];
+    readonly target?: { readonly name: string; readonly template?: { readonly data?: object } };
+  };
+}
+
+/** The secrets, with their keys, that an operator of the cluster makes of an example. */
+function secretsOf({ kind, metadata, spec }: Example): string[] {
+  if (kind === 'Cluster') return [`${metadata?.name}-app/uri`];
+  if (kind === 'Certificate') return [`${spec?.secretName}/tls.crt`];
+  if (kind !== 'ExternalSecret') return [];
+  const { name, template } = spec?.target ?? {};
+  const keys = template
+    ? Object.keys(template.data ?? {})
+    : (spec?.data ?? []).map(({ secretKey }) => secretKey);
+  return keys.map((key) => `${name}/${key}`);
+}
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: unknown;
+}
+
+/** Where the schema and the defaults differ in what there is. Settings have no defaults in the chart: the apps have them. */
+function differing(schema: Schema, value: unknown, path: string): string[] {
+  if (schema.additionalProperties !== false || !schema.properties || path.endsWith('.settings')) return [];
+  const values = (value ?? {}) as Record<string, unknown>;
+  const known = Object.keys(schema.properties).filter((name) => !(path === '' && name === 'global'));
+  return [
+    ...Object.keys(values)
+      .filter((name) => !known.includes(name))
+      .map((name) => `${path}.${name}: no schema`),
+    ...known.flatMap((name) =>
+      name in values
+        ? differing(schema.properties?.[name] ?? {}, values[name], `${path}.${name}`)
+        : [`${path}.${name}: no default`],
+    ),
+  ];
+}

@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest';
+import { stages } from './dockerfile.ts';
+import { parseYaml, read } from './repository.ts';
+
+interface Service {
+  readonly image: string;
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly user?: string;
+  readonly ports?: readonly string[];
+  readonly depends_on?: Readonly<Record<string, object>>;
+  readonly volumes?: readonly string[];
+}
+
+async function services(): Promise<Readonly<Record<string, Service>>> {
+  const [file] = parseYaml(await read('deploy/compose.yaml'));
+  return (file as { services: Record<string, Service> }).services;
+}
+
+const APPS = ['migrate', 'control-plane', 'data-plane', 'metering'];
+
+describe('the compose file', () => {
+  it('starts Postgres, NATS and the three apps, after a migration', async () => {
+    const all = await services();
+    expect(Object.keys(all).sort()).toEqual([...APPS, 'nats', 'postgres'].sort());
+    for (const { depends_on: before = {} } of Object.values(all)) {
+      for (const name of Object.keys(before)) expect(all).toHaveProperty([name]);
+    }
+    expect(all.nats?.command).toContain('--jetstream');
+    for (const { image } of Object.values(all)) expect(image).not.toMatch(/:latest$/);
+  });
+
+  it('runs the apps without rights, reachable from this machine alone', async () => {
+    const all = await services();
+    for (const name of APPS) {
+      expect(all[name]).toMatchObject({ read_only: true, cap_drop: ['ALL'], user: '65532:65532' });
+      for (const port of all[name]?.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
+    }
+  });
+
+  it('has no secret in it: each comes from the environment, and is required but for vendors', async () => {
+    const secret = /KEY$|TOKEN$|PASSWORD$|PEPPER$/;
+    for (const [name, { environment = {} }] of Object.entries(await services())) {
+      for (const [variable, value] of Object.entries(environment)) {
+        if (!secret.test(variable)) continue;
+        expect(value, `${name} ${variable}`).toMatch(/^\$\{[A-Z_]+:[?-]\}$/);
+      }
+    }
+  });
+
+  it('gives each app settings that it has', async () => {
+    const all = await services();
+    for (const app of APPS.slice(1)) {
+      const source = `${await read(`apps/${app}/src/config.ts`)}OPENAI_API_KEY ANTHROPIC_API_KEY`;
+      const unknown = Object.keys(all[app]?.environment ?? {}).filter((name) => !source.includes(name));
+      expect([app, ...unknown]).toEqual([app]);
+    }
+  });
+
+  it('runs commands that the image has', async () => {
+    const [build = []] = await stages();
+    const links = build.map(({ text }) => text).find((text) => text.includes('ln -s')) ?? '';
+    for (const app of APPS.slice(1)) expect((await services())[app]?.command).toEqual([`${app}.js`]);
+    for (const app of ['control-plane', 'data-plane', 'metering', 'weighbridge.js'])
+      expect(links).toContain(app);
+  });
+});
+
+describe('the Dockerfile', () => {
+  it('ends in an image without a shell that runs as nobody, and says what it is', async () => {
+    const last = (await stages()).at(-1) ?? [];
+    const text = last.map((one) => `${one.name} ${one.text}`);
+    expect(text[0]).toMatch(/^FROM gcr\.io\/distroless\/nodejs24-debian\d+:nonroot$/);
+    expect(text).toContain('USER 65532:65532');
+    expect(text.filter((line) => line.startsWith('RUN'))).toEqual([]);
+    for (const label of ['source', 'version', 'revision', 'licenses', 'title']) {
+      expect(text.find((line) => line.startsWith('LABEL'))).toContain(`org.opencontainers.image.${label}=`);
+    }
+  });
+
+  it('takes nothing of the checkout that is not built from, above all no secrets', async () => {
+    const ignored = (await read('.dockerignore')).split('\n');
+    expect(ignored).toEqual(expect.arrayContaining(['.git', '.weighbridge', '**/node_modules', '**/dist']));
+  });
+});

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { REPOSITORY, read } from './repository.ts';
+
+export interface Instruction {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The instructions of deploy/Dockerfile, a list for each stage, each with its FROM. */
+export async function stages(): Promise<Instruction[][]> {
+  const text = (await read('deploy/Dockerfile')).replace(/^\s*#.*\n/gm, '').replace(/\\\n\s*/g, '');
+  const found: Instruction[][] = [];
+  for (const line of text.split('\n').filter((one) => one.trim() !== '')) {
+    const [name = '', ...words] = line.split(' ');
+    if (name === 'FROM') found.push([]);
+    found.at(-1)?.push({ name, text: words.join(' ') });
+  }
+  return found;
+}
+
+/** Copies what `COPY` would of this checkout, without what .dockerignore names and what git ignores. */
+export async function copyContext(sources: readonly string[], to: string): Promise<number> {
+  const args = ['ls-files', '--cached', '--others', '--exclude-standard'];
+  const { stdout } = await promisify(execFile)('git', args, { cwd: REPOSITORY, maxBuffer: 16 * 1024 * 1024 });
+  const ignored = await ignoredInContext();
+  const all = sources.includes('.');
+  const files = [...new Set(stdout.split('\n'))].filter(
+    (file) => file !== '' && !ignored(file) && (all || sources.includes(file)),
+  );
+  for (const file of files) {
+    await mkdir(dirname(join(to, file)), { recursive: true });
+    await cp(join(REPOSITORY, file), join(to, file));
+  }
+  return files.length;
+}
+
+/** The patterns of .dockerignore, as far as ours go: names, `*` within a name, and `**​/` for any folders. */
+async function ignoredInContext(): Promise<(file: string) => boolean> {
+  const patterns = (await read('.dockerignore')).split('\n').filter((line) => line !== '');
+  const expressions = patterns.map((pattern) => {
+    const source = pattern
+      .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+      .replace(/^\*\*\//, '(?:.*/)?')
+      .replace(/(?<![).])\*/g, '[^/]*');
+    return new RegExp(`^${source}(?:/|$)`);
+  });
+  return (file) => expressions.some((expression) => expression.test(file));
+}

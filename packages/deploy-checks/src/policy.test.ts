@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import { example, manifests } from './helm.ts';
+import type { Manifest } from './manifests.ts';
+import { RULES, violations } from './policy.ts';
+import { schemaErrors } from './schemas.ts';
+
+/** A rule that can't fail is none: each is shown what it is against, planted in what the chart makes. */
+const production = manifests('--values', example('production.values.yaml'));
+
+type Change = (spec: NonNullable<Manifest['spec']>, manifest: Manifest) => unknown;
+
+async function planted(name: string, change: Change): Promise<Manifest[]> {
+  const all = structuredClone(await production);
+  const found = all.find(({ kind, metadata }) => `${kind}/${metadata.name}` === name);
+  if (!found) throw new Error(`no ${name}`);
+  change(found.spec, found);
+  return all;
+}
+
+const METERING = 'Deployment/weighbridge-metering';
+const container = (spec: NonNullable<Manifest['spec']>) => spec.template.spec.containers[0];
+
+const VIOLATIONS: Readonly<Record<string, readonly [of: string, change: Change, message: string][]>> = {
+  'asks for what it needs, and has a limit of memory': [
+    [METERING, (spec) => delete container(spec).resources.requests.cpu, 'no request of cpu'],
+    [METERING, (spec) => delete container(spec).resources.limits, 'no limit of memory'],
+  ],
+  'has all three probes, but for Jobs': [
+    [METERING, (spec) => delete container(spec).readinessProbe, 'no readinessProbe'],
+  ],
+  'runs without rights': [
+    [METERING, (spec) => delete container(spec).securityContext, 'may write to its root file system'],
+    [METERING, (spec) => (spec.template.spec.securityContext.runAsUser = 0), 'names no user'],
+    [METERING, (spec) => container(spec).securityContext.capabilities.drop.pop(), 'keeps capabilities'],
+  ],
+  'takes secrets by reference only': [
+    [
+      METERING,
+      (spec) => container(spec).env.push({ name: 'STATE_KEY', value: 'x' }),
+      'STATE_KEY is written out',
+    ],
+    [
+      METERING,
+      (spec) => container(spec).env.push({ name: 'A', value: 'nats://a:b@c' }),
+      'looks like a secret',
+    ],
+    [METERING, (spec) => container(spec).args.push('--key=sk-svc-abcdefgh'), 'looks like a secret'],
+    [METERING, (_spec, manifest) => Object.assign(manifest, { kind: 'Secret' }), 'is a Secret in the chart'],
+  ],
+  'names no variable twice, and mounts only volumes that it has': [
+    [METERING, (spec) => container(spec).env.push({ name: 'PORT', value: '1' }), 'PORT is there twice'],
+    [METERING, (spec) => spec.template.spec.volumes.pop(), 'there is no volume tmp'],
+  ],
+  'has an image that does not change': [
+    [METERING, (spec) => (container(spec).image = 'registry.example:5000/w'), 'is not pinned'],
+    [METERING, (spec) => (container(spec).image = 'w:latest'), 'is not pinned'],
+  ],
+  'is given time to end': [
+    [
+      'StatefulSet/weighbridge-data-plane',
+      (spec) => (spec.template.spec.terminationGracePeriodSeconds = 900),
+      'is killed after 900 s',
+    ],
+  ],
+  'is spread over zones and machines, but for Jobs': [
+    [METERING, (spec) => spec.template.spec.topologySpreadConstraints.pop(), 'is not spread'],
+  ],
+  'selects pods that there are': [
+    [
+      'Service/weighbridge-data-plane',
+      (spec) => (spec.selector['app.kubernetes.io/component'] = 'dataplane'),
+      'Service weighbridge-data-plane: selects nothing',
+    ],
+    [
+      'PodDisruptionBudget/weighbridge-metering',
+      (spec) => (spec.selector.matchLabels['app.kubernetes.io/name'] = 'x'),
+      'selects nothing',
+    ],
+  ],
+  'leads to ports and services that there are': [
+    ['Service/weighbridge-control-plane', (spec) => (spec.ports[1].targetPort = 'rpc'), 'has a port rpc'],
+    [
+      'Service/weighbridge-data-plane',
+      (_spec, manifest) => ((manifest.metadata as { name: string }).name += 's'),
+      'weighbridge-data-plane',
+    ],
+  ],
+  'scales workloads that there are, whose number nothing else says': [
+    [
+      'HorizontalPodAutoscaler/weighbridge-data-plane',
+      (spec) => (spec.scaleTargetRef.kind = 'Deployment'),
+      'scales nothing',
+    ],
+    [METERING, (spec) => (spec.replicas = 2), 'its target has replicas'],
+  ],
+};
+
+describe('each of our rules', () => {
+  it.each(Object.entries(VIOLATIONS))(
+    'finds what it is against: a container, a workload … %s',
+    async (rule, cases) => {
+      for (const [of, change, message] of cases) {
+        const found = RULES[rule]?.(await planted(of, change));
+        expect(found?.join('\n'), message).toContain(message);
+      }
+    },
+  );
+
+  it('is shown a violation here', () => {
+    expect(Object.keys(VIOLATIONS).sort()).toEqual(Object.keys(RULES).sort());
+  });
+
+  it('finds nothing in what was not changed', async () => {
+    expect(violations(await production)).toEqual([]);
+  });
+});
+
+describe('the schemas', () => {
+  it.each<[string, Change, RegExp]>([
+    [METERING, (spec) => (spec.replica = 2), /\/spec\/replica is not a field/],
+    [METERING, (spec) => (container(spec).livenesProbe = {}), /livenesProbe is not a field/],
+    [METERING, (spec) => (container(spec).env[0].valeu = 'x'), /valeu is not a field/],
+    [METERING, (spec) => (spec.replicas = 'two'), /replicas/],
+    ['ScaledObject/weighbridge-metering', (spec) => (spec.minReplicas = 1), /additional properties/],
+    ['PodMonitor/weighbridge', (spec) => (spec.podMetricsEndpoint = []), /podMetricsEndpoint is not a field/],
+    [
+      'PrometheusRule/weighbridge',
+      (spec) => (spec.groups[0].rules[0].express = 'x'),
+      /express is not a field/,
+    ],
+    ['NetworkPolicy/weighbridge-metering', (spec) => (spec.egress[0].form = []), /form is not a field/],
+    [METERING, (_spec, manifest) => Object.assign(manifest, { kind: 'Deploiment' }), /there is no schema/],
+  ])('find what is wrong with a %s', async (name, change, message) => {
+    expect((await planted(name, change)).flatMap(schemaErrors).join('\n')).toMatch(message);
+  });
+});

@@ -1,0 +1,69 @@
+import * as prometheus from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1';
+import { Ajv } from 'ajv';
+import * as apps from 'kubernetes-models/apps/v1';
+import * as autoscaling from 'kubernetes-models/autoscaling/v2';
+import * as batch from 'kubernetes-models/batch/v1';
+import * as networking from 'kubernetes-models/networking.k8s.io/v1';
+import * as policy from 'kubernetes-models/policy/v1';
+import * as core from 'kubernetes-models/v1';
+import { HTTP_ROUTE, SCALED_OBJECT } from './customSchemas.ts';
+import type { Manifest } from './manifests.ts';
+
+const MODELS: Readonly<Record<string, object>> = {
+  v1: core,
+  'apps/v1': apps,
+  'autoscaling/v2': autoscaling,
+  'batch/v1': batch,
+  'monitoring.coreos.com/v1': prometheus,
+  'networking.k8s.io/v1': networking,
+  'policy/v1': policy,
+};
+
+const ajv = new Ajv({ allErrors: true });
+const CUSTOM: Readonly<Record<string, ReturnType<typeof ajv.compile>>> = {
+  'gateway.networking.k8s.io/v1 HTTPRoute': ajv.compile(HTTP_ROUTE),
+  'keda.sh/v1alpha1 ScaledObject': ajv.compile(SCALED_OBJECT),
+};
+
+/** What a manifest's schema says against it, unknown fields included, which a server may drop in silence. */
+export function schemaErrors(manifest: Manifest): string[] {
+  const { apiVersion, kind } = manifest;
+  const custom = CUSTOM[`${apiVersion} ${kind}`];
+  if (custom) {
+    custom(manifest);
+    return (custom.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
+  }
+  const model = (MODELS[apiVersion] as Record<string, { prototype: object }> | undefined)?.[kind];
+  if (!model) return [`there is no schema of ${apiVersion} ${kind}`];
+  const looked = new Set<string>();
+  const copy = Object.setPrototypeOf(structuredClone(manifest), model.prototype);
+  try {
+    (watched(copy, '', looked) as { validate(): void }).validate();
+  } catch (error) {
+    return [(error as Error).message];
+  }
+  return unknownFields(manifest, '', looked).map((path) => `${path} is not a field of ${kind}`);
+}
+
+/**
+ * The models let unknown fields pass. But a validator looks at each field that it knows, and at all of a map's; so what it
+ * never looked at, it doesn't know.
+ */
+function watched<T>(value: T, path: string, looked: Set<string>): T {
+  if (typeof value !== 'object' || value === null) return value;
+  return new Proxy(value as object, {
+    get(target, name) {
+      const at = `${path}/${String(name)}`;
+      looked.add(at);
+      return watched(Reflect.get(target, name), at, looked);
+    },
+  }) as T;
+}
+
+function unknownFields(value: unknown, path: string, looked: ReadonlySet<string>): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]) => {
+    const at = `${path}/${name}`;
+    return looked.has(at) ? unknownFields(inner, at, looked) : [at];
+  });
+}

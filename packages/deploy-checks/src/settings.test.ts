@@ -1,0 +1,69 @@
+import { NatsStreamSettings, TlsSettings } from '@weighbridge/runtime';
+import { describe, expect, it } from 'vitest';
+import { example, manifests } from './helm.ts';
+import { workload } from './manifests.ts';
+import { read } from './repository.ts';
+
+/** The settings that an app declares, by the text of its schemas: packages may not import apps. */
+async function declared(app: string): Promise<string[]> {
+  const text = await read(`apps/${app}/src/config.ts`);
+  return [
+    ...[...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name),
+    ...(text.includes('...TlsSettings') ? Object.keys(TlsSettings) : []),
+    ...(text.includes('...NatsStreamSettings') ? Object.keys(NatsStreamSettings) : []),
+  ];
+}
+
+/** What the chart sets by itself, over all that its values can ask for. */
+async function set(app: string): Promise<Set<string>> {
+  const rotating = ['--set', 'secrets.keys.previousKeyEncryptionKeys=previous'];
+  const variants = await Promise.all([
+    manifests(...rotating),
+    manifests('--values', example('production.values.yaml')),
+    manifests('--values', example('tryout.values.yaml')),
+  ]);
+  return new Set(
+    variants.flatMap((all) => (workload(all, app).pod.containers[0]?.env ?? []).map(({ name }) => name)),
+  );
+}
+
+const VENDORS = ['OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL', 'OPENAI_API_KEY', 'ANTHROPIC_API_KEY'];
+const APPS = {
+  'control-plane': {
+    section: 'controlPlane',
+    // The chart always gives the first operator key, so none is ever written.
+    without: ['OPERATOR_KEY_FILE'],
+    besides: VENDORS,
+  },
+  'data-plane': {
+    section: 'dataPlane',
+    // A pod is one process: a probe or a scrape would ask any one of several.
+    without: ['PROCESSES'],
+    besides: [],
+  },
+  metering: { section: 'metering', without: [], besides: [] },
+} as const;
+
+describe.each(Object.entries(APPS))('the chart for the %s', (app, { section, without, besides }) => {
+  const offered = async () => {
+    const schema = JSON.parse(await read('deploy/helm/weighbridge/values.schema.json'));
+    return Object.keys(schema.properties[section].properties.settings.properties);
+  };
+
+  it(`sets each setting of the app or takes it from ${section}.settings: name a new one in values.schema.json`, async () => {
+    const reachable = new Set<string>([...(await set(app)), ...(await offered()), ...without]);
+    expect((await declared(app)).filter((name) => !reachable.has(name))).toEqual([]);
+  });
+
+  it('knows no setting that the app does not have', async () => {
+    const known = new Set<string>([...(await declared(app)), ...besides]);
+    expect([...(await set(app)), ...(await offered())].filter((name) => !known.has(name))).toEqual([]);
+  });
+
+  it('takes none from values that it sets by itself', async () => {
+    const own = await set(app);
+    const twice = (await offered()).filter((name) => own.has(name));
+    // The production example shows one.
+    expect(twice.filter((name) => name !== 'MAX_STALENESS_MS')).toEqual([]);
+  });
+});

@@ -1,0 +1,136 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { parseYaml, REPOSITORY, read } from './repository.ts';
+
+interface Step {
+  readonly uses?: string;
+  readonly run?: string;
+  readonly with?: Readonly<Record<string, unknown>>;
+}
+
+interface Workflow {
+  readonly on: Readonly<Record<string, unknown>>;
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly jobs: Readonly<
+    Record<
+      string,
+      {
+        readonly permissions?: Readonly<Record<string, string>>;
+        readonly 'timeout-minutes'?: number;
+        readonly 'runs-on': string;
+        readonly needs?: string;
+        readonly steps: readonly Step[];
+      }
+    >
+  >;
+}
+
+/** The only rights to write: to publish, and to sign as the workflow. */
+const WRITERS: Readonly<Record<string, readonly string[]>> = {
+  'release.yml image': ['packages', 'id-token', 'attestations'],
+  'release.yml chart': ['packages', 'id-token'],
+};
+
+/** What is wrong with a workflow, in words. */
+function wrongs(file: string, { on, permissions, jobs }: Workflow): string[] {
+  const found: string[] = [];
+  if ('pull_request_target' in on) found.push('gives strangers its rights');
+  if (!permissions || Object.entries(permissions).some((one) => one.join() !== 'contents,read')) {
+    found.push('its jobs have more rights than to read');
+  }
+  for (const [name, job] of Object.entries(jobs)) {
+    const written = Object.entries(job.permissions ?? {}).filter(([, right]) => right !== 'read');
+    const tooMuch = written.filter(([what]) => !WRITERS[`${file} ${name}`]?.includes(what));
+    found.push(...tooMuch.map(([what]) => `${name} may write ${what}`));
+    if (!job['timeout-minutes']) found.push(`${name} may run for ever`);
+    if (!/-\d/.test(job['runs-on'])) found.push(`${name} runs on whatever is the latest`);
+    for (const { uses = '', run = '', with: options } of job.steps) {
+      if (uses !== '' && !/@(v\d+\.\d+\.\d+|[0-9a-f]{40})$/.test(uses)) found.push(`${uses} is not pinned`);
+      if (uses.startsWith('actions/checkout@') && options?.['persist-credentials'] !== false) {
+        found.push(`${name} leaves its token in the checkout`);
+      }
+      if (run.includes('${{')) found.push(`${name} pastes a value into a script`);
+    }
+  }
+  return found;
+}
+
+const workflow = async (file: string) => parseYaml(await read(`.github/workflows/${file}`))[0] as Workflow;
+
+const textOf = ({ jobs }: Workflow, job: string) =>
+  (jobs[job]?.steps ?? []).map((step) => JSON.stringify(step)).join('\n');
+
+describe('the workflows', () => {
+  it('keep our rules', async () => {
+    const files = await readdir(join(REPOSITORY, '.github/workflows'));
+    expect(files.sort()).toEqual(['audit.yml', 'ci.yml', 'release.yml']);
+    for (const file of files) expect(wrongs(file, await workflow(file)), file).toEqual([]);
+  });
+
+  it('would be told of each rule that they break', () => {
+    const steps = [
+      { uses: 'actions/checkout@v4' },
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: as a workflow writes it.
+      { run: 'echo ${{ github.event.pull_request.title }}' },
+    ];
+    const bad = {
+      on: { pull_request_target: {} },
+      permissions: { contents: 'write' },
+      jobs: { build: { 'runs-on': 'ubuntu-latest', permissions: { packages: 'write' }, steps } },
+    };
+    expect(wrongs('ci.yml', bad)).toEqual([
+      'gives strangers its rights',
+      'its jobs have more rights than to read',
+      'build may write packages',
+      'build may run for ever',
+      'build runs on whatever is the latest',
+      'actions/checkout@v4 is not pinned',
+      'build leaves its token in the checkout',
+      'build pastes a value into a script',
+    ]);
+    expect(wrongs('ci.yml', { on: {}, jobs: {} })).toEqual(['its jobs have more rights than to read']);
+  });
+
+  it('install by the lockfile alone, run all tests, and try the image', async () => {
+    const ci = await workflow('ci.yml');
+    expect(textOf(ci, 'test')).toMatch(/install --frozen-lockfile[\s\S]*\.ci\/run/);
+    expect(textOf(ci, 'image')).toMatch(/docker build[\s\S]*--read-only[\s\S]*compose\.yaml up[\s\S]*readyz/);
+  });
+
+  it('audit what runs in production, every day', async () => {
+    const audit = await workflow('audit.yml');
+    expect(audit.on).toHaveProperty('schedule');
+    expect(textOf(audit, 'audit')).toContain('audit --prod');
+  });
+
+  it('release what was tested, with a bill of materials, provenance and signatures', async () => {
+    const release = await workflow('release.yml');
+    expect([release.jobs.image?.needs, release.jobs.chart?.needs]).toEqual(['verify', 'image']);
+    expect(textOf(release, 'verify')).toContain('.ci/run');
+    const image = textOf(release, 'image');
+    expect(image).toContain('"push":true,"sbom":true,"provenance":"mode=max"');
+    expect(image).toContain('linux/amd64,linux/arm64');
+    // A tag can be moved; what is signed is the digest that was pushed.
+    expect(image).toMatch(/cosign sign --yes --recursive \\"\$IMAGE\\"/);
+    expect(image).toMatch(/@\$\{\{ steps\.build\.outputs\.digest \}\}/);
+    expect(textOf(release, 'chart')).toMatch(/helm push[\s\S]*cosign sign --yes[\s\S]*@\$digest/);
+  });
+});
+
+describe('versions', () => {
+  it('of pnpm are one, wherever it is named', async () => {
+    const { packageManager } = JSON.parse(await read('package.json'));
+    const files = ['.ci/run', 'README.md', 'deploy/Dockerfile', '.github/workflows/ci.yml'];
+    for (const file of [...files, '.github/workflows/audit.yml', '.github/workflows/release.yml']) {
+      const named = (await read(file)).match(/pnpm@[\d.]+\d/g) ?? [];
+      expect([file, ...new Set(named)]).toEqual([file, packageManager]);
+    }
+  });
+
+  it('of the chart and of the image are that of the code', async () => {
+    const { version } = JSON.parse(await read('package.json'));
+    const [chart] = parseYaml(await read('deploy/helm/weighbridge/Chart.yaml'));
+    expect(chart).toMatchObject({ version, appVersion: version });
+  });
+});

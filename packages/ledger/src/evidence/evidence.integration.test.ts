@@ -1,0 +1,163 @@
+import { decayed, HALF_LIFE_MS, HALF_LIFE_REQUESTS } from '@weighbridge/domain';
+import { describe, expect, it } from 'vitest';
+import { type EventFields, ledgerEvent } from '../../test/events.ts';
+import { eventsOnly, useLedger } from '../../test/ledger.ts';
+import { recordUsage } from '../recordUsage.ts';
+import { MAX_WORKLOAD_TYPES } from './addToStrata.ts';
+import { evidenceOf } from './evidenceOf.ts';
+import { readKnownTypes, readStrata } from './readEvidence.ts';
+import { tidyEvidence } from './tidyEvidence.ts';
+
+const ledger = useLedger();
+
+const NOW = new Date('2026-11-10T12:00:00Z');
+const later = (ms: number) => new Date(NOW.getTime() + ms);
+const CHAT = { key: '00112233aabbccdd', name: 'chat' };
+const CODE = { key: 'ffeeddcc00112233', name: 'code' };
+
+let ids = 0;
+const event = (fields: EventFields = {}) => ledgerEvent(++ids, { workloadType: CHAT, ...fields });
+const record = (events: readonly ReturnType<typeof event>[], now = NOW) =>
+  recordUsage(ledger.db, eventsOnly(events), now);
+const strata = (now = NOW) => readStrata(ledger.db, {}, now);
+
+describe('evidence', () => {
+  it('adds up what attempts say of their models, by workload type', async () => {
+    await record([
+      event({ durationUs: 2_000_000, firstByteUs: 300_000, cost: 500n }),
+      event({ durationUs: 4_000_000, firstByteUs: null, cost: 700n }),
+      event({ outcome: 'upstream_error', cost: 9n }),
+      event({ workloadType: CODE, model: 'mock/other' }),
+      ledgerEvent(++ids),
+    ]);
+    expect(await strata()).toMatchObject([
+      { workloadType: '', name: '', model: 'mock/echo', requests: 1, successes: 1 },
+      {
+        workloadType: CHAT.key,
+        name: 'chat',
+        model: 'mock/echo',
+        requests: 3,
+        successes: 2,
+        latencyMs: 6_000,
+        timeToFirstTokenMs: 300,
+        timed: 1,
+        costNanoUsd: 1_209,
+        scores: 0,
+        atMs: NOW.getTime(),
+      },
+      { workloadType: CODE.key, model: 'mock/other', requests: 1 },
+    ]);
+  });
+
+  it('counts each event once, however often it comes', async () => {
+    const events = [event(), event({ outcome: 'upstream_unreachable' })];
+    await record(events);
+    await record(events);
+    await record([...events, event()]);
+    const fade = 0.5 ** (1 / HALF_LIFE_REQUESTS);
+    const [stratum] = await strata();
+    expect(stratum?.requests).toBeCloseTo(2 * fade + 1, 9);
+    expect(stratum?.successes).toBeCloseTo(fade + 1, 9);
+  });
+
+  it('learns nothing from what says nothing of the model', async () => {
+    await record([
+      event({ outcome: 'client_gone', firstByteUs: null, durationUs: 1_000_000 }),
+      event({ outcome: 'client_gone', firstByteUs: 5, durationUs: 60_000_000 }),
+      event({ outcome: 'interrupted', durationUs: 0 }),
+      event({ outcome: 'unknown' }),
+    ]);
+    expect(await strata()).toEqual([]);
+    expect(evidenceOf({ row: { ...event().row, cache_hit: true } })).toBeUndefined();
+    // Whoever waited in vain for long enough was not served; nor was whoever got half an answer.
+    await record([
+      event({ outcome: 'client_gone', firstByteUs: null, durationUs: 31_000_000 }),
+      event({ outcome: 'interrupted', durationUs: 5 }),
+    ]);
+    expect(await strata()).toMatchObject([{ requests: 2, successes: 0 }]);
+  });
+
+  it('fades with the time and with the requests of its workload type, as the strata of the domain do', async () => {
+    await record([event({ cost: 1_000n }), event({ model: 'mock/other' })]);
+    const first = await strata();
+    const many = Array.from({ length: HALF_LIFE_REQUESTS }, () => event());
+    const at = later(HALF_LIFE_MS / 2);
+    await record(many, at);
+    const [echo, other] = await strata(at);
+    const [echoBefore, otherBefore] = first.map((stratum) =>
+      decayed(stratum, at.getTime(), HALF_LIFE_REQUESTS),
+    );
+    expect(other?.requests).toBeCloseTo(otherBefore?.requests ?? 0, 9);
+    expect(echo?.requests).toBeCloseTo((echoBefore?.requests ?? 0) + many.length, 9);
+    const end = later(HALF_LIFE_MS * 2);
+    const [, faded] = await strata(end);
+    expect(faded?.requests).toBeCloseTo(2 ** -3, 9);
+  });
+
+  it('goes on for any time and any number of requests', async () => {
+    await record([event({ cost: 10n ** 15n })]);
+    for (const years of [1, 2, 300, 301]) {
+      await record([event({ outcome: 'upstream_error', cost: 0n })], later(years * 365 * 86_400_000));
+    }
+    // A clock that was set back ages nothing.
+    await record([event({ outcome: 'upstream_error', cost: 0n })], NOW);
+    const [stratum] = await strata(later(301 * 365 * 86_400_000));
+    expect(stratum).toMatchObject({ successes: 0, costNanoUsd: 0 });
+    expect(stratum?.requests).toBeCloseTo(2, 2);
+  });
+
+  it('is exact where many write at once', async () => {
+    const writers = Array.from({ length: 8 }, (_, n) =>
+      Array.from({ length: 20 }, () => event({ workloadType: n % 2 ? CHAT : CODE })).concat(
+        event({ workloadType: n % 2 ? CODE : CHAT }),
+      ),
+    );
+    await Promise.all(writers.map((events) => record(events)));
+    const found = await strata();
+    // Each of a transaction's requests ages what was there before by as much.
+    for (const { requests } of found) expect(requests).toBeGreaterThan(70);
+    expect((await readKnownTypes(ledger.db)).map(({ version }) => version)).toEqual([8n, 8n]);
+  });
+});
+
+describe('the number of workload types', () => {
+  const typed = (n: number) => ({ key: n.toString(16).padStart(16, '0'), name: `type ${n}` });
+
+  it('is bounded: what there is no room for counts as the unnamed one, until upkeep makes room', async () => {
+    for (let n = 0; n < MAX_WORKLOAD_TYPES; n += 100) {
+      const events = Array.from({ length: 100 }, (_, at) => event({ workloadType: typed(n + at) }));
+      await record(events, later(n));
+    }
+    await record([event({ workloadType: CHAT }), event({ workloadType: typed(5) })], later(90_000));
+    const types = await readKnownTypes(ledger.db);
+    expect(types.length).toBeLessThanOrEqual(MAX_WORKLOAD_TYPES + 1);
+    expect(types.map(({ workloadType }) => workloadType)).not.toContain(CHAT.key);
+    expect(await readStrata(ledger.db, { workloadTypes: [''] }, later(90_000))).toMatchObject([
+      { name: '', requests: 1 },
+    ]);
+
+    await tidyEvidence(ledger.db, later(90_000));
+    await record([event({ workloadType: CHAT })], later(90_000));
+    const kept = (await readKnownTypes(ledger.db)).map(({ workloadType }) => workloadType);
+    expect(kept.length).toBeLessThan(MAX_WORKLOAD_TYPES);
+    expect(kept).toContain(CHAT.key);
+    // It was used of late, unlike those that came with it.
+    expect(kept).toContain(typed(5).key);
+    expect(kept).not.toContain(typed(6).key);
+  });
+
+  it('is bounded within a transaction, too', async () => {
+    await record(Array.from({ length: 150 }, (_, n) => event({ workloadType: typed(n) })));
+    const types = await readKnownTypes(ledger.db);
+    expect(types.length).toBe(101);
+    expect(await readStrata(ledger.db, { workloadTypes: [''] }, NOW)).toMatchObject([{ requests: 50 }]);
+  });
+
+  it('forgets strata that have faded away', async () => {
+    await record([event()]);
+    await tidyEvidence(ledger.db, later(HALF_LIFE_MS * 5));
+    expect(await strata(later(HALF_LIFE_MS * 5))).toHaveLength(1);
+    await tidyEvidence(ledger.db, later(HALF_LIFE_MS * 12));
+    expect(await strata(later(HALF_LIFE_MS * 12))).toEqual([]);
+  });
+});

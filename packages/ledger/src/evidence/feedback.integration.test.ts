@@ -1,0 +1,123 @@
+import { HALF_LIFE_MS } from '@weighbridge/domain';
+import { describe, expect, it } from 'vitest';
+import { type EventFields, ledgerEvent } from '../../test/events.ts';
+import { eventsOnly, useLedger } from '../../test/ledger.ts';
+import { recordUsage } from '../recordUsage.ts';
+import {
+  countPendingFeedback,
+  type Feedback,
+  MAX_PENDING,
+  readFeedback,
+  recordFeedback,
+} from './feedback.ts';
+import { readStrata } from './readEvidence.ts';
+
+const ledger = useLedger();
+
+const NOW = new Date('2026-11-10T12:00:00Z');
+const later = (ms: number) => new Date(NOW.getTime() + ms);
+const TYPE = { key: '00112233aabbccdd', name: 'chat' };
+const ATTRIBUTION = { workload_type: 'chat', workload_type_sha256: `${TYPE.key}${'0'.repeat(48)}` };
+const WAIT_MS = 600_000;
+
+let ids = 0;
+const served = (fields: EventFields = {}) =>
+  recordUsage(
+    ledger.db,
+    eventsOnly([
+      ledgerEvent(++ids, { request: 'req_1', workloadType: TYPE, attribution: ATTRIBUTION, ...fields }),
+    ]),
+    NOW,
+  );
+const say = (score: number, more: Partial<Feedback> = {}, rules: { now?: Date; mayCome?: boolean } = {}) =>
+  recordFeedback(
+    ledger.db,
+    { requestId: 'req_1', principalId: 'ada', keyId: 'key_1', score, comment: undefined, ...more },
+    { now: NOW, mayCome: false, ...rules },
+  );
+const scores = async (now = NOW) =>
+  (await readStrata(ledger.db, {}, now)).map(({ model, scores: count, scoreSum }) => ({
+    model,
+    count,
+    scoreSum,
+  }));
+
+describe('feedback', () => {
+  it('counts at the model that answered', async () => {
+    await served({ attempt: 1, model: 'mock/first', outcome: 'upstream_error' });
+    await served({ attempt: 2, model: 'mock/second' });
+    expect(await say(0.75, { comment: 'mostly right' })).toBe('counted');
+    expect(await scores()).toEqual([
+      { model: 'mock/first', count: 0, scoreSum: 0 },
+      { model: 'mock/second', count: 1, scoreSum: 0.75 },
+    ]);
+    expect((await readFeedback(ledger.db, ['req_1'])).get('req_1')).toMatchObject([
+      { score: 0.75, comment: 'mostly right', principal_id: 'ada' },
+    ]);
+  });
+
+  it('counts once: said again, the later word replaces the earlier one', async () => {
+    await served();
+    await say(1);
+    await say(0.25);
+    expect(await scores()).toEqual([{ model: 'mock/echo', count: 1, scoreSum: 0.25 }]);
+    // By then it counts half: and so does what replaces it.
+    const at = later(HALF_LIFE_MS);
+    await say(0.75, {}, { now: at });
+    expect(await scores(at)).toEqual([{ model: 'mock/echo', count: 0.5, scoreSum: 0.375 }]);
+    const end = later(2 * HALF_LIFE_MS);
+    await say(0, {}, { now: end });
+    expect(await scores(end)).toEqual([{ model: 'mock/echo', count: 0.25, scoreSum: 0 }]);
+  });
+
+  it('counts once where it is said many times at once', async () => {
+    await served();
+    await Promise.all(Array.from({ length: 8 }, () => say(0.5)));
+    expect(await scores()).toEqual([{ model: 'mock/echo', count: 1, scoreSum: 0.5 }]);
+  });
+
+  it("knows nothing of another principal's request, or of nobody's", async () => {
+    await served();
+    expect(await say(0, { principalId: 'eve' }, { mayCome: true })).toBe('unknown');
+    expect(await say(0, { requestId: 'req_2' })).toBe('unknown');
+    expect(await scores()).toEqual([{ model: 'mock/echo', count: 0, scoreSum: 0 }]);
+  });
+
+  it('waits for its request to reach the ledger', async () => {
+    expect(await say(0, {}, { mayCome: true })).toBe('pending');
+    expect(await say(0.5, {}, { mayCome: true })).toBe('pending');
+    expect(await countPendingFeedback(ledger.db, NOW, WAIT_MS)).toBe(0);
+    await served();
+    expect(await countPendingFeedback(ledger.db, NOW, WAIT_MS)).toBe(1);
+    expect(await countPendingFeedback(ledger.db, NOW, WAIT_MS)).toBe(0);
+    expect(await scores()).toEqual([{ model: 'mock/echo', count: 1, scoreSum: 0.5 }]);
+  });
+
+  it("is dropped where the request turns out to be another's, or does not come", async () => {
+    await say(0, { principalId: 'eve' }, { mayCome: true });
+    await say(1, { requestId: 'req_never' }, { mayCome: true });
+    await served();
+    await countPendingFeedback(ledger.db, NOW, WAIT_MS);
+    expect(await scores()).toEqual([{ model: 'mock/echo', count: 0, scoreSum: 0 }]);
+    expect((await readFeedback(ledger.db, ['req_1', 'req_never'])).size).toBe(1);
+    await countPendingFeedback(ledger.db, later(WAIT_MS + 1), WAIT_MS);
+    expect((await readFeedback(ledger.db, ['req_1', 'req_never'])).size).toBe(0);
+  });
+
+  it('waits for so many requests of a principal at most', async () => {
+    await ledger.db
+      .insertInto('feedback')
+      .values(
+        Array.from({ length: MAX_PENDING }, (_, n) => ({
+          request_id: `req_w${n}`,
+          principal_id: 'ada',
+          key_id: 'key_1',
+          score: 0,
+          given_at: NOW,
+        })),
+      )
+      .execute();
+    expect(await say(0, {}, { mayCome: true })).toBe('too_many');
+    expect(await say(0, { principalId: 'bob' }, { mayCome: true })).toBe('pending');
+  });
+});
