@@ -1,5 +1,8 @@
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
+import { createKeyCache, type KeyCacheDeps } from './control/keyCache.ts';
+import { createKeyStore } from './control/keyStore.ts';
+import { authenticate } from './pipeline/authenticate.ts';
 import { openSpool } from './spool/spool.ts';
 import type { Spool } from './spool/types.ts';
 
@@ -13,4 +16,19 @@ export async function openMeasuredSpool(dir: string): Promise<Spool> {
   logger.level = 'silent';
   const now = () => new Date();
   return await openSpool({ dir, maxBytes: 1024 ** 3, sync: 'process', newId: newUuid, now, logger });
+}
+
+/** Authenticates by an `Authorization` header, with a cache of keys that asks for those which it does not know. */
+export function openMeasuredKeys(
+  resolve: KeyCacheDeps['resolve'],
+): (authorization: string) => Promise<unknown> {
+  const keys = createKeyCache({
+    store: createKeyStore(1024 ** 3),
+    resolve,
+    state: () => 'live',
+    nowMs: () => performance.now(),
+    clockMs: () => Date.now(),
+    count: () => {},
+  });
+  return (authorization) => authenticate(keys, { authorization }, 'openai', Date.now());
 }

@@ -19,14 +19,24 @@ export async function startBuiltApp(
   run: TestRun,
   app: App,
   env: Readonly<Record<string, string>>,
-  options: { readonly nodeArgs?: readonly string[]; readonly core?: number | undefined } = {},
+  options: { readonly nodeArgs?: readonly string[]; readonly core?: Core } = {},
 ): Promise<TestProcess> {
   const entry = fileURLToPath(new URL(`../../../apps/${app}/dist/main.js`, import.meta.url));
-  const pinned = options.core === undefined ? [] : ['taskset', '-c', String(options.core)];
-  const [command = '', ...args] = [...pinned, process.execPath, ...(options.nodeArgs ?? []), entry];
+  const [command = '', ...args] = pinned(options.core, [
+    process.execPath,
+    ...(options.nodeArgs ?? []),
+    entry,
+  ]);
   const readyWhen = /(plane|metering) is ready/;
   return await startProcess({ command, args, env: { ...env }, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
 }
+
+/** A command that runs on one core only, or some, where they are named. */
+export function pinned(core: Core, command: readonly string[]): readonly string[] {
+  return core === undefined ? command : ['taskset', '-c', String(core), ...command];
+}
+
+type Core = number | readonly number[] | undefined;
 
 export interface ControlPlane {
   readonly process: TestProcess;
@@ -57,9 +67,9 @@ export async function startControlPlane(
 }
 
 /** Calls the operator API; throws unless it answers with a 2xx. */
-async function manage(
+export async function manage(
   { url, operatorKey }: Pick<ControlPlane, 'url' | 'operatorKey'>,
-  method: 'GET' | 'POST',
+  method: 'GET' | 'POST' | 'DELETE',
   path: string,
   body?: object,
 ): Promise<Record<string, unknown>> {
@@ -75,17 +85,29 @@ async function manage(
   return (await response.json()) as Record<string, unknown>;
 }
 
-/** A vendor in a process of its own. */
-async function startVendor(
+export interface StartedNode {
+  readonly url: string;
+  readonly process: TestProcess;
+}
+
+type OwnProgram =
+  | 'mockVendorMain'
+  | 'plainVendor'
+  | 'proxy/barePipe'
+  | 'proxy/fastVendor'
+  | 'proxy/loadGenerator';
+
+/** One of the benchmark's own programs, which says where it listens, in a process of its own. */
+export async function startOwn(
   run: TestRun,
-  kind: 'mockVendorMain' | 'plainVendor',
-): Promise<{ readonly url: string; readonly process: TestProcess }> {
-  const entry = fileURLToPath(new URL(`./${kind}.js`, import.meta.url));
+  program: OwnProgram,
+  options: { readonly args?: readonly string[]; readonly core?: number | undefined } = {},
+): Promise<StartedNode> {
+  // From the built files, also where this one is not.
+  const entry = fileURLToPath(new URL(`../dist/${program}.js`, import.meta.url));
+  const [command = '', ...args] = pinned(options.core, [process.execPath, entry, ...(options.args ?? [])]);
   const readyWhen = /is ready at (\S+)\n/;
-  const started = await startProcess(
-    { command: process.execPath, args: [entry], readyWhen, timeoutMs: READY_TIMEOUT_MS },
-    run,
-  );
+  const started = await startProcess({ command, args, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
   const [, url = ''] = readyWhen.exec(started.output()) ?? [];
   return { url, process: started };
 }
@@ -94,6 +116,7 @@ async function startVendor(
 export interface Service {
   readonly controlPlane: ControlPlane;
   readonly metering: TestProcess;
+  readonly vendor: StartedNode;
   readonly databaseUrl: string;
   readonly natsUrl: string;
   /** What is closed last was opened first. */
@@ -102,7 +125,7 @@ export interface Service {
 
 export async function startService(
   run: TestRun,
-  vendorKind: 'mockVendorMain' | 'plainVendor',
+  vendorKind: 'mockVendorMain' | 'plainVendor' | 'proxy/fastVendor',
 ): Promise<Service> {
   const closing: (() => Promise<unknown>)[] = [];
   const close = async () => {
@@ -113,7 +136,7 @@ export async function startService(
     closing.push(() => database.drop());
     const nats = await startNats({}, run);
     closing.push(() => nats.stop());
-    const vendor = await startVendor(run, vendorKind);
+    const vendor = await startOwn(run, vendorKind);
     closing.push(() => vendor.process.stop());
     const controlPlane = await startControlPlane(run, {
       DATABASE_URL: database.url,
@@ -126,7 +149,8 @@ export async function startService(
       PORT: '0',
     });
     closing.push(() => metering.stop());
-    return { controlPlane, metering, databaseUrl: database.url, natsUrl: nats.url, close };
+    const { url: databaseUrl } = database;
+    return { controlPlane, metering, vendor, databaseUrl, natsUrl: nats.url, close };
   } catch (error) {
     await close();
     throw error;
@@ -143,7 +167,7 @@ export async function startProxy(
   run: TestRun,
   service: Service,
   name: string,
-  options: Parameters<typeof startBuiltApp>[3] = {},
+  options: Parameters<typeof startBuiltApp>[3] & { readonly processes?: number } = {},
 ): Promise<RunningProxy> {
   const port = await freePort();
   // A parent of its own: proxies side by side take over each other's spools.
@@ -154,6 +178,7 @@ export async function startProxy(
     PORT: String(port),
     PROXY_NAME: name,
     SPOOL_DIR: spoolDir,
+    PROCESSES: String(options.processes ?? 1),
   };
   const process = await startBuiltApp(run, 'data-plane', env, options);
   return { process, url: `http://127.0.0.1:${port}`, spoolDir };
@@ -161,17 +186,36 @@ export async function startProxy(
 
 /** A key that may infer and see its usage, on a policy with a limit that nobody reaches; returns its secret. */
 export async function issueKeys(service: Service, names: readonly string[]): Promise<string[]> {
-  const policy = await manage(service.controlPlane, 'POST', '/api/v1/policies', {
-    name: 'bench',
-    limit_micro_usd: 1_000_000_000_000,
-    window: 'month',
-    counter_scope: 'principal',
-  });
+  const policyId = await createPolicy(service, { name: 'bench', ...AMPLE_BUDGET });
   const keys: string[] = [];
-  for (const name of names) {
-    const body = { name, principal_id: name, policy_id: policy.id, scopes: ['inference', 'usage:read'] };
-    const { key } = await manage(service.controlPlane, 'POST', '/api/v1/keys', body);
-    keys.push(String(key));
-  }
+  for (const name of names) keys.push(await issueKey(service, name, policyId));
   return keys;
+}
+
+/** A limit that nobody reaches. */
+export const AMPLE_BUDGET = {
+  limit_micro_usd: 1_000_000_000_000,
+  window: 'month',
+  counter_scope: 'principal',
+} as const;
+
+/** Returns its id. */
+export async function createPolicy({ controlPlane }: Service, settings: object): Promise<string> {
+  return String((await manage(controlPlane, 'POST', '/api/v1/policies', settings)).id);
+}
+
+/** Returns its secret. */
+export async function issueKey(service: Service, name: string, policyId: string): Promise<string> {
+  return (await createKey(service, name, policyId)).secret;
+}
+
+export async function createKey(
+  { controlPlane }: Service,
+  name: string,
+  policyId: string,
+): Promise<{ readonly id: string; readonly secret: string }> {
+  const scopes = ['inference', 'usage:read'];
+  const body = { name, principal_id: name, policy_id: policyId, scopes };
+  const { id, key } = await manage(controlPlane, 'POST', '/api/v1/keys', body);
+  return { id: String(id), secret: String(key) };
 }

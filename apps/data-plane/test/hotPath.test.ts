@@ -1,0 +1,166 @@
+import { create } from '@bufbuild/protobuf';
+import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/contracts';
+import { newUuid, parseAttribution } from '@weighbridge/domain';
+import { describe, expect, it } from 'vitest';
+import { chatFormat } from '../src/answer/chatFormat.ts';
+import { SseSplitter } from '../src/answer/sseSplitter.ts';
+import { StreamTap } from '../src/answer/streamTap.ts';
+import { scanObject } from '../src/body/scanJson.ts';
+import { resolvedKey } from '../src/control/resolvedKey.ts';
+import { eventHead, eventTail } from '../src/pipeline/usageEvent.ts';
+import type { Target } from '../src/routing/target.ts';
+import { encodeIntent, encodeSettle, epochSeed } from '../src/spool/record.ts';
+import { leastCost } from './hotPathCost.ts';
+import { openTestLimits } from './limits.ts';
+
+// What each request passes through, by what a plain loop does in the same time. The bounds are several times what was
+// measured when they were set: they are for what grows out of hand, `pnpm bench` is for the rest.
+
+const KIB = 1_024;
+const WANTED = new Set(['model', 'stream', 'max_tokens']);
+
+function prompt(bytes: number): Buffer {
+  const content = 'What does a weighbridge "weigh"?\n'.repeat(Math.ceil(bytes / 36));
+  return Buffer.from(
+    JSON.stringify({ model: 'mock/echo', stream: true, messages: [{ role: 'user', content }] }),
+  );
+}
+
+function events(count: number): Buffer[] {
+  const chunk = (at: number) => ({
+    id: 'chatcmpl-1',
+    object: 'chat.completion.chunk',
+    choices: [{ index: 0, delta: { content: ` word ${at}` } }],
+    usage: null,
+  });
+  return Array.from({ length: count }, (_, at) => Buffer.from(`data: ${JSON.stringify(chunk(at))}\n\n`));
+}
+
+function expectCost(what: string, work: () => unknown, bound: number): void {
+  const cost = leastCost(work, bound);
+  expect(cost, `${what} costs as much as a loop over ${cost.toFixed(0)} bytes`).toBeLessThan(bound);
+}
+
+describe('what a request costs', () => {
+  it('scans a body in so much for each byte, however long it is', () => {
+    for (const size of [KIB, 16 * KIB, 256 * KIB]) {
+      const body = prompt(size);
+      expectCost(`scanning ${size} bytes`, () => scanObject(body, WANTED), 10 * body.length);
+    }
+  });
+
+  it('looks through a stream in so much for each event, however many come', () => {
+    for (const count of [40, 1_000]) {
+      const chunks = events(count);
+      const split = () => {
+        const splitter = new SseSplitter();
+        for (const chunk of chunks) splitter.push(chunk);
+      };
+      const tap = () => {
+        const reader = new StreamTap({ format: chatFormat, hideUsage: true });
+        for (const chunk of chunks) reader.push(chunk);
+      };
+      expectCost(`splitting ${count} events`, split, 1_000 * count);
+      expectCost(`tapping ${count} events`, tap, 5_000 * count);
+    }
+  });
+
+  it('holds an event that comes in many pieces in so much for each piece', () => {
+    for (const pieces of [10, 2_000]) {
+      const [event = Buffer.alloc(0)] = events(1);
+      const long = Buffer.concat([Buffer.alloc(pieces * 64, 'data: x\n'), event]);
+      const push = () => {
+        const splitter = new SseSplitter();
+        for (let at = 0; at < long.length; at += 64) splitter.push(long.subarray(at, at + 64));
+      };
+      expectCost(`${pieces} pieces of an event`, push, 3_000 * pieces);
+    }
+  });
+
+  it('reserves and settles in so much, however many buckets it holds', async () => {
+    const { budget } = openTestLimits(() => ({ limitNanoUsd: 10n ** 18n, spentNanoUsd: 0n }));
+    const chain = keyOn('policy_team', 'policy_department').budgets;
+    const reserve = async (policies: typeof chain) => {
+      const held = await budget.reserve(policies, 1_000n, false);
+      if (!held) throw new Error('there was to be room');
+      budget.settle(held, 1_000n);
+    };
+    await reserve(chain);
+    const once = () => {
+      const held = budget.tryReserve(chain, 1_000n);
+      if (!held) throw new Error('there was to be room');
+      budget.settle(held, 999n);
+    };
+    expectCost('reserving and settling', once, 5_000);
+    for (let at = 0; at < 6_000; at++) await reserve(keyOn(`policy_${at}`).budgets);
+    expectCost('reserving and settling beside 6,000 others', once, 5_000);
+  });
+
+  it('frames the records of the spool in so much', () => {
+    const seed = epochSeed(newUuid());
+    const eventId = newUuid();
+    const [head, tail] = [new Uint8Array(330).fill(1), new Uint8Array(70).fill(2)];
+    const frame = () => {
+      encodeIntent(seed, { eventId, shard: 1, reserveNanoUsd: 1_000n, head });
+      encodeSettle(seed, { eventId, shard: 1, n: 7n, head, tail });
+    };
+    expectCost('framing', frame, 12_000);
+  });
+
+  it('encodes an event in so much', () => {
+    const encode = encodeEvent();
+    expectCost('encoding', encode, 60_000);
+  });
+});
+
+/** A key whose policies all limit what may be spent. */
+function keyOn(...policyIds: readonly string[]) {
+  const policies = policyIds.map((policyId) => ({
+    bucket: { policyId, counterVersion: 1, subject: 'policy', windowStartMs: 0n },
+    limitNanoUsd: 10n ** 18n,
+    enforcement: Enforcement.ENFORCE,
+  }));
+  return resolvedKey(create(KeySchema, { id: 'key_1', principalId: 'ada', policies }));
+}
+
+function encodeEvent(): () => void {
+  const attempted = {
+    requestId: `req_${newUuid()}`,
+    key: keyOn('policy_team', 'policy_department'),
+    attribution: parseAttribution({}),
+    modelRequested: 'mock/echo',
+    streamed: true,
+    admittedAtMs: 1,
+  };
+  const connector = {
+    ...create(ConnectorSchema, { id: 'con_1' }),
+    serves: () => true,
+    negotiated: new Map(),
+  };
+  const price = { version: 1, input: 1n, output: 2n };
+  // Of a model, an event says what it is called and which price was taken.
+  const target = { model: { id: 'mock/echo', price }, connector } as unknown as Target;
+  const start = { eventId: newUuid(), target, attempt: 1, modelAttempt: 1 };
+  const usage = {
+    inputTokens: 256,
+    cacheReadTokens: 0,
+    cacheWriteTokens: 0,
+    cacheWrite1hTokens: 0,
+    outputTokens: 40,
+  };
+  const now = new Date();
+  const end = {
+    usage,
+    costNanoUsd: 12_345n,
+    estimated: false,
+    outcome: Outcome.SUCCESS,
+    status: 200,
+    dispatchedAt: 1,
+    firstByteAt: 2,
+    responseId: 'chatcmpl-1',
+  };
+  return () => {
+    eventHead(attempted, start);
+    eventTail(end, now);
+  };
+}

@@ -1,0 +1,77 @@
+import { createServer, type Socket } from 'node:net';
+import { announce } from './announce.ts';
+import { createMessageReader } from './httpMessages.ts';
+import { PROMPT_END, STREAMED_EVENTS, WHOLE_ANSWER } from './workload.ts';
+
+// A vendor in a process of its own that is never what one waits for: a socket, and answers that were made before.
+
+const head = (status: string, type: string, length: string) =>
+  Buffer.from(`HTTP/1.1 ${status}\r\ncontent-type: ${type}\r\n${length}\r\n\r\n`);
+const WHOLE = Buffer.concat([
+  head('200 OK', 'application/json', `content-length: ${WHOLE_ANSWER.length}`),
+  WHOLE_ANSWER,
+]);
+const CUT = '{"error":{"message":"The end of the prompt is missing.","type":"invalid_request_error"}}';
+const REFUSAL = Buffer.concat([
+  head('400 Bad Request', 'application/json', `content-length: ${CUT.length}`),
+  Buffer.from(CUT),
+]);
+const STREAM_HEAD = head('200 OK', 'text/event-stream', 'transfer-encoding: chunked');
+const STREAM_CHUNKS = STREAMED_EVENTS.map((event) =>
+  Buffer.concat([Buffer.from(`${event.length.toString(16)}\r\n`), event, Buffer.from('\r\n')]),
+);
+const STREAM_END = Buffer.from('0\r\n\r\n');
+/** Some contenders write the fields of a request in another order: these are looked for at both ends. */
+const LOOKED_AT_BYTES = 256;
+const STREAM_FLAG = '"stream":true';
+
+function serve(socket: Socket): void {
+  socket.setNoDelay(true);
+  let start = '';
+  let end: Buffer = Buffer.alloc(0);
+  const read = createMessageReader({
+    onHead: () => {
+      start = '';
+      end = Buffer.alloc(0);
+    },
+    onBody: (bytes) => {
+      if (start.length < LOOKED_AT_BYTES) start += bytes.toString('latin1', 0, LOOKED_AT_BYTES);
+      end = bytes.length < LOOKED_AT_BYTES ? Buffer.concat([end, bytes]) : bytes;
+    },
+    onEnd: () => {
+      const last = end.toString('latin1', Math.max(0, end.length - LOOKED_AT_BYTES));
+      if (!last.includes(PROMPT_END)) socket.write(REFUSAL);
+      else if (start.includes(STREAM_FLAG) || last.includes(STREAM_FLAG)) stream(socket);
+      else socket.write(WHOLE);
+    },
+  });
+  socket.on('data', (bytes: Buffer) => {
+    try {
+      read(bytes);
+    } catch {
+      socket.destroy();
+    }
+  });
+  socket.on('error', () => socket.destroy());
+}
+
+/** Each chunk in a turn of its own, so that it is a packet of its own. */
+function stream(socket: Socket): void {
+  let next = 0;
+  const step = () => {
+    const chunk = STREAM_CHUNKS[next];
+    if (socket.destroyed || !chunk) return;
+    next++;
+    if (next === 1) {
+      socket.cork();
+      socket.write(STREAM_HEAD);
+      socket.write(chunk);
+      socket.uncork();
+    } else if (next < STREAM_CHUNKS.length) socket.write(chunk);
+    else socket.write(Buffer.concat([chunk, STREAM_END]));
+    if (next < STREAM_CHUNKS.length) setImmediate(step);
+  };
+  step();
+}
+
+announce(createServer(serve));

@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { freePort, startProcess, type TestProcess, type TestRun } from '@weighbridge/testing';
+import { pinned } from '../service.ts';
+import { type Absent, type Contender, plainContender } from './contender.ts';
+
+/** nginx as a proxy that keeps its connections, in one process; absent where this machine has none. */
+export async function startNginx(
+  run: TestRun,
+  vendorUrl: string,
+  options: { readonly core: number | undefined },
+): Promise<{ readonly contender: Contender; readonly process: TestProcess } | Absent> {
+  const binary = await findNginx();
+  if (!binary) return { name: 'nginx', reason: 'there is none on the PATH or in /usr/sbin' };
+  const folder = await mkdtemp(join(run.folder, 'nginx-'));
+  await mkdir(join(folder, 'temp'));
+  const port = await freePort();
+  const file = join(folder, 'nginx.conf');
+  await writeFile(file, configuration(port, new URL(vendorUrl).host));
+  const [command = '', ...args] = pinned(options.core, [binary, '-p', folder, '-c', file, '-e', 'stderr']);
+  const process = await startProcess({ command, args, readyWhen: /using the "\w+" event method/ }, run);
+  return { contender: plainContender('nginx', `http://127.0.0.1:${port}`, process.pid), process };
+}
+
+async function findNginx(): Promise<string | undefined> {
+  for (const binary of ['nginx', '/usr/sbin/nginx']) {
+    const answers = await promisify(execFile)(binary, ['-v']).then(
+      () => true,
+      () => false,
+    );
+    if (answers) return binary;
+  }
+  return undefined;
+}
+
+function configuration(port: number, vendor: string): string {
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
+  return `
+daemon off;
+master_process off;
+pid nginx.pid;
+error_log stderr notice;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  ${temporary.map((name) => `${name}_temp_path temp/${name};`).join(' ')}
+  client_max_body_size 0;
+  client_body_buffer_size 2m;
+  keepalive_requests 1000000000;
+  upstream vendor { server ${vendor}; keepalive 256; keepalive_requests 1000000000; }
+  server {
+    listen 127.0.0.1:${port};
+    location / {
+      proxy_pass http://vendor;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_buffering off;
+    }
+  }
+}
+`;
+}

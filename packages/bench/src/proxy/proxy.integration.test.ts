@@ -1,0 +1,56 @@
+import { createTestDatabase, testRun } from '@weighbridge/testing';
+import pg from 'pg';
+import { expect, it } from 'vitest';
+import { writeRaw } from '../rawFloor.ts';
+import { measuredEvents } from '../usage.ts';
+import { dealCores } from './cores.ts';
+import { checkLedgerSum } from './ledgerSum.ts';
+import { LARGE, PLAIN, STREAMED, STREAMED_AT_RATE } from './plan.ts';
+import { measureProxy } from './proxy.ts';
+import { describeProxy } from './report.ts';
+
+it('measures ours beside bare Node and nothing, and finds each request in the ledger', {
+  timeout: 120_000,
+}, async () => {
+  const figures = await measureProxy(testRun(), {
+    repeats: 1,
+    roundMs: 20,
+    warmUpRequests: 1,
+    cores: dealCores([]),
+    keys: 2,
+    hasParts: false,
+    others: undefined,
+    given: [],
+    workloads: [PLAIN, STREAMED, LARGE, STREAMED_AT_RATE],
+    onProgress: () => {},
+  });
+  for (const { name } of [PLAIN, STREAMED, LARGE]) {
+    const cells = figures.cells.filter(({ workload }) => workload === name);
+    expect(cells.map(({ contender }) => contender)).toEqual(['direct', 'bare Node', 'Weighbridge']);
+    for (const { rounds } of cells) expect(rounds[0]?.requestsPerSecond).toBeGreaterThan(0);
+  }
+  expect(figures.requests).toBeGreaterThan(0);
+  expect(describeProxy(figures)).toContain('each once');
+});
+
+it.each([
+  ['an event', 'DELETE FROM usage_events WHERE event_id = $1'],
+  ['money', 'UPDATE usage_events SET cost_nano_usd = cost_nano_usd - 1 WHERE event_id = $1'],
+])('does not pass over %s that is lost', async (_what, damage) => {
+  const database = await createTestDatabase();
+  const events = measuredEvents(100, new Date());
+  await writeRaw(database.url, events, 50);
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  await client.query('UPDATE usage_events SET cost_nano_usd = 336000');
+  const options = { priceNanoUsd: 336_000n, standstillMs: 300 };
+  await expect(checkLedgerSum(database.url, 100, options)).resolves.toEqual({
+    events: 100,
+    nanoUsd: 33_600_000n,
+  });
+  await expect(checkLedgerSum(database.url, 99, options)).rejects.toThrow('the ledger holds 100 events');
+  await client.query(damage, [events[7]?.eventId]);
+  await client.end();
+  await expect(checkLedgerSum(database.url, 100, options)).rejects.toThrow('the ledger holds');
+  await database.drop();
+});

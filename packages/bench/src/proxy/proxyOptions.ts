@@ -1,0 +1,51 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { InvalidArgumentError } from 'commander';
+import type { Cores } from './cores.ts';
+import type { ProxyOptions } from './proxy.ts';
+
+/** What the command line says of the proxy's benchmark. */
+export interface ProxyFlags {
+  readonly quick?: true;
+  readonly repeats?: number;
+  readonly roundMs?: number;
+  readonly keys?: number;
+  readonly url?: readonly string[];
+  readonly header?: readonly string[];
+  /** False where only what is written here takes part. */
+  readonly others: boolean;
+  readonly parts: boolean;
+}
+
+const FULL = { repeats: 3, roundMs: 1_500, warmUpRequests: 20_000, keys: 10 };
+/** To see that all of it works; the figures are too few to mean much. */
+const QUICK = { repeats: 1, roundMs: 400, warmUpRequests: 300, keys: 1 };
+
+export function proxyOptions(
+  flags: ProxyFlags,
+  more: Pick<ProxyOptions, 'onProgress'> & { readonly cores: Cores },
+): ProxyOptions {
+  const { cores, onProgress } = more;
+  const effort = flags.quick ? QUICK : FULL;
+  const headers = Object.fromEntries((flags.header ?? []).map(headerOf));
+  return {
+    cores,
+    onProgress,
+    repeats: flags.repeats ?? effort.repeats,
+    roundMs: flags.roundMs ?? effort.roundMs,
+    warmUpRequests: effort.warmUpRequests,
+    keys: flags.keys ?? effort.keys,
+    hasParts: flags.parts,
+    others: flags.others ? { cacheFolder: join(homedir(), '.cache', 'weighbridge', 'bench') } : undefined,
+    given: (flags.url ?? []).map((url) => ({ url, headers })),
+  };
+}
+
+/** `name: value`. */
+export function headerOf(text: string): readonly [string, string] {
+  const [, name, value] = /^([\w-]+): *(.*)$/.exec(text) ?? [];
+  if (name === undefined || value === undefined || /[\r\n]/.test(value)) {
+    throw new InvalidArgumentError('a header is given as "name: value"');
+  }
+  return [name.toLowerCase(), value];
+}

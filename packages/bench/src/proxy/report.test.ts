@@ -1,0 +1,91 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { proxyBars } from './bars.ts';
+import type { ProxyFigures } from './proxy.ts';
+import { headerOf } from './proxyOptions.ts';
+import { describeProxy } from './report.ts';
+import type { Cell, Round } from './rounds.ts';
+import { writeDocs } from './writeDocs.ts';
+
+function cell(contender: string, workload: string, ...rounds: readonly Partial<Round>[]): Cell {
+  const still: Round = {
+    requestsPerSecond: 1_000,
+    cpuMicros: 10,
+    cpuShare: 0.5,
+    p50Ms: 1,
+    p99Ms: 2,
+    firstByteP50Ms: 1,
+    lateP99Ms: 0,
+  };
+  return { contender, workload, rounds: rounds.map((round) => ({ ...still, ...round })) };
+}
+
+const FIGURES: ProxyFigures = {
+  cells: [
+    cell('direct', '1 KB', { cpuMicros: Number.NaN }),
+    cell('bare Node', '1 KB', { cpuMicros: 40 }, { cpuMicros: 80 }, { cpuMicros: 50 }),
+    cell('Weighbridge', '1 KB', { cpuMicros: 50 }, { cpuMicros: 160 }, { cpuMicros: 50 }),
+    cell('Weighbridge', '100 KB', { cpuMicros: 150 }, { cpuMicros: 150 }, { cpuMicros: 150 }),
+    cell('Weighbridge', '1 MB', { cpuMicros: 1_074 }, { cpuMicros: 5_000 }, { cpuMicros: 1_074 }),
+    cell('direct', '1 KB at 1,000/s', { p50Ms: 0.5, p99Ms: 1 }),
+    cell('Weighbridge', '1 KB at 1,000/s', { p50Ms: 0.7, p99Ms: 3 }),
+    cell('Weighbridge, 10 keys and policies in turns', '1 KB, keys in turns', { cpuMicros: 100 }),
+    cell('Weighbridge, 100 keys and policies in turns', '1 KB, keys in turns', { cpuMicros: 105 }),
+  ],
+  absent: [{ name: 'nginx', reason: 'there is none' }],
+  requests: 7,
+  nanoUsd: '21',
+  repeats: 3,
+  roundMs: 10,
+  pinned: true,
+  pairIsApart: false,
+  keys: 10,
+  load: 'load average 0.1',
+};
+
+it('compares round by round, and says of each bar whether it is reached', () => {
+  const bars = new Map(proxyBars(FIGURES).map((bar) => [bar.what, bar]));
+  const bar = (what: string) => [bars.get(what)?.measured, bars.get(what)?.isReached];
+  expect(bar('1 KB, of what bare Node does on a core')).toEqual(['0.80 (0.50–1.00)', true]);
+  expect(bar('at 1,000 requests/s, added at p50, ms')).toEqual(['0.20 (0.20–0.20)', true]);
+  expect(bar('at 1,000 requests/s, added at p99, ms')).toEqual(['2.00 (2.00–2.00)', false]);
+  expect(bar('a body 10 times as long (100 KB, 1 MB): CPU of a byte, of the shorter')).toEqual([
+    '1.00 (1.00–4.83)',
+    true,
+  ]);
+  expect(bar('10 times the keys and policies: CPU of a request')).toEqual(['1.05 (1.05–1.05)', true]);
+  expect(bar('100 times the keys and policies: CPU of a request')).toEqual([undefined, undefined]);
+  expect(bar('1 KB, times Portkey')).toEqual([undefined, undefined]);
+});
+
+it('says who did not take part, and what it does not measure', () => {
+  const text = describeProxy(FIGURES);
+  expect(text).toContain('did not take part: nginx: there is none');
+  expect(text).toContain('not measured:\n');
+  expect(text).not.toContain('NaN');
+});
+
+it('writes its section of the docs anew, and charts beside it', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+  const file = join(folder, 'benchmarks.md');
+  const docs = new URL('../../../../docs/benchmarks.md', import.meta.url);
+  await writeFile(file, await readFile(docs));
+  const bars = proxyBars(FIGURES);
+  await writeDocs(FIGURES, { machine: 'one machine', bars, file });
+  const once = await readFile(file, 'utf8');
+  await writeDocs(FIGURES, { machine: 'one machine', bars, file });
+  expect(await readFile(file, 'utf8')).toBe(once);
+  expect(once).toContain('one machine');
+  expect(once).toContain('## What they showed');
+  const svg = await readFile(join(folder, 'benchmarks', 'throughput.svg'), 'utf8');
+  expect(svg).toContain('>Weighbridge</text>');
+  expect(svg).not.toMatch(/NaN|undefined|direct/);
+  await rm(folder, { recursive: true });
+});
+
+it('takes headers as they are written in HTTP', () => {
+  expect(headerOf('X-Api-Key: a: b')).toEqual(['x-api-key', 'a: b']);
+  expect(() => headerOf('nothing')).toThrow('name: value');
+});

@@ -1,0 +1,151 @@
+import { formatFigure, formatTable } from '../figures.ts';
+import { type BarChart, barChartSvg, type ChartBar } from './barChart.ts';
+import { type Bar, proxyBars } from './bars.ts';
+import { OURS } from './ours.ts';
+import { AT_RATE, PLAIN, STREAMED } from './plan.ts';
+import { DIRECT, type ProxyFigures } from './proxy.ts';
+import { type Cell, over, type Round } from './rounds.ts';
+
+/** What the figures do not say. */
+export const NOT_MEASURED = [
+  'The vendor answers at once, with an answer made before: no model, no TLS, no network between machines.',
+  'Requests/s are of a proxy on a core of its own, whose load and vendor, and for ours NATS, metering and Postgres, share the others: what those take is in requests/s, not in the CPU of a request.',
+  'More than two processes; and two of them by requests/s, where there are not four cores.',
+  'Answers that are translated, compressed or kept by a vendor; images, tools, other routes than chat completions.',
+  'Rate limits, budgets and failover at work: every request finds room, every attempt succeeds.',
+  'Latency at rates near the limit of a contender.',
+] as const;
+
+const HEAD = [
+  'workload',
+  'contender',
+  'requests/s',
+  'µs of CPU each',
+  'of a core',
+  'p50 ms',
+  'p99 ms',
+  'first byte p50 ms',
+];
+
+function row(cell: Cell): string[] {
+  const said = (of: (round: Round) => number, digits: number) => {
+    const value = over(cell, of);
+    return Number.isFinite(value.median) ? formatFigure(value, digits) : '';
+  };
+  return [
+    cell.workload,
+    cell.contender,
+    said(({ requestsPerSecond }) => requestsPerSecond, 0),
+    said(({ cpuMicros }) => cpuMicros, 1),
+    said(({ cpuShare }) => cpuShare, 2),
+    said(({ p50Ms }) => p50Ms, 2),
+    said(({ p99Ms }) => p99Ms, 2),
+    said(({ firstByteP50Ms }) => firstByteP50Ms, 2),
+  ];
+}
+
+export function cellRows({ cells }: ProxyFigures): string[][] {
+  return [HEAD, ...cells.map(row)];
+}
+
+export function barRows(bars: readonly Bar[]): string[][] {
+  return [
+    ['figure', 'measured', 'bar', ''],
+    ...bars.map(({ what, measured, bar, isReached }) => [
+      what,
+      measured ?? 'not measured',
+      bar,
+      isReached === undefined ? '' : isReached ? 'reached' : 'missed',
+    ]),
+  ];
+}
+
+/** Facts of the run in sentences. */
+export function proxyNotes(figures: ProxyFigures): string[] {
+  const { repeats, roundMs, pinned, requests, nanoUsd, absent, load } = figures;
+  const most = over1(figures, DIRECT);
+  const fastest = Math.max(
+    ...figures.cells
+      .filter(({ workload, contender }) => workload === PLAIN.name && contender !== DIRECT)
+      .map((cell) => over(cell, ({ requestsPerSecond }) => requestsPerSecond).median),
+  );
+  return [
+    `${repeats} rounds of ${roundMs} ms in turns: median (min–max); ${load}`,
+    pinned
+      ? 'the proxies had the first core, everything else the others'
+      : 'nothing was pinned to a core: requests/s and latencies say little',
+    ...(most !== undefined && most < fastest
+      ? ['the vendor was what limited requests/s: only the CPU of a request says something']
+      : []),
+    `every answer was right, and the ledger holds the ${requests.toLocaleString('en-US')} requests of ${OURS}, each once: ${nanoUsd} nano-USD, requests × price`,
+    ...absent.map(({ name, reason }) => `did not take part: ${name}: ${reason}`),
+  ];
+}
+
+function over1(figures: ProxyFigures, contender: string): number | undefined {
+  const cell = figures.cells.find((one) => one.contender === contender && one.workload === PLAIN.name);
+  return cell && over(cell, ({ requestsPerSecond }) => requestsPerSecond).median;
+}
+
+export function describeProxy(figures: ProxyFigures): string {
+  return [
+    ...proxyNotes(figures),
+    '',
+    formatTable(cellRows(figures)),
+    '',
+    formatTable(barRows(proxyBars(figures))),
+    '',
+    'not measured:',
+    ...NOT_MEASURED.map((what) => `  ${what}`),
+  ].join('\n');
+}
+
+/** The pictures of a run, by the names of their files. */
+export function proxyCharts(figures: ProxyFigures): ReadonlyMap<string, string> {
+  const chart = (
+    workload: string,
+    of: (round: Round) => number,
+    more: Omit<BarChart, 'bars'>,
+    isShown: (contender: string) => boolean = () => true,
+  ): string => {
+    const bars: ChartBar[] = figures.cells
+      .filter((cell) => cell.workload === workload && isShown(cell.contender))
+      .map((cell) => ({
+        label: cell.contender,
+        value: over(cell, of),
+        isOurs: cell.contender.startsWith(OURS),
+      }))
+      .filter(({ value }) => Number.isFinite(value.median));
+    return barChartSvg({ ...more, bars });
+  };
+  const ofACore = ({ cpuMicros }: Round) => 1_000_000 / cpuMicros;
+  const isProxy = (contender: string) => contender !== DIRECT;
+  return new Map([
+    [
+      'throughput.svg',
+      chart(
+        PLAIN.name,
+        ofACore,
+        { title: '1 KB prompt', unit: 'requests per second of a core', digits: 0 },
+        isProxy,
+      ),
+    ],
+    [
+      'streams.svg',
+      chart(
+        STREAMED.name,
+        ofACore,
+        { title: 'Streamed, 40 chunks', unit: 'streams per second of a core', digits: 0 },
+        isProxy,
+      ),
+    ],
+    [
+      'latency-p50.svg',
+      chart(AT_RATE.name, ({ p50Ms }) => p50Ms, { title: '1,000 requests/s, p50', unit: 'ms', digits: 2 }),
+    ],
+    [
+      'latency-p99.svg',
+      chart(AT_RATE.name, ({ p99Ms }) => p99Ms, { title: '1,000 requests/s, p99', unit: 'ms', digits: 2 }),
+    ],
+  ]);
+}

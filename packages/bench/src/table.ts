@@ -1,0 +1,130 @@
+import type { TestRun } from '@weighbridge/testing';
+import { type ControlFigures, controlHolds, describeControl, measureControl } from './control.ts';
+import { formatFigure, formatTable } from './figures.ts';
+import { describeMemory, type MemoryFigures, measureMemory, memoryHolds } from './memory.ts';
+import { describeMetering, type MeteringFigures, measureMetering } from './metering.ts';
+import { type Bar, proxyBars } from './proxy/bars.ts';
+import { pinSelf, unpinSelf } from './proxy/cores.ts';
+import { measureProxy, type ProxyFigures, type ProxyOptions } from './proxy/proxy.ts';
+import { barRows, describeProxy } from './proxy/report.ts';
+import { describeVisible, measureVisible, type VisibleFigures } from './visible.ts';
+
+const METERING_LEAST = 0.5;
+const VISIBLE_MOST_MS = 1_000;
+
+const FULL = {
+  metering: { events: 60_000, producers: 1_000, repeats: 3 },
+  visible: { rate: 1_000, seconds: 10 },
+  memory: { requests: 1_000_000, keys: 100_000 },
+  control: { proxies: 8, keys: 100 },
+};
+const QUICK: typeof FULL = {
+  metering: { events: 4_000, producers: 100, repeats: 1 },
+  visible: { rate: 100, seconds: 3 },
+  memory: { requests: 2_000, keys: 500 },
+  control: { proxies: 8, keys: 3 },
+};
+
+/** All that there is an aim for, of one run. */
+export interface TableFigures {
+  readonly bars: readonly Bar[];
+  readonly proxy: ProxyFigures;
+  readonly metering: MeteringFigures;
+  readonly visible: VisibleFigures;
+  readonly memory: MemoryFigures;
+  readonly control: ControlFigures;
+}
+
+type WithRun = <T>(use: (run: TestRun) => Promise<T>) => Promise<T>;
+
+/**
+ * Runs each scenario that there is an aim for, one after the other: first those of a proxy with a core of its own, then, with
+ * servers of their own too, those that may use every core.
+ */
+export async function measureTable(
+  withRun: WithRun,
+  { isQuick, ...options }: ProxyOptions & { readonly isQuick: boolean },
+): Promise<TableFigures> {
+  const { onProgress, cores } = options;
+  const sizes = isQuick ? QUICK : FULL;
+  pinSelf(cores);
+  const { proxy, memory } = await withRun(async (run) => {
+    const measured = await measureProxy(run, options);
+    onProgress('memory');
+    return { proxy: measured, memory: await measureMemory(run, { ...sizes.memory, cores, onProgress }) };
+  });
+  unpinSelf(cores);
+  const { metering, visible, control } = await withRun(async (run) => {
+    onProgress('metering');
+    const measured = await measureMetering(run, { ...sizes.metering, onProgress });
+    onProgress('visible');
+    const seen = await measureVisible(run, { ...sizes.visible, onProgress });
+    onProgress('control');
+    const told = await measureControl(run, { ...sizes.control, onProgress });
+    return { metering: measured, visible: seen, control: told };
+  });
+  const bars = [...proxyBars(proxy), ...otherBars({ metering, visible, memory, control })];
+  return { bars, proxy, metering, visible, memory, control };
+}
+
+export function describeTable({ bars, proxy, metering, visible, memory, control }: TableFigures): string {
+  const titled = (title: string, text: string) => `\n${title}\n${'='.repeat(title.length)}\n${text}`;
+  return [
+    formatTable(barRows(bars)),
+    titled('proxy', describeProxy(proxy)),
+    titled('metering', describeMetering(metering)),
+    titled('visible', describeVisible(visible)),
+    titled('memory', describeMemory(memory)),
+    titled('control', describeControl(control)),
+  ].join('\n');
+}
+
+function otherBars({ metering, visible, memory, control }: Omit<TableFigures, 'bars' | 'proxy'>): Bar[] {
+  const { isFlat, fits } = memoryHolds(memory);
+  const { known, revocation, calls } = controlHolds(control);
+  const requests = memory.requests.toLocaleString('en-US');
+  return [
+    {
+      what: 'metering: events/s through NATS and Postgres, of raw SQL',
+      bar: `at least ${METERING_LEAST}`,
+      measured: formatFigure(metering.ratio, 2),
+      isReached: metering.ratio.median >= METERING_LEAST,
+    },
+    {
+      what: `usage in the report after its answer, at ${visible.rate} requests/s, p99, ms`,
+      bar: `at most ${VISIBLE_MOST_MS}`,
+      measured: visible.p99Ms.toFixed(0),
+      isReached: visible.p99Ms <= VISIBLE_MOST_MS,
+    },
+    {
+      what: `memory after ${requests} requests, ${memory.keys.toLocaleString('en-US')} keys known, MiB`,
+      bar: 'at most 250',
+      measured: memory.mostMiB.toFixed(0),
+      isReached: fits,
+    },
+    {
+      what: 'memory at the end, by a fifth of the requests',
+      bar: 'flat',
+      measured: memory.growth.toFixed(2),
+      isReached: isFlat,
+    },
+    {
+      what: `revocation at ${control.proxies} proxies, p99, ms`,
+      bar: 'at most 250',
+      measured: control.refusedMs.p99.toFixed(0),
+      isReached: revocation,
+    },
+    {
+      what: 'calls of the control plane for a key that is not known, and for one that is',
+      bar: '1, 0',
+      measured: `${control.callsOfUnknown}, ${control.callsOfKnown}`,
+      isReached: calls,
+    },
+    {
+      what: 'CPU to authenticate by a key that is known, µs',
+      bar: 'at most 5',
+      measured: formatFigure(control.knownMicros, 2),
+      isReached: known,
+    },
+  ];
+}
