@@ -69,12 +69,24 @@ describe('the compose file', () => {
 });
 
 describe('the Dockerfile', () => {
-  it('ends in an image without a shell that runs as nobody, and says what it is', async () => {
+  it('ends in an image without a package manager that runs as nobody, and says what it is', async () => {
     const last = (await stages()).at(-1) ?? [];
     const text = last.map((one) => `${one.name} ${one.text}`);
-    expect(text[0]).toMatch(/^FROM gcr\.io\/distroless\/nodejs24-debian\d+:nonroot$/);
+    expect(text[0]).toMatch(/^FROM node:24-\w+-slim$/);
     expect(text).toContain('USER 65532:65532');
-    expect(text.filter((line) => line.startsWith('RUN'))).toEqual([]);
+    const [removal, ...others] = text.filter((line) => line.startsWith('RUN'));
+    expect(others).toEqual([]);
+    for (const manager of [
+      'lib/node_modules',
+      'bin/npm',
+      'bin/npx',
+      'bin/corepack',
+      'bin/yarn',
+      '/opt/yarn-',
+    ])
+      expect(removal).toContain(manager);
+    // The chart and the compose file name what Node is to run.
+    expect(text).toContain('ENTRYPOINT ["node"]');
     for (const label of ['source', 'version', 'revision', 'licenses', 'title']) {
       expect(text.find((line) => line.startsWith('LABEL'))).toContain(`org.opencontainers.image.${label}=`);
     }

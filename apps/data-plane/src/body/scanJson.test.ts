@@ -15,6 +15,15 @@ function scanned(text: string): Record<string, unknown> {
   return values;
 }
 
+function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 describe('scanObject', () => {
   it('finds fields in any order, among others, with any spacing', () => {
     expect(scanned(' {"a":[1,{"model":"inner"}], "stream" : true ,\n"model":"x/y" } ')).toEqual({
@@ -30,6 +39,19 @@ describe('scanObject', () => {
   it('refuses a wanted field that is there twice, however it is spelt, and no other', () => {
     expect(() => scanned('{"model":1,"mod\\u0065l":2}')).toThrow('"model" is there twice');
     expect(scanned('{"other":1,"other":2,"model":3}')).toEqual({ model: 3 });
+  });
+
+  it('reads long text as a JSON parser would, wherever in it something stands', () => {
+    const things = ['\\n', '\\u00e9', '\u007f', 'é', '€', '\u0000', '\n', '\u001f', '"', '\\', '\\x'];
+    for (const thing of things) {
+      for (let before = 250; before < 275; before++) {
+        const text = `{"t":"${'x'.repeat(before)}${thing}${'y'.repeat(9)}","model":"m"}`;
+        const isJson = parses(text);
+        const source = Buffer.concat([Buffer.alloc(before % 4, 'z'), bytes(text)]).subarray(before % 4);
+        if (isJson) expect(scanObject(source, WANTED).has('model')).toBe(true);
+        else expect(() => scanObject(source, WANTED)).toThrow(JsonScanError);
+      }
+    }
   });
 
   it('goes as deep as the bytes go', () => {

@@ -4,6 +4,7 @@ import type { Attribution, NanoUsd, TokenUsage } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../routing/target.ts';
+import { EventWriter } from './eventWriter.ts';
 
 /** What the ledger's columns hold; some 35 minutes in microseconds. */
 const MAX_COUNT = 2_147_483_647;
@@ -60,25 +61,22 @@ export function heldCost(cost: NanoUsd): NanoUsd {
 export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array {
   const { model, connector } = start.target;
   const { price, source } = priceAt(model, connector);
-  const rest = toBinary(
-    UsageEventSchema,
-    create(UsageEventSchema, {
-      eventId: start.eventId,
-      requestId: attempted.requestId,
-      modelRequested: attempted.modelRequested.slice(0, MAX_MODEL_LENGTH),
-      model: model.id,
-      connectorId: connector.id,
-      priceVersion: price.version,
-      priceSource: source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG,
-      streamed: attempted.streamed,
-      admittedAtMs: BigInt(attempted.admittedAtMs),
-      attribution: attributionMessage(attempted.attribution),
-      attempt: start.attempt,
-      modelAttempt: start.modelAttempt,
-      cacheHit: start.isCacheHit ?? false,
-    }),
-  );
-  return Buffer.concat([ofKey(attempted.key), rest]);
+  return new EventWriter()
+    .raw(ofKey(attempted.key))
+    .text('eventId', start.eventId)
+    .text('requestId', attempted.requestId)
+    .text('modelRequested', attempted.modelRequested.slice(0, MAX_MODEL_LENGTH))
+    .text('model', model.id)
+    .text('connectorId', connector.id)
+    .count('priceVersion', price.version)
+    .count('priceSource', source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
+    .flag('streamed', attempted.streamed)
+    .int64('admittedAtMs', attempted.admittedAtMs)
+    .count('attempt', start.attempt)
+    .count('modelAttempt', start.modelAttempt)
+    .flag('cacheHit', start.isCacheHit ?? false)
+    .raw(ofAttribution(attempted.attribution))
+    .finish();
 }
 
 const keyParts = new WeakMap<ResolvedKey, Uint8Array>();
@@ -102,36 +100,47 @@ function ofKey(key: ResolvedKey): Uint8Array {
 /** The rest of it, known when the attempt is over. */
 export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
   const { usage, dispatchedAt, firstByteAt } = end;
+  return new EventWriter()
+    .usage({
+      inputTokens: held(usage.inputTokens),
+      cacheReadTokens: held(usage.cacheReadTokens),
+      cacheWriteTokens: held(usage.cacheWriteTokens),
+      cacheWrite1hTokens: held(usage.cacheWrite1hTokens),
+      outputTokens: held(usage.outputTokens),
+    })
+    .int64('costNanoUsd', end.costNanoUsd)
+    .flag('estimated', end.estimated)
+    .count('outcome', end.outcome)
+    .count('httpStatus', end.status)
+    .int64('settledAtMs', now.getTime())
+    .known('firstByteUs', firstByteAt === undefined ? undefined : microseconds(dispatchedAt, firstByteAt))
+    .count('durationUs', microseconds(dispatchedAt, performance.now()))
+    .text('responseId', Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
+    .finish();
+}
+
+const NO_ATTRIBUTION = toBinary(UsageEventSchema, create(UsageEventSchema, { attribution: {} }));
+
+function ofAttribution(attribution: Attribution): Uint8Array {
+  const { session, workloadType, labels, ...names } = attribution;
+  // What most requests say of themselves.
+  if (!session && !workloadType && isEmpty(labels) && isEmpty(names)) return NO_ATTRIBUTION;
   return toBinary(
     UsageEventSchema,
     create(UsageEventSchema, {
-      usage: {
-        input: held(usage.inputTokens),
-        cacheRead: held(usage.cacheReadTokens),
-        cacheWrite: held(usage.cacheWriteTokens),
-        cacheWrite1h: held(usage.cacheWrite1hTokens),
-        output: held(usage.outputTokens),
+      attribution: {
+        ...names,
+        labels: { ...labels },
+        ...(session && { sessionId: session.text, sessionSha256: session.sha256 }),
+        ...(workloadType && { workloadType: workloadType.text, workloadTypeSha256: workloadType.sha256 }),
       },
-      costNanoUsd: end.costNanoUsd,
-      estimated: end.estimated,
-      outcome: end.outcome,
-      httpStatus: end.status,
-      settledAtMs: BigInt(now.getTime()),
-      ...(firstByteAt !== undefined && { firstByteUs: microseconds(dispatchedAt, firstByteAt) }),
-      durationUs: microseconds(dispatchedAt, performance.now()),
-      responseId: Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '',
     }),
   );
 }
 
-function attributionMessage(attribution: Attribution) {
-  const { session, workloadType, ...plain } = attribution;
-  return {
-    ...plain,
-    labels: { ...plain.labels },
-    ...(session && { sessionId: session.text, sessionSha256: session.sha256 }),
-    ...(workloadType && { workloadType: workloadType.text, workloadTypeSha256: workloadType.sha256 }),
-  };
+function isEmpty(values: object): boolean {
+  for (const _ in values) return false;
+  return true;
 }
 
 function held(count: number): number {
