@@ -3,7 +3,7 @@ import { type Operation, RESPONSES, type Wire } from '../operations/operation.ts
 import type { Caller } from './caller.ts';
 
 export interface FailedAnswer {
-  readonly caller: Caller;
+  readonly caller: Pick<Caller, 'response'>;
   readonly plan: { readonly operation: Operation };
   readonly requestId: string;
 }
