@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { UsageMessage, UsageStream } from '@weighbridge/bus';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
@@ -91,6 +92,9 @@ async function record(
   await touchKeys(db, usage.events, now());
 }
 
+/** Some milliseconds' work. */
+const EVENTS_AT_ONCE = 256;
+
 /** The messages, decoded, in portions that fit a transaction. */
 async function decode(
   { db, now }: Pick<Worker, 'db' | 'now'>,
@@ -99,9 +103,16 @@ async function decode(
   const ids = await readIdRange(db);
   // Its events would all be refused, and none of them is to blame.
   if (ids.before <= now()) throw new Error('the ledger has no partition for the present month yet');
-  const messages = batch.map(({ payload }) => decodeBatch(payload, ids));
+  const messages: UsageToRecord[] = [];
   let events = 0;
-  for (const message of messages) events += sizeOf(message);
+  for (const { payload } of batch) {
+    const message = decodeBatch(payload, ids);
+    messages.push(message);
+    const before = events;
+    events += sizeOf(message);
+    // The transactions of other shards, which keep counters locked, wait for this process to answer.
+    if (Math.floor(before / EVENTS_AT_ONCE) < Math.floor(events / EVENTS_AT_ONCE)) await setImmediate();
+  }
   // Of about the same size: a transaction for the few that are left over costs as much as one for many.
   const enough = Math.ceil(events / Math.ceil(events / MAX_EVENTS_PER_TRANSACTION));
   const portions: { -readonly [K in keyof UsageToRecord]: UsageToRecord[K][number][] }[] = [];

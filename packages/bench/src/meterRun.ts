@@ -41,7 +41,13 @@ export async function startMeterRun(
     {
       command: process.execPath,
       args: [...(cpuProf === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${cpuProf}`]), METERING],
-      env: { DATABASE_URL: databaseUrl, NATS_URL: nats.url, PORT: '0' },
+      // As the chart and the compose file start it.
+      env: {
+        DATABASE_URL: databaseUrl,
+        NATS_URL: nats.url,
+        PORT: '0',
+        NODE_OPTIONS: '--max-semi-space-size=32',
+      },
       readyWhen: /metering is ready/,
       timeoutMs: READY_TIMEOUT_MS,
     },

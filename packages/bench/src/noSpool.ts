@@ -77,7 +77,7 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
         numbers.kept.push(event);
         onSettled?.(event);
       };
-      return { eventId, settle };
+      return { eventId, isRefused: false, settle };
     },
     durable: () => (WAITS ? endOfTurn() : undefined),
     flush: () => {},

@@ -53,7 +53,7 @@ describe('the compose file', () => {
   it('gives each app settings that it has', async () => {
     const all = await services();
     for (const app of APPS.slice(1)) {
-      const source = `${await read(`apps/${app}/src/config.ts`)}OPENAI_API_KEY ANTHROPIC_API_KEY`;
+      const source = `${await read(`apps/${app}/src/config.ts`)}OPENAI_API_KEY ANTHROPIC_API_KEY NODE_OPTIONS`;
       const unknown = Object.keys(all[app]?.environment ?? {}).filter((name) => !source.includes(name));
       expect([app, ...unknown]).toEqual([app]);
     }

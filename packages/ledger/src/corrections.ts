@@ -33,8 +33,8 @@ export async function recordCorrection(tx: Tx, correction: Correction): Promise<
   const counters = countersOf([...buckets, ...successors], principalId);
   const row = await insertCorrection(tx, corrected, correction, [...counters.keys()]);
   if (!row) return await findRow(tx, correction.correctionId);
-  await addToBuckets(tx, [{ row, counters }]);
   await addToHours(tx, [{ row }]);
+  await addToBuckets(tx, [{ row, counters }]);
   return row;
 }
 

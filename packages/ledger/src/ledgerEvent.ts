@@ -1,5 +1,7 @@
 import {
   type Attribution,
+  MAX_COST_NANO_USD,
+  MAX_TOKENS,
   Outcome,
   PriceSource,
   type TokenUsage,
@@ -10,8 +12,6 @@ import type { BucketRef } from './buckets.ts';
 import type { IdRange } from './partitions.ts';
 import type { EventOrigin, LedgerEvent, WorkloadType } from './usage.ts';
 
-/** What an attempt may cost at most: a million dollars. What costs more is a mistake that a person should look at. */
-const MAX_COST_NANO_USD = 10n ** 15n;
 /** Of what stands in an index, in UTF-8: an entry takes 2,700. */
 const MAX_ID_BYTES = 1_000;
 const MAX_BUCKETS = 64;
@@ -107,8 +107,7 @@ function bucketsOf({ buckets }: UsageEvent): BucketRef[] {
 }
 
 function tokensOf({ input, cacheRead, cacheWrite, cacheWrite1h, output }: TokenUsage) {
-  // The classes are disjoint: whoever adds them up gets every token, in one column.
-  atMost(MAX_INTEGER, 'the number of tokens', input + cacheRead + cacheWrite + cacheWrite1h + output);
+  atMost(MAX_TOKENS, 'the number of tokens', input + cacheRead + cacheWrite + cacheWrite1h + output);
   return {
     input_tokens: input,
     cache_read_tokens: cacheRead,

@@ -52,15 +52,15 @@ export async function recordWithin(tx: Tx, usage: UsageToRecord, now: Date): Pro
   const events = await withCounters(tx, inOrderOfIds(usage.events));
   // 1. Insert. What is there already was counted when it came first.
   const added = await insertEvents(tx, events);
-  // 2. Count only what was new: a message that is delivered again changes nothing.
-  await addToBuckets(tx, added);
-  // 3. The sums by hour.
+  // 2. Count only what was new: a message that is delivered again changes nothing. The sums by hour are this shard's own …
   await addToHours(tx, added);
-  // 4. What leases held for it.
+  // 3. What was refused is kept, and counts as received: its number must not hold up those behind it.
+  await quarantine(tx, usage.refused);
+  // 4. … and counters may be everybody's: whoever adds to one keeps the others waiting from here to the commit.
+  await addToBuckets(tx, added);
+  // 5. What leases held for it.
   await settleLeases(tx, added);
   const thresholds = await recordThresholds(tx, namesOf(added), now);
-  // 5. What was refused is kept, and counts as received: its number must not hold up those behind it.
-  await quarantine(tx, usage.refused);
   // 6. Late, since two shards of one spool may wait for each other here.
   const received = await recordReceived(tx, usage.received);
   // 7. Last, since everybody adds to the same few strata.

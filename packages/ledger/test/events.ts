@@ -11,6 +11,7 @@ export interface EventFields {
   readonly estimated?: boolean;
   readonly cacheHit?: boolean;
   readonly outcome?: string;
+  readonly httpStatus?: number;
   readonly admittedAt?: Date;
   readonly workloadType?: WorkloadType;
   readonly attempt?: number;
@@ -44,7 +45,7 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
       price_version: 1,
       estimated: fields.estimated ?? false,
       outcome: fields.outcome ?? 'success',
-      http_status: 200,
+      http_status: fields.httpStatus ?? 200,
       streamed: false,
       cache_hit: fields.cacheHit ?? false,
       admitted_at: admittedAt,

@@ -33,9 +33,18 @@ describe('two requests are the same', () => {
     ],
   ])('%s', (_what, fields, other = {}) => expect(key(fields)).toBe(key(other)));
 
-  it('whatever the way that they came', () => {
-    const headers = { 'user-agent': 'x', 'x-stainless-lang': 'js', traceparent: 't', 'x-request-id': 'r' };
-    expect(key({}, { headers })).toBe(key());
+  it.each([
+    ['a client', ['user-agent', 'x-stainless-lang', 'sec-fetch-mode']],
+    [
+      'a CDN',
+      ['cf-ray', 'cf-connecting-ip', 'cf-visitor', 'cf-ipcountry', 'cf-request-id', 'cdn-loop', 'via'],
+    ],
+    ['another CDN', ['x-amz-cf-id', 'x-amzn-trace-id', 'true-client-ip', 'x-cloud-trace-context']],
+    ['a mesh', ['x-request-id', 'x-correlation-id', 'x-request-start', 'x-envoy-attempt-count']],
+    ['a tracer', ['traceparent', 'tracestate', 'baggage', 'b3', 'x-b3-traceid', 'uber-trace-id']],
+    ['another tracer', ['x-datadog-trace-id', 'sentry-trace', 'elastic-apm-traceparent', 'newrelic']],
+  ])('whatever %s adds on the way', (_who, names) => {
+    for (const name of names) expect([name, key({}, { headers: { [name]: 'x' } })]).toEqual([name, key()]);
   });
 });
 
@@ -75,6 +84,7 @@ describe('two requests are told apart by', () => {
       key({ max_tokens: 1 }, { query: '?beta=true' }),
       key({ max_tokens: 1 }, { headers: { 'anthropic-beta': 'x' } }),
       key({ max_tokens: 1 }, { headers: { 'anthropic-beta': 'y' } }),
+      key({ max_tokens: 1 }, { headers: { 'cf-aig-custom-cost': 'y' } }),
     ];
     expect(new Set(all).size).toBe(all.length);
     expect(key({ max_tokens: 1, metadata: { user_id: 'u' } }, {}, MESSAGES)).toBe(messages);

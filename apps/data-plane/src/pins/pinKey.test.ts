@@ -1,3 +1,4 @@
+import { Route } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import { drawOf, type PinnedRequest, pinKeyOf } from './pinKey.ts';
 
@@ -6,23 +7,26 @@ const key = (request: {
   session?: string | string[];
   promptCacheKey?: string;
   model?: string;
+  route?: Route;
 }) => {
   const { principal = 'alice', session, promptCacheKey, model = 'acme/large' } = request;
+  const { route = Route.CHAT_COMPLETIONS } = request;
   const asked: PinnedRequest = {
     principalId: principal,
     headers: session === undefined ? {} : { 'x-svc-session-id': session },
-    call: { model, promptCacheKey },
+    call: { model, promptCacheKey, operation: { route } },
   };
   return pinKeyOf(asked);
 };
 
 describe('the key of a pin', () => {
-  it('is of the principal, the session and what was asked', () => {
+  it('is of the principal, the session, the route and what was asked', () => {
     const keys = [
       key({ session: 's' }),
       key({ session: 's', principal: 'bob' }),
       key({ session: 't' }),
       key({ session: 's', model: 'acme/small' }),
+      key({ session: 's', route: Route.RESPONSES }),
       key({ session: 's","acme/large"]', model: '' }),
       key({ session: 'lice', principal: 'a' }),
     ];

@@ -1,24 +1,30 @@
 import { createHash } from 'node:crypto';
 import { type Headers, sessionIdOf } from '@weighbridge/domain';
+import type { Call } from '../operations/call.ts';
 
 /** A request of a session, as its pin is looked up. */
 export interface PinnedRequest {
   readonly principalId: string;
   readonly headers: Headers;
-  readonly call: { readonly model: string; readonly promptCacheKey: string | undefined };
+  readonly call: Pick<Call, 'model' | 'promptCacheKey'> & {
+    readonly operation: Pick<Call['operation'], 'route'>;
+  };
 }
 
 /**
- * What a session's decision is kept under: whose it is, which session, and the model that was asked for, hashed. The
- * service's header says which session, and where it is absent the vendor's own field for what belongs together. Undefined
- * where a request names none.
+ * What a session's decision is kept under: whose it is, which session, the model that was asked for and the route, hashed:
+ * what serves one route may not serve another, and a session that uses both must not move with each request. The service's
+ * header says which session, and where it is absent the vendor's own field for what belongs together. Undefined where a
+ * request names none.
  */
 export function pinKeyOf({ principalId, headers, call }: PinnedRequest): string | undefined {
   const session = sessionIdOf(headers);
   const id = session || call.promptCacheKey;
   if (!id) return undefined;
   const source = session ? 'session' : 'prompt_cache_key';
-  return sha256(JSON.stringify([principalId, source, id, call.model])).toString('base64url');
+  return sha256(JSON.stringify([principalId, source, id, call.model, call.operation.route])).toString(
+    'base64url',
+  );
 }
 
 /**

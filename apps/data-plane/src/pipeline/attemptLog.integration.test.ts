@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { BucketRefSchema, ConnectorSchema, Outcome, usageShard } from '@weighbridge/contracts';
 import { NO_TOKENS, newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { openTestLimits } from '../../test/limits.ts';
 import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
 import { noFacts } from '../answer/answerFormat.ts';
@@ -225,5 +225,88 @@ it('sends nothing of a turn that could not be written, gives back what it held, 
   expect(await first?.settle(ended())).toBeUndefined();
   expect([failing.events, failing.usage.openAttempts]).toEqual([[], 0]);
   expect(limits.budget.tryReserve(budgets, 240_000n)).toBeDefined();
+  await failing.close();
+});
+
+function budgetOf(limitNanoUsd: bigint) {
+  const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
+  const policy = { bucket, bucketKey: bucketKey(bucket), isHard: false, isGoverning: true };
+  const budgets = [{ ...policy, windowEndMs: undefined, enforcement: 'enforce' as const }];
+  return { budgets, limits: openTestLimits(() => ({ limitNanoUsd, spentNanoUsd: 0n })) };
+}
+
+/** A log whose disk can be made to fail. */
+async function openFailing() {
+  let isFailing = false;
+  const failing = await openTestUsageLog(1024 ** 2, {
+    ...nodeFiles,
+    write(...args) {
+      if (isFailing) throw new Error('ENOSPC');
+      return nodeFiles.write(...args);
+    },
+  });
+  return {
+    ...failing,
+    fail: (fails: boolean) => {
+      isFailing = fails;
+    },
+  };
+}
+
+const REFUSED = { status: 500, outcome: Outcome.UPSTREAM_ERROR };
+
+it('keeps the reserve of an attempt whose end could not be written: the next start charges it', async () => {
+  const failing = await openFailing();
+  const { budgets, limits } = budgetOf(360_000n);
+  const attempts = open({ ...limits, usage: failing.usage }, { budgets });
+  await attempts.begin(outgoing, () => {});
+  failing.fail(true);
+  expect(await attempts.settle(ended(REFUSED))).toBe(0n);
+  expect(failing.usage.openAttempts).toBe(1);
+  failing.fail(false);
+  expect(limits.budget.tryReserve(budgets, 240_001n)).toBeUndefined();
+  expect(limits.budget.tryReserve(budgets, 240_000n)).toBeDefined();
+  await failing.close();
+});
+
+it('frees what is left of a reserve only once the end is written', async () => {
+  let written = () => {};
+  const durable = () =>
+    new Promise<void>((resolve) => {
+      written = resolve;
+    });
+  const { budgets, limits } = budgetOf(120_000n);
+  const usage: UsageLog = Object.create(log.usage, { durable: { value: durable } });
+  const attempts = open({ ...limits, usage }, { budgets });
+  const begun = attempts.begin(outgoing, () => {});
+  await vi.waitFor(() => expect(log.usage.openAttempts).toBe(1));
+  written();
+  await begun;
+  const settling = attempts.settle(ended(REFUSED));
+  await log.spool.durable();
+  expect(limits.budget.tryReserve(budgets, 1n)).toBeUndefined();
+  await vi.waitFor(() => expect(log.events).toHaveLength(1));
+  expect(limits.budget.tryReserve(budgets, 1n)).toBeUndefined();
+  written();
+  await settling;
+  expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
+});
+
+it('gives back what was never written down, also while other writes fail', async () => {
+  const failing = await openFailing();
+  const { budgets, limits } = budgetOf(120_000n);
+  let turns = 0;
+  const usage: UsageLog = Object.create(failing.usage, {
+    durable: {
+      // The second is that of somebody else's turn.
+      value: () => (turns++ === 0 ? failing.usage.durable() : Promise.reject(new Error('ENOSPC'))),
+    },
+  });
+  const attempts = open({ ...limits, usage }, { budgets });
+  failing.fail(true);
+  await expect(attempts.begin(outgoing, () => {})).rejects.toMatchObject({ code: 'usage_backlog' });
+  expect(turns).toBe(2);
+  expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
+  failing.fail(false);
   await failing.close();
 });

@@ -90,7 +90,9 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
   ): Promise<void> {
     open = undefined;
     usedTokens += totalTokens(end.usage);
-    if (held) {
+    // What it leaves of its reserve is free only once its end is written: else the next start charges the whole reserve.
+    const isSpare = held && end.costNanoUsd < held.amountNanoUsd && !attempt.isRefused;
+    if (held && !isSpare) {
       budget.settle(held, end.costNanoUsd);
       if (key.isHard && end.costNanoUsd > held.amountNanoUsd) {
         logger.error(
@@ -100,13 +102,16 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
         deps.onReserveExceeded(work.model.id);
       }
     }
+    let isWritten = false;
     try {
       attempt.settle(eventTail(end, deps.now()));
       await usage.durable();
+      isWritten = true;
     } catch (error) {
       // It stays open in the spool: the next start settles it at its reserve.
       logger.error({ err: error, requestId: attempted.requestId }, 'an attempt could not be settled');
     }
+    if (held && isSpare) budget.settle(held, isWritten ? end.costNanoUsd : held.amountNanoUsd);
   }
 
   /** An exhausted budget never blocks what costs nothing. */

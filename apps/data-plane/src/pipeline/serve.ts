@@ -184,8 +184,7 @@ async function isAnswered(
   const answer = found instanceof Promise ? await found : found;
   if (!answer) return false;
   const { key } = request;
-  const limits = key.rates.map((policy) => ({ ...policy, tokensPerMinute: undefined }));
-  const counted = limits.length > 0 ? await countIn(deps, key, client, limits, 0) : undefined;
+  const counted = key.rates.length > 0 ? await countIn(deps, key, client, key.rates, 0) : undefined;
   try {
     const { plan } = caching;
     answerFromCache(deps, request, plan, client, { answer, attempted: attemptedOf(deps, request, plan) });

@@ -1,6 +1,22 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { ConnectorSchema, Outcome, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
-import { costOf, type ModelPrice, NO_TOKENS, newUuid, parseAttribution } from '@weighbridge/domain';
+import {
+  BucketRefSchema,
+  ConnectorSchema,
+  Outcome,
+  UsageBatchSchema,
+  type UsageEvent,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
+import {
+  costOf,
+  type ModelPrice,
+  NO_TOKENS,
+  newUuid,
+  parseAttribution,
+  type TokenUsage,
+} from '@weighbridge/domain';
+import { decodeBatch } from '@weighbridge/ledger';
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { eventHead, eventTail, heldCost } from './usageEvent.ts';
 
@@ -14,14 +30,17 @@ const price: ModelPrice = {
   tiers: [],
 };
 
+const BUCKET = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
+
 interface Given {
-  readonly input: number;
+  readonly input?: number;
+  readonly usage?: TokenUsage;
   readonly durationMs?: number;
   readonly responseId?: string;
   readonly headers?: Record<string, string>;
 }
 
-function parts({ input, durationMs = 1, responseId = '', headers = {} }: Given) {
+function parts({ input = 0, usage: given, durationMs = 1, responseId = '', headers = {} }: Given) {
   const head = eventHead(
     {
       requestId: 'req_1',
@@ -33,7 +52,7 @@ function parts({ input, durationMs = 1, responseId = '', headers = {} }: Given) 
         expiresAtMs: undefined,
         attribution: {},
         profileId: undefined,
-        policies: [],
+        policies: [{ bucket: BUCKET, allows: () => true }],
         budgets: [],
         isHard: false,
         rates: [],
@@ -66,7 +85,7 @@ function parts({ input, durationMs = 1, responseId = '', headers = {} }: Given) 
       modelAttempt: 1,
     },
   );
-  const usage = { ...NO_TOKENS, inputTokens: input, outputTokens: 1 };
+  const usage = given ?? { ...NO_TOKENS, inputTokens: input, outputTokens: 1 };
   const dispatchedAt = performance.now() - durationMs;
   const tail = eventTail(
     {
@@ -119,12 +138,44 @@ it('charges for what a vendor says beyond what an event can hold', () => {
   expect(toBinary(UsageEventSchema, event).length).toBeGreaterThan(0);
 });
 
+it('is taken by the ledger whatever a vendor or a caller says that was used, and at its whole price', () => {
+  const count = fc.oneof(
+    fc.constantFrom(0, 1, 2_147_483_646, 2_147_483_647, 2_147_483_648, Number.MAX_SAFE_INTEGER),
+    fc.nat(),
+  );
+  const usages: fc.Arbitrary<TokenUsage> = fc.record({
+    inputTokens: count,
+    cacheReadTokens: count,
+    cacheWriteTokens: count,
+    cacheWrite1hTokens: count,
+    outputTokens: count,
+  });
+  fc.assert(
+    fc.property(usages, (usage) => {
+      const { head, tail } = parts({ usage });
+      const payload = toBinary(
+        UsageBatchSchema,
+        create(UsageBatchSchema, {
+          producerId: newUuid(),
+          epoch: newUuid(),
+          firstN: 1n,
+          events: [Buffer.concat([head, tail])],
+        }),
+      );
+      const { events, refused } = decodeBatch(payload, { from: new Date(0), before: new Date(2 ** 42) });
+      expect(refused).toEqual([]);
+      const cost = costOf(usage, price);
+      expect(events[0]?.row.cost_nano_usd).toBe(cost < 10n ** 15n ? cost : 10n ** 15n);
+    }),
+  );
+});
+
 it('can be written down however long an attempt took and however much it cost', () => {
   const event = settled({ input: Number.MAX_SAFE_INTEGER, durationMs: 5_000_000 });
   expect(event).toMatchObject({
     durationUs: 2_147_483_647,
     firstByteUs: 2_147_483_647,
-    costNanoUsd: 10n ** 16n,
+    costNanoUsd: 10n ** 15n,
   });
   expect(toBinary(UsageEventSchema, event).length).toBeGreaterThan(0);
 });

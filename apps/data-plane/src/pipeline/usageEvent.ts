@@ -1,15 +1,19 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { type Outcome, PriceSource, UsageEventSchema } from '@weighbridge/contracts';
-import type { Attribution, NanoUsd, TokenUsage } from '@weighbridge/domain';
+import {
+  MAX_COST_NANO_USD,
+  MAX_TOKENS,
+  type Outcome,
+  PriceSource,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
+import { type Attribution, type NanoUsd, type TokenUsage, totalTokens } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../routing/target.ts';
 import { EventWriter } from './eventWriter.ts';
 
-/** What the ledger's columns hold; some 35 minutes in microseconds. */
-const MAX_COUNT = 2_147_483_647;
-/** Ten million USD. A vendor that says more is wrong, and must not fill a bucket that others count in. */
-const MAX_COST = 10n ** 16n;
+/** What the ledger's columns hold: some 35 minutes. */
+const MAX_MICROSECONDS = 2_147_483_647;
 /** No event gets near to what a message of the stream may hold: the other texts in it are bounded where they are read. */
 const MAX_MODEL_LENGTH = 512;
 /** The spool keeps 1,536 bytes free for the tail of an attempt. */
@@ -49,9 +53,9 @@ export interface AttemptEnd {
   readonly responseId: string;
 }
 
-/** What an event can hold of a cost. */
+/** What the ledger takes of a cost. */
 export function heldCost(cost: NanoUsd): NanoUsd {
-  return cost < MAX_COST ? cost : MAX_COST;
+  return cost < MAX_COST_NANO_USD ? cost : MAX_COST_NANO_USD;
 }
 
 /**
@@ -99,15 +103,9 @@ function ofKey(key: ResolvedKey): Uint8Array {
 
 /** The rest of it, known when the attempt is over. */
 export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
-  const { usage, dispatchedAt, firstByteAt } = end;
+  const { dispatchedAt, firstByteAt } = end;
   return new EventWriter()
-    .usage({
-      inputTokens: held(usage.inputTokens),
-      cacheReadTokens: held(usage.cacheReadTokens),
-      cacheWriteTokens: held(usage.cacheWriteTokens),
-      cacheWrite1hTokens: held(usage.cacheWrite1hTokens),
-      outputTokens: held(usage.outputTokens),
-    })
+    .usage(heldTokens(end.usage))
     .int64('costNanoUsd', end.costNanoUsd)
     .flag('estimated', end.estimated)
     .count('outcome', end.outcome)
@@ -143,10 +141,24 @@ function isEmpty(values: object): boolean {
   return true;
 }
 
-function held(count: number): number {
-  return Math.min(count, MAX_COUNT);
+/** What the ledger takes of a usage: what comes last has room for less. */
+function heldTokens(usage: TokenUsage): TokenUsage {
+  if (totalTokens(usage) <= MAX_TOKENS) return usage;
+  let room = MAX_TOKENS;
+  const held = (tokens: number) => {
+    const part = Math.min(tokens, room);
+    room -= part;
+    return part;
+  };
+  return {
+    inputTokens: held(usage.inputTokens),
+    cacheReadTokens: held(usage.cacheReadTokens),
+    cacheWriteTokens: held(usage.cacheWriteTokens),
+    cacheWrite1hTokens: held(usage.cacheWrite1hTokens),
+    outputTokens: held(usage.outputTokens),
+  };
 }
 
 function microseconds(from: number, to: number): number {
-  return held(Math.max(0, Math.round((to - from) * 1_000)));
+  return Math.min(MAX_MICROSECONDS, Math.max(0, Math.round((to - from) * 1_000)));
 }

@@ -25,6 +25,7 @@ class World {
   live = 4;
   isLive = true;
   calls = 0;
+  askedTokens = 0;
   readonly #policy: RatedPolicy;
   readonly #granted = new Map<bigint, { requests: number; tokens: number }>();
 
@@ -49,6 +50,7 @@ class World {
     await Promise.resolve();
     const rates = (request.rates ?? []).map((call) => {
       const minute = call.minute ?? 0n;
+      this.askedTokens += Number(call.tokens ?? 0n);
       const granted = this.#granted.get(minute) ?? { requests: 0, tokens: 0 };
       this.#granted.set(minute, granted);
       const shared = (limit = 0) => limit - this.live * Math.floor(limit / (4 * this.live));
@@ -165,6 +167,42 @@ describe('limits by the minute', () => {
     await refusal(book.admit([policy], 100));
     world.clockMs += 120_000;
     await expect(book.admit([policy], 100)).resolves.toBeDefined();
+  });
+
+  it('count what uses no tokens as a request, whatever debt of tokens there is, and change no tokens by it', async () => {
+    const policy = rated({ requestsPerMinute: 8, tokensPerMinute: 1_000 });
+    const world = new World(policy);
+    world.live = 1;
+    const book = world.book();
+    const tokens = () => book.figures([policy])?.tokensLeft;
+    book.settle(await book.admit([policy], 0), 0);
+    expect(tokens()).toBe(1_000);
+    book.settle(await book.admit([policy], 100), 1_500);
+    await refusal(book.admit([policy], 100));
+    for (let hit = 0; hit < 6; hit++) book.settle(await book.admit([policy], 0), 0);
+    expect(await refusal(book.admit([policy], 0))).toMatchObject({
+      message: expect.stringContaining('8 requests a minute'),
+    });
+    world.clockMs += 60_000;
+    // The debt is paid from what a minute gives unasked: what uses no tokens asks for none.
+    for (const left of [500, 750, 1_000]) {
+      book.settle(await book.admit([policy], 0), 0);
+      expect(tokens()).toBe(left);
+      world.clockMs += 60_000;
+    }
+  });
+
+  it('ask for no tokens on behalf of what uses none, nor for fewer because of it', async () => {
+    const policy = rated({ requestsPerMinute: 8, tokensPerMinute: 1_000 });
+    const world = new World(policy);
+    const book = world.book();
+    for (let hit = 0; hit < 4; hit++) book.settle(await book.admit([policy], 0), 0);
+    expect(world.calls).toBeGreaterThan(0);
+    expect(world.askedTokens).toBe(0);
+    const needy = book.admit([policy], 500);
+    const hit = book.admit([policy], 0);
+    await Promise.all([needy, hit]);
+    expect(world.askedTokens).toBe(500 - 62);
   });
 
   it('tells a request that can never pass that it need not come again', async () => {

@@ -103,7 +103,7 @@ export class RateBook {
       const counter = this.#counterOf(policy);
       counter.take(tokens);
       counters.push({ counter, minute: counter.minute });
-      if (counter.isLow(policy) && counter.mayGetMore(policy, tokens) && this.#deps.isLive()) {
+      if (counter.isLow(policy, tokens) && counter.mayGetMore(policy, tokens) && this.#deps.isLive()) {
         this.#want(policy, counter, tokens);
       }
     }
@@ -136,7 +136,13 @@ export class RateBook {
   }
 
   #want(policy: RatedPolicy, counter: RateCounter, tokens: number): void {
-    this.#wanted.set(counter, counter.slice(policy, tokens, this.#deps.liveProxies()));
+    const slice = counter.slice(policy, tokens, this.#deps.liveProxies());
+    const others = this.#wanted.get(counter);
+    // One that needs less must not ask for less on behalf of those that wait already.
+    this.#wanted.set(counter, {
+      requests: Math.max(slice.requests, others?.requests ?? 0),
+      tokens: Math.max(slice.tokens, others?.tokens ?? 0),
+    });
     this.#calling ??= this.#callAll().finally(() => {
       this.#calling = undefined;
     });

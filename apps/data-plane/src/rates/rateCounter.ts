@@ -89,10 +89,11 @@ export class RateCounter {
     this.#ownTokens = own(tokensPerMinute ?? 0, this.#grantedTokens);
   }
 
+  /** What uses no tokens needs none to be left: not even a debt stands in its way. */
   hasRoom({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number): boolean {
     return (
       (requestsPerMinute === undefined || this.#requestsLeft >= 1) &&
-      (tokensPerMinute === undefined || this.#tokensLeft >= tokens)
+      (tokensPerMinute === undefined || tokens === 0 || this.#tokensLeft >= tokens)
     );
   }
 
@@ -103,7 +104,7 @@ export class RateCounter {
   /** Whether the control plane may have more to give, as far as is known. */
   mayGetMore({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number): boolean {
     const lacksRequests = requestsPerMinute !== undefined && this.#requestsLeft < 1;
-    const lacksTokens = tokensPerMinute !== undefined && this.#tokensLeft < tokens;
+    const lacksTokens = tokensPerMinute !== undefined && tokens > 0 && this.#tokensLeft < tokens;
     if (lacksRequests && this.#sharedRequests !== undefined && this.#sharedRequests < 1) return false;
     if (lacksTokens && this.#sharedTokens !== undefined) {
       return this.#tokensLeft + this.#sharedTokens >= tokens;
@@ -111,26 +112,29 @@ export class RateCounter {
     return true;
   }
 
-  /** Less is left than half of what was last given. */
-  isLow({ requestsPerMinute, tokensPerMinute }: RatedPolicy): boolean {
+  /** Less is left than half of what was last given, of what a request of so many tokens uses. */
+  isLow({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number): boolean {
     const low = (left: number, own: number, granted: number) => left < (own + granted) / 4;
     return (
       (requestsPerMinute !== undefined &&
         low(this.#requestsLeft, this.#ownRequests, this.#grantedRequests) &&
         this.#sharedRequests !== 0) ||
       (tokensPerMinute !== undefined &&
+        tokens > 0 &&
         low(this.#tokensLeft, this.#ownTokens, this.#grantedTokens) &&
         this.#sharedTokens !== 0)
     );
   }
 
-  /** What to ask for: an eighth of the even share, and at least what is needed. */
+  /** What to ask for: an eighth of the even share, and at least what is needed; no tokens for what uses none. */
   slice({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number, liveProxies: number) {
     const part = (limit: number, least: number) => Math.max(least, Math.ceil(limit / (8 * liveProxies)));
     return {
       requests: requestsPerMinute === undefined ? 0 : part(requestsPerMinute, 1),
       tokens:
-        tokensPerMinute === undefined ? 0 : part(tokensPerMinute, Math.max(0, tokens - this.#tokensLeft)),
+        tokensPerMinute === undefined || tokens === 0
+          ? 0
+          : part(tokensPerMinute, Math.max(0, tokens - this.#tokensLeft)),
     };
   }
 

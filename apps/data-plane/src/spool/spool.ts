@@ -181,6 +181,9 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
       turn.add({ intent: open, tail: undefined, written: () => {}, refused: () => end('refused') });
       return {
         eventId,
+        get isRefused() {
+          return state === 'refused';
+        },
         settle(tail, onSettled) {
           if (state === 'refused') return;
           if (state !== 'open') throw new Error(`the attempt ${eventId} is settled already`);

@@ -71,6 +71,8 @@ export interface Intent {
 
 export interface OpenAttempt {
   readonly eventId: string;
+  /** Its beginning could not be written: nobody will ever learn of it. */
+  readonly isRefused: boolean;
   /**
    * Has its end written at the end of the turn, once, and with it gets its number: only then `onSettled` is told. Where it
    * can't be written, the attempt stays open: it may be called again, or else the next start settles it at its reserve. Does

@@ -13,6 +13,8 @@ export interface UsageLog {
 }
 
 export interface Attempt {
+  /** Its beginning could not be written: nobody will ever learn of it. */
+  readonly isRefused: boolean;
   settle(tail: Uint8Array): void;
 }
 
@@ -31,7 +33,12 @@ export function createUsageLog(
     hasRoom: () => spool.hasRoom(HEAD_BYTES),
     begin(intent) {
       const attempt = spool.begin(intent);
-      return { settle: (tail) => attempt.settle(tail, onSettled) };
+      return {
+        get isRefused() {
+          return attempt.isRefused;
+        },
+        settle: (tail) => attempt.settle(tail, onSettled),
+      };
     },
     durable: () => spool.durable(),
   };

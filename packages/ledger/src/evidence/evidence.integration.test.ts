@@ -1,9 +1,11 @@
-import { decayed, HALF_LIFE_MS, HALF_LIFE_REQUESTS } from '@weighbridge/domain';
+import { decayed, HALF_LIFE_MS, HALF_LIFE_REQUESTS, NO_SUMS } from '@weighbridge/domain';
+import { eventually } from '@weighbridge/testing';
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { type EventFields, ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { recordUsage } from '../recordUsage.ts';
-import { MAX_WORKLOAD_TYPES } from './addToStrata.ts';
+import { addToStrata, MAX_WORKLOAD_TYPES } from './addToStrata.ts';
 import { evidenceOf } from './evidenceOf.ts';
 import { readKnownTypes, readStrata } from './readEvidence.ts';
 import { tidyEvidence } from './tidyEvidence.ts';
@@ -75,6 +77,17 @@ describe('evidence', () => {
       event({ outcome: 'interrupted', durationUs: 5 }),
     ]);
     expect(await strata()).toMatchObject([{ requests: 2, successes: 0 }]);
+  });
+
+  it('learns nothing from requests that vendors find fault with', async () => {
+    const refused = (httpStatus: number) => event({ outcome: 'upstream_error', cost: 0n, httpStatus });
+    await record([400, 404, 413, 415, 422, 451].map(refused));
+    await record([event({ outcome: 'interrupted', httpStatus: 400 })]);
+    expect(await strata()).toEqual([]);
+    // These are of the account or of the vendor, and of an answer that failed after its status was told.
+    const counted = [200, 401, 402, 403, 408, 409, 429, 500, 503];
+    await record(counted.map(refused));
+    expect(await strata()).toMatchObject([{ requests: counted.length, successes: 0 }]);
   });
 
   it('fades with the time and with the requests of its workload type, as the strata of the domain do', async () => {
@@ -159,5 +172,28 @@ describe('the number of workload types', () => {
     expect(await strata(later(HALF_LIFE_MS * 5))).toHaveLength(1);
     await tidyEvidence(ledger.db, later(HALF_LIFE_MS * 12));
     expect(await strata(later(HALF_LIFE_MS * 12))).toEqual([]);
+  });
+
+  it('forgets no strata of a workload type that somebody adds to', async () => {
+    await record([event(), event({ workloadType: CODE, model: 'mock/other' })]);
+    const now = later(HALF_LIFE_MS * 12);
+    let tidied: Promise<void> | undefined;
+    await ledger.db.transaction().execute(async (tx) => {
+      // As far as a statement that adds may have got.
+      await sql`SELECT FROM evidence_types ORDER BY workload_type COLLATE "C" FOR UPDATE`.execute(tx);
+      tidied = tidyEvidence(ledger.db, now);
+      await eventually(async () => {
+        const { rows } = await sql`
+          SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`.execute(
+          ledger.db,
+        );
+        expect(rows).toHaveLength(1);
+      });
+      // It must not hold what this transaction needs next.
+      await sql`SELECT FROM evidence_strata FOR UPDATE NOWAIT`.execute(tx);
+      await addToStrata(tx, [{ type: CHAT, model: 'mock/echo', sums: { ...NO_SUMS, requests: 1 } }], now);
+    });
+    await tidied;
+    expect(await strata(now)).toMatchObject([{ workloadType: CHAT.key, model: 'mock/echo' }]);
   });
 });

@@ -25,11 +25,15 @@ export function evidenceOf({ row }: { readonly row: Row }): StratumSums | undefi
   return hasFailed(row) ? { ...NO_SUMS, requests: 1, costNanoUsd } : undefined;
 }
 
+/** Refusals that say something of the account or the vendor, rather than of what was sent. */
+const OWN_REFUSALS = new Set([401, 402, 403, 408, 409, 429]);
+
 /**
- * Whether the model did not do its work. A refusal counts whatever its status: a model that can't take what this workload
- * sends fails it, and what is the caller's own mistake fails alike everywhere.
+ * Whether the model did not do its work. That a vendor finds fault with the request does not count: anybody could push a
+ * model out of everybody's choice by requests that cost nothing.
  */
-function hasFailed({ outcome, duration_us, first_byte_us }: Row): boolean {
+function hasFailed({ outcome, http_status, duration_us, first_byte_us }: Row): boolean {
+  if (http_status >= 400 && http_status < 500 && !OWN_REFUSALS.has(http_status)) return false;
   switch (outcome) {
     case 'upstream_error':
     case 'upstream_unreachable':

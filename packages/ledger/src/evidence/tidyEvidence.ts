@@ -25,10 +25,16 @@ export async function tidyEvidence(db: Database, now: Date): Promise<void> {
       )
       DELETE FROM evidence_types WHERE workload_type IN (SELECT workload_type FROM locked)`.execute(tx);
   });
+  const isFaded = sql`type.workload_type = stratum.workload_type
+    AND greatest(stratum.requests, stratum.scores) * power(0.5::float8, least(100, type.age - stratum.age
+      + greatest(extract(epoch FROM ${now}::timestamptz - type.used_at)::float8 * 1000 / ${sql.lit(HALF_LIFE_MS)}, 0)))
+      < ${LEAST_COUNT}`;
+  // Only who holds a type's row may touch its strata.
   await sql`
-    DELETE FROM evidence_strata AS stratum USING evidence_types AS type
-    WHERE type.workload_type = stratum.workload_type
-      AND greatest(stratum.requests, stratum.scores) * power(0.5::float8, least(100, type.age - stratum.age
-        + greatest(extract(epoch FROM ${now}::timestamptz - type.used_at)::float8 * 1000 / ${sql.lit(HALF_LIFE_MS)}, 0)))
-        < ${LEAST_COUNT}`.execute(db);
+    WITH type AS (
+      SELECT workload_type, age, used_at FROM evidence_types AS type
+      WHERE EXISTS (SELECT FROM evidence_strata AS stratum WHERE ${isFaded})
+      ORDER BY workload_type COLLATE "C" FOR UPDATE
+    )
+    DELETE FROM evidence_strata AS stratum USING type WHERE ${isFaded}`.execute(db);
 }
