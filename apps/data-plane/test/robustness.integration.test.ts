@@ -1,5 +1,5 @@
 import { createServer, request, type Server } from 'node:http';
-import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { Route } from '@weighbridge/contracts';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -144,77 +144,6 @@ describe.each(ROUTES)('a caller that leaves %s', (path, body) => {
       .poll(() => settled(proxy.events), { timeout: 15_000 })
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: true }]);
     await expect.poll(() => vendor.bill).toEqual([]);
-  });
-});
-
-describe('a caller', () => {
-  it('that leaves before there is a connection to the vendor is charged nothing', async () => {
-    let connections = 0;
-    // It takes connections, and never says a word of TLS.
-    const silent = createTcpServer((socket) => {
-      connections++;
-      socket.on('error', () => {});
-      closing.push(() => socket.destroy());
-    });
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
-    closing.push(() => silent.close());
-    const vendorUrl = `https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`;
-    const slow = await proxyWith({ vendorUrl, drainMs: 10, connectTimeoutMs: 30_000 });
-    const leaving = new AbortController();
-    const asked = post('/v1/chat/completions', hello, {}, slow, { signal: leaving.signal });
-    await expect.poll(() => connections, { timeout: 15_000 }).toBe(1);
-    leaving.abort();
-    await expect(asked).rejects.toThrow();
-    await expect
-      .poll(() => settled(slow.events), { timeout: 15_000 })
-      .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: false, cost: 0n }]);
-  });
-
-  it('that stops reading has left after a while, and holds nothing any more', async () => {
-    let isFirst = true;
-    const vendorUrl = await vendorThat((_received, response) => {
-      if (!isFirst) return void response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
-      isFirst = false;
-      response.writeHead(200, { 'content-type': 'text/event-stream' });
-      const event = `data: ${JSON.stringify({ choices: [{ delta: { content: 'x'.repeat(30_000) } }] })}\n\n`;
-      const go = () => {
-        while (!response.destroyed) if (!response.write(event)) return void response.once('drain', go);
-      };
-      response.on('error', () => {});
-      go();
-    });
-    const narrow = await proxyWith({
-      vendorUrl,
-      stalledMs: 300,
-      drainMs: 100,
-      connectors: [{ maxParallel: 1 }],
-    });
-    const { hostname, port } = new URL(narrow.url);
-    const socket = connect(Number(port), hostname);
-    closing.push(() => socket.destroy());
-    socket.on('error', () => {});
-    socket.pause();
-    const body = JSON.stringify({ ...hello, stream: true });
-    socket.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ALICE}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
-    );
-    await expect
-      .poll(() => settled(narrow.events), { timeout: 20_000 })
-      .toMatchObject([{ outcome: 'CLIENT_GONE' }]);
-    expect((await post('/v1/chat/completions', hello, {}, narrow)).status).toBe(200);
-  });
-
-  it.each([
-    ['a document', false, { outcome: 'SUCCESS', estimated: false }],
-    ['a stream', true, { outcome: 'INTERRUPTED', estimated: true }],
-  ])('is told where %s can not be passed on, and it is settled', async (_what, stream, event) => {
-    // No header can say this name.
-    const odd = await proxyWith({ models: [{ id: 'mock/odd€', nanoPerToken: 1n }] });
-    const answer = await post('/v1/chat/completions', { ...hello, model: 'mock/odd€', stream }, {}, odd);
-    expect(answer.status).toBe(500);
-    expect(await answer.json()).toMatchObject({ error: { request_id: expect.any(String) } });
-    expect(settled(odd.events)).toMatchObject([event]);
-    expect((await post('/v1/chat/completions', hello, {}, odd)).status).toBe(200);
   });
 });
 

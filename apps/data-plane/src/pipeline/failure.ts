@@ -36,6 +36,22 @@ export function tellFailure(
   else response.destroy();
 }
 
+/** Tells the caller of a fault of this service in the midst of its answer: nobody else answers it any more. */
+export function tellFault(failed: FailedAnswer, fault: unknown): void {
+  const { response } = failed.caller;
+  if (response.writableEnded || response.destroyed) return;
+  try {
+    if (!response.headersSent) {
+      // What was set for the answer does not hold for the error.
+      const names = response.getHeaderNames().filter((name) => name.startsWith('content-'));
+      for (const name of names) response.removeHeader(name);
+    }
+    tellFailure(failed, fault, { passesText: false });
+  } catch {
+    response.destroy();
+  }
+}
+
 /** An error as an event of a stream: those of chat completions have no name, the others do. */
 function errorEvent(operation: Operation, failure: unknown, requestId: string): string {
   if (operation.wire === 'anthropic') {

@@ -20,7 +20,7 @@ import type { Attempts } from './attempts.ts';
 import { Caller, type DrainCap } from './caller.ts';
 import { expectedOutput } from './expectedOutput.ts';
 import type { FailoverDeps } from './failover.ts';
-import { requestIdHeaders, tellFailure } from './failure.ts';
+import { requestIdHeaders, tellFault } from './failure.ts';
 import { forward } from './forward.ts';
 import {
   type Generation,
@@ -80,7 +80,8 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   } catch (error) {
     if (!isTaken) throw error;
     deps.logger.error({ err: error, requestId: request.id }, 'an answer could not be passed on');
-    tellFault(request, client, error);
+    const operation = request.asks.kind === 'generation' ? request.asks.operation : STORED_RESPONSE;
+    tellFault({ caller: client, plan: { operation }, requestId: request.id }, error);
   }
 }
 
@@ -137,22 +138,6 @@ async function serveClient(deps: ServeDeps, request: InferenceRequest, client: C
     if (counted) deps.rates.settle(counted, attempts.usedTokens);
     caller.release();
     deps.attempts.end(caller);
-  }
-}
-
-/** Nobody else answers a caller whose side was taken. */
-function tellFault({ id, asks }: InferenceRequest, { response }: Client, fault: unknown): void {
-  if (response.writableEnded || response.destroyed) return;
-  const operation = asks.kind === 'generation' ? asks.operation : STORED_RESPONSE;
-  try {
-    // What was set for the answer does not hold for the error.
-    if (!response.headersSent) {
-      const names = response.getHeaderNames().filter((name) => name.startsWith('content-'));
-      for (const name of names) response.removeHeader(name);
-    }
-    tellFailure({ caller: { response }, plan: { operation }, requestId: id }, fault, { passesText: false });
-  } catch {
-    response.destroy();
   }
 }
 
