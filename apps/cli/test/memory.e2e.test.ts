@@ -45,7 +45,9 @@ beforeAll(async () => {
     OPENAI_API_KEY: 'sk-vendor',
     OPENAI_BASE_URL: `http://127.0.0.1:${(vendor.address() as AddressInfo).port}/v1`,
   };
-  cluster = await startCluster({ env: { controlPlane } });
+  // Those that do not read are to stay for as long as it takes to look at them.
+  const dataPlane = { UPSTREAM_CHUNK_TIMEOUT_MS: '600000' };
+  cluster = await startCluster({ env: { controlPlane, dataPlane } });
   caller = await cluster.caller('memory');
 }, 120_000);
 afterAll(async () => {

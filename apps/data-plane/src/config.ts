@@ -210,7 +210,11 @@ export function loadConfig(env: Environment): DataPlaneConfig {
     corsOrigins: settings.CORS_ORIGINS.split(',')
       .map((origin) => origin.trim())
       .filter((origin) => origin !== ''),
-    drainCap: { drainMs: settings.DRAIN_TIMEOUT_MS, drainBytes: settings.DRAIN_BYTES },
+    drainCap: {
+      stalledMs: settings.UPSTREAM_CHUNK_TIMEOUT_MS,
+      drainMs: settings.DRAIN_TIMEOUT_MS,
+      drainBytes: settings.DRAIN_BYTES,
+    },
     responseCacheBytes: settings.RESPONSE_CACHE_MAX_BYTES,
     upstream: {
       connectTimeoutMs: settings.UPSTREAM_CONNECT_TIMEOUT_MS,

@@ -62,7 +62,9 @@ export interface TestProxyOptions {
   readonly connectors?: readonly Partial<Connector>[];
   readonly corsOrigins?: readonly string[];
   readonly bodyLimitBytes?: number;
+  readonly connectTimeoutMs?: number;
   readonly chunkTimeoutMs?: number;
+  readonly stalledMs?: number;
   readonly drainMs?: number;
   readonly drainBytes?: number;
   /** What the budget of `SPENT` has left, asked at each grant. Default: nothing. */
@@ -148,12 +150,12 @@ function snapshotOf(options: TestProxyOptions): Snapshot {
 }
 
 export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
-  const { drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
+  const { stalledMs = 60_000, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
   const { usage, events, close: closeUsage } = await openTestUsageLog();
   const recorded: NewResponse[] = [];
   let table = routingTable(snapshotOf(options));
   const upstreams = createUpstreams({
-    connectTimeoutMs: 2_000,
+    connectTimeoutMs: options.connectTimeoutMs ?? 2_000,
     firstByteTimeoutMs: 10_000,
     chunkTimeoutMs: options.chunkTimeoutMs ?? 10_000,
   });
@@ -230,7 +232,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     }),
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(16 * 1024 * 1024),
-    drainCap: { drainMs, drainBytes },
+    drainCap: { stalledMs, drainMs, drainBytes },
     attempts: new Attempts(),
     cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
     newEventId: newUuid,

@@ -146,7 +146,7 @@ async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void
     pins: { decide: async ({ targets }) => ({ targets, served: () => {} }) },
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(1_000_000),
-    drainCap: { drainMs: 2_000, drainBytes: 1_000_000 },
+    drainCap: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
     cache: openResponseCache(1024 * 1024, undefined, createMetrics()),
     attempts: new Attempts(),
     corsOrigins: [],

@@ -74,7 +74,8 @@ export async function attemptAt(sending: Sending, prepare: () => Promise<Outgoin
     if (dispatchedAt === undefined) return { kind: 'held back', error };
     const tookMs = performance.now() - dispatchedAt;
     const outcome = outcomeOf(error, caller.cancellation);
-    await attempts.settle({ ...NO_ANSWER, dispatchedAt, outcome, status });
+    const neverSent = wasNeverSent(error);
+    await attempts.settle({ ...NO_ANSWER, dispatchedAt, outcome, status, neverSent });
     return { kind: 'failed', error, tookMs };
   }
 }
@@ -89,9 +90,9 @@ export async function settleRefused(
   await attempts.settle({ ...NO_ANSWER, dispatchedAt, outcome, status });
 }
 
-function outcomeOf(error: unknown, cancellation: Cancellation): Outcome {
+function outcomeOf(error: unknown, { reason }: Cancellation): Outcome {
   // Where the service ends, the reason is an error for the caller, who is still there.
-  if (cancellation.isCancelled) return error instanceof AppError ? Outcome.INTERRUPTED : Outcome.CLIENT_GONE;
+  if (reason) return reason instanceof AppError ? Outcome.INTERRUPTED : Outcome.CLIENT_GONE;
   return wasNeverSent(error) ? Outcome.UPSTREAM_UNREACHABLE : Outcome.INTERRUPTED;
 }
 

@@ -4,6 +4,8 @@ import { Cancellation } from '../upstream/cancellation.ts';
 
 /** How far a vendor is listened to whose caller has left, to learn what it counted. */
 export interface DrainCap {
+  /** A caller that takes nothing for so long has left. */
+  readonly stalledMs: number;
   readonly drainMs: number;
   readonly drainBytes: number;
 }
@@ -52,8 +54,20 @@ export class Caller {
       return undefined;
     }
     if (bytes.length === 0 || this.response.write(bytes)) return undefined;
+    return this.#caughtUp();
+  }
+
+  /** Ends the connection of a caller that takes nothing: with it, its vendor's and all that it holds would wait. */
+  #caughtUp(): Promise<void> {
+    const { response } = this;
+    // Of the socket's own making, as that tells a slow reader from one that does not read at all.
+    response.setTimeout(this.#cap.stalledMs, this.#onStalled);
     return new Promise((resolve) => {
-      this.#wake = resolve;
+      this.#wake = () => {
+        response.off('timeout', this.#onStalled);
+        response.setTimeout(0);
+        resolve();
+      };
     });
   }
 
@@ -87,6 +101,10 @@ export class Caller {
     const wake = this.#wake;
     this.#wake = undefined;
     wake?.();
+  };
+
+  readonly #onStalled = (): void => {
+    this.response.destroy();
   };
 
   readonly #onClose = (): void => {

@@ -21,14 +21,13 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
  * charged what was reserved for it. For the rest it is counted here.
  */
 export async function chargeFor(
-  { facts, status, outcome, output, firstByteAt }: EndedTry,
+  { facts, status, outcome, neverSent, output, firstByteAt }: EndedTry,
   { body: requestBody, work }: Pick<Outgoing, 'body' | 'work'>,
   reserve: Estimate,
   countTokens: CountTokens,
 ): Promise<Charge> {
   if (facts.usage) return { usage: facts.usage, estimated: false };
-  const wasRefused = status >= 300 || outcome === Outcome.UPSTREAM_UNREACHABLE;
-  if (wasRefused) return { usage: NO_TOKENS, estimated: false };
+  if (status >= 300 || neverSent) return { usage: NO_TOKENS, estimated: false };
   if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return atReserve(reserve);
   // The input of a stream that broke off is known where the vendor told it at the start.
   const input = facts.partialUsage ?? {

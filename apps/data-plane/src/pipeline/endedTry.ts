@@ -8,6 +8,8 @@ export interface EndedTry {
   /** 0 where the vendor gave none. */
   readonly status: number;
   readonly facts: AnswerFacts;
+  /** Not a byte of the request went out, for whatever reason: nothing is charged for it. */
+  readonly neverSent?: boolean;
   /** Monotonic, in milliseconds; undefined where not a byte came. */
   readonly firstByteAt: number | undefined;
   /** What the model wrote, and how much longer the whole of it was: for counting where the vendor did not. */

@@ -3,7 +3,7 @@ import { type Operation, RESPONSES, type Wire } from '../operations/operation.ts
 import type { Caller } from './caller.ts';
 
 export interface FailedAnswer {
-  readonly caller: Caller;
+  readonly caller: Pick<Caller, 'response'>;
   readonly plan: { readonly operation: Operation };
   readonly requestId: string;
 }
@@ -34,6 +34,22 @@ export function tellFailure(
   } else if (passesText) response.end(errorEvent(operation, failure, requestId));
   // Half a document with a good end would pass for a whole one.
   else response.destroy();
+}
+
+/** Tells the caller of a fault of this service in the midst of its answer: nobody else answers it any more. */
+export function tellFault(failed: FailedAnswer, fault: unknown): void {
+  const { response } = failed.caller;
+  if (response.writableEnded || response.destroyed) return;
+  try {
+    if (!response.headersSent) {
+      // What was set for the answer does not hold for the error.
+      const names = response.getHeaderNames().filter((name) => name.startsWith('content-'));
+      for (const name of names) response.removeHeader(name);
+    }
+    tellFailure(failed, fault, { passesText: false });
+  } catch {
+    response.destroy();
+  }
 }
 
 /** An error as an event of a stream: those of chat completions have no name, the others do. */

@@ -1,32 +1,28 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { AnswerBody } from '../upstream/answerBody.ts';
 import type { Answered } from './attempt.ts';
 
 const MAX_KEPT_BYTES = 64 * 1024;
 const MAX_WAIT_MS = 1_000;
 
-/** An answer that another attempt is to stand in for. It is read in the background, and kept in case that none does. */
+/**
+ * An answer that another attempt is to stand in for. It is read in the background, and kept in case that none does; for
+ * what does not come soon, its connection is not held any longer.
+ */
 export class GivenUp {
   readonly #answered: Answered;
   readonly #kept: Promise<Buffer | undefined>;
 
   constructor(answered: Answered) {
+    const { body } = answered.answer;
     this.#answered = answered;
-    this.#kept = readWhole(answered.answer.body);
+    const timer = setTimeout(() => body.destroy(), MAX_WAIT_MS);
+    this.#kept = readWhole(body).finally(() => clearTimeout(timer));
   }
 
   /** The answer, as if it had just come; undefined where it does not come whole, or not soon. */
   async take(): Promise<Answered | undefined> {
-    const { answer } = this.#answered;
-    const tooLate = new AbortController();
-    const bytes = await Promise.race([
-      this.#kept,
-      sleep(MAX_WAIT_MS, undefined, { signal: tooLate.signal }).catch(() => undefined),
-    ]);
-    tooLate.abort();
-    if (bytes) return { ...this.#answered, answer: { ...answer, body: AnswerBody.of(bytes) } };
-    answer.body.destroy();
-    return undefined;
+    const bytes = await this.#kept;
+    return bytes && { ...this.#answered, answer: { ...this.#answered.answer, body: AnswerBody.of(bytes) } };
   }
 }
 

@@ -7,6 +7,7 @@ import { type Caching, cachingOf } from '../cache/caching.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
+import { STORED_RESPONSE } from '../operations/operation.ts';
 import type { RateBook, RateHold } from '../rates/rateBook.ts';
 import { hasRateHeaders, setRateHeaders } from '../rates/rateHeaders.ts';
 import { callerHeaders } from '../upstream/headers.ts';
@@ -19,7 +20,7 @@ import type { Attempts } from './attempts.ts';
 import { Caller, type DrainCap } from './caller.ts';
 import { expectedOutput } from './expectedOutput.ts';
 import type { FailoverDeps } from './failover.ts';
-import { requestIdHeaders } from './failure.ts';
+import { requestIdHeaders, tellFault } from './failure.ts';
 import { forward } from './forward.ts';
 import {
   type Generation,
@@ -69,6 +70,22 @@ export interface Client {
  * once in any case.
  */
 export async function serve(deps: ServeDeps, request: InferenceRequest, client: Client): Promise<void> {
+  let isTaken = false;
+  const take = () => {
+    isTaken = true;
+    client.take();
+  };
+  try {
+    await serveClient(deps, request, { response: client.response, take });
+  } catch (error) {
+    if (!isTaken) throw error;
+    deps.logger.error({ err: error, requestId: request.id }, 'an answer could not be passed on');
+    const operation = request.asks.kind === 'generation' ? request.asks.operation : STORED_RESPONSE;
+    tellFault({ caller: client, plan: { operation }, requestId: request.id }, error);
+  }
+}
+
+async function serveClient(deps: ServeDeps, request: InferenceRequest, client: Client): Promise<void> {
   const { key, asks } = request;
   const table = requireTable(deps);
 
@@ -88,12 +105,13 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
   const attempts = attemptLog(deps, request, plan);
   const caller = new Caller(client.response, deps.drainCap);
   deps.attempts.begin(caller);
+  let forwarded: Forwarded | undefined;
   try {
     // Nobody pays for what nobody waits for: nothing was sent yet.
     if (caller.hasLeft) return client.take();
     caller.cancellation.throwIfCancelled();
     // forward: each attempt is written down, then sent.
-    const forwarded = await forward(deps, { upstreams: deps.upstreams, plan, request, caller, attempts });
+    forwarded = await forward(deps, { upstreams: deps.upstreams, plan, request, caller, attempts });
     tellWhoServed(plan, forwarded);
 
     // settle: by the relay, once it knows what was used and before the caller sees the end.
@@ -112,6 +130,9 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
         : undefined,
       settle: attempts.settle,
     });
+  } catch (error) {
+    forwarded?.answer.body.destroy();
+    throw error;
   } finally {
     attempts.close();
     if (counted) deps.rates.settle(counted, attempts.usedTokens);

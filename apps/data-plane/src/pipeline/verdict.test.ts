@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { NeverSentError } from '../upstream/exchange.ts';
 import { retryAfterMs, verdictOnError, verdictOnStatus } from './verdict.ts';
 
 const withCode = (code: string) => Object.assign(new Error(code), { code });
@@ -26,10 +27,19 @@ describe('what is tried again', () => {
     expect(verdictOnStatus(status)).toEqual({ retry, result });
   });
 
+  it.each(['ECONNREFUSED', 'UND_ERR_CONNECT_TIMEOUT', 'CERT_HAS_EXPIRED', 'UND_ERR_CLOSED'])(
+    'of %s before anything was sent: unreachable',
+    (code) => {
+      expect(verdictOnError(new NeverSentError(withCode(code)))).toEqual({
+        retry: 'unreachable',
+        result: 'bad',
+      });
+    },
+  );
+
   it.each([
-    ['ECONNREFUSED', 'unreachable'],
-    ['UND_ERR_CONNECT_TIMEOUT', 'unreachable'],
-    ['CERT_HAS_EXPIRED', 'unreachable'],
+    // Whatever its name, it came when the request was on its way.
+    ['ERR_SSL_DECRYPTION_FAILED', 'broken'],
     ['UND_ERR_HEADERS_TIMEOUT', 'timeout'],
     ['UND_ERR_BODY_TIMEOUT', 'timeout'],
     ['UND_ERR_SOCKET', 'broken'],

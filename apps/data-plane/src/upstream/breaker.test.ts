@@ -81,6 +81,25 @@ describe('a breaker', () => {
     expect([breaker.state(OPEN_MS), breaker.admits(OPEN_MS)]).toEqual(['half-open', true]);
   });
 
+  it('does not wait for a probe that takes long, whose end then says nothing of the one in its stead', () => {
+    const breaker = opened();
+    const slow = breaker.begin(OPEN_MS);
+    expect(breaker.admits(2 * OPEN_MS - 1)).toBe(false);
+    expect(breaker.admits(2 * OPEN_MS)).toBe(true);
+    const second = breaker.begin(2 * OPEN_MS);
+    expect(breaker.admits(2 * OPEN_MS)).toBe(false);
+    slow(false, 2 * OPEN_MS + 1);
+    expect([breaker.state(2 * OPEN_MS + 1), breaker.admits(2 * OPEN_MS + 1)]).toEqual(['half-open', false]);
+    second(false, 2 * OPEN_MS + 2);
+    expect(breaker.state(2 * OPEN_MS + 2)).toBe('open');
+
+    const another = opened();
+    const early = another.begin(OPEN_MS);
+    another.begin(2 * OPEN_MS)(false, 2 * OPEN_MS);
+    early(false, 3 * OPEN_MS - 1);
+    expect(another.admits(3 * OPEN_MS)).toBe(true);
+  });
+
   it('is not closed by an attempt that began before it opened', () => {
     const breaker = new Breaker();
     const early = breaker.begin(0);

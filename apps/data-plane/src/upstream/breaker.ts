@@ -24,7 +24,7 @@ export class Breaker {
   #badInARow = 0;
   #openedAtMs: number | undefined;
   #notClosedSinceMs: number | undefined;
-  #isProbing = false;
+  #probe: { readonly begunAtMs: number } | undefined;
 
   state(nowMs: number): BreakerState {
     if (this.#openedAtMs === undefined) return 'closed';
@@ -37,10 +37,11 @@ export class Breaker {
     return nowMs - this.#notClosedSinceMs;
   }
 
-  /** Half-open, it takes one attempt at a time. */
+  /** Half-open, it takes one attempt at a time, and does not wait for one that takes longer than `OPEN_MS`. */
   admits(nowMs: number): boolean {
     const state = this.state(nowMs);
-    return state === 'closed' || (state === 'half-open' && !this.#isProbing);
+    if (state !== 'half-open') return state === 'closed';
+    return !this.#probe || nowMs - this.#probe.begunAtMs >= OPEN_MS;
   }
 
   /** Of the attempts of the last ten seconds; 1 where it is open and there were none. */
@@ -52,17 +53,20 @@ export class Breaker {
 
   /** An attempt begins, admitted or not. What it returns is to be called once, with undefined where nothing was learnt. */
   begin(nowMs: number): (isGood: boolean | undefined, nowMs: number) => void {
-    const isProbe = this.state(nowMs) === 'half-open' && !this.#isProbing;
-    if (isProbe) this.#isProbing = true;
     const begunAtMs = nowMs;
+    const probe = this.state(nowMs) === 'half-open' && this.admits(nowMs) ? { begunAtMs } : undefined;
+    if (probe) this.#probe = probe;
     return (isGood, endedAtMs) => {
-      if (isProbe) this.#isProbing = false;
+      // Where it took too long, another has begun in its stead.
+      const isLatestProbe = probe !== undefined && this.#probe === probe;
+      if (isLatestProbe) this.#probe = undefined;
       if (isGood === undefined) return;
       this.#count(isGood, endedAtMs);
       if (this.#openedAtMs === undefined) this.#openIfBad(endedAtMs);
       // One that was under way when it opened says nothing of how things stand since.
-      else if (isGood && begunAtMs >= this.#openedAtMs) this.#close();
-      else if (isProbe && !isGood) this.#openedAtMs = endedAtMs;
+      else if (begunAtMs < this.#openedAtMs) return;
+      else if (isGood) this.#close();
+      else if (isLatestProbe) this.#openedAtMs = endedAtMs;
     };
   }
 

@@ -9,12 +9,20 @@ export interface UpstreamAnswer {
   readonly body: AnswerBody;
 }
 
+/** Ended a request of which not a byte can have reached the vendor; its cause says what did. */
+export class NeverSentError extends Error {
+  constructor(cause: unknown) {
+    super('nothing was sent', { cause });
+  }
+}
+
 /** One request to a vendor and its answer, as undici tells of them. */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #cancellation: Cancellation;
   readonly #onOver: () => void;
   #controller: Dispatcher.DispatchController | undefined;
   #body: AnswerBody | undefined;
+  #isBegun = false;
   #isOver = false;
   #resolve: (answer: UpstreamAnswer) => void = () => {};
   #reject: (error: unknown) => void = () => {};
@@ -25,7 +33,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#onOver = onOver;
   }
 
-  /** Sends the request; resolves with the head of the answer. */
+  /** Sends the request; resolves with the head of the answer. Rejects with a `NeverSentError` where it did not begin. */
   begin(dispatcher: Dispatcher, request: Dispatcher.DispatchOptions): Promise<UpstreamAnswer> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -36,9 +44,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
     });
   }
 
+  /** There is a connection, and the head is written next. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     // It may have waited for its connection until nobody waited for it.
-    if (this.#cancellation.reason) controller.abort(this.#cancellation.reason);
+    if (this.#cancellation.reason) {
+      controller.abort(this.#cancellation.reason);
+      return;
+    }
+    this.#isBegun = true;
     this.#controller = controller;
   }
 
@@ -76,7 +89,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#isOver = true;
     this.#cancellation.forget(this.#onCancel);
     if (error) {
-      this.#reject(error);
+      this.#reject(this.#isBegun ? error : new NeverSentError(error));
       this.#body?.fail(error);
     }
     this.#onOver();

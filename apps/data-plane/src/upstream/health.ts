@@ -5,13 +5,18 @@ import { Breaker, type BreakerState } from './breaker.ts';
 /** What an attempt says of its connector: `refused`, that its credential is none; `unknown`, nothing. */
 export type AttemptResult = 'good' | 'bad' | 'refused' | 'unknown';
 
-/** `dead`: its vendor refused the credential, and nothing has changed since. */
+/** `dead`: its vendor refused the credential, and has taken it for nothing since. */
 export type ConnectorState = BreakerState | 'dead';
+
+/** A dead connector is asked so often: who was refused may have been one caller, for what others never ask. */
+export const DEAD_PROBE_MS = 60_000;
 
 interface Known {
   readonly breaker: Breaker;
   /** Undefined where it is not. */
   deadSinceMs: number | undefined;
+  /** Where it is dead: when it refused last, or was last asked whether it still does. */
+  askedAtMs: number;
 }
 
 /**
@@ -33,8 +38,9 @@ export class ConnectorHealth {
   }
 
   isReady(connector: RoutableConnector): boolean {
-    const { breaker, deadSinceMs } = this.#of(connector);
-    return deadSinceMs === undefined && breaker.admits(this.#nowMs());
+    const { breaker, deadSinceMs, askedAtMs } = this.#of(connector);
+    const nowMs = this.#nowMs();
+    return (deadSinceMs === undefined || nowMs - askedAtMs >= DEAD_PROBE_MS) && breaker.admits(nowMs);
   }
 
   /** How long it has been open or dead; 0 where it is neither now. */
@@ -57,17 +63,29 @@ export class ConnectorHealth {
   /** An attempt begins; what it returns is to be called once. */
   begin(connector: RoutableConnector): (result: AttemptResult) => void {
     const known = this.#of(connector);
-    const ended = known.breaker.begin(this.#nowMs());
+    const begunAtMs = this.#nowMs();
+    const askedBeforeMs = known.askedAtMs;
+    if (known.deadSinceMs !== undefined) known.askedAtMs = begunAtMs;
+    const ended = known.breaker.begin(begunAtMs);
     return (result) => {
-      // Tried for want of a better one, and taken after all.
+      // A probe, or tried for want of a better one, and taken after all.
       if (result === 'good') known.deadSinceMs = undefined;
-      if (result === 'refused') known.deadSinceMs ??= this.#nowMs();
+      if (result === 'refused') {
+        known.askedAtMs = this.#nowMs();
+        known.deadSinceMs ??= known.askedAtMs;
+      }
+      // Nothing was learnt: the next one is the probe.
+      if (result === 'unknown' && known.askedAtMs === begunAtMs) known.askedAtMs = askedBeforeMs;
       ended(result === 'good' ? true : result === 'bad' ? false : undefined, this.#nowMs());
     };
   }
 
   #of(connector: RoutableConnector): Known {
-    const known = this.#known.get(connector) ?? { breaker: new Breaker(), deadSinceMs: undefined };
+    const known = this.#known.get(connector) ?? {
+      breaker: new Breaker(),
+      deadSinceMs: undefined,
+      askedAtMs: 0,
+    };
     this.#known.set(connector, known);
     return known;
   }

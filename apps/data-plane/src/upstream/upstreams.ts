@@ -1,9 +1,9 @@
 import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
-import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
+import { assertPublicHost, publicLookup } from '@weighbridge/runtime';
 import { Pool } from 'undici';
 import type { Cancellation } from './cancellation.ts';
-import { Exchange, type UpstreamAnswer } from './exchange.ts';
+import { Exchange, NeverSentError, type UpstreamAnswer } from './exchange.ts';
 
 /** The connections to the vendors: a pool for each origin, kept alive, over HTTP/1.1. */
 export interface Upstreams {
@@ -35,18 +35,33 @@ export interface UpstreamOptions {
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-export function createUpstreams(options: UpstreamOptions): Upstreams {
-  const accounts = new Map<string, Account>();
+/** What a request that was routed by earlier settings still asks for stays open for as long. */
+export const UNUSED_MS = 60_000;
+
+/** `nowMs` is monotonic. */
+export function createUpstreams(options: UpstreamOptions, nowMs = () => performance.now()): Upstreams {
+  /** By connector: those of its present settings, and for a while those of earlier ones. */
+  const accounts = new Map<string, readonly Account[]>();
 
   function accountOf(connector: Connector): Account {
-    const known = accounts.get(connector.id);
+    const known = accounts.get(connector.id) ?? [];
     const timeouts = timeoutsOf(connector, options);
-    if (known && isSameAccount(known, connector, timeouts)) return known;
-    // What is under way on the old connections ends in peace.
-    void known?.pool.close();
-    const account = openAccount(connector, timeouts);
-    accounts.set(connector.id, account);
+    const same = known.find((account) => isSameAccount(account, connector, timeouts));
+    const account = same ?? openAccount(connector, timeouts);
+    account.usedAtMs = nowMs();
+    if (!same || known.length > 1) accounts.set(connector.id, [account, ...closeUnused(known, account)]);
     return account;
+  }
+
+  /** Of the accounts besides one, closes those that nobody uses any more; returns the others. */
+  function closeUnused(known: readonly Account[], besides: Account): Account[] {
+    return known.filter((account) => {
+      if (account === besides) return false;
+      // Also what is to be sent, but was not yet, counts as under way.
+      if (account.underWay > 0 || besides.usedAtMs - account.usedAtMs < UNUSED_MS) return true;
+      void account.pool.close();
+      return false;
+    });
   }
 
   return {
@@ -59,7 +74,7 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
       };
       try {
         await onDispatch();
-        if (!connector.allowPrivateAddress) assertPublicHost(account.hostname);
+        if (!connector.allowPrivateAddress) requirePublic(account.hostname);
       } catch (error) {
         leave();
         throw error;
@@ -68,7 +83,7 @@ export function createUpstreams(options: UpstreamOptions): Upstreams {
       return await new Exchange(cancellation, leave).begin(account.pool, request);
     },
     async close() {
-      await Promise.all([...accounts.values()].map(({ pool }) => pool.destroy()));
+      await Promise.all([...accounts.values()].flat().map(({ pool }) => pool.destroy()));
     },
   };
 }
@@ -82,6 +97,7 @@ interface Account {
   readonly hostname: string;
   readonly pool: Pool;
   underWay: number;
+  usedAtMs: number;
 }
 
 function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: UpstreamOptions): Account {
@@ -105,7 +121,16 @@ function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: Upstr
     hostname,
     pool,
     underWay: 0,
+    usedAtMs: 0,
   };
+}
+
+function requirePublic(hostname: string): void {
+  try {
+    assertPublicHost(hostname);
+  } catch (error) {
+    throw new NeverSentError(error);
+  }
 }
 
 /** The connector's own time-outs, where it has any. */
@@ -149,20 +174,11 @@ export function redirectError(provider: string): AppError {
   return new AppError('upstream', 'upstream_redirect', message);
 }
 
-/** What undici says when not a byte of the request can have reached the vendor. */
-const NEVER_SENT = new Set([
-  'ECONNREFUSED',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'UND_ERR_CONNECT_TIMEOUT',
-  NOT_PUBLIC,
-]);
 const TIMED_OUT = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
+/** Not a byte of the request can have reached the vendor. */
 export function wasNeverSent(error: unknown): boolean {
-  return NEVER_SENT.has(codeOf(error)) || /CERT|TLS|SSL/.test(codeOf(error));
+  return error instanceof NeverSentError;
 }
 
 export function isTimeout(error: unknown): boolean {
@@ -172,6 +188,8 @@ export function isTimeout(error: unknown): boolean {
 /** A failure on the way to a vendor or back, in words for the caller. */
 export function upstreamError(error: unknown, provider: string): AppError {
   if (error instanceof AppError) return error;
+  // Where the service ends, the reason is an error for the caller.
+  if (error instanceof NeverSentError && error.cause instanceof AppError) return error.cause;
   if (isTimeout(error)) {
     return new AppError(
       'upstream_timeout',

@@ -1,0 +1,182 @@
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { create } from '@bufbuild/protobuf';
+import { type Connector, ConnectorSchema } from '@weighbridge/contracts';
+import { AppError } from '@weighbridge/errors';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Cancellation } from './cancellation.ts';
+import type { UpstreamAnswer } from './exchange.ts';
+import { createUpstreams, UNUSED_MS, type Upstreams, upstreamError, wasNeverSent } from './upstreams.ts';
+
+const TIMEOUTS = { connectTimeoutMs: 20_000, firstByteTimeoutMs: 20_000, chunkTimeoutMs: 20_000 };
+
+let nowMs: number;
+let upstreams: Upstreams;
+let sockets: Set<Socket>;
+let connections: number;
+let closing: (() => void)[];
+beforeEach(() => {
+  nowMs = 0;
+  upstreams = createUpstreams(TIMEOUTS, () => nowMs);
+  sockets = new Set();
+  connections = 0;
+  closing = [];
+});
+afterEach(async () => {
+  await upstreams.close();
+  for (const socket of sockets) socket.destroy();
+  for (const close of closing) close();
+});
+
+async function listen(server: Server): Promise<string> {
+  server.on('connection', (socket: Socket) => {
+    connections++;
+    sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closing.push(() => server.close());
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+function signal() {
+  let resolve = () => {};
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve: () => resolve() };
+}
+
+/** Keeps connections for longer than a test takes. */
+async function vendorThat(answer: (request: IncomingMessage, response: ServerResponse) => void) {
+  const server = createHttpServer({ keepAliveTimeout: 600_000 }, (request, response) => {
+    request.resume();
+    answer(request, response);
+  });
+  return `http://${await listen(server)}/v1`;
+}
+
+function connectorAt(baseUrl: string, fields: Partial<Connector> = {}): Connector {
+  return {
+    ...create(ConnectorSchema, { id: 'con_1', provider: 'mock', baseUrl, allowPrivateAddress: true }),
+    ...fields,
+  };
+}
+
+function send(
+  connector: Connector,
+  {
+    onDispatch = () => {},
+    cancellation = new Cancellation(),
+  }: Partial<Parameters<Upstreams['send']>[1]> = {},
+) {
+  const request = { path: '/x', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
+  return upstreams.send(connector, { ...request, onDispatch, cancellation });
+}
+
+async function readWhole({ body }: UpstreamAnswer): Promise<string> {
+  let text = '';
+  for (let chunk = await body.read(); chunk; chunk = await body.read()) text += chunk;
+  return text;
+}
+
+describe('when a connector is edited', () => {
+  it('a request that is about to be sent still goes out, however long it waited', async () => {
+    const before = connectorAt(await vendorThat((_request, response) => response.end('ok')));
+    const after = { ...before, chunkTimeoutMs: 10_000 };
+    const waited = send(before, {
+      onDispatch: async () => {
+        nowMs += 2 * UNUSED_MS;
+        await readWhole(await send(after));
+      },
+    });
+    expect(await readWhole(await waited)).toBe('ok');
+  });
+
+  it('one that comes late with the old settings does not close the new connections', async () => {
+    const before = connectorAt(await vendorThat((_request, response) => response.end('ok')));
+    const after = { ...before, chunkTimeoutMs: 10_000 };
+    for (const connector of [before, after, before, after, before, after])
+      await readWhole(await send(connector));
+    expect(connections).toBe(2);
+  });
+
+  it('what is under way ends in peace, and the old connections are closed when nobody uses them', async () => {
+    let end = () => {};
+    const before = connectorAt(
+      await vendorThat((_request, response) => {
+        if (connections > 1) return void response.end('ok');
+        response.write('begun, ');
+        end = () => response.end('ended');
+      }),
+    );
+    const after = { ...before, chunkTimeoutMs: 10_000 };
+    const answer = await send(before);
+    nowMs += 2 * UNUSED_MS;
+    await readWhole(await send(after));
+    expect(sockets.size).toBe(2);
+    end();
+    expect(await readWhole(answer)).toBe('begun, ended');
+    await readWhole(await send(after));
+    await expect.poll(() => sockets.size, { timeout: 10_000 }).toBe(1);
+    expect(connections).toBe(2);
+  });
+});
+
+describe('what was never sent', () => {
+  const left = new Error('left');
+  const failureOf = (sent: Promise<unknown>) =>
+    sent.then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+
+  it('is known where it was cancelled before there was a connection', async () => {
+    // It takes connections, and never says a word of TLS.
+    const connected = signal();
+    const silent = connectorAt(`https://${await listen(createServer(() => connected.resolve()))}/v1`);
+    const cancellation = new Cancellation();
+    const failure = failureOf(send(silent, { cancellation }));
+    await connected.promise;
+    cancellation.cancel(left);
+    expect(wasNeverSent(await failure)).toBe(true);
+
+    const early = new Cancellation();
+    expect(
+      wasNeverSent(
+        await failureOf(send(silent, { cancellation: early, onDispatch: () => early.cancel(left) })),
+      ),
+    ).toBe(true);
+  });
+
+  it('is known where nobody listens, or the connections were closed', async () => {
+    const refused = await failureOf(send(connectorAt('http://127.0.0.1:1/v1')));
+    expect(wasNeverSent(refused)).toBe(true);
+    expect(upstreamError(refused, 'mock').message).toBe('The provider mock could not be reached.');
+    const closed = await failureOf(
+      send(connectorAt('http://127.0.0.1:1/v1'), { onDispatch: () => upstreams.close() }),
+    );
+    expect(wasNeverSent(closed)).toBe(true);
+  });
+
+  it('is not what a vendor has received', async () => {
+    const received = signal();
+    const vendor = connectorAt(await vendorThat(() => received.resolve()));
+    const cancellation = new Cancellation();
+    const failure = failureOf(send(vendor, { cancellation }));
+    await received.promise;
+    cancellation.cancel(left);
+    expect(await failure).toBe(left);
+    expect(wasNeverSent(await failure)).toBe(false);
+  });
+
+  it('has the caller told why, where the service ends', async () => {
+    const cancellation = new Cancellation();
+    const ending = new AppError('unavailable', 'shutting_down', 'The service is shutting down.');
+    const onDispatch = () => cancellation.cancel(ending);
+    const failure = await failureOf(send(connectorAt('http://127.0.0.1:1/v1'), { cancellation, onDispatch }));
+    expect(wasNeverSent(failure)).toBe(true);
+    expect(upstreamError(failure, 'mock')).toBe(ending);
+  });
+});
