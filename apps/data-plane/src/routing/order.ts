@@ -1,3 +1,4 @@
+import { drawnByWeight } from '@weighbridge/domain';
 import type { RoutableConnector } from '../control/routingTable.ts';
 
 /**
@@ -10,13 +11,5 @@ export function inOrder(
   draw: (connectorId: string) => number,
 ): readonly RoutableConnector[] {
   if (connectors.length < 2) return connectors;
-  const drawn = connectors.map((connector) => ({ connector, at: arrival(connector, draw(connector.id)) }));
-  drawn.sort((a, b) => a.connector.priority - b.connector.priority || a.at - b.at);
-  return drawn.map(({ connector }) => connector);
-}
-
-/** The first of exponential arrivals is each one's with the probability of its rate's share (Efraimidis and Spirakis, 2006). */
-function arrival({ weight }: RoutableConnector, drawn: number): number {
-  // 0 is from a control plane that does not tell.
-  return -Math.log(1 - drawn) / (weight || 1);
+  return drawnByWeight(connectors, ({ id }) => draw(id)).toSorted((a, b) => a.priority - b.priority);
 }

@@ -8,13 +8,13 @@ export type Draw = (name?: string) => number;
  * Draws an order: each comes first with the probability of its share of the weights, and so on among those that are left
  * (Efraimidis and Spirakis, 2006: the first of exponential arrivals). A weight of 0 counts as 1: who sent it does not tell.
  */
-export function drawnByWeight<Item extends { readonly model: string; readonly weight: number }>(
+export function drawnByWeight<Item extends { readonly weight: number }>(
   items: readonly Item[],
-  draw: Draw,
-): Item[] {
-  if (items.length < 2) return [...items];
+  draw: (item: Item) => number,
+): readonly Item[] {
+  if (items.length < 2) return items;
   return items
-    .map((item) => ({ item, at: -Math.log(1 - draw(item.model)) / (item.weight || 1) }))
+    .map((item) => ({ item, at: -Math.log(1 - draw(item)) / (item.weight || 1) }))
     .sort((a, b) => a.at - b.at)
     .map(({ item }) => item);
 }

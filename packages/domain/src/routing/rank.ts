@@ -115,7 +115,7 @@ const ORDERS: Readonly<Record<Strategy, Order>> = {
 
   weighted: (candidates, random) => {
     const sum = candidates.reduce((total, { weight }) => total + weight, 0);
-    return drawnByWeight(candidates, random).map(({ model, weight }) => ({
+    return drawnByWeight(candidates, ({ model }) => random(model)).map(({ model, weight }) => ({
       model,
       why: `drawn by its weight, ${weight} of ${sum}`,
     }));
@@ -165,7 +165,7 @@ function fastest(candidates: readonly Candidate[], random: Draw): readonly Judge
       why: `${Math.round(ms)} ms to the first token on average, ${of}`,
     }));
   const isMeasuring = known.length === 0 || (unknown.length > 0 && random() < MEASURING_SHARE);
-  const inTurn = isMeasuring ? drawnByWeight(unknown, random) : unknown;
+  const inTurn = isMeasuring ? drawnByWeight(unknown, ({ model }) => random(model)) : unknown;
   const unmeasured = inTurn.map(({ model }, at) => ({
     model,
     why: isMeasuring && at === 0 ? 'not measured lately: this request measures it' : 'not measured lately',
