@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -143,6 +143,14 @@ describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses what it took, seed %
     stream.comeBack();
     const last = proxies[2];
     await eventually(() => expect(last?.usage.unconfirmedEvents).toBe(0), { timeoutMs: 20_000 });
+    // What the dead ones left is looked for and closed beside that.
+    await eventually(
+      async () => {
+        const names = await readdir(join(folder, 'spool'));
+        expect(names.filter((name) => /^[\da-f-]{36}/.test(name))).toEqual([last?.spool.epoch]);
+      },
+      { timeoutMs: 20_000 },
+    );
     for (const proxy of proxies) expectInLedger(stream, proxy);
     for (const batch of stream.batches) {
       expect(batch.events.length).toBeLessThanOrEqual(MAX_BATCH_EVENTS);
