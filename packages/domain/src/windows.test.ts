@@ -53,6 +53,14 @@ describe('windows', () => {
     expect(edges('none', 'UTC', '2026-01-01T00:00:00Z')).toEqual(['1970-01-01T00:00:00.000Z', null]);
   });
 
+  it('last for an hour and a half where the clocks go back by half an hour', () => {
+    for (const at of ['2032-04-03T14:10:00Z', '2032-04-03T15:00:00Z', '2032-04-03T15:29:59Z'])
+      expect(edges('hour', 'Australia/Lord_Howe', at)).toEqual([
+        '2032-04-03T14:00:00.000Z',
+        '2032-04-03T15:30:00.000Z',
+      ]);
+  });
+
   it('hold their instant, and meet without gap or overlap, in any zone', () => {
     const zones = fc.constantFrom(
       'UTC',

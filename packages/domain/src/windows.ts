@@ -22,13 +22,10 @@ export function windowAt(kind: WindowKind, timezone: string, at: Date): Window {
   const local = DateTime.fromJSDate(at, { zone: timezone });
   if (!local.isValid) throw new Error(`no window in time zone "${timezone}"`);
   const start = local.startOf(kind);
-  return {
-    start: start.toJSDate(),
-    end: start
-      .plus({ [kind]: 1 })
-      .startOf(kind)
-      .toJSDate(),
-  };
+  const later = (count: number) => start.plus({ [kind]: count }).startOf(kind);
+  const end = later(1);
+  // Where the clocks go back by half an hour, as on Lord Howe Island, that hour lasts for one and a half.
+  return { start: start.toJSDate(), end: (end > local ? end : later(2)).toJSDate() };
 }
 
 export function isTimezone(name: string): boolean {
