@@ -169,7 +169,7 @@ async function isAnswered(
   const answer = found instanceof Promise ? await found : found;
   if (!answer) return false;
   const { key } = request;
-  const counted = key.rates.length > 0 ? await countIn(deps, key, client, key.rates, 0) : undefined;
+  const counted = key.rates.length > 0 ? await countIn(deps, key, client, 0) : undefined;
   try {
     const { plan } = caching;
     answerFromCache(deps, request, plan, client, { answer, attempted: attemptedOf(deps, request, plan) });
@@ -194,7 +194,7 @@ async function admitByRates(
     output: expectedOutput(call, deps.usualTokens(model.id)),
   };
   const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
-  return await countIn(deps, key, client, key.rates, inputTokens + outputTokens);
+  return await countIn(deps, key, client, inputTokens + outputTokens);
 }
 
 /** Tells the caller of its limits in any case. */
@@ -202,11 +202,10 @@ async function countIn(
   { rates }: ServeDeps,
   key: ResolvedKey,
   client: Client,
-  limits: ResolvedKey['rates'],
   tokens: number,
 ): Promise<RateHold> {
   try {
-    return await rates.admit(limits, tokens);
+    return await rates.admit(key.rates, tokens);
   } finally {
     tellOfRates(rates, key, client);
   }
