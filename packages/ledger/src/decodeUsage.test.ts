@@ -22,7 +22,11 @@ const origin = {
 const change = fc.oneof(
   fc.record({ cut: fc.nat({ max: 400 }) }),
   fc.record({ at: fc.nat({ max: 400 }), byte: fc.nat({ max: 255 }) }),
-  fc.record({ field: fc.integer({ min: 1, max: 40 }), value: fc.nat({ max: 300 }) }),
+  // Mostly the last ones, which then come again.
+  fc.record({
+    field: fc.oneof(fc.integer({ min: 23, max: 25 }), fc.integer({ min: 1, max: 40 })),
+    value: fc.nat({ max: 300 }),
+  }),
   fc.record({ field: fc.integer({ min: 1, max: 40 }), text: fc.uint8Array({ maxLength: 9 }) }),
 );
 type Change = Partial<{
@@ -44,22 +48,25 @@ function changed(event: Uint8Array, { cut, at, byte, field, value, text }: Chang
   return Buffer.concat([event, writer.finish()]);
 }
 
+/** Mostly such as are read in place, and quickly made. */
+const someEvent = fc.oneof({ weight: 9, arbitrary: proxyEvent.map(encodedEvent) }, anyEvent);
+
 describe('an event read in place', () => {
   it('is what the library makes of it, whatever its fields hold, are missing, or come again', () => {
     // Kept over all of them: what is known of one event must not be taken for what another says.
     const known = createKnownParts();
     let read = 0;
     fc.assert(
-      fc.property(anyEvent, fc.option(change, { freq: 3 }), (event, toChange) => {
+      fc.property(someEvent, fc.option(change, { freq: 3 }), (event, toChange) => {
         const payload = toChange ? changed(event, toChange) : event;
         const inPlace = readEvent(payload, origin, ids, known);
         if (inPlace === undefined) return;
         read++;
         expect(inPlace).toEqual(decodeByLibrary(payload, origin, ids));
       }),
-      { numRuns: 5_000 },
+      { numRuns: 400 },
     );
-    expect(read).toBeGreaterThan(500);
+    expect(read).toBeGreaterThan(80);
   });
 
   it('is every event that a proxy writes, also one of a later release', () => {
