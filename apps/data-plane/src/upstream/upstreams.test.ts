@@ -77,7 +77,10 @@ function send(
 
 async function readWhole({ body }: UpstreamAnswer): Promise<string> {
   let text = '';
-  for (let chunk = await body.read(); chunk; chunk = await body.read()) text += chunk;
+  await body.each((chunk) => {
+    text += chunk;
+    return undefined;
+  });
   return text;
 }
 
