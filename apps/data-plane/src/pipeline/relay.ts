@@ -32,18 +32,18 @@ export interface Relay extends Answered {
 }
 
 const NOTHING = Buffer.alloc(0);
+/** Up to here, making a text of a body takes less than a second buffer in a write does. */
+const MAX_TEXT_BYTES = 4 * 1024;
 /** An answer up to this size is held until it is complete, so that its cost can stand in a header. */
 const MAX_HELD_BYTES = 1024 * 1024;
 /** An answer beyond this size is passed on without being read for its usage. */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
 
 /** Passes an answer on to its end, settles it, and lets the caller see the end. */
-export async function relayAnswer(relay: Relay): Promise<void> {
-  try {
-    await (isStream(relay) ? relayStream(relay) : relayWhole(relay));
-  } finally {
-    relay.kept?.giveUp();
-  }
+export function relayAnswer(relay: Relay): Promise<void> {
+  const relayed = isStream(relay) ? relayStream(relay) : relayWhole(relay);
+  const { kept } = relay;
+  return kept ? relayed.finally(() => kept.giveUp()) : relayed;
 }
 
 /** A vendor that was asked for a stream may label it wrongly; JSON is what it answers where it did not understand. */
@@ -113,7 +113,9 @@ async function relayWhole(relay: Relay): Promise<void> {
   }
   headers.list.push('content-length', String(body.length));
   response.writeHead(answer.status, headers.list);
-  response.end(body);
+  // As a text, it goes out together with the head.
+  if (body.length <= MAX_TEXT_BYTES) response.end(body.toString('latin1'), 'latin1');
+  else response.end(body);
   if (isKept(relay, outcome)) relay.kept?.endWhole(plain, contentTypeOf(answer) ?? 'application/json');
 }
 
