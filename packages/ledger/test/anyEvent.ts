@@ -96,23 +96,26 @@ export const anyEvent: fc.Arbitrary<Uint8Array> = fc.oneof(
 
 const name = fc.string({ minLength: 1, maxLength: 60, unit: 'grapheme-ascii' });
 /** As proxies write them: ids of ASCII, anything in what callers say. */
-export const proxyEvent: fc.Arbitrary<EventFields> = fc.record({
-  eventId: fc.nat({ max: 86_400_000 }).map((ms) => uuidAt(new Date(Date.now() - ms))),
-  requestId: name,
-  keyId: name,
-  principalId: fc.string({ minLength: 1, maxLength: 30 }),
-  modelRequested: name,
-  responseId: fc.string({ maxLength: 60, unit: 'grapheme-ascii' }),
-  usage: fc.record({ input: fc.nat({ max: 100_000 }), output: fc.nat({ max: 100_000 }) }),
-  costNanoUsd: fc.bigInt({ min: 0n, max: 10n ** 13n }),
-  estimated: fc.boolean(),
-  streamed: fc.boolean(),
-  cacheHit: fc.boolean(),
-  outcome: fc.integer({ min: 0, max: 5 }),
-  httpStatus: fc.integer({ min: 0, max: 599 }),
-  firstByteUs: maybe(fc.nat()),
-  durationUs: fc.nat(),
-  attempt: fc.integer({ min: 1, max: 20 }),
-  priceSource: fc.integer({ min: 0, max: 2 }),
-  attribution: maybe(fc.record({ user: maybe(fc.string()), labels: fc.dictionary(name, fc.string()) })),
-});
+export const proxyEvent: fc.Arbitrary<EventFields> = fc
+  .record({
+    eventId: fc.nat({ max: 86_400_000 }).map((ms) => uuidAt(new Date(Date.now() - ms))),
+    requestId: name,
+    keyId: name,
+    principalId: fc.string({ minLength: 1, maxLength: 30 }),
+    modelRequested: name,
+    responseId: fc.string({ maxLength: 60, unit: 'grapheme-ascii' }),
+    usage: fc.record({ input: fc.nat({ max: 100_000 }), output: fc.nat({ max: 100_000 }) }),
+    costNanoUsd: fc.bigInt({ min: 0n, max: 10n ** 13n }),
+    estimated: fc.boolean(),
+    streamed: fc.boolean(),
+    cacheHit: fc.boolean(),
+    outcome: fc.integer({ min: 0, max: 5 }),
+    httpStatus: fc.integer({ min: 0, max: 599 }),
+    firstByteUs: maybe(fc.nat()),
+    durationUs: fc.nat(),
+    attempt: fc.integer({ min: 1, max: 20 }),
+    priceSource: fc.integer({ min: 0, max: 2 }),
+    attribution: maybe(fc.record({ user: maybe(fc.string()), labels: fc.dictionary(name, fc.string()) })),
+  })
+  // What is left out is undefined here.
+  .map((fields) => fields as EventFields);
