@@ -13,6 +13,7 @@ import {
   tlsFiles,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
+import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
 import { type EnvironmentConnector, environmentConnectors } from './features/connectors/connectors.ts';
 import { type Credentials, createCredentials } from './features/connectors/credentials.ts';
 import { type UpstreamHosts, upstreamHosts } from './features/connectors/upstreamHosts.ts';
@@ -69,6 +70,7 @@ const Settings = Type.Object({
     pattern: '^/[^,]*(,/[^,]*)*$',
     description: 'absolute paths of folders, several with commas',
   }),
+  ...OidcEnvironment,
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -89,6 +91,8 @@ export interface ControlPlaneConfig {
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
+  /** Undefined: operators come with keys alone. */
+  readonly oidc: OidcSettings | undefined;
   readonly logLevel: LogLevelName;
 }
 
@@ -139,6 +143,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       }),
     }),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
+    oidc: oidcSettings(settings),
     logLevel: settings.LOG_LEVEL,
   };
 }

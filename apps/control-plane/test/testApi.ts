@@ -5,6 +5,7 @@ import { mintToken, tokenSha256 } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
+import { openIdConnect } from '../src/features/access/oidc/oidc.ts';
 import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/connectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/connectors.ts';
@@ -76,7 +77,8 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   await bootstrap(deps, { token: operatorKey, file: undefined });
   await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
-  const app = buildApp({ ...deps, notReady: () => undefined });
+  const tokenVerifier = settings.oidc && openIdConnect(settings.oidc, deps);
+  const app = buildApp({ ...deps, tokenVerifier, notReady: () => undefined });
   await app.ready();
   const document = app.swagger() as unknown as OpenApiDocument;
   const responses = publishedResponses(document);

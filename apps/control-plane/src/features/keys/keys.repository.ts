@@ -16,6 +16,23 @@ export async function lockKey(tx: Tx, id: string): Promise<KeyRow | undefined> {
   return await tx.selectFrom('keys').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst();
 }
 
+/** The first key that was ever issued to a principal, in use or not. */
+export async function findFirstKeyOf(db: Database, principalId: string): Promise<KeyRow | undefined> {
+  return await db
+    .selectFrom('keys')
+    .selectAll()
+    .where('principal_id', '=', principalId)
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(1)
+    .executeTakeFirst();
+}
+
+/** Until the transaction ends, nobody else locks this principal; keys may be issued to it meanwhile. */
+export async function lockPrincipal(tx: Tx, id: string): Promise<void> {
+  await tx.selectFrom('principals').select('id').where('id', '=', id).forNoKeyUpdate().execute();
+}
+
 /** A key, and when the secret that it was found by ends. */
 export type KeyBySecret = KeyRow & { readonly secret_expires_at: Date | null };
 
