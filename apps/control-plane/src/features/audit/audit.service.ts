@@ -5,7 +5,7 @@ import type { Identity } from '../access/caller.ts';
 import { type AuditRow, findAuditRows, insertAuditRow } from './audit.repository.ts';
 
 /** Who did something. What the service does by itself has no identity, and a name for its principal. */
-export interface Actor {
+interface Actor {
   readonly principalId: string;
   readonly identity: Identity | null;
 }

@@ -16,7 +16,7 @@ export type Standing = Pick<
   readonly counter_key_id: string | null;
 };
 
-export async function standingOf(
+async function standingOf(
   db: Database,
   { identity, principalId, expiresAt }: Caller,
 ): Promise<Standing> {

@@ -20,7 +20,7 @@ const ALGORITHMS = [
 const LAST_SECOND = 8.64e12;
 
 /** A token that was checked. */
-export interface VerifiedToken {
+interface VerifiedToken {
   readonly issuer: string;
   readonly subject: string;
   readonly principalId: string;
