@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { mintToken } from '@weighbridge/domain';
+import { startTestIssuer, TEST_AUDIENCE, type TestIssuer } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SCOPES } from '../src/features/access/scopes.ts';
 import { type OpenApiDocument, operations } from '../src/http/openapi/openApi.ts';
 import { fixtures } from './fixtures.ts';
 import { startTestApi, type TestApi } from './testApi.ts';
-import { AUDIENCE, startTestIssuer, type TestIssuer } from './testIssuer.ts';
 
 /** Who gets in where, for every management operation of the document; a new one is covered by itself. */
 
@@ -20,6 +20,7 @@ const managed = operations(document)
     path: path.replace('/api/v1', ''),
     scope: operation['x-required-scope'] ?? '',
     parameters: [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name),
+    filters: (operation.parameters ?? []).filter((one) => one.in === 'query').map(({ name }) => name),
     takesBody: operation.requestBody !== undefined,
   }));
 type Managed = (typeof managed)[number];
@@ -33,7 +34,7 @@ beforeAll(async () => {
   api = await startTestApi({
     OPENAI_API_KEY: 'sk-vendor',
     OIDC_ISSUER: issuer.url,
-    OIDC_AUDIENCE: AUDIENCE,
+    OIDC_AUDIENCE: TEST_AUDIENCE,
     // A group for each scope.
     OIDC_SCOPE_MAP: JSON.stringify(Object.fromEntries(OF_TOKENS.map((scope) => [groupOf(scope), [scope]]))),
   });
@@ -164,6 +165,18 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
       }
     });
   }
+
+  it('takes SQL in its path and in its query as a text like any other', async () => {
+    const text = `x'"); DROP TABLE keys; --`;
+    const queries = operation.filters.map((name) => `?${name}=${encodeURIComponent(text)}`);
+    const named = operation.parameters.length > 0 && !fixtures.takesAnyId.has(operation.operation);
+    for (const query of [...(named ? [''] : []), ...queries]) {
+      const path = `${operation.path}${query}`;
+      const answer = await call({ ...operation, path }, { ...(named && { ids: text }) });
+      expect(answer.status, query).toBeLessThan(500);
+    }
+    expect((await api.call('GET', '/keys?page_size=1')).status).toBe(200);
+  });
 
   it('refuses a query parameter that it does not know', async () => {
     const answer = await call({ ...operation, path: `${operation.path}?no_such_parameter=1` });

@@ -1,9 +1,9 @@
 import { createHmac } from 'node:crypto';
+import { startTestIssuer, TEST_AUDIENCE, type TestClaims, type TestIssuer } from '@weighbridge/testing';
 import { exportSPKI, generateKeyPair, importJWK, SignJWT, UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DEFAULT_SCOPES } from '../src/features/access/scopes.ts';
 import { outcome, startTestApi, type TestApi } from './testApi.ts';
-import { AUDIENCE, type Claims, sendJson, startTestIssuer, type TestIssuer } from './testIssuer.ts';
 
 const SCOPE_MAP = {
   admins: [...DEFAULT_SCOPES, 'operator'],
@@ -19,7 +19,7 @@ beforeAll(async () => {
   api = await startTestApi({
     OPENAI_API_KEY: 'sk-vendor',
     OIDC_ISSUER: issuer.url,
-    OIDC_AUDIENCE: `another, ${AUDIENCE}`,
+    OIDC_AUDIENCE: `another, ${TEST_AUDIENCE}`,
     OIDC_SCOPE_MAP: JSON.stringify(SCOPE_MAP),
   });
   for (const principal of ['ada', 'bob', 'eve']) await makePrincipal(principal);
@@ -34,8 +34,8 @@ async function makePrincipal(id: string): Promise<void> {
   expect(status).toBe(200);
 }
 
-const token = (claims?: Claims) => issuer.token(api.now, { groups: ['readers'], ...claims });
-const by = async (claims?: Claims) => ({ key: await token(claims) });
+const token = (claims?: TestClaims) => issuer.token(api.now, { groups: ['readers'], ...claims });
+const by = async (claims?: TestClaims) => ({ key: await token(claims) });
 const seconds = () => Math.floor(api.now.getTime() / 1_000);
 const read = (key: string) => outcome(api.call('GET', '/keys', { key }));
 
@@ -48,7 +48,7 @@ function handmade(header: object, claims: object, sign: (text: string) => string
 
 const claims = () => ({
   iss: issuer.url,
-  aud: AUDIENCE,
+  aud: TEST_AUDIENCE,
   sub: 'ada',
   groups: ['admins'],
   exp: seconds() + 60,
@@ -57,7 +57,7 @@ const claims = () => ({
 describe('a token is taken', () => {
   it('that the issuer made for this service', async () => {
     expect(await read(await token())).toEqual([200, undefined]);
-    expect(await read(await token({ aud: ['somebody', AUDIENCE] }))).toEqual([200, undefined]);
+    expect(await read(await token({ aud: ['somebody', TEST_AUDIENCE] }))).toEqual([200, undefined]);
     expect(await read(await token({ aud: 'another' }))).toEqual([200, undefined]);
   });
 
@@ -208,7 +208,7 @@ describe('what a token may do', () => {
 });
 
 describe('a key that is issued by a token', () => {
-  const issue = async (body: object, who: Claims = { groups: ['users'] }) =>
+  const issue = async (body: object, who: TestClaims = { groups: ['users'] }) =>
     await api.call('POST', '/keys', { ...(await by(who)), body: { name: 'by a token', ...body } });
   const expiresAt = () => new Date((seconds() + 3_600) * 1_000).toISOString();
 
@@ -250,7 +250,7 @@ describe('a key that is issued by a token', () => {
 
   it('is rotated by one only where it could have been issued by it', async () => {
     const forever = await api.issue({ principal_id: 'ada' });
-    const rotate = async (id: unknown, who?: Claims) =>
+    const rotate = async (id: unknown, who?: TestClaims) =>
       await outcome(api.call('POST', `/keys/${id}/rotate`, await by({ groups: ['users'], ...who })));
     expect(await rotate(forever.id)).toEqual([403, 'expiry_too_late']);
     expect(await rotate(forever.id, { groups: ['admins'] })).toEqual([200, undefined]);
@@ -298,7 +298,7 @@ it('a token has the usage and the models of its principal', async () => {
 it('where no policy governs its principal, a token is told so', async () => {
   const bare = await startTestApi({
     OIDC_ISSUER: issuer.url,
-    OIDC_AUDIENCE: AUDIENCE,
+    OIDC_AUDIENCE: TEST_AUDIENCE,
     OIDC_SCOPE_MAP: JSON.stringify(SCOPE_MAP),
     OIDC_PRINCIPAL_PREFIX: 'sso:',
   });
@@ -390,7 +390,7 @@ it('while the issuer is down tokens are 503 once their keys are too old, and key
   // What is wrong with it can be told without the issuer.
   expect(await read(await token({ iss: 'https://example.com' }))).toEqual([401, 'invalid_token']);
 
-  issuer.misbehave((_request, response) => sendJson(response, { issuer: 'https://example.com' }));
+  issuer.misbehave((_request, response) => response.end('{"issuer": "https://example.com"}'));
   api.now = new Date(api.now.getTime() + 11_000);
   expect((await api.call('GET', '/keys', { key: await token() })).status).toBe(503);
   issuer.misbehave(undefined);

@@ -16,10 +16,7 @@ export type Standing = Pick<
   readonly counter_key_id: string | null;
 };
 
-async function standingOf(
-  db: Database,
-  { identity, principalId, expiresAt }: Caller,
-): Promise<Standing> {
+async function standingOf(db: Database, { identity, principalId, expiresAt }: Caller): Promise<Standing> {
   if (identity.kind === 'key') {
     return (await findKey(db, identity.keyId)) ?? raise(new Error('the calling key is gone'));
   }

@@ -1,6 +1,6 @@
-import type { RequestListener } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
+import { startTestIssuer, type TestIssuer } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { sendJson, startTestIssuer, type TestIssuer } from '../../../../test/testIssuer.ts';
 import { readIssuerKeys } from './issuer.ts';
 
 const LIMITS = { timeoutMs: 300, maxBytes: 10_000 };
@@ -13,6 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => issuer.close());
 
+const sendJson = (response: ServerResponse, body: unknown) => response.end(JSON.stringify(body));
 const discovery = (document: object): RequestListener => {
   return (_request, response) => sendJson(response, document);
 };

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 
 /** One that is undefined is left out. */
-export type Claims = Readonly<Record<string, unknown>>;
+export type TestClaims = Readonly<Record<string, unknown>>;
 
 /** A small OIDC issuer that really serves its discovery document and its keys, and signs whatever it is told to. */
 export interface TestIssuer {
@@ -14,7 +14,7 @@ export interface TestIssuer {
   /** The public key that it signs with now. */
   readonly publicKey: JWK;
   /** A token of it, valid for an hour from `now`; claims and header as they are given. */
-  token(now: Date, claims?: Claims, header?: { kid?: string }): Promise<string>;
+  token(now: Date, claims?: TestClaims, header?: { kid?: string }): Promise<string>;
   /** Signs by another key from now on, and forgets the one before. */
   replaceKey(): Promise<void>;
   /** Answers a path in another way than well; undefined: well again. */
@@ -22,7 +22,8 @@ export interface TestIssuer {
   close(): Promise<void>;
 }
 
-export const AUDIENCE = 'weighbridge-tests';
+/** What its tokens have in `aud`. */
+export const TEST_AUDIENCE = 'weighbridge-tests';
 
 const ALGORITHM = 'ES256';
 
@@ -51,7 +52,7 @@ export async function startTestIssuer(): Promise<TestIssuer> {
     },
     async token(now, claims = {}, header = {}) {
       const seconds = Math.floor(now.getTime() / 1_000);
-      const standard = { iss: url, aud: AUDIENCE, sub: 'ada', iat: seconds, exp: seconds + 3_600 };
+      const standard = { iss: url, aud: TEST_AUDIENCE, sub: 'ada', iat: seconds, exp: seconds + 3_600 };
       return await new SignJWT({ ...standard, ...claims })
         .setProtectedHeader({ alg: ALGORITHM, kid: signer.jwk.kid as string, ...header })
         .sign(signer.privateKey);
@@ -70,7 +71,7 @@ export async function startTestIssuer(): Promise<TestIssuer> {
   };
 }
 
-export function sendJson(response: ServerResponse, body: unknown): void {
+function sendJson(response: ServerResponse, body: unknown): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
