@@ -49,7 +49,7 @@ export async function startControlPlane(
     const mismatch = await schemaMismatch(db);
     if (mismatch) throw new Error(`Can't work on this database: ${mismatch}`);
   }
-  const peppers = await loadPeppers(db, config.pepper, now());
+  const peppers = await loadPeppers(db, config.peppers, now());
   const deps = {
     db,
     now,

@@ -71,7 +71,7 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   const operatorKey = mintToken();
   const api = { now: new Date('2026-11-20T10:00:00Z') };
   const now = () => api.now;
-  const peppers = await loadPeppers(db, undefined, now());
+  const peppers = await loadPeppers(db, { current: undefined, others: [] }, now());
   const settings = loadConfig({ DATABASE_URL: database.url, ...env });
   const { credentials, upstreamHosts } = settings;
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };

@@ -24,7 +24,7 @@ async function declared(app: string): Promise<string[]> {
 async function set(app: string): Promise<Set<string>> {
   const optional = [
     '--set',
-    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.responseCacheKey=answers,controlPlane.oidc.issuer=https://login.example.com,controlPlane.oidc.audiences[0]=w,controlPlane.oidc.scopeMap.admins[0]=operator,controlPlane.oidc.principalPrefix=sso:',
+    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.previousPeppers=peppers,secrets.keys.responseCacheKey=answers,controlPlane.oidc.issuer=https://login.example.com,controlPlane.oidc.audiences[0]=w,controlPlane.oidc.scopeMap.admins[0]=operator,controlPlane.oidc.principalPrefix=sso:',
   ];
   const variants = await Promise.all([
     manifests(...optional),

@@ -22,6 +22,7 @@ import {
   type KeyBySecret,
   type KeyRow,
   lockKey,
+  rehashSecret,
   updateKey,
 } from './keys.repository.ts';
 import {
@@ -213,7 +214,14 @@ export async function findKeyByTokenSha256(
   deps: KeyDeps,
   sha256: Uint8Array,
 ): Promise<KeyBySecret | undefined> {
-  return await findKeyBySecret(deps.db, deps.peppers.hashes(sha256), deps.now());
+  const { db, peppers } = deps;
+  const key = await findKeyBySecret(db, peppers.hashes(sha256), deps.now());
+  // Only who shows a token can have it hashed anew. A newer pepper is that of a control plane of the next settings.
+  if (key && key.pepper_version < peppers.currentVersion) {
+    const pepperVersion = peppers.currentVersion;
+    await rehashSecret(db, key.secret_hash, { hash: peppers.hash(sha256), pepperVersion });
+  }
+  return key;
 }
 
 /**
