@@ -15,7 +15,7 @@ export interface AnswerDeps extends ServeDeps {
 }
 
 /** Serves a request; rejects, as `serve` does, while its client can still be told by a status. */
-export async function answer(
+export function answer(
   deps: AnswerDeps,
   request: InferenceRequest,
   wire: Wire,
@@ -27,13 +27,11 @@ export async function answer(
     isTaken = true;
     client.take();
   };
-  try {
-    await serve(deps, request, { response, headers, take });
-  } catch (error) {
+  return serve(deps, request, { response, headers, take }).catch(async (error) => {
     // Nothing was sent yet: with the counters that hold now, it is served as any other.
     if (!(error instanceof AppError && error.code === COUNTER_REPLACED) || isTaken) throw error;
     const nowMs = deps.now().getTime();
     const key = await authenticate(deps.keys, request.headers, wire, nowMs, 'refresh');
     await serve(deps, { ...request, key }, client);
-  }
+  });
 }
