@@ -120,6 +120,12 @@ const Settings = Type.Object({
     default: 134_217_728,
     description: 'what the pins of all sessions may take, from 1048576 to 1099511627776',
   }),
+  REQUEST_LOG_SUCCESS_RATIO: Type.Number({
+    minimum: 0,
+    maximum: 1,
+    default: 0.01,
+    description: 'which part of the requests that succeed is logged, from 0 (none) to 1 (all)',
+  }),
   NATS_BUCKET_REPLICAS: Type.Integer({
     minimum: 1,
     maximum: 5,
@@ -174,6 +180,7 @@ export interface DataPlaneConfig {
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;
   readonly pins: PinSettings;
+  readonly requestLog: { readonly successRatio: number };
 }
 
 /** What it needs besides as a process of its own. */
@@ -225,6 +232,7 @@ export function loadConfig(env: Environment): DataPlaneConfig {
       maxRetries: settings.UPSTREAM_MAX_RETRIES,
       retryWithinMs: settings.UPSTREAM_RETRY_WITHIN_MS,
     },
+    requestLog: { successRatio: settings.REQUEST_LOG_SUCCESS_RATIO },
     pins: {
       ttlMs: settings.SESSION_PIN_TTL_MS,
       maxBytes: settings.SESSION_PINS_MAX_BYTES,

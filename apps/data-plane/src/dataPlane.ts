@@ -191,7 +191,7 @@ export async function startDataPlane(
     attempts,
     cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
     corsOrigins: config.corsOrigins,
-    observer: createObserver({ metrics }),
+    observer: createObserver({ metrics, log: { logger, ...config.requestLog } }),
     newEventId: newUuid,
     now,
     logger,

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/contracts';
 import { newUuid, parseAttribution } from '@weighbridge/domain';
-import { createMetrics } from '@weighbridge/runtime';
+import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { chatFormat } from '../src/answer/chatFormat.ts';
 import { SseSplitter } from '../src/answer/sseSplitter.ts';
@@ -134,7 +134,8 @@ function keyOn(...policyIds: readonly string[]) {
 
 /** What metrics, the log and traces cost a streamed request of one attempt, where it is neither logged nor traced. */
 function observeRequest(): () => void {
-  const observer = createObserver({ metrics: createMetrics() });
+  const logger = createLogger('test');
+  const observer = createObserver({ metrics: createMetrics(), log: { logger, successRatio: 0 } });
   const key = keyOn('policy_team', 'policy_department');
   const work = {
     model: { id: 'mock/echo' },

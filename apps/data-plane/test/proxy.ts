@@ -87,6 +87,8 @@ export interface TestProxyOptions {
   readonly policyCache?: PolicyCacheSetting;
   readonly responseCacheBytes?: number;
   readonly sharedAnswers?: SharedAnswers;
+  /** Told of each line that is logged. */
+  readonly log?: (line: string) => void;
 }
 
 interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
@@ -162,8 +164,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   });
   const health = new ConnectorHealth(options.nowMs ?? (() => performance.now()));
   const failovers: string[] = [];
-  const logger = createLogger('test');
-  logger.level = 'silent';
+  const logger = options.log ? createLogger('test', { write: options.log }) : createLogger('test');
+  logger.level = options.log ? 'debug' : 'silent';
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
@@ -236,7 +238,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     drainCap: { stalledMs, drainMs, drainBytes },
     attempts: new Attempts(),
     cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
-    observer: createObserver({ metrics: proxy.metrics }),
+    observer: createObserver({ metrics: proxy.metrics, log: { logger, successRatio: 1 } }),
     newEventId: newUuid,
     now: () => new Date(),
     logger,

@@ -43,11 +43,10 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const app = createHttpApp({
     ...deps,
     errorAnswer: (error, request) => {
-      deps.observer.failed(
-        request.observed ?? observedOf(request, endpointOfRoute(request.routeOptions?.url)),
-        error,
-      );
-      return errorAnswer(wireOf(request), error, request.id);
+      const answer = errorAnswer(wireOf(request), error, request.id);
+      const observed = request.observed ?? observedOf(request, endpointOfRoute(request.routeOptions?.url));
+      deps.observer.failed(observed, error, answer.status);
+      return answer;
     },
   });
   keepBodiesAsTheyAre(app);

@@ -27,6 +27,8 @@ export interface Observed {
   costNanoUsd: bigint;
   inputTokens: number;
   outputTokens: number;
+  /** What its caller got, as far as that is known. */
+  status: number;
   /** The code of the error that its caller was told of by this service. */
   errorCode: string;
 }
@@ -48,6 +50,7 @@ export function observe(request: Pick<Observed, 'id' | 'endpoint' | 'receivedAt'
     costNanoUsd: 0n,
     inputTokens: 0,
     outputTokens: 0,
+    status: 0,
     errorCode: '',
   };
 }

@@ -6,6 +6,7 @@ import type { AttemptEnd } from '../pipeline/usageEvent.ts';
 import { createAttemptMetrics } from './attemptMetrics.ts';
 import type { Observed } from './observed.ts';
 import { outcomeOfAnswer, outcomeOfError, type RequestOutcome } from './outcomes.ts';
+import { createRequestLog, type RequestLogDeps } from './requestLog.ts';
 import { createRequestMetrics } from './requestMetrics.ts';
 
 /** Watches requests. Each is told of its end once, whatever becomes of it. */
@@ -14,19 +15,24 @@ export interface Observer {
   attempted(observed: Observed, work: Work, end: AttemptEnd): void;
   /** It was answered, with this status. */
   answered(observed: Observed, status: number): void;
-  /** Its caller is told of this error. */
-  failed(observed: Observed, error: unknown): void;
+  /** Its caller is told of this error, by this status. */
+  failed(observed: Observed, error: unknown, status: number): void;
 }
 
 export interface ObserverDeps {
   readonly metrics: Metrics;
+  readonly log: Omit<RequestLogDeps, 'random'>;
 }
 
-export function createObserver({ metrics }: ObserverDeps): Observer {
+export function createObserver({ metrics, log }: ObserverDeps): Observer {
   const countRequest = createRequestMetrics(metrics);
   const countAttempt = createAttemptMetrics(metrics);
-  const end = (observed: Observed, outcome: RequestOutcome): void => {
-    countRequest(observed, outcome, performance.now());
+  const logRequest = createRequestLog({ ...log, random: Math.random });
+  const end = (observed: Observed, status: number, outcome: RequestOutcome): void => {
+    const endedAt = performance.now();
+    observed.status = status;
+    countRequest(observed, outcome, endedAt);
+    logRequest(observed, outcome, endedAt);
   };
   return {
     attempted(observed, work, end) {
@@ -36,11 +42,11 @@ export function createObserver({ metrics }: ObserverDeps): Observer {
     answered(observed, status) {
       const { outcome, last } = observed;
       // Where nothing was tried and nothing went wrong, nobody waited.
-      end(observed, outcome ?? (last ? outcomeOfAnswer(last, status) : 'client_gone'));
+      end(observed, status, outcome ?? (last ? outcomeOfAnswer(last, status) : 'client_gone'));
     },
-    failed(observed, error) {
+    failed(observed, error, status) {
       if (error instanceof AppError) observed.errorCode = error.code;
-      end(observed, outcomeOfError(error));
+      end(observed, status, outcomeOfError(error));
     },
   };
 }

@@ -38,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{/* Numbers from YAML are floats here: 2147483648 must not become 2.147483648e+09. */}}
 {{- define "weighbridge.text" -}}
-{{- if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
 {{- end }}
 
 {{/* A variable from a secret: (dict "name" "X" "secret" "s" "key" "k"). */}}
