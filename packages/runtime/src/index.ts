@@ -14,6 +14,7 @@ export {
   acceptJsonBodies,
   createHttpApp,
   type HttpAppOptions,
+  isJsonType,
   malformedJson,
   refuseOtherMethods,
   requireJsonType,

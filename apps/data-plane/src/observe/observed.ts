@@ -9,7 +9,7 @@ export interface Observed {
   /** Monotonic, in milliseconds. */
   readonly receivedAt: number;
   /** Undefined where it could not be told. */
-  readonly key: ResolvedKey | undefined;
+  key: ResolvedKey | undefined;
   streamed: boolean;
   /** The id of the model that worked at it last, or was to; empty where none was chosen. */
   model: string;

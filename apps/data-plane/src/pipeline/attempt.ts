@@ -42,7 +42,10 @@ export type Tried =
   | { readonly kind: 'held back'; readonly error: unknown };
 
 /** Sends a request to one connector, and waits for the first byte of what is no error. */
-export async function attemptAt(sending: Sending, prepare: () => Promise<Outgoing>): Promise<Tried> {
+export async function attemptAt(
+  sending: Sending,
+  prepare: () => Outgoing | Promise<Outgoing>,
+): Promise<Tried> {
   const { upstreams, plan, request, caller, attempts } = sending;
   let dispatchedAt: number | undefined;
   let status = 0;

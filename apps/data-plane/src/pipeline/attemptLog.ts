@@ -16,7 +16,7 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Attempt, UsageLog } from '../usage/usageLog.ts';
 import { usageBacklog } from './admit.ts';
-import { atReserve, chargeFor } from './charge.ts';
+import { atReserve, type Charge, chargeFor } from './charge.ts';
 import type { EndedTry } from './endedTry.ts';
 import { expectedOutput } from './expectedOutput.ts';
 import type { Outgoing, Work } from './outgoing.ts';
@@ -78,134 +78,158 @@ interface Open {
   readonly begunAt: number;
 }
 
-/** `onEnd` is told of each attempt when it is known what it came to. */
+/** Told of an attempt when it is known what it came to. */
+export type OnAttemptEnd = (work: Work, end: AttemptEnd) => void;
+
 export function openAttemptLog(
   deps: AttemptLogDeps,
   attempted: Attempted,
-  onEnd: (work: Work, end: AttemptEnd) => void = () => {},
+  onEnd: OnAttemptEnd = () => {},
 ): AttemptLog {
-  const { usage, budget, logger } = deps;
-  const { key } = attempted;
-  const [bucket] = key.policies;
-  const shard = bucket ? usageShard(bucket.bucket) : 0;
-  let begun = 0;
-  const begunOf = new Map<string, number>();
-  let usedTokens = 0;
-  let open: Open | undefined;
+  return new OpenAttemptLog(deps, attempted, onEnd);
+}
+
+class OpenAttemptLog implements AttemptLog {
+  readonly #deps: AttemptLogDeps;
+  readonly #attempted: Attempted;
+  readonly #onEnd: OnAttemptEnd;
+  /** The models of the attempts that were begun, in their order. */
+  readonly #begunModels: string[] = [];
+  #open: Open | undefined;
+  usedTokens = 0;
+
+  constructor(deps: AttemptLogDeps, attempted: Attempted, onEnd: OnAttemptEnd) {
+    this.#deps = deps;
+    this.#attempted = attempted;
+    this.#onEnd = onEnd;
+  }
+
+  async begin({ connector, body, work }: Outgoing, requireWaiting: () => void): Promise<void> {
+    if (!work) throw new Error('only what a model works at is written down');
+    const { usage, budget, newEventId } = this.#deps;
+    const { key } = this.#attempted;
+    const { model } = work;
+    const outgoing: Billed = { connector, body, work };
+    const eventId = newEventId();
+    const attempt = this.#begunModels.length + 1;
+    const modelAttempt = this.#begunModels.filter((id) => id === model.id).length + 1;
+    const head = eventHead(this.#attempted, { eventId, target: work, attempt, modelAttempt });
+    const reserve = reserveOf(this.#deps, key, outgoing);
+    const reserveNanoUsd = reserve.costNanoUsd;
+    const held = this.#tryHold(work, reserveNanoUsd) ?? (await this.#hold(work, reserveNanoUsd));
+    try {
+      requireWaiting();
+    } catch (error) {
+      if (held) budget.settle(held, 0n);
+      throw error;
+    }
+    try {
+      const [policy] = key.policies;
+      const shard = policy ? usageShard(policy.bucket) : 0;
+      const begun = usage.begin({ eventId, shard, reserveNanoUsd, head });
+      this.#open = { attempt: begun, outgoing, reserve, held, begunAt: performance.now() };
+      // Only now: what was held back is no attempt, and a request is counted by its first one.
+      this.#begunModels.push(model.id);
+      await usage.durable();
+    } catch (error) {
+      const open = this.#open;
+      if (open) await this.#write(open, { ...NOT_SENT, dispatchedAt: open.begunAt });
+      else if (held) budget.settle(held, 0n);
+      // What costs nothing may go unrecorded.
+      if (model.free) return;
+      throw usageBacklog(error);
+    }
+  }
+
+  async settle(ended: EndedTry): Promise<NanoUsd | undefined> {
+    const current = this.#open;
+    if (!current) return undefined;
+    const charge = await this.#charged(current, ended);
+    if (this.#open !== current) return undefined;
+    const end = {
+      usage: charge.usage,
+      estimated: charge.estimated,
+      costNanoUsd: charge.costNanoUsd,
+      outcome: ended.outcome,
+      status: ended.status,
+      dispatchedAt: ended.dispatchedAt,
+      firstByteAt: ended.firstByteAt,
+      responseId: ended.facts.responseId,
+    };
+    this.#onEnd(current.outgoing.work, end);
+    await this.#write(current, end);
+    return charge.costNanoUsd;
+  }
+
+  close(): void {
+    const open = this.#open;
+    if (!open) return;
+    this.#complain(undefined, 'an attempt was left open; it is settled at its reserve');
+    const end = { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt };
+    this.#onEnd(open.outgoing.work, end);
+    void this.#write(open, end);
+  }
 
   /** Resolves when it is in the spool, or can't be. */
-  async function write(
-    { attempt, held, outgoing: { connector, work } }: Open,
-    end: AttemptEnd,
-  ): Promise<void> {
-    open = undefined;
-    usedTokens += totalTokens(end.usage);
+  async #write({ attempt, held, outgoing: { connector, work } }: Open, end: AttemptEnd): Promise<void> {
+    const { usage, budget, now, onReserveExceeded } = this.#deps;
+    this.#open = undefined;
+    this.usedTokens += totalTokens(end.usage);
     // What it leaves of its reserve is free only once its end is written: else the next start charges the whole reserve.
     const isSpare = held && end.costNanoUsd < held.amountNanoUsd && !attempt.isRefused;
     if (held && !isSpare) {
       budget.settle(held, end.costNanoUsd);
-      if (key.isHard && end.costNanoUsd > held.amountNanoUsd) {
-        logger.error(
-          { requestId: attempted.requestId, connectorId: connector.id },
-          'an attempt under a hard budget cost more than it could: its vendor ignored a limit',
-        );
-        deps.onReserveExceeded(work.model.id);
+      if (this.#attempted.key.isHard && end.costNanoUsd > held.amountNanoUsd) {
+        const what = 'an attempt under a hard budget cost more than it could: its vendor ignored a limit';
+        this.#complain(undefined, what, connector.id);
+        onReserveExceeded(work.model.id);
       }
     }
     let isWritten = false;
     try {
-      attempt.settle(eventTail(end, deps.now()));
+      attempt.settle(eventTail(end, now()));
       await usage.durable();
       isWritten = true;
     } catch (error) {
       // It stays open in the spool: the next start settles it at its reserve.
-      logger.error({ err: error, requestId: attempted.requestId }, 'an attempt could not be settled');
+      this.#complain(error, 'an attempt could not be settled');
     }
     if (held && isSpare) budget.settle(held, isWritten ? end.costNanoUsd : held.amountNanoUsd);
   }
 
   /** An exhausted budget never blocks what costs nothing. */
-  async function hold({ model }: Work, amount: NanoUsd): Promise<Reservation | undefined> {
-    if (model.free || key.budgets.length === 0) return undefined;
-    return (
-      budget.tryReserve(key.budgets, amount) ??
-      (await budget.reserve(key.budgets, amount, key.isOperator)) ??
-      raise(counterReplaced())
-    );
+  #isUnlimited({ model }: Work): boolean {
+    return model.free || this.#attempted.key.budgets.length === 0;
   }
 
-  async function charged({ outgoing, reserve }: Open, ended: EndedTry) {
+  #tryHold(work: Work, amount: NanoUsd): Reservation | undefined {
+    if (this.#isUnlimited(work)) return undefined;
+    return this.#deps.budget.tryReserve(this.#attempted.key.budgets, amount);
+  }
+
+  async #hold(work: Work, amount: NanoUsd): Promise<Reservation | undefined> {
+    if (this.#isUnlimited(work)) return undefined;
+    const { budgets, isOperator } = this.#attempted.key;
+    return (await this.#deps.budget.reserve(budgets, amount, isOperator)) ?? raise(counterReplaced());
+  }
+
+  async #charged({ outgoing, reserve }: Open, ended: EndedTry): Promise<Required<Charge>> {
     const { connector, work } = outgoing;
     try {
-      const { usage, estimated, costNanoUsd } = await chargeFor(ended, outgoing, reserve, deps.countTokens);
+      const charge = chargeFor(ended, outgoing, reserve, this.#deps.countTokens);
+      const { usage, estimated, costNanoUsd } = charge instanceof Promise ? await charge : charge;
       const cost = costNanoUsd ?? costOf(usage, priceAt(work.model, connector).price);
       return { usage, estimated, costNanoUsd: heldCost(cost) };
     } catch (error) {
-      logger.error({ err: error, requestId: attempted.requestId }, 'what was used could not be counted');
+      this.#complain(error, 'what was used could not be counted');
       return atReserve(reserve);
     }
   }
 
-  return {
-    get usedTokens() {
-      return usedTokens;
-    },
-
-    async begin({ work, ...sent }, requireWaiting) {
-      if (!work) throw new Error('only what a model works at is written down');
-      const outgoing = { ...sent, work };
-      const { model } = work;
-      const eventId = deps.newEventId();
-      const modelAttempt = (begunOf.get(model.id) ?? 0) + 1;
-      const head = eventHead(attempted, { eventId, target: work, attempt: begun + 1, modelAttempt });
-      const reserve = reserveOf(deps, key, outgoing);
-      const held = await hold(work, reserve.costNanoUsd);
-      try {
-        requireWaiting();
-      } catch (error) {
-        if (held) budget.settle(held, 0n);
-        throw error;
-      }
-      try {
-        const attempt = usage.begin({ eventId, shard, reserveNanoUsd: reserve.costNanoUsd, head });
-        open = { attempt, outgoing, reserve, held, begunAt: performance.now() };
-        // Only now: what was held back is no attempt, and a request is counted by its first one.
-        begun++;
-        begunOf.set(model.id, modelAttempt);
-        await usage.durable();
-      } catch (error) {
-        if (open) await write(open, { ...NOT_SENT, dispatchedAt: open.begunAt });
-        else if (held) budget.settle(held, 0n);
-        // What costs nothing may go unrecorded.
-        if (model.free) return;
-        throw usageBacklog(error);
-      }
-    },
-
-    async settle(ended) {
-      const current = open;
-      if (!current) return undefined;
-      const charge = await charged(current, ended);
-      if (open !== current) return undefined;
-      const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
-      const { responseId } = facts;
-      const end = { ...charge, outcome, status, dispatchedAt, firstByteAt, responseId };
-      onEnd(current.outgoing.work, end);
-      await write(current, end);
-      return charge.costNanoUsd;
-    },
-
-    close() {
-      if (!open) return;
-      logger.error(
-        { requestId: attempted.requestId },
-        'an attempt was left open; it is settled at its reserve',
-      );
-      const end = { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt };
-      onEnd(open.outgoing.work, end);
-      void write(open, end);
-    },
-  };
+  #complain(error: unknown, what: string, connectorId?: string): void {
+    const { requestId } = this.#attempted;
+    this.#deps.logger.error({ err: error, requestId, connectorId }, what);
+  }
 }
 
 const NOT_SENT = {
@@ -231,7 +255,8 @@ function reserveOf(
   };
   const { price } = priceAt(model, connector);
   const estimate = key.isHard && !model.free ? hardEstimate(size, price) : balancedEstimate(size, price);
-  return { ...estimate, costNanoUsd: heldCost(estimate.costNanoUsd) };
+  const { inputTokens, outputTokens } = estimate;
+  return { inputTokens, outputTokens, costNanoUsd: heldCost(estimate.costNanoUsd) };
 }
 
 /** The key's counters are others by now: it has to be asked for anew, and the request tried again. */

@@ -1,33 +1,34 @@
 import { Outcome } from '@weighbridge/contracts';
-import { microFromNano, type NanoUsd } from '@weighbridge/domain';
+import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { type AnswerFormat, noFacts } from '../answer/answerFormat.ts';
 import { AnswerReader } from '../answer/answerReader.ts';
 import { type HoldBudget, textOfWhole } from '../answer/heldAnswer.ts';
 import { StreamTap } from '../answer/streamTap.ts';
 import type { KeptAnswer } from '../cache/caching.ts';
-import { decodeWhole, encodingOf } from '../upstream/contentEncoding.ts';
+import { decodeWhole, type Encoding, encodingOf } from '../upstream/contentEncoding.ts';
 import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamError } from '../upstream/upstreams.ts';
-import type { Forwarded } from './attempt.ts';
+import type { AnswerHeaders } from './answerHeaders.ts';
+import type { Answered } from './attempt.ts';
+import type { AttemptLog } from './attemptLog.ts';
 import type { Caller } from './caller.ts';
-import type { EndedTry } from './endedTry.ts';
 import { tellFailure } from './failure.ts';
 import type { Plan } from './plan.ts';
 
 /** What passes an answer on to its caller. */
-export interface Relay extends Forwarded {
+export interface Relay extends Answered {
   readonly plan: Plan;
   readonly caller: Caller;
-  readonly headers: Record<string, string | string[]>;
+  readonly headers: AnswerHeaders;
   readonly requestId: string;
   readonly budget: HoldBudget;
   /** Says whose the answer is, before the caller learns its id; undefined where the vendor does not keep it. */
   readonly record: ((responseId: string) => Promise<void>) | undefined;
   /** Undefined where the answer is not to be given again. */
   readonly kept: KeptAnswer | undefined;
-  /** Called once. The caller sees the end of the answer only after that. Resolves with the cost, where there is one. */
-  readonly settle: (ended: EndedTry) => Promise<NanoUsd | undefined>;
+  /** Settled once. The caller sees the end of the answer only after that. */
+  readonly attempts: Pick<AttemptLog, 'settle'>;
 }
 
 /** An answer up to this size is held until it is complete, so that its cost can stand in a header. */
@@ -78,7 +79,7 @@ async function relayWhole(relay: Relay): Promise<void> {
       if (relay.record && bytes > MAX_READ_BYTES) throw tooLargeToRecord();
       if (relay.record || bytes <= MAX_HELD_BYTES) continue;
       const due = response.headersSent ? chunk : Buffer.concat(chunks);
-      if (!response.headersSent && !caller.hasLeft) response.writeHead(answer.status, headers);
+      if (!response.headersSent && !caller.hasLeft) response.writeHead(answer.status, headers.list);
       await caller.write(due);
     }
   } catch (error) {
@@ -86,14 +87,15 @@ async function relayWhole(relay: Relay): Promise<void> {
     answer.body.destroy();
   }
 
-  const body = Buffer.concat(chunks);
-  const plain = await decoded(answer, body);
+  const body = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+  const encoding = encodingOf(answer.headers['content-encoding']);
+  const plain = encoding === undefined ? body : await decoded(encoding, body);
   const facts = readWhole(format, failure ? undefined : plain);
   if (facts.responseId && relay.record && answer.status < 300) {
     failure ??= await relay.record(facts.responseId).then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
-  const cost = await relay.settle({
+  const cost = await relay.attempts.settle({
     dispatchedAt: relay.dispatchedAt,
     outcome,
     status: answer.status,
@@ -108,9 +110,11 @@ async function relayWhole(relay: Relay): Promise<void> {
       passesText: false,
     });
   if (response.headersSent) return void response.end();
-  const costHeader = cost !== undefined &&
-    answer.status < 300 && { 'x-svc-cost-micro-usd': String(microFromNano(cost)) };
-  response.writeHead(answer.status, { ...headers, ...costHeader, 'content-length': body.length });
+  if (cost !== undefined && answer.status < 300) {
+    headers.list.push('x-svc-cost-micro-usd', String(microFromNano(cost)));
+  }
+  headers.list.push('content-length', String(body.length));
+  response.writeHead(answer.status, headers.list);
   response.end(body);
   if (isKept(relay, outcome)) relay.kept?.endWhole(plain, contentTypeOf(answer) ?? 'application/json');
 }
@@ -123,14 +127,14 @@ async function relayStream(relay: Relay): Promise<void> {
   const format = plan.operation.answer;
   const contentEncoding = answer.headers['content-encoding'];
   const reader = new AnswerReader({ format, hideUsage, contentEncoding, budget, onEvent: relay.kept?.add });
-  if (reader.passesDecoded) delete headers['content-encoding'];
+  if (reader.passesDecoded) headers.delete('content-encoding');
   let firstByteAt: number | undefined;
   let failure: unknown;
   let record = relay.record;
   let waiting: Buffer[] = [];
   let waitingBytes = 0;
   if (!caller.hasLeft) {
-    response.writeHead(answer.status, headers);
+    response.writeHead(answer.status, headers.list);
     response.flushHeaders();
   }
   try {
@@ -161,7 +165,7 @@ async function relayStream(relay: Relay): Promise<void> {
   }
 
   const outcome = outcomeOf(relay, failure, reader.facts.failed);
-  await relay.settle({
+  await relay.attempts.settle({
     dispatchedAt: relay.dispatchedAt,
     outcome,
     status: answer.status,
@@ -193,9 +197,7 @@ function outcomeOf({ caller, answer }: Relay, failure: unknown, hasFailed: boole
   return hasFailed || answer.status >= 300 ? Outcome.UPSTREAM_ERROR : Outcome.SUCCESS;
 }
 
-async function decoded(answer: UpstreamAnswer, body: Buffer): Promise<Buffer | undefined> {
-  const encoding = encodingOf(answer.headers['content-encoding']);
-  if (encoding === undefined) return body;
+async function decoded(encoding: Encoding | 'unknown', body: Buffer): Promise<Buffer | undefined> {
   return encoding === 'unknown' ? undefined : await decodeWhole(encoding, body, MAX_READ_BYTES);
 }
 

@@ -36,6 +36,10 @@ export class Choice {
   /** Undefined where nothing is left, or only what had to be waited for longer than `leftMs`. */
   next(nowMs: number, leftMs: number): Next | undefined {
     const { health } = this.#deps;
+    if (this.#tries.size === 0 && leftMs > 0) {
+      // What most requests do.
+      for (const target of this.#left) if (health.isReady(target.connector)) return { target, pauseMs: 0 };
+    }
     const left = [...this.#left];
     const times = (target: Target) => this.#tries.get(target)?.times ?? 0;
     const ready = left

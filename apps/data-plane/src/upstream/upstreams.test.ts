@@ -71,7 +71,7 @@ function send(
     cancellation = new Cancellation(),
   }: Partial<Parameters<Upstreams['send']>[1]> = {},
 ) {
-  const request = { path: '/x', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
+  const request = { path: '/x', method: 'POST' as const, headers: [], body: Buffer.from('{}') };
   return upstreams.send(connector, { ...request, onDispatch, cancellation });
 }
 

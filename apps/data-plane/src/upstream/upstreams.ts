@@ -19,7 +19,8 @@ interface UpstreamRequest {
   /** Appended to the connector's base URL: `/chat/completions`, with the query string. */
   readonly path: string;
   readonly method: 'GET' | 'POST' | 'DELETE';
-  readonly headers: Record<string, string | string[]>;
+  /** Names and values, one after the other. */
+  readonly headers: string[];
   readonly body: Buffer | undefined;
   /** Called once the connector has room for the request and before anything of it goes out; nothing does where it fails. */
   readonly onDispatch: () => Promise<void> | void;
