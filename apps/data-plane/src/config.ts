@@ -11,7 +11,10 @@ import {
   SettingsError,
   ShutdownGraceMs,
   TlsSettings,
+  type TracingConfig,
+  TracingSettings,
   tlsFiles,
+  tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { ControlAddress } from './control/controlClient.ts';
@@ -146,6 +149,7 @@ const ProcessSettings = Type.Object({
     description: 'how many processes share the port, from 1 to 256: one for each core that it may use',
   }),
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
+  ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
   RESPONSE_CACHE_SHARED: Type.Boolean({
     default: false,
@@ -190,6 +194,8 @@ export interface ProcessConfig {
   readonly http: { readonly host: string; readonly port: number };
   readonly processes: number;
   readonly shutdownGraceMs: number;
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
   /** Undefined: each proxy keeps its own answers alone. */
   readonly sharedAnswers: { readonly sealingKey: Buffer; readonly maxBytes: number } | undefined;
@@ -249,6 +255,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
     http: { host: settings.HOST, port: settings.PORT },
     processes: settings.PROCESSES,
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+    tracing: tracingConfig(settings, 'weighbridge-data-plane'),
     logLevel: settings.LOG_LEVEL,
     sharedAnswers: settings.RESPONSE_CACHE_SHARED
       ? {

@@ -15,7 +15,14 @@ import {
 } from '@weighbridge/contracts';
 import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { createLogger, createMetrics, listenHttp, type Metrics, toHandler } from '@weighbridge/runtime';
+import {
+  createLogger,
+  createMetrics,
+  listenHttp,
+  type Metrics,
+  type Tracing,
+  toHandler,
+} from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
 import { HoldBudget } from '../src/answer/heldAnswer.ts';
 import { bucketKey } from '../src/budget/budgetedPolicy.ts';
@@ -89,6 +96,7 @@ export interface TestProxyOptions {
   readonly sharedAnswers?: SharedAnswers;
   /** Told of each line that is logged. */
   readonly log?: (line: string) => void;
+  readonly tracing?: Tracing;
 }
 
 interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
@@ -238,7 +246,11 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     drainCap: { stalledMs, drainMs, drainBytes },
     attempts: new Attempts(),
     cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
-    observer: createObserver({ metrics: proxy.metrics, log: { logger, successRatio: 1 } }),
+    observer: createObserver({
+      metrics: proxy.metrics,
+      log: { logger, successRatio: 1 },
+      tracing: options.tracing,
+    }),
     newEventId: newUuid,
     now: () => new Date(),
     logger,

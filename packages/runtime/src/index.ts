@@ -29,3 +29,13 @@ export { redactSecrets } from './redact.ts';
 export { explainError, runService, type ServiceContext } from './runService.ts';
 export type { CostTally, Family, Spread, Tally } from './series.ts';
 export { readSettings, SettingsError } from './settings.ts';
+export { startTracing } from './startTracing.ts';
+export {
+  type SpanAttributes,
+  type TracedSpan,
+  type TraceHeaders,
+  type Tracing,
+  type TracingConfig,
+  TracingSettings,
+  tracingConfig,
+} from './tracing.ts';

@@ -1,8 +1,8 @@
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
 import type { KeyCache } from '../control/keyCache.ts';
-import type { Wire } from '../operations/operation.ts';
 import type { Observer } from '../observe/observer.ts';
+import type { Wire } from '../operations/operation.ts';
 import { COUNTER_REPLACED } from '../pipeline/attemptLog.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
 import { type Client, type InferenceRequest, type ServeDeps, serve } from '../pipeline/serve.ts';

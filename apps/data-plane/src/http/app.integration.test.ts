@@ -149,7 +149,11 @@ async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void
     holdBudget: new HoldBudget(1_000_000),
     drainCap: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
     cache: openResponseCache(1024 * 1024, undefined, createMetrics()),
-    observer: createObserver({ metrics: createMetrics(), log: { logger, successRatio: 1 } }),
+    observer: createObserver({
+      metrics: createMetrics(),
+      log: { logger, successRatio: 1 },
+      tracing: undefined,
+    }),
     attempts: new Attempts(),
     corsOrigins: [],
     newEventId: newUuid,

@@ -4,9 +4,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readFeedback } from '../feedback/feedback.ts';
 import { type FeedbackDeps, giveFeedback } from '../feedback/giveFeedback.ts';
-import { listModels, type ModelsQuery, retrieveModel } from '../operations/models.ts';
 import { type Endpoint, endpointOf, endpointOfRoute } from '../observe/endpoints.ts';
-import { type Observed, observe } from '../observe/observed.ts';
+import type { Observed } from '../observe/observed.ts';
+import { listModels, type ModelsQuery, retrieveModel } from '../operations/models.ts';
 import { OPERATIONS } from '../operations/operation.ts';
 import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
@@ -44,7 +44,8 @@ export function buildApp(deps: AppDeps): FastifyInstance {
     ...deps,
     errorAnswer: (error, request) => {
       const told = errorAnswer(wireOf(request), error, request.id);
-      const observed = request.observed ?? observedOf(request, endpointOfRoute(request.routeOptions?.url));
+      const observed =
+        request.observed ?? observedOf(deps, request, endpointOfRoute(request.routeOptions?.url));
       deps.observer.failed(observed, error, told.status);
       return told;
     },
@@ -145,7 +146,7 @@ async function answerRouted(
   const { id, key, headers, receivedAt, url } = request;
   const client = { response: reply.raw, headers: new AnswerHeaders(), take: () => reply.hijack() };
   const endpoint = asks.kind === 'generation' ? endpointOf(asks.operation) : 'stored_responses';
-  const observed = observedOf(request, endpoint);
+  const observed = observedOf(deps, request, endpoint);
   request.observed = observed;
   try {
     const inference = { id, key, headers, query: queryOf(url), receivedAt, asks, observed };
@@ -164,7 +165,7 @@ async function observing<Answer>(
   endpoint: Endpoint,
   work: () => Answer | Promise<Answer>,
 ): Promise<Answer> {
-  const observed = observedOf(request, endpoint);
+  const observed = observedOf(deps, request, endpoint);
   request.observed = observed;
   const answer = await work();
   observed.outcome = 'success';
@@ -172,7 +173,9 @@ async function observing<Answer>(
   return answer;
 }
 
-function observedOf({ id, key, receivedAt }: FastifyRequest, endpoint: Endpoint): Observed {
+function observedOf({ observer }: AppDeps, request: FastifyRequest, endpoint: Endpoint): Observed {
+  const { id, headers, key, receivedAt } = request;
   // What has no route, and what is refused before its key is looked at, has neither.
-  return observe({ id, endpoint, receivedAt: receivedAt || performance.now(), key: key ?? undefined });
+  const begun = { id, endpoint, receivedAt: receivedAt || performance.now(), key: key ?? undefined };
+  return observer.begin(begun, headers);
 }

@@ -2,7 +2,6 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { newId } from '@weighbridge/domain';
 import { isJsonType } from '@weighbridge/runtime';
 import { endpointOf } from '../observe/endpoints.ts';
-import { observe } from '../observe/observed.ts';
 import { OPERATIONS, type Operation } from '../operations/operation.ts';
 import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
@@ -56,7 +55,8 @@ async function generate(
   const { headers, url = '' } = request;
   // As for all answers where some pages may call, and others not.
   const own = new AnswerHeaders(deps.corsOrigins.length > 0 ? ['vary', 'origin'] : []);
-  const observed = observe({ id, endpoint: endpointOf(operation), receivedAt, key: undefined });
+  const begun = { id, endpoint: endpointOf(operation), receivedAt, key: undefined };
+  const observed = deps.observer.begin(begun, headers);
   let isTaken = false;
   try {
     // Before the body is read: nobody uploads 32 MiB to learn that the key is wrong.

@@ -68,6 +68,7 @@ function lineOf(observed: Observed, outcome: RequestOutcome, endedAt: number): o
   return {
     requestId: observed.id,
     endpoint: observed.endpoint,
+    ...(observed.trace?.traceId !== undefined && { traceId: observed.trace.traceId }),
     outcome,
     status: observed.status,
     ...(errorCode !== '' && { code: errorCode }),

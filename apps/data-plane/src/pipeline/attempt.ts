@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Outcome } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { noFacts } from '../answer/answerFormat.ts';
+import type { Observed } from '../observe/observed.ts';
 import type { Cancellation } from '../upstream/cancellation.ts';
 import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
@@ -15,7 +16,11 @@ import type { Plan } from './plan.ts';
 export interface Sending {
   readonly upstreams: Upstreams;
   readonly plan: Plan;
-  readonly request: { readonly headers: IncomingHttpHeaders; readonly query: string };
+  readonly request: {
+    readonly headers: IncomingHttpHeaders;
+    readonly query: string;
+    readonly observed: Pick<Observed, 'trace'>;
+  };
   readonly caller: Caller;
   readonly attempts: AttemptLog;
 }
@@ -60,6 +65,7 @@ export async function attemptAt(
         connector,
         plain: plan.hideUsage,
         hasBody: body !== undefined,
+        trace: request.observed.trace?.attempt(plan.operation, outgoing),
       }),
       body,
       onDispatch: async () => {

@@ -257,6 +257,7 @@ function attemptLog(deps: ServeDeps, request: InferenceRequest, plan: Plan): Att
   }
   return unbilledAttempts((ended) => {
     observed.last = ended;
+    observed.trace?.attemptEnded(ended);
   });
 }
 

@@ -71,6 +71,20 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{/* (dict "root" $ "component" "data-plane") */}}
+{{- define "weighbridge.tracesEnv" -}}
+{{- with .root.Values.traces -}}
+{{- if .endpoint -}}
+- { name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ .endpoint | quote }} }
+- { name: OTEL_TRACES_SAMPLER_ARG, value: {{ include "weighbridge.text" .ratio | quote }} }
+- { name: OTEL_SERVICE_NAME, value: "{{ include "weighbridge.fullname" $.root }}-{{ $.component }}" }
+{{- with $.root.Values.secrets.keys.tracesHeaders }}
+{{ include "weighbridge.secretEnv" (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "secret" $.root.Values.secrets.existingSecret "key" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* A map of settings, as the chart's user wrote it. */}}
 {{- define "weighbridge.settingsEnv" -}}
 {{- range $name, $value := . }}
