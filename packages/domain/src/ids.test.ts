@@ -1,6 +1,6 @@
 import { TypeID } from 'typeid-js';
 import { describe, expect, it } from 'vitest';
-import { idTimeMs, isId, newId } from './ids.ts';
+import { idTimeMs, isId, newId, newUuid } from './ids.ts';
 
 describe('ids', () => {
   it('are what the library of their specification reads: a prefix and a UUIDv7, no two alike, in the order of time', () => {
@@ -13,6 +13,19 @@ describe('ids', () => {
       expect(read.getType()).toBe('req');
       expect(TypeID.fromUUID('req', read.toUUID()).toString()).toBe(id);
       expect(read.toUUID()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab]/);
+    }
+  });
+
+  it('are of the same kind without a prefix', () => {
+    const uuids = Array.from({ length: 20_000 }, newUuid);
+    expect(new Set(uuids).size).toBe(uuids.length);
+    expect([...uuids].sort()).toEqual(uuids);
+    for (const uuid of uuids) {
+      expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    }
+    // Nothing of the random part stays the same.
+    for (let at = 20; at < 36; at++) {
+      if (at !== 23) expect(new Set(uuids.map((uuid) => uuid[at])).size).toBe(16);
     }
   });
 

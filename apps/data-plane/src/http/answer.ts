@@ -16,8 +16,8 @@ export interface AnswerDeps extends ServeDeps {
   readonly observer: Observer;
 }
 
-/** Serves a request; rejects, as `serve` does, while its client can still be told by a status. One that is served is observed to its end. */
-export async function answer(
+/** Serves a request; rejects, as `serve` does, while its client can still be told by a status. */
+export function answer(
   deps: AnswerDeps,
   request: InferenceRequest,
   wire: Wire,
@@ -29,14 +29,11 @@ export async function answer(
     isTaken = true;
     client.take();
   };
-  try {
-    await serve(deps, request, { response, headers, take });
-  } catch (error) {
+  return serve(deps, request, { response, headers, take }).catch(async (error) => {
     // Nothing was sent yet: with the counters that hold now, it is served as any other.
     if (!(error instanceof AppError && error.code === COUNTER_REPLACED) || isTaken) throw error;
     const nowMs = deps.now().getTime();
     const key = await authenticate(deps.keys, request.headers, wire, nowMs, 'refresh');
     await serve(deps, { ...request, key }, client);
-  }
-  deps.observer.answered(request.observed, response.statusCode);
+  });
 }

@@ -151,6 +151,7 @@ async function answerRouted(
   try {
     const inference = { id, key, headers, query: queryOf(url), receivedAt, asks, observed };
     await answer(deps, inference, wireOf(request), client);
+    deps.observer.answered(observed, reply.raw.statusCode);
   } catch (error) {
     const { list } = client.headers;
     for (let at = 0; at < list.length; at += 2) reply.header(list[at] ?? '', list[at + 1]);

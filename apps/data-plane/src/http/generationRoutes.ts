@@ -71,6 +71,7 @@ async function generate(
     };
     const inference = { id, key, headers, query: queryOf(url), receivedAt, asks, observed };
     await answer(deps, inference, operation.wire, { response, headers: own, take });
+    deps.observer.answered(observed, response.statusCode);
   } catch (error) {
     const told = errorAnswer(operation.wire, error, id);
     deps.observer.failed(observed, error, told.status);

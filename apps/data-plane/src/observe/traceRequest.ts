@@ -45,8 +45,8 @@ export function traceRequest(
   return {
     traceId: span.isSampled ? span.traceId : undefined,
     attempt(operation, outgoing) {
-      // One that was held back, or could not be written down, leaves no other sign of its end.
-      endAttempt('held_back');
+      // One that costs nothing and could not be written down has no other sign of its end.
+      endAttempt(undefined);
       attempts++;
       const name = outgoing.work
         ? `${genAiOperation(operation)} ${outgoing.work.model.id}`
@@ -62,7 +62,7 @@ export function traceRequest(
       endAttempt(outcome === 'success' ? undefined : outcome);
     },
     ended(observed, outcome) {
-      endAttempt('held_back');
+      endAttempt(undefined);
       if (span.isSampled) span.set(attributesOfRequest(observed, outcome));
       span.end(NO_FAILURE.has(outcome) ? undefined : outcome);
     },

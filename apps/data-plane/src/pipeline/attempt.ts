@@ -55,27 +55,27 @@ export async function attemptAt(
   let dispatchedAt: number | undefined;
   let status = 0;
   try {
-    const outgoing = await prepare();
+    const prepared = prepare();
+    const outgoing = prepared instanceof Promise ? await prepared : prepared;
     const { connector, body } = outgoing;
-    const answer = await upstreams.send(connector, {
-      method: plan.method,
-      path: plan.path + request.query,
-      headers: upstreamHeaders(request.headers, {
-        wire: plan.operation.wire,
-        connector,
-        plain: plan.hideUsage,
-        hasBody: body !== undefined,
-        trace: request.observed.trace?.attempt(plan.operation, outgoing),
-      }),
-      body,
-      onDispatch: async () => {
-        await attempts.begin(outgoing, () => caller.requireWaiting());
-        dispatchedAt = performance.now();
-      },
-      cancellation: caller.cancellation,
-    });
+    const place = upstreams.enter(connector);
+    try {
+      await attempts.begin(outgoing, caller);
+      dispatchedAt = performance.now();
+    } catch (error) {
+      place.leave();
+      throw error;
+    }
+    const { wire } = plan.operation;
+    const hasBody = body !== undefined;
+    const trace = request.observed.trace?.attempt(plan.operation, outgoing);
+    const how = { wire, connector, plain: plan.hideUsage, hasBody, trace };
+    const headers = upstreamHeaders(request.headers, how);
+    const path = plan.path + request.query;
+    const answer = await place.send({ method: plan.method, path, headers, body }, caller.cancellation);
     status = answer.status;
-    if (outgoing.work && status < 300) await answer.body.begun();
+    const begun = outgoing.work && status < 300 ? answer.body.begun() : undefined;
+    if (begun) await begun;
     const answeredAt = performance.now();
     const answered = { outgoing, answer, dispatchedAt: dispatchedAt ?? answeredAt };
     return { kind: 'answered', answered, tookMs: answeredAt - answered.dispatchedAt };

@@ -42,9 +42,9 @@ export interface AttemptLogDeps {
 export interface AttemptLog {
   /**
    * Rejects where the budgets have no room for it, and with a 503 where it can't be written down: nothing may be sent.
-   * Room may take a while to come: `requireWaiting` throws where nobody waits for the answer by then.
+   * Room may take a while to come: `caller` throws where nobody waits for the answer by then.
    */
-  begin(outgoing: Outgoing, requireWaiting: () => void): Promise<void>;
+  begin(outgoing: Outgoing, caller: { requireWaiting(): void }): Promise<void>;
   /** Settles the attempt that was begun; resolves with its cost, undefined where there was nothing to settle. */
   settle(ended: EndedTry): Promise<NanoUsd | undefined>;
   /** How many tokens the attempts that were settled took. */
@@ -104,7 +104,7 @@ class OpenAttemptLog implements AttemptLog {
     this.#onEnd = onEnd;
   }
 
-  async begin({ connector, body, work }: Outgoing, requireWaiting: () => void): Promise<void> {
+  async begin({ connector, body, work }: Outgoing, caller: { requireWaiting(): void }): Promise<void> {
     if (!work) throw new Error('only what a model works at is written down');
     const { usage, budget, newEventId } = this.#deps;
     const { key } = this.#attempted;
@@ -116,9 +116,10 @@ class OpenAttemptLog implements AttemptLog {
     const head = eventHead(this.#attempted, { eventId, target: work, attempt, modelAttempt });
     const reserve = reserveOf(this.#deps, key, outgoing);
     const reserveNanoUsd = reserve.costNanoUsd;
-    const held = this.#tryHold(work, reserveNanoUsd) ?? (await this.#hold(work, reserveNanoUsd));
+    const holding = this.#hold(work, reserveNanoUsd);
+    const held = holding instanceof Promise ? await holding : holding;
     try {
-      requireWaiting();
+      caller.requireWaiting();
     } catch (error) {
       if (held) budget.settle(held, 0n);
       throw error;
@@ -141,24 +142,20 @@ class OpenAttemptLog implements AttemptLog {
     }
   }
 
-  async settle(ended: EndedTry): Promise<NanoUsd | undefined> {
-    const current = this.#open;
-    if (!current) return undefined;
-    const charge = await this.#charged(current, ended);
-    if (this.#open !== current) return undefined;
-    const end = {
-      usage: charge.usage,
-      estimated: charge.estimated,
-      costNanoUsd: charge.costNanoUsd,
-      outcome: ended.outcome,
-      status: ended.status,
-      dispatchedAt: ended.dispatchedAt,
-      firstByteAt: ended.firstByteAt,
-      responseId: ended.facts.responseId,
-    };
-    this.#onEnd(current.outgoing.work, end);
-    await this.#write(current, end);
-    return charge.costNanoUsd;
+  settle(ended: EndedTry): Promise<NanoUsd | undefined> {
+    const open = this.#open;
+    if (!open) return Promise.resolve(undefined);
+    const { outgoing, reserve } = open;
+    try {
+      const charge = chargeFor(ended, outgoing, reserve, this.#deps.countTokens);
+      if (!(charge instanceof Promise)) return this.#end(open, ended, charge);
+      return charge.then(
+        (counted) => this.#end(open, ended, counted),
+        (error) => this.#endUncounted(open, ended, error),
+      );
+    } catch (error) {
+      return this.#endUncounted(open, ended, error);
+    }
   }
 
   close(): void {
@@ -197,33 +194,40 @@ class OpenAttemptLog implements AttemptLog {
     if (held && isSpare) budget.settle(held, isWritten ? end.costNanoUsd : held.amountNanoUsd);
   }
 
-  /** An exhausted budget never blocks what costs nothing. */
-  #isUnlimited({ model }: Work): boolean {
-    return model.free || this.#attempted.key.budgets.length === 0;
-  }
-
-  #tryHold(work: Work, amount: NanoUsd): Reservation | undefined {
-    if (this.#isUnlimited(work)) return undefined;
-    return this.#deps.budget.tryReserve(this.#attempted.key.budgets, amount);
-  }
-
-  async #hold(work: Work, amount: NanoUsd): Promise<Reservation | undefined> {
-    if (this.#isUnlimited(work)) return undefined;
+  /** What an attempt may cost, held back at once where there is room; undefined where nothing limits it. */
+  #hold({ model }: Work, amount: NanoUsd): Reservation | undefined | Promise<Reservation> {
     const { budgets, isOperator } = this.#attempted.key;
-    return (await this.#deps.budget.reserve(budgets, amount, isOperator)) ?? raise(counterReplaced());
+    // An exhausted budget never blocks what costs nothing.
+    if (model.free || budgets.length === 0) return undefined;
+    const { budget } = this.#deps;
+    return (
+      budget.tryReserve(budgets, amount) ??
+      budget.reserve(budgets, amount, isOperator).then((held) => held ?? raise(counterReplaced()))
+    );
   }
 
-  async #charged({ outgoing, reserve }: Open, ended: EndedTry): Promise<Required<Charge>> {
-    const { connector, work } = outgoing;
+  #endUncounted(open: Open, ended: EndedTry, error: unknown): Promise<NanoUsd | undefined> {
+    this.#complain(error, 'what was used could not be counted');
+    return this.#end(open, ended, atReserve(open.reserve));
+  }
+
+  async #end(open: Open, ended: EndedTry, charge: Charge): Promise<NanoUsd | undefined> {
+    // Closed meanwhile.
+    if (this.#open !== open) return undefined;
+    const { connector, work } = open.outgoing;
+    const { usage, estimated } = charge;
+    let costNanoUsd: NanoUsd;
     try {
-      const charge = chargeFor(ended, outgoing, reserve, this.#deps.countTokens);
-      const { usage, estimated, costNanoUsd } = charge instanceof Promise ? await charge : charge;
-      const cost = costNanoUsd ?? costOf(usage, priceAt(work.model, connector).price);
-      return { usage, estimated, costNanoUsd: heldCost(cost) };
+      costNanoUsd = heldCost(charge.costNanoUsd ?? costOf(usage, priceAt(work.model, connector).price));
     } catch (error) {
-      this.#complain(error, 'what was used could not be counted');
-      return atReserve(reserve);
+      return await this.#endUncounted(open, ended, error);
     }
+    const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
+    const { responseId } = facts;
+    const end = { usage, estimated, costNanoUsd, outcome, status, dispatchedAt, firstByteAt, responseId };
+    this.#onEnd(work, end);
+    await this.#write(open, end);
+    return costNanoUsd;
   }
 
   #complain(error: unknown, what: string, connectorId?: string): void {

@@ -37,7 +37,6 @@ export class Caller {
     this.response = response;
     this.headers = headers;
     this.#cap = cap;
-    response.on('drain', this.#onDrain);
     response.on('close', this.#onClose);
     // A socket that fails closes too; unheard, the error would end the process.
     response.on('error', this.#onDrain);
@@ -72,9 +71,11 @@ export class Caller {
     const { response } = this;
     // Of the socket's own making, as that tells a slow reader from one that does not read at all.
     response.setTimeout(this.#cap.stalledMs, this.#onStalled);
+    response.once('drain', this.#onDrain);
     return new Promise((resolve) => {
       this.#wake = () => {
         response.off('timeout', this.#onStalled);
+        response.off('drain', this.#onDrain);
         response.setTimeout(0);
         resolve();
       };
@@ -103,7 +104,6 @@ export class Caller {
   /** To be called once the answer was settled: what the caller does then is its own business. */
   release(): void {
     clearTimeout(this.#timer);
-    this.response.off('drain', this.#onDrain);
     this.response.off('close', this.#onClose);
   }
 

@@ -85,25 +85,31 @@ interface Asker {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Admits a call of a model, and chooses where it goes. */
-export async function planGeneration(
+/** Admits a call of a model, and chooses where it goes; a promise only where that has to be looked up. */
+export function planGeneration(
   deps: PlanDeps,
   asker: Asker,
   { operation, body }: Generation,
   table: RoutingTable,
-): Promise<GenerationPlan> {
-  const { key } = asker;
+): GenerationPlan | Promise<GenerationPlan> {
   const call = readCall(operation, body);
-  const profile = profileOf(key, call, table);
-  const decided = decide(deps, asker, call, profile, table);
-  const { targets: chosen, served, isPinned } = decided instanceof Promise ? await decided : decided;
-  const usable = recordable(deps, operation, chosen);
-  const targets =
-    call.previousResponseId === undefined
-      ? usable
-      : await keeperFirst(deps.owners, key, call.previousResponseId, usable);
+  const profile = profileOf(asker.key, call, table);
+  const chosen = choose(deps, asker, call, profile, table);
+  return chosen instanceof Promise
+    ? chosen.then((decided) => planOf(deps, asker.key, call, profile, decided))
+    : planOf(deps, asker.key, call, profile, chosen);
+}
+
+function planOf(
+  deps: PlanDeps,
+  key: ResolvedKey,
+  call: Call,
+  profile: RoutingProfile | undefined,
+  { targets, served, isPinned }: Chosen,
+): GenerationPlan {
+  const { operation } = call;
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
-  if (targets.some(isHard)) requireForeseeable(operation, body);
+  if (key.isHard && targets.some(isHard)) requireForeseeable(operation, call.body);
   return {
     kind: 'generation',
     operation,
@@ -135,19 +141,42 @@ function profileOf(key: ResolvedKey, { model }: Call, table: RoutingTable): Rout
 }
 
 /** Where a call goes: one of a session, to where the session's first one went. */
-function decide(
+function choose(
   deps: PlanDeps,
   asker: Asker,
   call: Call,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
-): Choice | Promise<Choice> {
-  const pinKey = pinKeyOf({ principalId: asker.key.principalId, headers: asker.headers, call });
-  if (pinKey !== undefined) return decideByPin(deps, asker, call, profile, table, pinKey);
-  return { targets: targetsOf(deps, asker, call, profile, table), served: () => {}, isPinned: false };
+): Chosen | Promise<Chosen> {
+  const { key, headers } = asker;
+  const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
+  if (pinKey !== undefined || call.previousResponseId !== undefined) {
+    return lookUp(deps, asker, call, profile, table, pinKey);
+  }
+  const targets = recordable(deps, call.operation, targetsOf(deps, asker, call, profile, table));
+  return { targets, served: () => {}, isPinned: false };
 }
 
-interface Choice extends Decided {
+/** Where a call goes that is one of a session, or goes on from an answer that a vendor keeps. */
+async function lookUp(
+  deps: PlanDeps,
+  asker: Asker,
+  call: Call,
+  profile: RoutingProfile | undefined,
+  table: RoutingTable,
+  pinKey: string | undefined,
+): Promise<Chosen> {
+  const { targets, served, isPinned } =
+    pinKey === undefined
+      ? { targets: targetsOf(deps, asker, call, profile, table), served: () => {}, isPinned: false }
+      : await decideByPin(deps, asker, call, profile, table, pinKey);
+  const usable = recordable(deps, call.operation, targets);
+  const { previousResponseId } = call;
+  if (previousResponseId === undefined) return { targets: usable, served, isPinned };
+  return { targets: await keeperFirst(deps.owners, asker.key, previousResponseId, usable), served, isPinned };
+}
+
+interface Chosen extends Decided {
   readonly isPinned: boolean;
 }
 
@@ -158,7 +187,7 @@ async function decideByPin(
   profile: RoutingProfile | undefined,
   table: RoutingTable,
   pinKey: string,
-): Promise<Choice> {
+): Promise<Chosen> {
   const { route } = call.operation;
   const { policies } = asker.key;
   const { targets, served } = await deps.pins.decide({

@@ -95,16 +95,25 @@ async function serveClient(deps: ServeDeps, request: InferenceRequest, client: C
   const table = requireTable(deps);
 
   // admit, route
-  const plan =
-    asks.kind === 'generation'
-      ? await planOfGeneration(deps, request, client, asks, table)
-      : await planStored(deps, key, asks, table);
+  let plan: Plan;
+  try {
+    const planned =
+      asks.kind === 'generation'
+        ? planGeneration(deps, request, asks, table)
+        : planStored(deps, key, asks, table);
+    plan = planned instanceof Promise ? await planned : planned;
+  } catch (refusal) {
+    // Who is refused learns of its limits too.
+    tellOfRates(deps.rates, key, client);
+    throw refusal;
+  }
 
   notePlan(request.observed, plan);
   const caching = openCache(deps, request, plan, client);
   if (caching && (await isAnswered(deps, request, caching, client))) return;
 
-  const counted = await admitByRates(deps, request, plan, client);
+  const counting = admitByRates(deps, request, plan, client);
+  const counted = counting instanceof Promise ? await counting : counting;
   const attempts = attemptLog(deps, request, plan);
   const caller = new Caller(client, deps.drainCap);
   deps.attempts.begin(caller);
@@ -159,22 +168,6 @@ function tellWhoServed(plan: Plan, { outgoing: { work }, answer }: Forwarded): v
   if (plan.kind === 'generation' && work && answer.status < 300) plan.served(work);
 }
 
-/** One that is refused learns of its limits too. */
-async function planOfGeneration(
-  deps: ServeDeps,
-  request: InferenceRequest,
-  client: Client,
-  asks: Generation,
-  table: RoutingTable,
-): Promise<GenerationPlan> {
-  try {
-    return await planGeneration(deps, request, asks, table);
-  } catch (refusal) {
-    tellOfRates(deps.rates, request.key, client);
-    throw refusal;
-  }
-}
-
 /** Undefined where nothing is cached. Tells the caller what part the cache has in its answer; a hit says so itself. */
 function openCache(
   { cache }: ServeDeps,
@@ -212,12 +205,12 @@ async function isAnswered(
 }
 
 /** Counts a request in where its key has limits by the minute. */
-async function admitByRates(
+function admitByRates(
   deps: ServeDeps,
   { key }: InferenceRequest,
   plan: Plan,
   client: Client,
-): Promise<RateHold | undefined> {
+): RateHold | undefined | Promise<RateHold> {
   if (plan.kind !== 'generation' || key.rates.length === 0) return undefined;
   const { operation, call, targets } = plan;
   const [{ model }] = targets;
@@ -226,21 +219,24 @@ async function admitByRates(
     output: expectedOutput(call, deps.usualTokens(model.id)),
   };
   const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
-  return await countIn(deps, key, client, inputTokens + outputTokens);
+  return countIn(deps, key, client, inputTokens + outputTokens);
 }
 
 /** Tells the caller of its limits in any case. */
-async function countIn(
+function countIn(
   { rates }: ServeDeps,
   key: ResolvedKey,
   client: Client,
   tokens: number,
-): Promise<RateHold> {
+): RateHold | Promise<RateHold> {
+  const tell = () => tellOfRates(rates, key, client);
+  let counted: RateHold | Promise<RateHold> | undefined;
   try {
-    return await rates.admit(key.rates, tokens);
+    counted = rates.admit(key.rates, tokens);
   } finally {
-    tellOfRates(rates, key, client);
+    if (!(counted instanceof Promise)) tell();
   }
+  return counted instanceof Promise ? counted.finally(tell) : counted;
 }
 
 function tellOfRates(rates: ServeDeps['rates'], key: ResolvedKey, { headers }: Client): void {
