@@ -10,7 +10,10 @@ import {
   readSettings,
   SettingsError,
   TlsSettings,
+  type TracingConfig,
+  TracingSettings,
   tlsFiles,
+  tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
@@ -78,6 +81,7 @@ const Settings = Type.Object({
     description: 'absolute paths of folders, several with commas',
   }),
   ...OidcEnvironment,
+  ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -100,6 +104,8 @@ export interface ControlPlaneConfig {
   readonly upstreamHosts: UpstreamHosts;
   /** Undefined: operators come with keys alone. */
   readonly oidc: OidcSettings | undefined;
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
 }
 
@@ -154,6 +160,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     }),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
     oidc: oidcSettings(settings),
+    tracing: tracingConfig(settings, 'weighbridge-control-plane'),
     logLevel: settings.LOG_LEVEL,
   };
 }
