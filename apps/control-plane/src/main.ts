@@ -1,5 +1,5 @@
 import { checkConnection, createDb } from '@weighbridge/database';
-import { listenHttp, runService } from '@weighbridge/runtime';
+import { createMetrics, describeCertificate, listenHttp, runService } from '@weighbridge/runtime';
 import { loadConfig } from './config.ts';
 import { startControlPlane } from './controlPlane.ts';
 
@@ -14,7 +14,9 @@ const exitCode = await runService('control-plane', async (context) => {
   });
   context.onShutdown('database', () => db.destroy());
   await checkConnection(db);
-  const { handler } = await startControlPlane(config, { db, now: () => new Date() }, context);
+  const metrics = createMetrics();
+  describeCertificate(metrics, config.grpc.tls?.certificateFile);
+  const { handler } = await startControlPlane(config, { db, now: () => new Date(), metrics }, context);
   const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT' });
   context.onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
   context.logger.info({ url: server.url, grpc: config.grpc.port }, 'the control plane is ready');

@@ -1,7 +1,13 @@
 import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { openJetStreamBucket, openJetStreamUsageStream } from '@weighbridge/bus';
-import { listenHttp, runService, type ServiceContext } from '@weighbridge/runtime';
+import {
+  createMetrics,
+  describeCertificate,
+  listenHttp,
+  runService,
+  type ServiceContext,
+} from '@weighbridge/runtime';
 import { answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
@@ -23,7 +29,9 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
   onShutdown('session pins', () => pinBucket.close());
   const sharedAnswers = await openSharedAnswers(settings, config.pins.replicas, context);
-  const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version };
+  const metrics = createMetrics();
+  describeCertificate(metrics, config.controlPlane.tls?.certificateFile);
+  const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version, metrics };
   const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
   dataPlane.closeFirst(server, settings.shutdownGraceMs);

@@ -1,4 +1,4 @@
-import type { LedgerState } from '@weighbridge/ledger';
+import type { BudgetUse, LedgerState } from '@weighbridge/ledger';
 import type { Metrics } from '@weighbridge/runtime';
 
 export interface MeteringMetrics {
@@ -10,6 +10,8 @@ export interface MeteringMetrics {
   readonly upkeepFailures: { inc(labels: { readonly task: string }): void };
   /** What the latest looks at the ledger showed. */
   show(state: LedgerState): void;
+  /** The policies that are nearest to their limit. */
+  showBudgets(use: readonly BudgetUse[]): void;
   showDifference(differenceNanoUsd: bigint): void;
 }
 
@@ -21,6 +23,7 @@ interface Count {
 export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
   let state: LedgerState | undefined;
   let differenceNanoUsd = 0;
+  let budgets: readonly BudgetUse[] = [];
   const count = (name: string, help: string): Count => {
     const counter = metrics.counter(name, help, []);
     return { inc: (by) => counter.inc(by) };
@@ -58,6 +61,21 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
     'Epochs of spools that nobody answers for any more.',
     ({ lostProducers }) => lostProducers,
   );
+  metrics.gaugeBy(
+    'weighbridge_lost_producer_seconds',
+    'For how long nobody has answered for a spool.',
+    ['name', 'producer_id'],
+    () =>
+      (state?.lost ?? []).map(
+        ({ name, producerId, lostForMs }) => [{ name, producer_id: producerId }, lostForMs / 1_000] as const,
+      ),
+  );
+  metrics.gaugeBy(
+    'weighbridge_budget_used_ratio',
+    'How much of its limit the fullest counter of a policy has used in its present window.',
+    ['policy'],
+    () => budgets.map(({ policyId, usedRatio }) => [{ policy: policyId }, usedRatio] as const),
+  );
   metrics.gauge(
     'weighbridge_ledger_difference_nano_usd',
     'By how much buckets and ledger differed at the latest nightly comparison; anything but 0 is a fault.',
@@ -84,6 +102,9 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
     ),
     show: (latest) => {
       state = latest;
+    },
+    showBudgets: (latest) => {
+      budgets = latest;
     },
     showDifference: (latest) => {
       differenceNanoUsd = Number(latest);

@@ -8,6 +8,7 @@ export {
   startProcess,
   type TestProcess,
 } from './processes.ts';
+export { findPromtool } from './promtool.ts';
 export { startTcpRelay, type TcpRelay } from './tcpRelay.ts';
 export { createEmptyDatabase, createTestDatabase, type TestDatabase } from './testDatabase.ts';
 export { type TestRun, testRun } from './testRun.ts';
