@@ -68,9 +68,9 @@ export async function startControlPlane(
   watchCredentialFiles(deps, context);
   const watchers = followChanges({ ...deps, metrics }, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
-  const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);
+  const grpc = await listenGrpc({ ...deps, metrics, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
-  const app = buildApp({ ...deps, notReady: () => undefined });
+  const app = buildApp({ ...deps, metrics, notReady: () => undefined });
   serveMetrics(app, metrics);
   onShutdown('control plane API', () => app.close());
   return {

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { type Key, KeySchema, type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
 import { mintToken, tokenSha256 } from '@weighbridge/domain';
-import { createLogger } from '@weighbridge/runtime';
+import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
 import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
@@ -26,6 +26,7 @@ export interface TestApi {
   snapshot(): Promise<Snapshot>;
   /** What a proxy is told now of a key, by its token. */
   resolve(token: string): Promise<Key>;
+  readonly metrics: Metrics;
   /** What the service logged so far. */
   readonly log: () => string;
   /** What the service takes for now. */
@@ -76,7 +77,8 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   await bootstrap(deps, { token: operatorKey, file: undefined });
   await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
-  const app = buildApp({ ...deps, notReady: () => undefined });
+  const metrics = createMetrics();
+  const app = buildApp({ ...deps, metrics, notReady: () => undefined });
   await app.ready();
   const document = app.swagger() as unknown as OpenApiDocument;
   const responses = publishedResponses(document);
@@ -102,6 +104,7 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     databaseUrl: database.url,
     operatorKey,
     document,
+    metrics,
     log: () => log,
     async snapshot() {
       return create(SnapshotSchema, await readSnapshot(deps));

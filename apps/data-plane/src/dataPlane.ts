@@ -26,6 +26,7 @@ import { describeView } from './control/viewMetrics.ts';
 import { createEvidence } from './evidence/evidence.ts';
 import { buildApp } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
+import { createObserver } from './observe/observer.ts';
 import { startPins } from './pins/startPins.ts';
 import { Attempts } from './pipeline/attempts.ts';
 import { openSpool } from './spool/spool.ts';
@@ -190,6 +191,7 @@ export async function startDataPlane(
     attempts,
     cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
     corsOrigins: config.corsOrigins,
+    observer: createObserver({ metrics }),
     newEventId: newUuid,
     now,
     logger,

@@ -26,6 +26,7 @@ import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.
 import { routingTable } from '../src/control/routingTable.ts';
 import type { FeedbackDeps } from '../src/feedback/giveFeedback.ts';
 import { buildApp } from '../src/http/app.ts';
+import { createObserver } from '../src/observe/observer.ts';
 import { createPinStore } from '../src/pins/pinStore.ts';
 import { createPins, type PinResult } from '../src/pins/pins.ts';
 import { Attempts } from '../src/pipeline/attempts.ts';
@@ -235,6 +236,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     drainCap: { stalledMs, drainMs, drainBytes },
     attempts: new Attempts(),
     cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
+    observer: createObserver({ metrics: proxy.metrics }),
     newEventId: newUuid,
     now: () => new Date(),
     logger,

@@ -64,8 +64,15 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
  * refuses is no event's fault: nothing is forgotten, and the shard waits until it goes on.
  */
 async function meter(worker: Worker, shard: number, batch: readonly UsageMessage[]): Promise<void> {
+  const began = performance.now();
+  let events = 0;
   try {
-    for (const usage of await decode(worker, batch)) await record(worker, usage);
+    for (const usage of await decode(worker, batch)) {
+      await record(worker, usage);
+      events += usage.events.length;
+    }
+    worker.metrics.batchSeconds.observe((performance.now() - began) / 1_000);
+    worker.metrics.batchEvents.observe(events);
   } catch (error) {
     worker.metrics.failures.inc({ shard: String(shard) });
     worker.logger.error({ err: error, shard }, 'usage could not be recorded; it stays in the stream');

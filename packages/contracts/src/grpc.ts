@@ -33,9 +33,18 @@ export type Handlers<S extends DescService> = {
       : never;
 };
 
+/** What goes around the answering of a unary call: it runs the handler, and passes on what that comes to. */
+export type AroundCall = <Answer>(method: string, run: () => Promise<Answer>) => Promise<Answer>;
+
 export interface Service {
   readonly definition: ServiceDefinition;
   readonly implementation: UntypedServiceImplementation;
+}
+
+export interface ServiceOptions {
+  readonly token?: string | undefined;
+  readonly onError: (error: unknown) => void;
+  readonly around?: AroundCall;
 }
 
 /**
@@ -45,7 +54,7 @@ export interface Service {
 export function grpcService<S extends DescService>(
   service: S,
   handlers: Handlers<S>,
-  options: { readonly token?: string | undefined; readonly onError: (error: unknown) => void },
+  options: ServiceOptions,
 ): Service {
   const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
   const implementation: UntypedServiceImplementation = {};
@@ -113,15 +122,15 @@ export function tokenMetadata(token: string | undefined): Metadata {
 function unaryHandler(
   method: DescMethod,
   handler: (request: unknown) => unknown,
-  options: { readonly token?: string | undefined; readonly onError: (error: unknown) => void },
+  { token, onError, around = (_method, run) => run() }: ServiceOptions,
 ) {
   return async (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): Promise<void> => {
     try {
-      checkToken(call.metadata, options.token);
-      const response = await handler(call.request);
+      checkToken(call.metadata, token);
+      const response = await around(method.localName, async () => await handler(call.request));
       callback(null, create(method.output, response as MessageInitShape<DescMessage>));
     } catch (error) {
-      options.onError(error);
+      onError(error);
       callback(toGrpcError(error));
     }
   };

@@ -26,4 +26,5 @@ export { makeFolder } from './makeFolder.ts';
 export { createMetrics, type Metrics, serveMetrics } from './metrics.ts';
 export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
 export { explainError, runService, type ServiceContext } from './runService.ts';
+export type { CostTally, Family, Spread, Tally } from './series.ts';
 export { readSettings, SettingsError } from './settings.ts';

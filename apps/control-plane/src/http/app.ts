@@ -1,7 +1,13 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { isUnavailable } from '@weighbridge/database';
 import { AppError, toHttpError } from '@weighbridge/errors';
-import { acceptJsonBodies, createHttpApp, type Logger, refuseOtherMethods } from '@weighbridge/runtime';
+import {
+  acceptJsonBodies,
+  createHttpApp,
+  type Logger,
+  type Metrics,
+  refuseOtherMethods,
+} from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
 import { authenticate } from '../features/access/access.service.ts';
 import { type Caller, requireScope } from '../features/access/caller.ts';
@@ -29,6 +35,7 @@ import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
 import { publishOpenApi } from './openapi/publish.ts';
+import { countRequests } from './requestMetrics.ts';
 import { Strict } from './schemas.ts';
 import { refuseUnfitValues } from './unfitValues.ts';
 
@@ -40,7 +47,7 @@ const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** The operator API. This list is its map: each route declares its scope, its schema and its operation id. */
 export function buildApp(
-  deps: AppDeps & { logger: Logger; notReady: () => string | undefined },
+  deps: AppDeps & { logger: Logger; metrics: Metrics; notReady: () => string | undefined },
 ): FastifyInstance {
   const app = createHttpApp({
     logger: deps.logger,
@@ -49,6 +56,7 @@ export function buildApp(
     rewriteUrl: encodeModelInPath,
     errorAnswer: (error, request) => toHttpError(withoutDatabase(error), request.id),
   });
+  countRequests(app, deps.metrics);
   acceptJsonBodies(app);
   publishOpenApi(app, API_VERSION);
   app.register(

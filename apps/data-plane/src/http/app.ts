@@ -5,6 +5,9 @@ import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readFeedback } from '../feedback/feedback.ts';
 import { type FeedbackDeps, giveFeedback } from '../feedback/giveFeedback.ts';
+import { type Endpoint, endpointOf, endpointOfRoute } from '../observe/endpoints.ts';
+import { type Observed, observe } from '../observe/observed.ts';
+import type { Observer } from '../observe/observer.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../operations/models.ts';
 import { OPERATIONS } from '../operations/operation.ts';
 import { COUNTER_REPLACED } from '../pipeline/attemptLog.ts';
@@ -20,6 +23,8 @@ declare module 'fastify' {
     key: ResolvedKey;
     /** Monotonic, in milliseconds. */
     receivedAt: number;
+    /** From when its handler began. */
+    observed: Observed | undefined;
   }
 }
 
@@ -30,13 +35,20 @@ export interface AppDeps extends ServeDeps, Pick<FeedbackDeps, 'recordFeedback'>
   /** Origins whose pages may call from a browser. */
   readonly corsOrigins: readonly string[];
   readonly notReady: () => string | undefined;
+  readonly observer: Observer;
 }
 
 /** The inference surface. This list is its map. */
 export function buildApp(deps: AppDeps): FastifyInstance {
   const app = createHttpApp({
     ...deps,
-    errorAnswer: (error, request) => errorAnswer(wireOf(request), error, request.id),
+    errorAnswer: (error, request) => {
+      deps.observer.failed(
+        request.observed ?? observedOf(request, endpointOfRoute(request.routeOptions?.url)),
+        error,
+      );
+      return errorAnswer(wireOf(request), error, request.id);
+    },
   });
   keepBodiesAsTheyAre(app);
   allowOrigins(app, deps.corsOrigins);
@@ -67,18 +79,24 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       api.post<WithId>('/responses/:id/cancel', stored('POST', '/cancel'));
 
       api.get<{ Querystring: ModelsQuery }>('/models', async (request) =>
-        listModels(request.key, requireTable(deps), wireOf(request), request.query),
+        observing(deps, request, 'models', () =>
+          listModels(request.key, requireTable(deps), wireOf(request), request.query),
+        ),
       );
       // A model's name has slashes in it, which some clients escape and others do not.
       api.get<{ Params: { '*': string } }>('/models/*', async (request) =>
-        retrieveModel(request.key, requireTable(deps), wireOf(request), request.params['*']),
+        observing(deps, request, 'models', () =>
+          retrieveModel(request.key, requireTable(deps), wireOf(request), request.params['*']),
+        ),
       );
-      api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, async (request, reply) => {
-        const feedback = readFeedback((request.body as Buffer | undefined) ?? NO_BODY);
-        const status = await giveFeedback(deps, request.key, feedback);
-        reply.code(status === 'counted' ? 200 : 202);
-        return { request_id: feedback.requestId, status };
-      });
+      api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, async (request, reply) =>
+        observing(deps, request, 'feedback', async () => {
+          const feedback = readFeedback((request.body as Buffer | undefined) ?? NO_BODY);
+          const status = await giveFeedback(deps, request.key, feedback);
+          reply.code(status === 'counted' ? 200 : 202);
+          return { request_id: feedback.requestId, status };
+        }),
+      );
       others.register();
     },
     { prefix: '/v1' },
@@ -107,6 +125,7 @@ function keepBodiesAsTheyAre(app: FastifyInstance): void {
 function authenticateFirst(api: FastifyInstance, deps: AppDeps): void {
   api.decorateRequest('key', null as unknown as ResolvedKey);
   api.decorateRequest('receivedAt', 0);
+  api.decorateRequest('observed', undefined);
   api.addHook('onRequest', async (request, reply) => {
     const wire = wireOf(request);
     if (wire === 'anthropic') reply.header('request-id', request.id);
@@ -127,7 +146,10 @@ async function answer(
   const question = url.indexOf('?');
   const query = question < 0 ? '' : url.slice(question);
   const client = { response: reply.raw, take: () => reply.hijack() };
-  const common = { id, headers, query, receivedAt, asks };
+  const endpoint = asks.kind === 'generation' ? endpointOf(asks.operation) : 'stored_responses';
+  const observed = observedOf(request, endpoint);
+  request.observed = observed;
+  const common = { id, headers, query, receivedAt, asks, observed };
   try {
     await serve(deps, { ...common, key: request.key }, client);
   } catch (error) {
@@ -137,4 +159,25 @@ async function answer(
     const key = await authenticate(deps.keys, headers, wireOf(request), nowMs, 'refresh');
     await serve(deps, { ...common, key }, client);
   }
+  deps.observer.answered(observed, reply.raw.statusCode);
+}
+
+/** What this service answers by itself. */
+async function observing<Answer>(
+  deps: AppDeps,
+  request: FastifyRequest,
+  endpoint: Endpoint,
+  work: () => Answer | Promise<Answer>,
+): Promise<Answer> {
+  const observed = observedOf(request, endpoint);
+  request.observed = observed;
+  const answer = await work();
+  observed.outcome = 'success';
+  deps.observer.answered(observed, 200);
+  return answer;
+}
+
+function observedOf({ id, key, receivedAt }: FastifyRequest, endpoint: Endpoint): Observed {
+  // What has no route, and what is refused before its key is looked at, has neither.
+  return observe({ id, endpoint, receivedAt: receivedAt || performance.now(), key: key ?? undefined });
 }

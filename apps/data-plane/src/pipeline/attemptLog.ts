@@ -54,12 +54,17 @@ export interface AttemptLog {
 }
 
 /** What is no work of a model costs nothing and leaves nothing behind. */
-export const NO_ATTEMPTS: AttemptLog = {
-  begin: async () => {},
-  settle: async () => undefined,
-  usedTokens: 0,
-  close: () => {},
-};
+export function unbilledAttempts(onEnd: (ended: EndedTry) => void): AttemptLog {
+  return {
+    begin: async () => {},
+    async settle(ended) {
+      onEnd(ended);
+      return undefined;
+    },
+    usedTokens: 0,
+    close: () => {},
+  };
+}
 
 /** What a model works at. */
 type Billed = Outgoing & { readonly work: Work };
@@ -73,7 +78,12 @@ interface Open {
   readonly begunAt: number;
 }
 
-export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): AttemptLog {
+/** `onEnd` is told of each attempt when it is known what it came to. */
+export function openAttemptLog(
+  deps: AttemptLogDeps,
+  attempted: Attempted,
+  onEnd: (work: Work, end: AttemptEnd) => void = () => {},
+): AttemptLog {
   const { usage, budget, logger } = deps;
   const { key } = attempted;
   const [bucket] = key.policies;
@@ -179,7 +189,9 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
       if (open !== current) return undefined;
       const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
       const { responseId } = facts;
-      await write(current, { ...charge, outcome, status, dispatchedAt, firstByteAt, responseId });
+      const end = { ...charge, outcome, status, dispatchedAt, firstByteAt, responseId };
+      onEnd(current.outgoing.work, end);
+      await write(current, end);
       return charge.costNanoUsd;
     },
 
@@ -189,7 +201,9 @@ export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): Atte
         { requestId: attempted.requestId },
         'an attempt was left open; it is settled at its reserve',
       );
-      void write(open, { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt });
+      const end = { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt };
+      onEnd(open.outgoing.work, end);
+      void write(open, end);
     },
   };
 }

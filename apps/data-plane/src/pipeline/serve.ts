@@ -7,6 +7,8 @@ import { type Caching, cachingOf } from '../cache/caching.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
+import type { Observed } from '../observe/observed.ts';
+import type { Observer } from '../observe/observer.ts';
 import { STORED_RESPONSE } from '../operations/operation.ts';
 import type { RateBook, RateHold } from '../rates/rateBook.ts';
 import { hasRateHeaders, setRateHeaders } from '../rates/rateHeaders.ts';
@@ -15,7 +17,7 @@ import type { Upstreams } from '../upstream/upstreams.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { answerFromCache } from './answerFromCache.ts';
 import type { Forwarded } from './attempt.ts';
-import { type AttemptLog, type AttemptLogDeps, NO_ATTEMPTS, openAttemptLog } from './attemptLog.ts';
+import { type AttemptLog, type AttemptLogDeps, openAttemptLog, unbilledAttempts } from './attemptLog.ts';
 import type { Attempts } from './attempts.ts';
 import { Caller, type DrainCap } from './caller.ts';
 import { expectedOutput } from './expectedOutput.ts';
@@ -44,6 +46,7 @@ export interface ServeDeps extends Omit<AttemptLogDeps, 'budget'>, Omit<PlanDeps
   readonly drainCap: DrainCap;
   readonly attempts: Attempts;
   readonly cache: ResponseCache;
+  readonly observer: Pick<Observer, 'attempted'>;
 }
 
 /** A request whose key is known and whose body has arrived. */
@@ -56,6 +59,7 @@ export interface InferenceRequest {
   /** Monotonic, in milliseconds. */
   readonly receivedAt: number;
   readonly asks: Generation | StoredResponse;
+  readonly observed: Observed;
 }
 
 /** The caller's side. Until it is taken, an error can still be told by a status. */
@@ -79,6 +83,7 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
     await serveClient(deps, request, { response: client.response, take });
   } catch (error) {
     if (!isTaken) throw error;
+    request.observed.outcome = 'fault';
     deps.logger.error({ err: error, requestId: request.id }, 'an answer could not be passed on');
     const operation = request.asks.kind === 'generation' ? request.asks.operation : STORED_RESPONSE;
     tellFault({ caller: client, plan: { operation }, requestId: request.id }, error);
@@ -98,6 +103,7 @@ async function serveClient(deps: ServeDeps, request: InferenceRequest, client: C
         })
       : await planStored(deps, key, asks, table);
 
+  notePlan(request.observed, plan);
   const caching = openCache(deps, request, plan, client);
   if (caching && (await isAnswered(deps, request, caching, client))) return;
 
@@ -141,6 +147,14 @@ async function serveClient(deps: ServeDeps, request: InferenceRequest, client: C
   }
 }
 
+function notePlan(observed: Observed, plan: Plan): void {
+  if (plan.kind !== 'generation') return;
+  const [{ model, connector }] = plan.targets;
+  observed.streamed = plan.call.stream;
+  observed.model = model.id;
+  observed.connectorId = connector.id;
+}
+
 function tellWhoServed(plan: Plan, { outgoing: { work }, answer }: Forwarded): void {
   if (plan.kind === 'generation' && work && answer.status < 300) plan.served(work);
 }
@@ -172,6 +186,8 @@ async function isAnswered(
   const counted = key.rates.length > 0 ? await countIn(deps, key, client, 0) : undefined;
   try {
     const { plan } = caching;
+    request.observed.outcome = 'cache_hit';
+    request.observed.model = answer.model;
     answerFromCache(deps, request, plan, client, { answer, attempted: attemptedOf(deps, request, plan) });
   } finally {
     if (counted) deps.rates.settle(counted, 0);
@@ -217,8 +233,15 @@ function tellOfRates(rates: ServeDeps['rates'], key: ResolvedKey, { response }: 
 }
 
 function attemptLog(deps: ServeDeps, request: InferenceRequest, plan: Plan): AttemptLog {
-  if (plan.kind !== 'generation' || !plan.operation.isBilled) return NO_ATTEMPTS;
-  return openAttemptLog(deps, attemptedOf(deps, request, plan));
+  const { observed } = request;
+  if (plan.kind === 'generation' && plan.operation.isBilled) {
+    return openAttemptLog(deps, attemptedOf(deps, request, plan), (work, end) =>
+      deps.observer.attempted(observed, work, end),
+    );
+  }
+  return unbilledAttempts((ended) => {
+    observed.last = ended;
+  });
 }
 
 function attemptedOf(
@@ -237,12 +260,13 @@ function attemptedOf(
 }
 
 function answerHeaders(
-  { id, receivedAt }: InferenceRequest,
+  { id, receivedAt, observed }: InferenceRequest,
   { operation }: Plan,
   { answer, outgoing, upstreamMs }: Forwarded,
   { isRated }: { readonly isRated: boolean },
 ): Record<string, string | string[]> {
   const overheadMs = performance.now() - receivedAt - upstreamMs;
+  observed.overheadMs = overheadMs;
   return {
     ...callerHeaders(answer.headers, { isRated }),
     ...requestIdHeaders(operation.wire, id),

@@ -1,11 +1,12 @@
 import { Server } from '@grpc/grpc-js';
 import { ControlService, grpcService, serverCredentials, type TlsFiles } from '@weighbridge/contracts';
-import type { Logger } from '@weighbridge/runtime';
+import type { Logger, Metrics } from '@weighbridge/runtime';
 import { takeFeedback } from '../feedback/feedback.service.ts';
 import { lease } from '../leases/leases.service.ts';
 import { createRecalls } from '../leases/recalls.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
+import { createCallMetrics } from './callMetrics.ts';
 import { feedbackResult, ownershipMessage } from './messages.ts';
 import { endEpoch } from './producers.service.ts';
 import { countLive } from './proxies.repository.ts';
@@ -32,7 +33,7 @@ const CLOSE_GRACE_MS = 2_000;
 
 /** Serves the proxies. */
 export async function listenGrpc(
-  deps: ModelDeps & { readonly logger: Logger; readonly watchers: Watchers },
+  deps: ModelDeps & { readonly logger: Logger; readonly watchers: Watchers; readonly metrics: Metrics },
   options: GrpcServerOptions,
 ): Promise<GrpcServer> {
   const { db, now } = deps;
@@ -54,6 +55,7 @@ export async function listenGrpc(
     },
     {
       token: options.token,
+      around: createCallMetrics(deps.metrics),
       onError: (error) => deps.logger.error({ err: error }, 'a call of a proxy failed'),
     },
   );
