@@ -40,6 +40,15 @@ export async function documentedSeries(): Promise<KnownSeries> {
   );
 }
 
+/** The labels that the results of a query have. */
+export function labelsOfResult(query: string, known: KnownSeries): Set<string> {
+  const { groupings, bare } = readQuery(query);
+  return new Set([
+    ...groupings.flatMap(({ labels }) => labels),
+    ...bare.flatMap((metric) => [...TARGET_LABELS, ...(known.get(metric) ?? [])]),
+  ]);
+}
+
 /** What a query asks for that there is not, in words. */
 export function unknownIn(query: string, known: KnownSeries): string[] {
   let read: Query;

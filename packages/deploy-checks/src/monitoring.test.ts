@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { type RuleFile, readAlerts } from './alerts/alertRules.ts';
 import { manifests } from './helm.ts';
-import { documentedSeries, FOREIGN, type KnownSeries, unknownIn } from './knownMetrics.ts';
+import { documentedSeries, FOREIGN, type KnownSeries, labelsOfResult, unknownIn } from './knownMetrics.ts';
 import { ofKind } from './manifests.ts';
 import { withoutVariables } from './promql.ts';
 import { promtool } from './promtool.ts';
@@ -62,6 +62,20 @@ describe('queries', () => {
         expect([name, query, ...unknownIn(withoutVariables(query), known)]).toEqual([name, query]);
       }
     }
+  });
+
+  it('of dashboards are told apart by labels that their results have', async () => {
+    const targets = (await Promise.all(DASHBOARDS.map(dashboard))).flatMap(({ panels }) =>
+      panels.flatMap((panel) => panel.targets ?? []),
+    );
+    for (const { expr, legendFormat = '' } of targets) {
+      const labels = labelsOfResult(withoutVariables(expr), known);
+      const shown = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label);
+      expect([expr, shown.filter((label) => !labels.has(label))]).toEqual([expr, []]);
+    }
+    expect(labelsOfResult('sum by (model) (rate(weighbridge_tokens_total[5m]))', known)).toEqual(
+      new Set(['model']),
+    );
   });
 
   it('would be told of what there is not', () => {

@@ -17,6 +17,8 @@ export interface Grouping {
 export interface Query {
   readonly selectors: readonly Selector[];
   readonly groupings: readonly Grouping[];
+  /** Metrics that no aggregation takes labels from. */
+  readonly bare: readonly string[];
 }
 
 /** Grafana puts these into a query before Prometheus sees it. */
@@ -43,7 +45,13 @@ export function readQuery(text: string): Query {
     nodes.filter((one) => one.name === name && one.from >= node.from && one.to <= node.to);
   const metricsOf = (node: SyntaxNode) =>
     under(node, 'VectorSelector').flatMap((selector) => under(selector, 'Identifier').map(textOf));
+  const aggregated = nodes.filter(({ name }) => name === 'AggregateExpr');
+  const isAggregated = (node: SyntaxNode) =>
+    aggregated.some(({ from, to }) => from <= node.from && node.to <= to);
   return {
+    bare: nodes
+      .filter((node) => node.name === 'VectorSelector' && !isAggregated(node))
+      .flatMap((selector) => under(selector, 'Identifier').map(textOf)),
     selectors: nodes
       .filter(({ name }) => name === 'VectorSelector')
       .map((selector) => ({
