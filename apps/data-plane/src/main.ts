@@ -8,7 +8,7 @@ import {
   runService,
   type ServiceContext,
 } from '@weighbridge/runtime';
-import { answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
+import { ANSWERS_SET_BY, answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
 import { openPinBucket } from './pins/pinBucket.ts';
@@ -50,7 +50,7 @@ async function openSharedAnswers(
     {
       url: natsUrl,
       clientName: 'weighbridge-data-plane-answers',
-      setBy: 'NATS_BUCKET_REPLICAS and RESPONSE_CACHE_SHARED_MAX_BYTES',
+      setBy: ANSWERS_SET_BY,
       onError: (error, what) => logger.warn({ err: error }, what),
     },
     answersBucket({ maxBytes, replicas }),
