@@ -12,7 +12,7 @@ import { ahead, diagnose } from './doctor.ts';
 import { manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const VENDOR_KEY = 'sk-vendor';
 const UUID = '00000000-0000-7000-8000-0000000000';

@@ -7,7 +7,7 @@ import { type Issued, issue, tlsFiles } from './certificates.ts';
 import { diagnose } from './doctor.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const DAY_MS = 86_400_000;
 const inDays = (days: number) => new Date(Date.now() + days * DAY_MS);
@@ -145,6 +145,12 @@ describe('weighbridge doctor, of the line to a control plane,', () => {
     expect([code, levels('control plane')]).toEqual([0, ['warn', 'ok']]);
     expect(said("control plane's certificate")).toContain('ends in 4 days');
     expect(said('control plane')).toContain(`${address} answers a data plane`);
+  });
+
+  it('and the control plane shows when that one ends, for the alert', async () => {
+    const text = await (await fetch(`http://127.0.0.1:${api}/metrics`)).text();
+    const endsAt = Number(text.match(/^weighbridge_certificate_expires_timestamp_seconds (\S+)$/m)?.[1]);
+    expect(Math.abs(endsAt - inDays(4.5).getTime() / 1_000)).toBeLessThan(600);
   });
 
   it('says that it is not there', async () => {

@@ -32,16 +32,6 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
     quiet: { series: { [STATE]: '2+0x10' }, at: '10m' },
   },
   {
-    alert: 'WeighbridgeProxyStarting',
-    fires: {
-      series: { [STATE]: '0+0x10' },
-      at: '6m',
-      labels: onPod(),
-      says: 'weighbridge-data-plane-0 has no snapshot of the configuration yet, and serves nothing.',
-    },
-    quiet: { series: { [STATE]: '0+0x2 1+0x9' }, at: '6m' },
-  },
-  {
     alert: 'WeighbridgeProxyBehind',
     fires: {
       series: { [ofPod(REVISION)]: '70+1x10', [ofPod(REVISION, 'data-plane-1')]: '70+0x10' },
