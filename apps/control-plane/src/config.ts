@@ -10,7 +10,10 @@ import {
   readSettings,
   SettingsError,
   TlsSettings,
+  type TracingConfig,
+  TracingSettings,
   tlsFiles,
+  tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import { type EnvironmentConnector, environmentConnectors } from './features/connectors/connectors.ts';
@@ -69,6 +72,7 @@ const Settings = Type.Object({
     pattern: '^/[^,]*(,/[^,]*)*$',
     description: 'absolute paths of folders, several with commas',
   }),
+  ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -89,6 +93,8 @@ export interface ControlPlaneConfig {
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
 }
 
@@ -139,6 +145,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       }),
     }),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
+    tracing: tracingConfig(settings, 'weighbridge-control-plane'),
     logLevel: settings.LOG_LEVEL,
   };
 }

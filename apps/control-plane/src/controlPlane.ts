@@ -5,6 +5,7 @@ import {
   type Metrics,
   type ServiceContext,
   serveMetrics,
+  type Tracing,
   toHandler,
 } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
@@ -32,12 +33,14 @@ export interface ControlPlaneDeps {
   readonly now: () => Date;
   /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
   readonly metrics?: Metrics;
+  /** Left out where nothing is traced. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** Starts the control plane on a reachable database: migrates it (unless that is done elsewhere), fills what is empty, and serves. */
 export async function startControlPlane(
   config: ControlPlaneConfig,
-  { db, now, metrics = createMetrics() }: ControlPlaneDeps,
+  { db, now, metrics = createMetrics(), tracing }: ControlPlaneDeps,
   context: ServiceContext,
 ): Promise<ControlPlane> {
   const { logger, onShutdown } = context;
@@ -68,9 +71,9 @@ export async function startControlPlane(
   watchCredentialFiles(deps, context);
   const watchers = followChanges({ ...deps, metrics }, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
-  const grpc = await listenGrpc({ ...deps, metrics, watchers }, config.grpc);
+  const grpc = await listenGrpc({ ...deps, metrics, tracing, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
-  const app = buildApp({ ...deps, metrics, notReady: () => undefined });
+  const app = buildApp({ ...deps, metrics, tracing, notReady: () => undefined });
   serveMetrics(app, metrics);
   onShutdown('control plane API', () => app.close());
   return {

@@ -1,5 +1,11 @@
 import { checkConnection, createDb } from '@weighbridge/database';
-import { createMetrics, describeCertificate, listenHttp, runService } from '@weighbridge/runtime';
+import {
+  createMetrics,
+  describeCertificate,
+  listenHttp,
+  runService,
+  startTracing,
+} from '@weighbridge/runtime';
 import { loadConfig } from './config.ts';
 import { startControlPlane } from './controlPlane.ts';
 
@@ -8,15 +14,20 @@ const DRAIN_MS = 10_000;
 const exitCode = await runService('control-plane', async (context) => {
   const config = loadConfig(process.env);
   context.logger.level = config.logLevel;
+  const metrics = createMetrics();
+  const tracing = await startTracing(config.tracing, metrics, context);
   const db = createDb(config.databaseUrl, {
     applicationName: 'weighbridge-control-plane',
     onIdleError: (error) => context.logger.warn({ err: error }, 'a connection to Postgres was lost'),
   });
   context.onShutdown('database', () => db.destroy());
   await checkConnection(db);
-  const metrics = createMetrics();
   describeCertificate(metrics, config.grpc.tls?.certificateFile);
-  const { handler } = await startControlPlane(config, { db, now: () => new Date(), metrics }, context);
+  const { handler } = await startControlPlane(
+    config,
+    { db, now: () => new Date(), metrics, tracing },
+    context,
+  );
   const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT' });
   context.onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
   context.logger.info({ url: server.url, grpc: config.grpc.port }, 'the control plane is ready');

@@ -11,7 +11,10 @@ import {
   SettingsError,
   ShutdownGraceMs,
   TlsSettings,
+  type TracingConfig,
+  TracingSettings,
   tlsFiles,
+  tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { ControlAddress } from './control/controlClient.ts';
@@ -120,6 +123,12 @@ const Settings = Type.Object({
     default: 134_217_728,
     description: 'what the pins of all sessions may take, from 1048576 to 1099511627776',
   }),
+  REQUEST_LOG_SUCCESS_RATIO: Type.Number({
+    minimum: 0,
+    maximum: 1,
+    default: 0.01,
+    description: 'which part of the requests that succeed is logged, from 0 (none) to 1 (all)',
+  }),
   NATS_BUCKET_REPLICAS: Type.Integer({
     minimum: 1,
     maximum: 5,
@@ -140,6 +149,7 @@ const ProcessSettings = Type.Object({
     description: 'how many processes share the port, from 1 to 256: one for each core that it may use',
   }),
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
+  ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
   RESPONSE_CACHE_SHARED: Type.Boolean({
     default: false,
@@ -174,6 +184,7 @@ export interface DataPlaneConfig {
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;
   readonly pins: PinSettings;
+  readonly requestLog: { readonly successRatio: number };
 }
 
 /** What it needs besides as a process of its own. */
@@ -183,6 +194,8 @@ export interface ProcessConfig {
   readonly http: { readonly host: string; readonly port: number };
   readonly processes: number;
   readonly shutdownGraceMs: number;
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
   /** Undefined: each proxy keeps its own answers alone. */
   readonly sharedAnswers: { readonly sealingKey: Buffer; readonly maxBytes: number } | undefined;
@@ -225,6 +238,7 @@ export function loadConfig(env: Environment): DataPlaneConfig {
       maxRetries: settings.UPSTREAM_MAX_RETRIES,
       retryWithinMs: settings.UPSTREAM_RETRY_WITHIN_MS,
     },
+    requestLog: { successRatio: settings.REQUEST_LOG_SUCCESS_RATIO },
     pins: {
       ttlMs: settings.SESSION_PIN_TTL_MS,
       maxBytes: settings.SESSION_PINS_MAX_BYTES,
@@ -241,6 +255,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
     http: { host: settings.HOST, port: settings.PORT },
     processes: settings.PROCESSES,
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+    tracing: tracingConfig(settings, 'weighbridge-data-plane'),
     logLevel: settings.LOG_LEVEL,
     sharedAnswers: settings.RESPONSE_CACHE_SHARED
       ? {

@@ -7,7 +7,7 @@ import {
   type Metrics,
   type ServiceContext,
   serveMetrics,
-  toHandler,
+  type Tracing,
 } from '@weighbridge/runtime';
 import { createTokenCounter } from './answer/countTokens.ts';
 import { HoldBudget } from './answer/heldAnswer.ts';
@@ -24,7 +24,7 @@ import { createStateFile } from './control/stateFile.ts';
 import { View } from './control/view.ts';
 import { describeView } from './control/viewMetrics.ts';
 import { createEvidence } from './evidence/evidence.ts';
-import { buildApp } from './http/app.ts';
+import { type AppDeps, buildApp, inferenceHandler } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
 import { createObserver } from './observe/observer.ts';
 import { startPins } from './pins/startPins.ts';
@@ -32,6 +32,7 @@ import { Attempts } from './pipeline/attempts.ts';
 import { openSpool } from './spool/spool.ts';
 import { ConnectorHealth, describeHealth } from './upstream/health.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
+import { tracedStream } from './usage/tracedStream.ts';
 import { startUsage, type Usage } from './usage/usage.ts';
 import { describeUsage } from './usage/usageMetrics.ts';
 
@@ -56,6 +57,8 @@ export interface DataPlaneDeps {
   readonly version: string;
   /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
   readonly metrics?: Metrics;
+  /** Left out where nothing is traced. */
+  readonly tracing?: Tracing | undefined;
 }
 
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
@@ -68,15 +71,18 @@ const FLUSH_TIMEOUT_MS = 5_000;
 /** For what was cut off: to be counted, settled and told to its caller. */
 const CUT_MS = 3_000;
 
+/** For the last spans, which leave once all of this is closed. */
+const TRACES_MS = 3_000;
+
 /** How long a process that serves one takes to end at most, where requests may go on for `graceMs`. */
 export function shutdownMs(graceMs: number): number {
-  return graceMs + 2 * CUT_MS + 2 * FLUSH_TIMEOUT_MS;
+  return graceMs + 2 * CUT_MS + 2 * FLUSH_TIMEOUT_MS + TRACES_MS;
 }
 
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, sharedAnswers, pinBucket, now, version, metrics = createMetrics() }: DataPlaneDeps,
+  { stream, sharedAnswers, pinBucket, now, version, metrics = createMetrics(), tracing }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -105,6 +111,7 @@ export async function startDataPlane(
   let usage: Usage | undefined;
   const controlPlane = connectControlPlane({
     ...config.controlPlane,
+    tracing,
     proxy: { id: spool.epoch, producerId: spool.producerId, name, version, maxStalenessMs },
     view,
     pulse,
@@ -126,7 +133,7 @@ export async function startDataPlane(
 
   const started = startUsage({
     spool,
-    stream,
+    stream: tracing ? tracedStream(stream, tracing) : stream,
     closeEpoch: controlPlane.closeEpoch,
     newBatchId: newUuid,
     nowMs: () => performance.now(),
@@ -161,7 +168,7 @@ export async function startDataPlane(
   describeView(metrics, view, store);
   describeUsage(metrics, spool, started);
   metrics.gauge('weighbridge_in_flight_requests', 'Requests under way.', () => inFlight());
-  const app = buildApp({
+  const deps: AppDeps = {
     keys: createKeyCache({
       store,
       resolve: controlPlane.resolve,
@@ -191,7 +198,7 @@ export async function startDataPlane(
     attempts,
     cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
     corsOrigins: config.corsOrigins,
-    observer: createObserver({ metrics }),
+    observer: createObserver({ metrics, log: { logger, ...config.requestLog }, tracing }),
     newEventId: newUuid,
     now,
     logger,
@@ -202,10 +209,11 @@ export async function startDataPlane(
       const state = view.state(performance.now());
       return state === 'live' || state === 'stale' ? undefined : `the view of the control plane is ${state}`;
     },
-  });
+  };
+  const app = buildApp(deps);
   serveMetrics(app, metrics);
   onShutdown('data plane API', () => app.close());
-  const counted = countInFlight(await toHandler(app));
+  const counted = countInFlight(await inferenceHandler(app, deps));
   inFlight = counted.count;
   return {
     handler: counted.handler,

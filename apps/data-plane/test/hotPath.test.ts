@@ -1,14 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/contracts';
 import { newUuid, parseAttribution } from '@weighbridge/domain';
-import { createMetrics } from '@weighbridge/runtime';
+import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { chatFormat } from '../src/answer/chatFormat.ts';
 import { SseSplitter } from '../src/answer/sseSplitter.ts';
 import { StreamTap } from '../src/answer/streamTap.ts';
 import { scanObject } from '../src/body/scanJson.ts';
 import { resolvedKey } from '../src/control/resolvedKey.ts';
-import { observe } from '../src/observe/observed.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { CHAT_COMPLETIONS } from '../src/operations/operation.ts';
 import type { Work } from '../src/pipeline/outgoing.ts';
@@ -134,8 +133,14 @@ function keyOn(...policyIds: readonly string[]) {
 
 /** What metrics, the log and traces cost a streamed request of one attempt, where it is neither logged nor traced. */
 function observeRequest(): () => void {
-  const observer = createObserver({ metrics: createMetrics() });
+  const logger = createLogger('test');
+  const observer = createObserver({
+    metrics: createMetrics(),
+    log: { logger, successRatio: 0 },
+    tracing: undefined,
+  });
   const key = keyOn('policy_team', 'policy_department');
+  const begun = { id: 'req_1', endpoint: 'chat_completions' as const, receivedAt: 0, key };
   const work = {
     model: { id: 'mock/echo' },
     connector: { id: 'con_1', provider: 'mock' },
@@ -143,7 +148,7 @@ function observeRequest(): () => void {
   } as unknown as Work;
   const { end } = settledAttempt();
   return () => {
-    const observed = observe({ id: 'req_1', endpoint: 'chat_completions', receivedAt: 0, key });
+    const observed = observer.begin(begun, {});
     observed.streamed = true;
     observed.overheadMs = 0.2;
     observer.attempted(observed, work, end);

@@ -15,7 +15,14 @@ import {
 } from '@weighbridge/contracts';
 import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { createLogger, createMetrics, listenHttp, type Metrics, toHandler } from '@weighbridge/runtime';
+import {
+  createLogger,
+  createMetrics,
+  listenHttp,
+  type Metrics,
+  type Tracing,
+  toHandler,
+} from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
 import { HoldBudget } from '../src/answer/heldAnswer.ts';
 import { bucketKey } from '../src/budget/budgetedPolicy.ts';
@@ -87,6 +94,9 @@ export interface TestProxyOptions {
   readonly policyCache?: PolicyCacheSetting;
   readonly responseCacheBytes?: number;
   readonly sharedAnswers?: SharedAnswers;
+  /** Told of each line that is logged. */
+  readonly log?: (line: string) => void;
+  readonly tracing?: Tracing;
 }
 
 interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
@@ -162,8 +172,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   });
   const health = new ConnectorHealth(options.nowMs ?? (() => performance.now()));
   const failovers: string[] = [];
-  const logger = createLogger('test');
-  logger.level = 'silent';
+  const logger = options.log ? createLogger('test', { write: options.log }) : createLogger('test');
+  logger.level = options.log ? 'debug' : 'silent';
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
@@ -236,7 +246,11 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     drainCap: { stalledMs, drainMs, drainBytes },
     attempts: new Attempts(),
     cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
-    observer: createObserver({ metrics: proxy.metrics }),
+    observer: createObserver({
+      metrics: proxy.metrics,
+      log: { logger, successRatio: 1 },
+      tracing: options.tracing,
+    }),
     newEventId: newUuid,
     now: () => new Date(),
     logger,

@@ -14,6 +14,9 @@ const SMALL_FETCH_BYTES = 1024 * 1024;
 /** NATS sends a sign of life twice in this time; a fetch that was forgotten is noticed when they are missing. */
 const FETCH_TIMEOUT_MS = 10_000;
 
+/** The header of a message that says which trace it comes from. */
+export const TRACEPARENT = 'traceparent';
+
 /** A message, and its payload, of which the client makes a new view each time that it is asked. */
 interface Arrived extends UsageMessage {
   readonly message: JsMsg;
@@ -116,7 +119,7 @@ async function fetch(
     for await (const message of messages) {
       const payload = message.data;
       largest = Math.max(largest, payload.length);
-      arrived.add({ message, payload });
+      arrived.add({ message, payload, traceparent: message.headers?.get(TRACEPARENT) || undefined });
     }
   } finally {
     signal.removeEventListener('abort', stop);

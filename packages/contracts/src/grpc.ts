@@ -34,7 +34,11 @@ export type Handlers<S extends DescService> = {
 };
 
 /** What goes around the answering of a unary call: it runs the handler, and passes on what that comes to. */
-export type AroundCall = <Answer>(method: string, run: () => Promise<Answer>) => Promise<Answer>;
+export type AroundCall = <Answer>(
+  method: string,
+  metadata: Metadata,
+  run: () => Promise<Answer>,
+) => Promise<Answer>;
 
 export interface Service {
   readonly definition: ServiceDefinition;
@@ -77,23 +81,42 @@ export function grpcService<S extends DescService>(
   return { definition, implementation };
 }
 
+/** A call that is traced: what is sent along, and what is told of its end. */
+export interface CallTrace {
+  readonly headers: object;
+  end(error: Error | null): void;
+}
+
+export interface CallOptions {
+  readonly timeoutMs: number;
+  readonly metadata: Metadata;
+  readonly trace?: ((method: string) => CallTrace) | undefined;
+}
+
 /** Calls a unary method; rejects with grpc-js's ServiceError, also when `timeoutMs` is over. */
 export function callUnary<I extends DescMessage, O extends DescMessage>(
   client: Client,
   method: DescMethodUnary<I, O>,
   request: MessageInitShape<I>,
-  options: { readonly timeoutMs: number; readonly metadata: Metadata },
+  options: CallOptions,
 ): Promise<MessageShape<O>> {
   const { path, requestSerialize, responseDeserialize } = methodDefinition(method.parent, method);
+  const trace = options.trace?.(method.localName);
+  const metadata = trace ? options.metadata.clone() : options.metadata;
+  for (const [name, value] of Object.entries(trace?.headers ?? {})) metadata.set(name, value);
   return new Promise((resolve, reject) => {
     client.makeUnaryRequest(
       path,
       requestSerialize,
       responseDeserialize,
       create(method.input, request),
-      options.metadata,
+      metadata,
       { deadline: Date.now() + options.timeoutMs },
-      (error, response) => (error ? reject(error) : resolve(response as MessageShape<O>)),
+      (error, response) => {
+        trace?.end(error);
+        if (error) reject(error);
+        else resolve(response as MessageShape<O>);
+      },
     );
   });
 }
@@ -122,12 +145,12 @@ export function tokenMetadata(token: string | undefined): Metadata {
 function unaryHandler(
   method: DescMethod,
   handler: (request: unknown) => unknown,
-  { token, onError, around = (_method, run) => run() }: ServiceOptions,
+  { token, onError, around = (_method, _metadata, run) => run() }: ServiceOptions,
 ) {
   return async (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): Promise<void> => {
     try {
       checkToken(call.metadata, token);
-      const response = await around(method.localName, async () => await handler(call.request));
+      const response = await around(method.localName, call.metadata, async () => await handler(call.request));
       callback(null, create(method.output, response as MessageInitShape<DescMessage>));
     } catch (error) {
       onError(error);

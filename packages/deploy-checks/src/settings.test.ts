@@ -1,4 +1,4 @@
-import { NatsStreamSettings, TlsSettings } from '@weighbridge/runtime';
+import { NatsStreamSettings, TlsSettings, TracingSettings } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { example, manifests } from './helm.ts';
 import { workload } from './manifests.ts';
@@ -11,6 +11,7 @@ async function declared(app: string): Promise<string[]> {
     ...[...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name),
     ...(text.includes('...TlsSettings') ? Object.keys(TlsSettings) : []),
     ...(text.includes('...NatsStreamSettings') ? Object.keys(NatsStreamSettings) : []),
+    ...(text.includes('...TracingSettings') ? Object.keys(TracingSettings) : []),
   ];
 }
 
@@ -18,7 +19,7 @@ async function declared(app: string): Promise<string[]> {
 async function set(app: string): Promise<Set<string>> {
   const optional = [
     '--set',
-    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.responseCacheKey=answers',
+    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.responseCacheKey=answers,secrets.keys.tracesHeaders=traces,traces.endpoint=http://collector:4318',
   ];
   const variants = await Promise.all([
     manifests(...optional),

@@ -7,6 +7,7 @@ import {
   type Logger,
   type Metrics,
   refuseOtherMethods,
+  type Tracing,
 } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
 import { authenticate } from '../features/access/access.service.ts';
@@ -36,6 +37,7 @@ import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
 import { publishOpenApi } from './openapi/publish.ts';
 import { countRequests } from './requestMetrics.ts';
+import { traceRequests } from './requestTrace.ts';
 import { Strict } from './schemas.ts';
 import { refuseUnfitValues } from './unfitValues.ts';
 
@@ -47,7 +49,12 @@ const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** The operator API. This list is its map: each route declares its scope, its schema and its operation id. */
 export function buildApp(
-  deps: AppDeps & { logger: Logger; metrics: Metrics; notReady: () => string | undefined },
+  deps: AppDeps & {
+    logger: Logger;
+    metrics: Metrics;
+    tracing?: Tracing | undefined;
+    notReady: () => string | undefined;
+  },
 ): FastifyInstance {
   const app = createHttpApp({
     logger: deps.logger,
@@ -57,6 +64,7 @@ export function buildApp(
     errorAnswer: (error, request) => toHttpError(withoutDatabase(error), request.id),
   });
   countRequests(app, deps.metrics);
+  if (deps.tracing) traceRequests(app, deps.tracing);
   acceptJsonBodies(app);
   publishOpenApi(app, API_VERSION);
   app.register(

@@ -1,6 +1,21 @@
+import type { TraceHeaders } from '@weighbridge/runtime';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { Operation } from '../operations/operation.ts';
+import type { Outgoing } from '../pipeline/outgoing.ts';
+import type { AttemptEnd } from '../pipeline/usageEvent.ts';
 import type { Endpoint } from './endpoints.ts';
 import type { Ended, RequestOutcome } from './outcomes.ts';
+
+/** The spans of one request. */
+export interface RequestTrace {
+  /** Of the request itself; undefined where it is not exported. */
+  readonly traceId: string | undefined;
+  /** Begins an attempt's; returns what is to be sent along with it. */
+  attempt(operation: Operation, outgoing: Outgoing): TraceHeaders;
+  /** Ends that. What is not billed has no usage and no cost. */
+  attemptEnded(end: Ended & Partial<AttemptEnd>): void;
+  ended(observed: Observed, outcome: RequestOutcome): void;
+}
 
 /** What one request turns out to be, noted as it goes: what metrics, the log and traces are made of at its end. */
 export interface Observed {
@@ -9,7 +24,7 @@ export interface Observed {
   /** Monotonic, in milliseconds. */
   readonly receivedAt: number;
   /** Undefined where it could not be told. */
-  readonly key: ResolvedKey | undefined;
+  key: ResolvedKey | undefined;
   streamed: boolean;
   /** The id of the model that worked at it last, or was to; empty where none was chosen. */
   model: string;
@@ -27,6 +42,10 @@ export interface Observed {
   costNanoUsd: bigint;
   inputTokens: number;
   outputTokens: number;
+  /** What its caller got, as far as that is known. */
+  status: number;
+  /** Undefined where nothing is traced. */
+  trace: RequestTrace | undefined;
   /** The code of the error that its caller was told of by this service. */
   errorCode: string;
 }
@@ -48,6 +67,8 @@ export function observe(request: Pick<Observed, 'id' | 'endpoint' | 'receivedAt'
     costNanoUsd: 0n,
     inputTokens: 0,
     outputTokens: 0,
+    status: 0,
+    trace: undefined,
     errorCode: '',
   };
 }

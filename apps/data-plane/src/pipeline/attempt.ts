@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Outcome } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { noFacts } from '../answer/answerFormat.ts';
+import type { Observed } from '../observe/observed.ts';
 import type { Cancellation } from '../upstream/cancellation.ts';
 import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
@@ -15,7 +16,11 @@ import type { Plan } from './plan.ts';
 export interface Sending {
   readonly upstreams: Upstreams;
   readonly plan: Plan;
-  readonly request: { readonly headers: IncomingHttpHeaders; readonly query: string };
+  readonly request: {
+    readonly headers: IncomingHttpHeaders;
+    readonly query: string;
+    readonly observed: Pick<Observed, 'trace'>;
+  };
   readonly caller: Caller;
   readonly attempts: AttemptLog;
 }
@@ -42,31 +47,35 @@ export type Tried =
   | { readonly kind: 'held back'; readonly error: unknown };
 
 /** Sends a request to one connector, and waits for the first byte of what is no error. */
-export async function attemptAt(sending: Sending, prepare: () => Promise<Outgoing>): Promise<Tried> {
+export async function attemptAt(
+  sending: Sending,
+  prepare: () => Outgoing | Promise<Outgoing>,
+): Promise<Tried> {
   const { upstreams, plan, request, caller, attempts } = sending;
   let dispatchedAt: number | undefined;
   let status = 0;
   try {
-    const outgoing = await prepare();
+    const prepared = prepare();
+    const outgoing = prepared instanceof Promise ? await prepared : prepared;
     const { connector, body } = outgoing;
-    const answer = await upstreams.send(connector, {
-      method: plan.method,
-      path: plan.path + request.query,
-      headers: upstreamHeaders(request.headers, {
-        wire: plan.operation.wire,
-        connector,
-        plain: plan.hideUsage,
-        hasBody: body !== undefined,
-      }),
-      body,
-      onDispatch: async () => {
-        await attempts.begin(outgoing, () => caller.requireWaiting());
-        dispatchedAt = performance.now();
-      },
-      cancellation: caller.cancellation,
-    });
+    const place = upstreams.enter(connector);
+    try {
+      await attempts.begin(outgoing, caller);
+      dispatchedAt = performance.now();
+    } catch (error) {
+      place.leave();
+      throw error;
+    }
+    const { wire } = plan.operation;
+    const hasBody = body !== undefined;
+    const trace = request.observed.trace?.attempt(plan.operation, outgoing);
+    const how = { wire, connector, plain: plan.hideUsage, hasBody, trace };
+    const headers = upstreamHeaders(request.headers, how);
+    const path = plan.path + request.query;
+    const answer = await place.send({ method: plan.method, path, headers, body }, caller.cancellation);
     status = answer.status;
-    if (outgoing.work && status < 300) await answer.body.begun();
+    const begun = outgoing.work && status < 300 ? answer.body.begun() : undefined;
+    if (begun) await begun;
     const answeredAt = performance.now();
     const answered = { outgoing, answer, dispatchedAt: dispatchedAt ?? answeredAt };
     return { kind: 'answered', answered, tookMs: answeredAt - answered.dispatchedAt };
