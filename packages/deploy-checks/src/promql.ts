@@ -3,13 +3,13 @@ import { parser } from '@prometheus-io/lezer-promql';
 type SyntaxNode = ReturnType<typeof parser.parse>['topNode'];
 
 /** What a query takes series of: a metric, by these labels. */
-export interface Selector {
+interface Selector {
   readonly metric: string;
   readonly labels: readonly string[];
 }
 
 /** Labels by which series are grouped or matched, and the metrics that have to have them. */
-export interface Grouping {
+interface Grouping {
   readonly labels: readonly string[];
   readonly metrics: readonly string[];
 }
