@@ -18,6 +18,7 @@ import {
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { ControlAddress } from './control/controlClient.ts';
+import type { ContentOptions } from './observe/captureContent.ts';
 import type { PinSettings } from './pins/pinBucket.ts';
 import type { DrainCap } from './pipeline/caller.ts';
 import type { RetryLimits } from './pipeline/failover.ts';
@@ -129,6 +130,16 @@ const Settings = Type.Object({
     default: 0.01,
     description: 'which part of the requests that succeed is logged, from 0 (none) to 1 (all)',
   }),
+  TRACE_CONTENT: Type.Boolean({
+    default: false,
+    description: 'whether prompts and answers are sent to the collector of traces: true or false',
+  }),
+  TRACE_CONTENT_MAX_LENGTH: Type.Integer({
+    minimum: 100,
+    maximum: 16_384,
+    default: 4_096,
+    description: 'how many characters of each, from 100 to 16384',
+  }),
   NATS_BUCKET_REPLICAS: Type.Integer({
     minimum: 1,
     maximum: 5,
@@ -184,6 +195,8 @@ export interface DataPlaneConfig {
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;
   readonly pins: PinSettings;
+  /** Undefined: traces say nothing of prompts and answers. */
+  readonly content: ContentOptions | undefined;
   readonly requestLog: { readonly successRatio: number };
 }
 
@@ -238,6 +251,7 @@ export function loadConfig(env: Environment): DataPlaneConfig {
       maxRetries: settings.UPSTREAM_MAX_RETRIES,
       retryWithinMs: settings.UPSTREAM_RETRY_WITHIN_MS,
     },
+    content: settings.TRACE_CONTENT ? tracedContent(env, settings.TRACE_CONTENT_MAX_LENGTH) : undefined,
     requestLog: { successRatio: settings.REQUEST_LOG_SUCCESS_RATIO },
     pins: {
       ttlMs: settings.SESSION_PIN_TTL_MS,
@@ -264,6 +278,14 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
         }
       : undefined,
   };
+}
+
+/** Whoever asks for it expects to find it somewhere. */
+function tracedContent(env: Environment, maxLength: number): ContentOptions {
+  if (env.OTEL_EXPORTER_OTLP_ENDPOINT) return { maxLength };
+  throw new SettingsError(
+    'OTEL_EXPORTER_OTLP_ENDPOINT is missing: with TRACE_CONTENT, prompts and answers go to the collector that it names',
+  );
 }
 
 function sealingKey(text: string | undefined): Buffer {

@@ -198,7 +198,12 @@ export async function startDataPlane(
     attempts,
     cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
     corsOrigins: config.corsOrigins,
-    observer: createObserver({ metrics, log: { logger, ...config.requestLog }, tracing }),
+    observer: createObserver({
+      metrics,
+      log: { logger, ...config.requestLog },
+      tracing,
+      content: config.content,
+    }),
     newEventId: newUuid,
     now,
     logger,

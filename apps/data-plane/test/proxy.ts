@@ -33,6 +33,7 @@ import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.
 import { routingTable } from '../src/control/routingTable.ts';
 import type { FeedbackDeps } from '../src/feedback/giveFeedback.ts';
 import { buildApp } from '../src/http/app.ts';
+import type { ContentOptions } from '../src/observe/captureContent.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { createPinStore } from '../src/pins/pinStore.ts';
 import { createPins, type PinResult } from '../src/pins/pins.ts';
@@ -97,6 +98,7 @@ export interface TestProxyOptions {
   /** Told of each line that is logged. */
   readonly log?: (line: string) => void;
   readonly tracing?: Tracing;
+  readonly content?: ContentOptions;
 }
 
 interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
@@ -250,6 +252,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
       metrics: proxy.metrics,
       log: { logger, successRatio: 1 },
       tracing: options.tracing,
+      content: options.content,
     }),
     newEventId: newUuid,
     now: () => new Date(),

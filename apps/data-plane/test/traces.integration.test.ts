@@ -232,3 +232,44 @@ it("leaves its caller's trace as it is where nothing is traced", async () => {
   await ask({ traceparent: TRACEPARENT });
   expect(vendor.requests[0]?.headers.traceparent).toBe(TRACEPARENT);
 });
+
+describe('prompts and answers', () => {
+  const planted = 'sk-planted-0123456789abcdefghij';
+  const secret = { ...hello, messages: [{ role: 'user', content: `canary ${planted}` }] };
+  const textsOf = (attempts: readonly ReceivedSpan[], name: string) =>
+    attempts.map(({ attributes }) => JSON.parse(String(attributes[name]))[0].parts[0].content);
+
+  it.each([false, true])(
+    'are in a trace where an operator asks for them, without keys (streamed: %s)',
+    async (stream) => {
+      await start({ content: { maxLength: 1_000 } });
+      await ask({}, { ...secret, stream });
+      const { request, attempts } = await received();
+      expect(textsOf(attempts, 'gen_ai.input.messages')).toEqual(['canary sk-[redacted]']);
+      // The mock vendor says what it is told.
+      expect(textsOf(attempts, 'gen_ai.output.messages')).toEqual(['canary sk-[redacted]']);
+      expect(request.attributes).not.toHaveProperty(['gen_ai.input.messages']);
+      for (const bytes of collector.raw) expect(bytes.includes('planted')).toBe(false);
+    },
+  );
+
+  it('are cut, and left out of an error', async () => {
+    await start({ content: { maxLength: 6 } });
+    await ask({}, secret);
+    await ask({ 'x-mock-status': '400' }, secret);
+    await flush();
+    const attempts = collector.spans.filter(({ kind }) => kind === CLIENT);
+    expect(textsOf(attempts, 'gen_ai.input.messages')).toEqual(['canary', 'canary']);
+    expect(attempts[1]?.attributes).not.toHaveProperty(['gen_ai.output.messages']);
+  });
+
+  it('are nowhere else: not in the log, and not in the metrics', async () => {
+    const lines: string[] = [];
+    await start({ content: { maxLength: 1_000 }, log: (line) => void lines.push(line) });
+    await ask({}, secret);
+    await received();
+    expect(lines.join('')).toContain('"msg":"request"');
+    expect(lines.join('')).not.toContain('canary');
+    expect(await proxy.metrics.text()).not.toContain('canary');
+  });
+});

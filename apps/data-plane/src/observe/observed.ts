@@ -12,8 +12,8 @@ export interface RequestTrace {
   readonly traceId: string | undefined;
   /** Begins an attempt's; returns what is to be sent along with it. */
   attempt(operation: Operation, outgoing: Outgoing): TraceHeaders;
-  /** Ends that. What is not billed has no usage and no cost. */
-  attemptEnded(end: Ended & Partial<AttemptEnd>): void;
+  /** Ends that. What is not billed has no usage and no cost; `output` is what the model wrote. */
+  attemptEnded(end: Ended & Partial<AttemptEnd>, output?: () => string): void;
   ended(observed: Observed, outcome: RequestOutcome): void;
 }
 

@@ -5,6 +5,7 @@ import type { Metrics, Tracing } from '@weighbridge/runtime';
 import type { Work } from '../pipeline/outgoing.ts';
 import type { AttemptEnd } from '../pipeline/usageEvent.ts';
 import { createAttemptMetrics } from './attemptMetrics.ts';
+import { type ContentOptions, createContentCapture } from './captureContent.ts';
 import { type Observed, observe } from './observed.ts';
 import { outcomeOfAnswer, outcomeOfError, type RequestOutcome } from './outcomes.ts';
 import { createRequestLog, type RequestLogDeps } from './requestLog.ts';
@@ -15,8 +16,8 @@ import { traceRequest } from './traceRequest.ts';
 export interface Observer {
   /** A request has come, with these headers. */
   begin(request: BegunRequest, headers: IncomingHttpHeaders): Observed;
-  /** A model's attempt is settled. */
-  attempted(observed: Observed, work: Work, end: AttemptEnd): void;
+  /** A model's attempt is settled; `output` is what it wrote, where that is known. */
+  attempted(observed: Observed, work: Work, end: AttemptEnd, output?: () => string): void;
   /** It was answered, with this status. */
   answered(observed: Observed, status: number): void;
   /** Its caller is told of this error, by this status. */
@@ -30,9 +31,12 @@ export interface ObserverDeps {
   readonly log: Omit<RequestLogDeps, 'random'>;
   /** Undefined: nothing is traced. */
   readonly tracing: Tracing | undefined;
+  /** Undefined: traces say nothing of prompts and answers. */
+  readonly content?: ContentOptions | undefined;
 }
 
-export function createObserver({ metrics, log, tracing }: ObserverDeps): Observer {
+export function createObserver({ metrics, log, tracing, content }: ObserverDeps): Observer {
+  const capture = content && createContentCapture(content);
   const countRequest = createRequestMetrics(metrics);
   const countAttempt = createAttemptMetrics(metrics);
   const logRequest = createRequestLog({ ...log, random: Math.random });
@@ -46,13 +50,13 @@ export function createObserver({ metrics, log, tracing }: ObserverDeps): Observe
   return {
     begin(request, headers) {
       const observed = observe(request);
-      if (tracing) observed.trace = traceRequest(tracing, observed, headers);
+      if (tracing) observed.trace = traceRequest({ tracing, capture }, observed, headers);
       return observed;
     },
-    attempted(observed, work, end) {
+    attempted(observed, work, end, output) {
       note(observed, work, end);
       countAttempt(observed, work, end, performance.now());
-      observed.trace?.attemptEnded(end);
+      observed.trace?.attemptEnded(end, output);
     },
     answered(observed, status) {
       const { outcome, last } = observed;

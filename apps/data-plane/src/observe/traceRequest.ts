@@ -4,6 +4,7 @@ import type { SpanAttributes, TracedSpan, Tracing } from '@weighbridge/runtime';
 import type { Operation } from '../operations/operation.ts';
 import type { Outgoing } from '../pipeline/outgoing.ts';
 import type { AttemptEnd } from '../pipeline/usageEvent.ts';
+import type { ContentCapture } from './captureContent.ts';
 import { type Endpoint, genAiOperation, genAiProvider } from './endpoints.ts';
 import { type Observed, policyOf, type RequestTrace } from './observed.ts';
 import { attemptOutcome, type Ended, type RequestOutcome } from './outcomes.ts';
@@ -24,9 +25,15 @@ const ROUTES: Readonly<Record<Endpoint, string | undefined>> = {
 const NO_FAILURE: ReadonlySet<RequestOutcome> = new Set(['success', 'cache_hit', 'client_gone']);
 const MAX_RESPONSE_ID_LENGTH = 256;
 
+export interface RequestTraceDeps {
+  readonly tracing: Tracing;
+  /** Undefined: nothing is said of prompts and answers. */
+  readonly capture: ContentCapture | undefined;
+}
+
 /** Begins the spans of a request, as part of its caller's trace. */
 export function traceRequest(
-  tracing: Tracing,
+  { tracing, capture }: RequestTraceDeps,
   { id, endpoint }: Pick<Observed, 'id' | 'endpoint'>,
   headers: IncomingHttpHeaders,
 ): RequestTrace {
@@ -52,13 +59,21 @@ export function traceRequest(
         ? `${genAiOperation(operation)} ${outgoing.work.model.id}`
         : (route ?? endpoint);
       attempt = tracing.begin(name, { kind: 'client', parent: span });
-      if (attempt.isSampled) attempt.set(attributesOf(operation, outgoing, attempts));
+      if (attempt.isSampled) {
+        attempt.set(attributesOf(operation, outgoing, attempts));
+        const { body } = outgoing;
+        if (capture && body && operation.isBilled) attempt.set(capture.input(body));
+      }
       return attempt.headers;
     },
-    attemptEnded(end) {
+    attemptEnded(end, output) {
       if (!attempt) return;
       const outcome = attemptOutcome(end);
-      if (attempt.isSampled) attempt.set(attributesOfEnd(end));
+      if (attempt.isSampled) {
+        attempt.set(attributesOfEnd(end));
+        // A vendor's error is none of a model's words, and may repeat what is a secret between the two of us.
+        if (capture && output && end.status < 300) attempt.set(capture.output(output()));
+      }
       endAttempt(outcome === 'success' ? undefined : outcome);
     },
     ended(observed, outcome) {

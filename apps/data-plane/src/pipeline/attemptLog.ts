@@ -78,8 +78,8 @@ interface Open {
   readonly begunAt: number;
 }
 
-/** Told of an attempt when it is known what it came to. */
-export type OnAttemptEnd = (work: Work, end: AttemptEnd) => void;
+/** Told of an attempt when it is known what it came to, and how to learn what was written, where that is. */
+export type OnAttemptEnd = (work: Work, end: AttemptEnd, output?: () => string) => void;
 
 export function openAttemptLog(
   deps: AttemptLogDeps,
@@ -225,7 +225,7 @@ class OpenAttemptLog implements AttemptLog {
     const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
     const { responseId } = facts;
     const end = { usage, estimated, costNanoUsd, outcome, status, dispatchedAt, firstByteAt, responseId };
-    this.#onEnd(work, end);
+    this.#onEnd(work, end, () => ended.output().text);
     await this.#write(open, end);
     return costNanoUsd;
   }

@@ -247,8 +247,8 @@ function tellOfRates(rates: ServeDeps['rates'], key: ResolvedKey, { headers }: C
 function attemptLog(deps: ServeDeps, request: InferenceRequest, plan: Plan): AttemptLog {
   const { observed } = request;
   if (plan.kind === 'generation' && plan.operation.isBilled) {
-    return openAttemptLog(deps, attemptedOf(deps, request, plan), (work, end) =>
-      deps.observer.attempted(observed, work, end),
+    return openAttemptLog(deps, attemptedOf(deps, request, plan), (work, end, output) =>
+      deps.observer.attempted(observed, work, end, output),
     );
   }
   return unbilledAttempts((ended) => {
