@@ -14,6 +14,9 @@ const SMALL_FETCH_BYTES = 1024 * 1024;
 /** NATS sends a sign of life twice in this time; a fetch that was forgotten is noticed when they are missing. */
 const FETCH_TIMEOUT_MS = 10_000;
 
+/** How long few messages wait for more: well below the second in which usage has to be visible. */
+const LINGER_MS = 100;
+
 /** The header of a message that says which trace it comes from. */
 export const TRACEPARENT = 'traceparent';
 
@@ -39,7 +42,7 @@ export async function readShard(
   handle: (batch: readonly UsageMessage[]) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
-  const arrived = createGathering<Arrived>(({ payload }) => payload.length);
+  const arrived = createGathering<Arrived>(({ payload }) => payload.length, { lingerMs: LINGER_MS });
   const receiving = receive(deps, shard, arrived, signal);
   let failures = 0;
   while (!signal.aborted) {

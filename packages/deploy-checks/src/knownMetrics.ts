@@ -49,6 +49,12 @@ export function labelsOfResult(query: string, known: KnownSeries): Set<string> {
   ]);
 }
 
+/** The metrics of which docs/metrics.md says that there is an alarm. */
+export async function alarmedMetrics(): Promise<string[]> {
+  const text = await read('docs/metrics.md');
+  return [...text.matchAll(/^\| `(\w+)` .*\balarm *\|$/gm)].map(([, name = '']) => name);
+}
+
 /** What a query asks for that there is not, in words. */
 export function unknownIn(query: string, known: KnownSeries): string[] {
   let read: Query;

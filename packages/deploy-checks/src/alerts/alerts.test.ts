@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { testRun } from '@weighbridge/testing';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { documentedSeries, FOREIGN, TARGET_LABELS } from '../knownMetrics.ts';
+import { alarmedMetrics, documentedSeries, FOREIGN, TARGET_LABELS } from '../knownMetrics.ts';
 import { readQuery } from '../promql.ts';
 import { promtool } from '../promtool.ts';
 import { read } from '../repository.ts';
@@ -116,6 +116,13 @@ describe('the alerts', () => {
       expect(['critical', 'warning'], alert).toContain(labels.severity);
       expect(annotations.summary, alert).toMatch(/\.$/);
     }
+  });
+
+  it('look at each metric of which docs/metrics.md says that there is an alarm', async () => {
+    const asked = alerts.flatMap(({ expr }) => readQuery(expr).selectors.map(({ metric }) => metric));
+    const alarmed = await alarmedMetrics();
+    expect(alarmed.length).toBeGreaterThan(7);
+    expect(alarmed.filter((metric) => !asked.includes(metric))).toEqual([]);
   });
 
   it('are quoted by no other name in the file than the chart replaces', async () => {
