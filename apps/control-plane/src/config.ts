@@ -16,9 +16,11 @@ import {
   tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
+import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
 import { type EnvironmentConnector, environmentConnectors } from './features/connectors/connectors.ts';
 import { type Credentials, createCredentials } from './features/connectors/credentials.ts';
 import { type UpstreamHosts, upstreamHosts } from './features/connectors/upstreamHosts.ts';
+import type { GivenPeppers } from './features/keys/peppers.ts';
 import { createSealer, KEK_BYTES } from './sealing/envelope.ts';
 
 const BOOTSTRAP_KEY_FORM =
@@ -56,6 +58,12 @@ const Settings = Type.Object({
       description: 'a secret of at least 32 characters, such as `openssl rand -hex 32` makes',
     }),
   ),
+  WEIGHBRIDGE_PREVIOUS_PEPPERS: Type.Optional(
+    Type.String({
+      minLength: 32,
+      description: 'one pepper or several with commas, each of at least 32 characters',
+    }),
+  ),
   MOCK_VENDOR_URL: Type.Optional(
     Type.String({ pattern: '^https?://', description: 'the base URL of a mock vendor, an http address' }),
   ),
@@ -72,6 +80,7 @@ const Settings = Type.Object({
     pattern: '^/[^,]*(,/[^,]*)*$',
     description: 'absolute paths of folders, several with commas',
   }),
+  ...OidcEnvironment,
   ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
 });
@@ -89,10 +98,12 @@ export interface ControlPlaneConfig {
     readonly tls: TlsFiles | undefined;
   };
   readonly bootstrap: { readonly token: string | undefined; readonly file: string | undefined };
-  readonly pepper: string | undefined;
+  readonly peppers: GivenPeppers;
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
+  /** Undefined: operators come with keys alone. */
+  readonly oidc: OidcSettings | undefined;
   /** Undefined: nothing is traced. */
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
@@ -131,7 +142,10 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       token: given,
       file: settings.OPERATOR_KEY_FILE ?? (given === undefined ? '.weighbridge/operator-key' : undefined),
     },
-    pepper: settings.WEIGHBRIDGE_PEPPER,
+    peppers: {
+      current: settings.WEIGHBRIDGE_PEPPER,
+      others: previousPeppers(settings.WEIGHBRIDGE_PREVIOUS_PEPPERS),
+    },
     connectors: environmentConnectors(env, settings.MOCK_VENDOR_URL),
     credentials: createCredentials({
       env,
@@ -145,9 +159,15 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       }),
     }),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
+    oidc: oidcSettings(settings),
     tracing: tracingConfig(settings, 'weighbridge-control-plane'),
     logLevel: settings.LOG_LEVEL,
   };
+}
+
+/** A pepper may hold a comma itself: what is no pepper harms nothing. */
+function previousPeppers(text = ''): string[] {
+  return [...new Set([text, ...text.split(',').map((part) => part.trim())])].filter((part) => part !== '');
 }
 
 function keks(setting: string, text = ''): Buffer[] {

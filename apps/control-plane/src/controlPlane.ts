@@ -10,6 +10,7 @@ import {
 } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { isOperatorKey } from './features/access/access.service.ts';
+import { openIdConnect } from './features/access/oidc/oidc.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors, resealCredentials } from './features/connectors/connectors.service.ts';
 import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
@@ -51,7 +52,7 @@ export async function startControlPlane(
     const mismatch = await schemaMismatch(db);
     if (mismatch) throw new Error(`Can't work on this database: ${mismatch}`);
   }
-  const peppers = await loadPeppers(db, config.pepper, now());
+  const peppers = await loadPeppers(db, config.peppers, now());
   const deps = {
     db,
     now,
@@ -73,7 +74,13 @@ export async function startControlPlane(
   onShutdown('watchers', () => watchers.close());
   const grpc = await listenGrpc({ ...deps, metrics, tracing, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
-  const app = buildApp({ ...deps, metrics, tracing, notReady: () => undefined });
+  const app = buildApp({
+    ...deps,
+    metrics,
+    tracing,
+    tokenVerifier: config.oidc && openIdConnect(config.oidc, deps),
+    notReady: () => undefined,
+  });
   serveMetrics(app, metrics);
   onShutdown('control plane API', () => app.close());
   return {

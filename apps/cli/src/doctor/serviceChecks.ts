@@ -45,7 +45,7 @@ export async function serviceChecks(session: Session): Promise<{ findings: Findi
     serviceClock(ready, before, after),
   ];
   const usage = await attempt('usage:read', () => answer(client.GET('/api/v1/usage')));
-  if (usage.error?.status === 401) {
+  if (usage.error && isRefused(usage.error)) {
     findings.push(
       fail(
         'key',
@@ -63,6 +63,11 @@ export async function serviceChecks(session: Session): Promise<{ findings: Findi
   );
   findings.push(models.value ? modelsFinding(models.value.data[0]?.model) : models.finding('models'));
   return { findings, goesOn: true };
+}
+
+/** Whether it is the credential itself that is not taken: a key, or a token of an OIDC issuer. */
+function isRefused({ status, code }: ApiError): boolean {
+  return status === 401 || code === 'principal_unknown' || code === 'oidc_issuer_unavailable';
 }
 
 const TIMEOUT_MS = 10_000;

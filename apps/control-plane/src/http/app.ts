@@ -10,7 +10,7 @@ import {
   type Tracing,
 } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
-import { authenticate } from '../features/access/access.service.ts';
+import { type AccessDeps, authenticate } from '../features/access/access.service.ts';
 import { type Caller, requireScope } from '../features/access/caller.ts';
 import { SCOPES } from '../features/access/scopes.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
@@ -20,7 +20,6 @@ import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
 import { observedStrata } from '../features/evidence/evidence.service.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
-import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
@@ -41,7 +40,7 @@ import { traceRequests } from './requestTrace.ts';
 import { Strict } from './schemas.ts';
 import { refuseUnfitValues } from './unfitValues.ts';
 
-export type AppDeps = KeyDeps & ModelDeps;
+export type AppDeps = AccessDeps & ModelDeps;
 
 /** Of the document at `/api/v1/openapi.json`: its minor part grows with what is added. */
 const API_VERSION = '1.0.0';
