@@ -9,6 +9,7 @@ import {
   Port,
   readSettings,
   SettingsError,
+  ShutdownDelayMs,
   TlsSettings,
   tlsFiles,
 } from '@weighbridge/runtime';
@@ -69,6 +70,7 @@ const Settings = Type.Object({
     pattern: '^/[^,]*(,/[^,]*)*$',
     description: 'absolute paths of folders, several with commas',
   }),
+  SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -89,6 +91,8 @@ export interface ControlPlaneConfig {
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
+  /** How long it still takes requests when it is told to stop. */
+  readonly shutdownDelayMs: number;
   readonly logLevel: LogLevelName;
 }
 
@@ -139,6 +143,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       }),
     }),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
+    shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
     logLevel: settings.LOG_LEVEL,
   };
 }

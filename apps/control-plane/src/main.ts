@@ -3,7 +3,7 @@ import { listenHttp, runService } from '@weighbridge/runtime';
 import { loadConfig } from './config.ts';
 import { startControlPlane } from './controlPlane.ts';
 
-const DRAIN_MS = 10_000;
+const GRACE_MS = 10_000;
 
 const exitCode = await runService('control-plane', async (context) => {
   const config = loadConfig(process.env);
@@ -16,7 +16,15 @@ const exitCode = await runService('control-plane', async (context) => {
   await checkConnection(db);
   const { handler } = await startControlPlane(config, { db, now: () => new Date() }, context);
   const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT' });
-  context.onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
+  const { shutdownDelayMs } = config;
+  context.onShutdown(
+    'http',
+    async () => {
+      await server.drain(shutdownDelayMs);
+      await server.close(GRACE_MS);
+    },
+    shutdownDelayMs + GRACE_MS + 1_000,
+  );
   context.logger.info({ url: server.url, grpc: config.grpc.port }, 'the control plane is ready');
 });
 process.exit(exitCode);

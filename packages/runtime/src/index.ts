@@ -5,6 +5,7 @@ export {
   NatsStreamSettings,
   NatsUrl,
   Port,
+  ShutdownDelayMs,
   ShutdownGraceMs,
   TlsSettings,
   tlsFiles,
