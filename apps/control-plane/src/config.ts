@@ -54,6 +54,12 @@ const Settings = Type.Object({
       description: 'a secret of at least 32 characters, such as `openssl rand -hex 32` makes',
     }),
   ),
+  WEIGHBRIDGE_PREVIOUS_PEPPERS: Type.Optional(
+    Type.String({
+      pattern: '^[^,]{32,}(,[^,]{32,})*$',
+      description: 'the peppers that it replaced, several with commas, each of at least 32 characters',
+    }),
+  ),
   MOCK_VENDOR_URL: Type.Optional(
     Type.String({ pattern: '^https?://', description: 'the base URL of a mock vendor, an http address' }),
   ),
@@ -88,6 +94,8 @@ export interface ControlPlaneConfig {
   };
   readonly bootstrap: { readonly token: string | undefined; readonly file: string | undefined };
   readonly pepper: string | undefined;
+  /** What it replaced: keys that were hashed under them go on. */
+  readonly previousPeppers: readonly string[];
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
@@ -130,6 +138,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       file: settings.OPERATOR_KEY_FILE ?? (given === undefined ? '.weighbridge/operator-key' : undefined),
     },
     pepper: settings.WEIGHBRIDGE_PEPPER,
+    previousPeppers: settings.WEIGHBRIDGE_PREVIOUS_PEPPERS?.split(',') ?? [],
     connectors: environmentConnectors(env, settings.MOCK_VENDOR_URL),
     credentials: createCredentials({
       env,

@@ -48,7 +48,7 @@ export async function startControlPlane(
     const mismatch = await schemaMismatch(db);
     if (mismatch) throw new Error(`Can't work on this database: ${mismatch}`);
   }
-  const peppers = await loadPeppers(db, config.pepper, now());
+  const peppers = await loadPeppers(db, config.pepper, now(), config.previousPeppers);
   const deps = {
     db,
     now,

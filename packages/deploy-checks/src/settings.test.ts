@@ -18,7 +18,7 @@ async function declared(app: string): Promise<string[]> {
 async function set(app: string): Promise<Set<string>> {
   const optional = [
     '--set',
-    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.responseCacheKey=answers',
+    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.previousPeppers=peppers,secrets.keys.responseCacheKey=answers',
   ];
   const variants = await Promise.all([
     manifests(...optional),

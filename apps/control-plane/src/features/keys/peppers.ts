@@ -11,16 +11,18 @@ export interface Peppers {
 }
 
 /**
- * Loads the peppers, adding the one of the environment where it is new. Without one, the database keeps one of its
- * own. Rejects where keys were hashed under a pepper that is nowhere to be found.
+ * Loads the peppers, adding the one of the environment where it is new; `previous` are those that it replaced. Without
+ * one, the database keeps one of its own. Rejects where keys were hashed under a pepper that is nowhere to be found.
  */
 export async function loadPeppers(
   db: Database,
   fromEnvironment: string | undefined,
   now: Date,
+  previous: readonly string[] = [],
 ): Promise<Peppers> {
   const secret = fromEnvironment === undefined ? randomBytes(32) : Buffer.from(fromEnvironment);
-  const fingerprint = createHash('sha256').update('weighbridge pepper').update(secret).digest();
+  const fingerprint = fingerprintOf(secret);
+  const given = [secret, ...previous.map((text) => Buffer.from(text))];
   const rows = await db.transaction().execute(async (tx) => {
     const known = await tx.selectFrom('peppers').selectAll().forUpdate().execute();
     const needed =
@@ -37,7 +39,7 @@ export async function loadPeppers(
 
   const secrets = new Map<number, Buffer>();
   for (const row of rows) {
-    const found = row.secret ?? (row.fingerprint.equals(fingerprint) ? secret : undefined);
+    const found = row.secret ?? given.find((one) => fingerprintOf(one).equals(row.fingerprint));
     if (found) secrets.set(row.version, found);
     else await refuseLostPepper(db, row.version);
   }
@@ -53,6 +55,10 @@ export async function loadPeppers(
   };
 }
 
+function fingerprintOf(secret: Buffer): Buffer {
+  return createHash('sha256').update('weighbridge pepper').update(secret).digest();
+}
+
 async function refuseLostPepper(db: Database, version: number): Promise<void> {
   const used = await db
     .selectFrom('key_secrets')
@@ -62,6 +68,6 @@ async function refuseLostPepper(db: Database, version: number): Promise<void> {
     .executeTakeFirst();
   if (!used) return;
   throw new Error(
-    'Keys in this database were hashed under another WEIGHBRIDGE_PEPPER, so none of them would work. Start with that value.',
+    'Keys in this database were hashed under another WEIGHBRIDGE_PEPPER, so they would not work. Start with that value, in WEIGHBRIDGE_PREVIOUS_PEPPERS where it is to be replaced.',
   );
 }
