@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmod, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -134,6 +134,32 @@ describe('the commands in the documents', () => {
         `${file}:${block.line} ends with 0\n`,
       );
     }
+  });
+
+  it('leave the new secrets of those who came from LiteLLM in a file for its owner alone', async () => {
+    const file = join(folder, 'new-keys.jsonl');
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    const issued = (await readFile(file, 'utf8'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(issued).toEqual([
+      { name: 'notes', principal_id: 'ada@example.com', id: expect.any(String), key: expect.any(String) },
+      { name: 'batch', principal_id: 'team:engines', id: expect.any(String), key: expect.any(String) },
+    ]);
+    for (const { key: secret } of issued) {
+      const models = await fetch(`${service.inferenceUrl}/v1/models`, {
+        headers: { authorization: `Bearer ${secret}` },
+      });
+      expect(models.status).toBe(200);
+    }
+    // Not over what is there; and elsewhere, the same keys again.
+    const block = run.find(({ text }) => text.includes('--issue-keys'));
+    if (!block) throw new Error('nobody issues keys');
+    const again = (text: string) => paste({ ...block, text }, join(folder, 'again.state'));
+    expect((await again(block.text)).output).toContain('EEXIST');
+    await again(block.text.replace('new-keys', 'other-keys'));
+    expect(await readFile(join(folder, 'other-keys.jsonl'), 'utf8')).toBe(await readFile(file, 'utf8'));
   });
 
   it.each([
