@@ -7,7 +7,6 @@ import {
   type Metrics,
   type ServiceContext,
   serveMetrics,
-  toHandler,
 } from '@weighbridge/runtime';
 import { createTokenCounter } from './answer/countTokens.ts';
 import { HoldBudget } from './answer/heldAnswer.ts';
@@ -24,7 +23,7 @@ import { createStateFile } from './control/stateFile.ts';
 import { View } from './control/view.ts';
 import { describeView } from './control/viewMetrics.ts';
 import { createEvidence } from './evidence/evidence.ts';
-import { buildApp } from './http/app.ts';
+import { type AppDeps, buildApp, inferenceHandler } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
 import { startPins } from './pins/startPins.ts';
 import { Attempts } from './pipeline/attempts.ts';
@@ -166,7 +165,7 @@ export async function startDataPlane(
   describeView(metrics, view, store);
   describeUsage(metrics, spool, started);
   metrics.gauge('weighbridge_in_flight_requests', 'Requests under way.', () => inFlight());
-  const app = buildApp({
+  const deps: AppDeps = {
     keys: createKeyCache({
       store,
       resolve: controlPlane.resolve,
@@ -206,10 +205,11 @@ export async function startDataPlane(
       const state = view.state(performance.now());
       return state === 'live' || state === 'stale' ? undefined : `the view of the control plane is ${state}`;
     },
-  });
+  };
+  const app = buildApp(deps);
   serveMetrics(app, metrics);
   onShutdown('data plane API', () => app.close());
-  const counted = countInFlight(await toHandler(app));
+  const counted = countInFlight(await inferenceHandler(app, deps));
   inFlight = counted.count;
   return {
     handler: counted.handler,

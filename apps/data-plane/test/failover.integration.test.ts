@@ -222,7 +222,7 @@ describe('the connector that stands in', () => {
 
   it('is taken at once where the first is busy, which is no attempt and no fault of it', async () => {
     await start([{ maxParallel: 1 }, {}]);
-    const slow = ask({ 'x-mock-delay-ms': '500' });
+    const slow = ask({ 'x-mock-delay-ms': '3000' });
     await expect.poll(() => vendors[0]?.requests.length).toBe(1);
     for (let at = 0; at < 12; at++) expect(await attemptsOf(ask())).toBe(1);
     expect(await attemptsOf(slow)).toBe(1);

@@ -29,9 +29,15 @@ export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 const MAX_VALUE = 256;
 const MAX_LABEL_KEY = 64;
 const MAX_LABELS = 32;
+/** Of a key on which nothing is fixed. */
+export const NOTHING_LOCKED: LockedAttribution = {};
+/** Of a request that says nothing of itself, with a key that says nothing either. */
+export const NO_ATTRIBUTION: Attribution = { labels: {} };
 
 /** Reads the ten `X-Svc-*` headers. Nothing in them can fail a request: what is malformed is cut or skipped. */
-export function parseAttribution(headers: Headers, locked: LockedAttribution = {}): Attribution {
+export function parseAttribution(headers: Headers, locked: LockedAttribution = NOTHING_LOCKED): Attribution {
+  // What most requests say of themselves.
+  if (locked === NOTHING_LOCKED && !saysSomething(headers)) return NO_ATTRIBUTION;
   const plain = {
     user: locked.user ?? cut(value(headers, 'x-svc-user')),
     team: locked.team ?? cut(value(headers, 'x-svc-team')),
@@ -44,6 +50,11 @@ export function parseAttribution(headers: Headers, locked: LockedAttribution = {
     workloadType: parseWorkloadType(headers),
   };
   return { ...present(plain), labels: parseLabels(value(headers, 'x-svc-labels'), locked.labels) };
+}
+
+function saysSomething(headers: Headers): boolean {
+  for (const name in headers) if (name.startsWith('x-svc-')) return true;
+  return false;
 }
 
 /** The session that a request belongs to, whole; undefined or empty where its header names none. */

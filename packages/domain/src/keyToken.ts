@@ -1,4 +1,4 @@
-import { createHash, randomInt } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /** Every token of the service begins so. */
@@ -30,7 +30,7 @@ export function isWellFormedToken(token: string): boolean {
 
 /** What proxies keep and send in place of the token. */
 export function tokenSha256(token: string): Uint8Array {
-  return createHash('sha256').update(token).digest();
+  return hash('sha256', token, 'buffer');
 }
 
 /** Enough to recognise a key in a list, too little to use it: `sk-svc-Ab3d…wXyZ`. */

@@ -88,6 +88,7 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
 
 /** A target may name the server too, `http://host/path` (RFC 9112, section 3.2.2): here only the path counts. */
 function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
   const path = target.replace(/^https?:\/\/[^/?#]*/i, '');
   return path === target || path.startsWith('/') ? path : `/${path}`;
 }

@@ -15,6 +15,7 @@ export {
   acceptJsonBodies,
   createHttpApp,
   type HttpAppOptions,
+  isJsonType,
   malformedJson,
   refuseOtherMethods,
   requireJsonType,

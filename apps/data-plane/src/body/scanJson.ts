@@ -52,16 +52,21 @@ export function scanObject(
   return new Scanner(bytes, options.duplicates === 'last').object(wanted);
 }
 
+/** Deep enough for most. One scan ends before another begins, so all of them share it. */
+const USUAL_STACK = new Uint8Array(64);
+
 class Scanner {
-  readonly #bytes: Uint8Array;
+  readonly #bytes: Buffer;
   readonly #lastCounts: boolean;
   #at = 0;
   /** One bit per open container below the top: set for an object. A stack of our own can't overflow. */
-  #stack = new Uint8Array(64);
+  #stack = USUAL_STACK;
   #depth = 0;
 
   constructor(bytes: Uint8Array, lastCounts: boolean) {
-    this.#bytes = bytes;
+    this.#bytes = Buffer.isBuffer(bytes)
+      ? bytes
+      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#lastCounts = lastCounts;
   }
 
@@ -103,10 +108,9 @@ class Scanner {
     const end = this.#at;
     this.#space();
     if (this.#bytes[this.#at++] !== COLON) throw this.#error('":" was expected', this.#at - 1);
-    const raw = Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + start, end - start);
     const name: string = escaped
-      ? JSON.parse(raw.toString('utf8'))
-      : raw.toString('latin1', 1, raw.length - 1);
+      ? JSON.parse(this.#bytes.toString('utf8', start, end))
+      : this.#bytes.toString('latin1', start + 1, end - 1);
     return wanted.has(name) ? name : undefined;
   }
 

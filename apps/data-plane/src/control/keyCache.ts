@@ -19,7 +19,7 @@ export interface KeyCacheDeps {
 
 export interface KeyCache {
   /** The key with this token; undefined where there is none. 503 where that can't be told now. */
-  find(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
+  find(tokenSha256: Uint8Array): ResolvedKey | undefined | Promise<ResolvedKey | undefined>;
   /** Asks for it anew, whatever is known of it. */
   refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
 }
@@ -70,25 +70,29 @@ export function createKeyCache({ store, resolve, state, count, nowMs, clockMs }:
   }
 
   return {
-    async find(tokenSha256) {
+    find(tokenSha256) {
       const at = nowMs();
       const standing = state(at);
-      if (standing === 'starting' || standing === 'expired') throw unreachable(`the view is ${standing}`);
+      if (standing === 'starting' || standing === 'expired') {
+        return Promise.reject(unreachable(`the view is ${standing}`));
+      }
       const tokenId = tokenIdOf(tokenSha256);
       const known = store.get(tokenId);
       count(known ? 'hit' : 'miss');
-      if (!known) return (await singleLookUp(tokenId, tokenSha256))?.key;
+      if (!known) return singleLookUp(tokenId, tokenSha256).then(keyOf);
       const isOver = hasWindowEnded(known, at, clockMs());
       if (at - known.readAtMs < known.maxAgeMs && !isOver) return known.key;
       // Nobody waits for it, but for the counters of a new window.
       const refreshed = singleLookUp(tokenId, tokenSha256).catch(() => known);
-      return standing === 'live' && isOver ? (await refreshed)?.key : known.key;
+      return standing === 'live' && isOver ? refreshed.then(keyOf) : known.key;
     },
 
-    async refresh(tokenSha256) {
-      return (await singleLookUp(tokenIdOf(tokenSha256), tokenSha256))?.key;
-    },
+    refresh: (tokenSha256) => singleLookUp(tokenIdOf(tokenSha256), tokenSha256).then(keyOf),
   };
+}
+
+function keyOf(entry: KeyEntry | undefined): ResolvedKey | undefined {
+  return entry?.key;
 }
 
 /** An entry of the store, from what the control plane said. */

@@ -5,7 +5,7 @@ import {
   type Key,
   type PolicyCounter,
 } from '@weighbridge/contracts';
-import { compileModelPatterns, type LockedAttribution } from '@weighbridge/domain';
+import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
 import { type BudgetedPolicy, bucketKey } from '../budget/budgetedPolicy.ts';
 import { cacheSetting, type PolicyCacheSetting } from '../cache/cacheRule.ts';
 import type { RatedPolicy } from '../rates/ratedPolicy.ts';
@@ -119,8 +119,9 @@ function enforcementOf({ enforcement }: PolicyCounter): 'enforce' | 'shadow' | u
 }
 
 function lockedAttribution({ attribution }: Key): LockedAttribution {
-  if (!attribution) return {};
-  const { user, team, project, env, labels } = attribution;
+  const { user, team, project, env, labels = {} } = attribution ?? {};
+  const isNothing = [user, team, project, env].every((one) => one === undefined);
+  if (isNothing && Object.keys(labels).length === 0) return NOTHING_LOCKED;
   return {
     ...(user !== undefined && { user }),
     ...(team !== undefined && { team }),

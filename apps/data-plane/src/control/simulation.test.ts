@@ -201,8 +201,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
       const row = keys[index];
       const wasGone = row !== undefined && gone.has(row.id);
       const revokedAt = row?.revokedAt ?? -1;
-      proxy.cache
-        .find(createTokenHash(index))
+      Promise.resolve(proxy.cache.find(createTokenHash(index)))
         .then(
           (key) => {
             if (!key || key.disabled) {

@@ -15,7 +15,7 @@ import {
 } from '@weighbridge/contracts';
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createLogger, createMetrics, toHandler } from '@weighbridge/runtime';
+import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openTestLimits, type TestBucket } from '../../test/limits.ts';
@@ -29,7 +29,7 @@ import { routingTable } from '../control/routingTable.ts';
 import { Attempts } from '../pipeline/attempts.ts';
 import { ConnectorHealth } from '../upstream/health.ts';
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts';
-import { buildApp } from './app.ts';
+import { type AppDeps, buildApp, inferenceHandler } from './app.ts';
 
 const TIMEOUTS = { connectTimeoutMs: 500, firstByteTimeoutMs: 500, chunkTimeoutMs: 500 };
 const PRICE = {
@@ -130,7 +130,7 @@ async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void
     nowMs: () => performance.now(),
     clockMs: () => Date.now(),
   });
-  const app = buildApp({
+  const deps: AppDeps = {
     keys,
     table: () => table,
     usage: log.usage,
@@ -155,8 +155,9 @@ async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void
     logger,
     bodyLimitBytes: 10_000,
     notReady: () => undefined,
-  });
-  url = await listen(await toHandler(app));
+  };
+  const app = buildApp(deps);
+  url = await listen(await inferenceHandler(app, deps));
 }
 
 beforeEach(async () => {

@@ -1,18 +1,20 @@
-import { AppError } from '@weighbridge/errors';
-import { createHttpApp, type Logger, refuseOtherMethods, requireJsonType } from '@weighbridge/runtime';
+import type { RequestListener } from 'node:http';
+import { createHttpApp, refuseOtherMethods, requireJsonType, toHandler } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readFeedback } from '../feedback/feedback.ts';
 import { type FeedbackDeps, giveFeedback } from '../feedback/giveFeedback.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../operations/models.ts';
 import { OPERATIONS } from '../operations/operation.ts';
-import { COUNTER_REPLACED } from '../pipeline/attemptLog.ts';
+import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
 import { errorAnswer } from '../pipeline/failure.ts';
 import type { Generation, StoredResponse } from '../pipeline/plan.ts';
-import { requireTable, type ServeDeps, serve } from '../pipeline/serve.ts';
+import { requireTable } from '../pipeline/serve.ts';
+import { type AnswerDeps, answer } from './answer.ts';
 import { allowOrigins } from './cors.ts';
+import { generationRoutes } from './generationRoutes.ts';
+import { queryOf } from './query.ts';
 import { wireOf } from './wire.ts';
 
 declare module 'fastify' {
@@ -23,13 +25,13 @@ declare module 'fastify' {
   }
 }
 
-export interface AppDeps extends ServeDeps, Pick<FeedbackDeps, 'recordFeedback'> {
-  readonly keys: KeyCache;
-  readonly logger: Logger;
-  readonly bodyLimitBytes: number;
-  /** Origins whose pages may call from a browser. */
-  readonly corsOrigins: readonly string[];
+export interface AppDeps extends AnswerDeps, Pick<FeedbackDeps, 'recordFeedback'> {
   readonly notReady: () => string | undefined;
+}
+
+/** The whole surface as a plain request listener; ready when the promise resolves. */
+export async function inferenceHandler(app: FastifyInstance, deps: AppDeps): Promise<RequestListener> {
+  return generationRoutes(deps, await toHandler(app));
 }
 
 /** The inference surface. This list is its map. */
@@ -47,7 +49,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       for (const operation of OPERATIONS) {
         api.post(operation.path, async (request, reply) => {
           const body = (request.body as Buffer | undefined) ?? NO_BODY;
-          await answer(deps, request, reply, { kind: 'generation', operation, body });
+          await answerRouted(deps, request, reply, { kind: 'generation', operation, body });
         });
       }
 
@@ -55,7 +57,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       const stored =
         (method: StoredResponse['method'], rest: string) =>
         (request: FastifyRequest<WithId>, reply: FastifyReply) =>
-          answer(deps, request, reply, {
+          answerRouted(deps, request, reply, {
             kind: 'stored response',
             method,
             responseId: request.params.id,
@@ -117,24 +119,21 @@ function authenticateFirst(api: FastifyInstance, deps: AppDeps): void {
   });
 }
 
-async function answer(
+/** What came by the framework's routes. */
+async function answerRouted(
   deps: AppDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   asks: Generation | StoredResponse,
 ): Promise<void> {
-  const { id, headers, receivedAt, url } = request;
-  const question = url.indexOf('?');
-  const query = question < 0 ? '' : url.slice(question);
-  const client = { response: reply.raw, take: () => reply.hijack() };
-  const common = { id, headers, query, receivedAt, asks };
+  const { id, key, headers, receivedAt, url } = request;
+  const client = { response: reply.raw, headers: new AnswerHeaders(), take: () => reply.hijack() };
   try {
-    await serve(deps, { ...common, key: request.key }, client);
+    const inference = { id, key, headers, query: queryOf(url), receivedAt, asks };
+    await answer(deps, inference, wireOf(request), client);
   } catch (error) {
-    // Nothing was sent yet: with the counters that hold now, it is served as any other.
-    if (!(error instanceof AppError && error.code === COUNTER_REPLACED) || reply.sent) throw error;
-    const nowMs = deps.now().getTime();
-    const key = await authenticate(deps.keys, headers, wireOf(request), nowMs, 'refresh');
-    await serve(deps, { ...common, key }, client);
+    const { list } = client.headers;
+    for (let at = 0; at < list.length; at += 2) reply.header(list[at] ?? '', list[at + 1]);
+    throw error;
   }
 }

@@ -80,12 +80,16 @@ function outputSize(
   background: number | undefined,
 ): OutputSize | undefined {
   if (!outputLimits) return undefined;
-  const limits = outputLimits.flatMap((field) => countAt(body, spans.get(field)) ?? []);
+  let maxTokens: number | undefined;
+  for (const field of outputLimits) {
+    const limit = countAt(body, spans.get(field));
+    if (limit !== undefined && limit > (maxTokens ?? 0)) maxTokens = limit;
+  }
   return {
-    maxTokens: limits.length > 0 ? Math.max(...limits) : undefined,
+    maxTokens,
     choices: Math.min(countAt(body, spans.get('n')) ?? 1, MAX_CHOICES),
     // It is charged for whole.
-    ...(background !== undefined && { usualTokens: background }),
+    usualTokens: background,
   };
 }
 
@@ -157,13 +161,15 @@ export function scanFields(bytes: Buffer, fields: ReadonlySet<string>): Readonly
 }
 
 function splice(body: Buffer, edits: Edit[]): Buffer {
+  if (edits.length === 0) return body;
   const parts: Buffer[] = [];
   let at = 0;
   for (const { span, text } of edits.sort((a, b) => a.span.start - b.span.start)) {
     parts.push(body.subarray(at, span.start), Buffer.from(text));
     at = span.end;
   }
-  return Buffer.concat([...parts, body.subarray(at)]);
+  parts.push(body.subarray(at));
+  return Buffer.concat(parts);
 }
 
 function afterBrace(body: Buffer, from: number): Span {
@@ -187,5 +193,8 @@ function textAt(body: Buffer, span: Span | undefined): string | undefined {
 }
 
 function valueAt(body: Buffer, span: Span | undefined): unknown {
-  return span && JSON.parse(body.toString('utf8', span.start, span.end));
+  if (!span) return undefined;
+  const text = body.toString('utf8', span.start, span.end);
+  // Nearly all texts are what they look like.
+  return text.startsWith('"') && !text.includes('\\') ? text.slice(1, -1) : JSON.parse(text);
 }

@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http';
 import { Outcome, usageShard } from '@weighbridge/contracts';
 import { NO_TOKENS } from '@weighbridge/domain';
 import type { Logger } from '@weighbridge/runtime';
@@ -6,7 +5,8 @@ import type { ResponseCache } from '../cache/responseCache.ts';
 import { type StoredAnswer, shownBody } from '../cache/storedAnswer.ts';
 import type { Target } from '../routing/target.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
-import { requestIdHeaders } from './failure.ts';
+import type { CallersAnswer } from './caller.ts';
+import { addRequestId } from './failure.ts';
 import type { GenerationPlan } from './plan.ts';
 import { type Attempted, eventHead, eventTail } from './usageEvent.ts';
 
@@ -23,24 +23,23 @@ export function answerFromCache(
   deps: CacheAnswerDeps,
   { id, receivedAt }: { readonly id: string; readonly receivedAt: number },
   { operation, hideUsage, targets }: GenerationPlan,
-  { response, take }: { readonly response: ServerResponse; readonly take: () => void },
+  { response, headers, take }: CallersAnswer & { readonly take: () => void },
   { answer, attempted }: { readonly answer: StoredAnswer; readonly attempted: Attempted },
 ): void {
   take();
   if (response.destroyed) return;
   record(deps, attempted, makerOf(answer, targets));
   const body = shownBody(answer, hideUsage);
-  response.writeHead(200, {
-    ...requestIdHeaders(operation.wire, id),
-    'content-type': answer.contentType,
-    'content-length': body.length,
-    age: String(Math.floor(deps.cache.ageMs(answer) / 1_000)),
-    'x-svc-attempts': '0',
-    'x-svc-cache': 'hit',
-    'x-svc-cost-micro-usd': '0',
-    'x-svc-model': answer.model,
-    'x-svc-overhead-ms': (performance.now() - receivedAt).toFixed(3),
-  });
+  addRequestId(headers, operation.wire, id);
+  headers.set('content-type', answer.contentType);
+  headers.set('content-length', String(body.length));
+  headers.set('age', String(Math.floor(deps.cache.ageMs(answer) / 1_000)));
+  headers.set('x-svc-attempts', '0');
+  headers.set('x-svc-cache', 'hit');
+  headers.set('x-svc-cost-micro-usd', '0');
+  headers.set('x-svc-model', answer.model);
+  headers.set('x-svc-overhead-ms', (performance.now() - receivedAt).toFixed(3));
+  response.writeHead(200, headers.list);
   response.end(body);
 }
 

@@ -42,31 +42,33 @@ export type Tried =
   | { readonly kind: 'held back'; readonly error: unknown };
 
 /** Sends a request to one connector, and waits for the first byte of what is no error. */
-export async function attemptAt(sending: Sending, prepare: () => Promise<Outgoing>): Promise<Tried> {
+export async function attemptAt(
+  sending: Sending,
+  prepare: () => Outgoing | Promise<Outgoing>,
+): Promise<Tried> {
   const { upstreams, plan, request, caller, attempts } = sending;
   let dispatchedAt: number | undefined;
   let status = 0;
   try {
-    const outgoing = await prepare();
+    const prepared = prepare();
+    const outgoing = prepared instanceof Promise ? await prepared : prepared;
     const { connector, body } = outgoing;
-    const answer = await upstreams.send(connector, {
-      method: plan.method,
-      path: plan.path + request.query,
-      headers: upstreamHeaders(request.headers, {
-        wire: plan.operation.wire,
-        connector,
-        plain: plan.hideUsage,
-        hasBody: body !== undefined,
-      }),
-      body,
-      onDispatch: async () => {
-        await attempts.begin(outgoing, () => caller.requireWaiting());
-        dispatchedAt = performance.now();
-      },
-      cancellation: caller.cancellation,
-    });
+    const place = upstreams.enter(connector);
+    try {
+      await attempts.begin(outgoing, caller);
+      dispatchedAt = performance.now();
+    } catch (error) {
+      place.leave();
+      throw error;
+    }
+    const { wire } = plan.operation;
+    const hasBody = body !== undefined;
+    const headers = upstreamHeaders(request.headers, { wire, connector, plain: plan.hideUsage, hasBody });
+    const path = plan.path + request.query;
+    const answer = await place.send({ method: plan.method, path, headers, body }, caller.cancellation);
     status = answer.status;
-    if (outgoing.work && status < 300) await answer.body.begun();
+    const begun = outgoing.work && status < 300 ? answer.body.begun() : undefined;
+    if (begun) await begun;
     const answeredAt = performance.now();
     const answered = { outgoing, answer, dispatchedAt: dispatchedAt ?? answeredAt };
     return { kind: 'answered', answered, tookMs: answeredAt - answered.dispatchedAt };

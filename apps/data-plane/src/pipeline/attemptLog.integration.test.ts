@@ -100,10 +100,12 @@ const ended = (more: Partial<EndedTry> = {}): EndedTry => ({
   ...more,
 });
 
+const WAITING = { requireWaiting: () => {} };
+
 it('writes an attempt once, however often its end is told', async () => {
   const attempts = open();
   expect(await attempts.settle(ended())).toBeUndefined();
-  await attempts.begin(outgoing, () => {});
+  await attempts.begin(outgoing, WAITING);
   expect(log.spool.own.lastN(usageShard({ policyId: 'pol_1', subject: 'principal:ada' }))).toBe(0n);
   await Promise.all([attempts.settle(ended()), attempts.settle(ended())]);
   attempts.close();
@@ -133,7 +135,7 @@ it.each([
       { budgets: [{ ...policy, enforcement: 'enforce' }], isHard },
     );
     for (const outputTokens of [1, 1_000_000]) {
-      await attempts.begin(outgoing, () => {});
+      await attempts.begin(outgoing, WAITING);
       const usage = { ...NO_TOKENS, outputTokens };
       await attempts.settle(ended({ facts: { ...noFacts(), usage } }));
     }
@@ -156,7 +158,7 @@ it('writes nothing and gives back what it reserved where nobody waits any more w
   const left = () => {
     throw new Error('left');
   };
-  await expect(attempts.begin(outgoing, left)).rejects.toThrow('left');
+  await expect(attempts.begin(outgoing, { requireWaiting: left })).rejects.toThrow('left');
   expect(await attempts.settle(ended())).toBeUndefined();
   expect(log.events).toEqual([]);
   expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
@@ -164,10 +166,10 @@ it('writes nothing and gives back what it reserved where nobody waits any more w
 
 it('settles at its reserve what a fault left open, and numbers the next one', async () => {
   const attempts = open();
-  await attempts.begin(outgoing, () => {});
+  await attempts.begin(outgoing, WAITING);
   attempts.close();
   expect(await attempts.settle(ended())).toBeUndefined();
-  await attempts.begin(outgoing, () => {});
+  await attempts.begin(outgoing, WAITING);
   await attempts.settle(ended({ status: 500, outcome: Outcome.UPSTREAM_ERROR }));
   expect(log.events).toMatchObject([
     { ...RESERVE, attempt: 1, outcome: Outcome.INTERRUPTED },
@@ -177,7 +179,7 @@ it('settles at its reserve what a fault left open, and numbers the next one', as
 
 it('charges the reserve where what was used can not be counted', async () => {
   const attempts = open({ countTokens: () => Promise.reject(new Error('no tokenizer')) });
-  await attempts.begin(outgoing, () => {});
+  await attempts.begin(outgoing, WAITING);
   expect(await attempts.settle(ended())).toBe(RESERVE.costNanoUsd);
   expect(log.events).toMatchObject([{ ...RESERVE, outcome: Outcome.SUCCESS, httpStatus: 200 }]);
 });
@@ -187,7 +189,7 @@ it('sends nothing that did not get to the disk where it has to, and charges noth
     durable: { value: () => Promise.reject(new Error('EIO')) },
   });
   const attempts = open({ usage });
-  await expect(attempts.begin(outgoing, () => {})).rejects.toMatchObject({ code: 'usage_backlog' });
+  await expect(attempts.begin(outgoing, WAITING)).rejects.toMatchObject({ code: 'usage_backlog' });
   attempts.close();
   await log.spool.durable();
   expect(log.events).toMatchObject([{ costNanoUsd: 0n, estimated: false }]);
@@ -217,7 +219,7 @@ it('sends nothing of a turn that could not be written, gives back what it held, 
   ];
   const [first, second] = [0, 1].map(() => open({ ...limits, usage: failing.usage }, { budgets }));
   isFailing = true;
-  const begun = [first, second].map((attempts) => attempts?.begin(outgoing, () => {}));
+  const begun = [first, second].map((attempts) => attempts?.begin(outgoing, WAITING));
   expect(await Promise.allSettled(begun)).toMatchObject(
     [0, 1].map(() => ({ status: 'rejected', reason: { code: 'usage_backlog', kind: 'unavailable' } })),
   );
@@ -259,7 +261,7 @@ it('keeps the reserve of an attempt whose end could not be written: the next sta
   const failing = await openFailing();
   const { budgets, limits } = budgetOf(360_000n);
   const attempts = open({ ...limits, usage: failing.usage }, { budgets });
-  await attempts.begin(outgoing, () => {});
+  await attempts.begin(outgoing, WAITING);
   failing.fail(true);
   expect(await attempts.settle(ended(REFUSED))).toBe(0n);
   expect(failing.usage.openAttempts).toBe(1);
@@ -278,7 +280,7 @@ it('frees what is left of a reserve only once the end is written', async () => {
   const { budgets, limits } = budgetOf(120_000n);
   const usage: UsageLog = Object.create(log.usage, { durable: { value: durable } });
   const attempts = open({ ...limits, usage }, { budgets });
-  const begun = attempts.begin(outgoing, () => {});
+  const begun = attempts.begin(outgoing, WAITING);
   await vi.waitFor(() => expect(log.usage.openAttempts).toBe(1));
   written();
   await begun;
@@ -304,7 +306,7 @@ it('gives back what was never written down, also while other writes fail', async
   });
   const attempts = open({ ...limits, usage }, { budgets });
   failing.fail(true);
-  await expect(attempts.begin(outgoing, () => {})).rejects.toMatchObject({ code: 'usage_backlog' });
+  await expect(attempts.begin(outgoing, WAITING)).rejects.toMatchObject({ code: 'usage_backlog' });
   expect(turns).toBe(2);
   expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
   failing.fail(false);

@@ -16,7 +16,7 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Attempt, UsageLog } from '../usage/usageLog.ts';
 import { usageBacklog } from './admit.ts';
-import { atReserve, chargeFor } from './charge.ts';
+import { atReserve, type Charge, chargeFor } from './charge.ts';
 import type { EndedTry } from './endedTry.ts';
 import { expectedOutput } from './expectedOutput.ts';
 import type { Outgoing, Work } from './outgoing.ts';
@@ -42,9 +42,9 @@ export interface AttemptLogDeps {
 export interface AttemptLog {
   /**
    * Rejects where the budgets have no room for it, and with a 503 where it can't be written down: nothing may be sent.
-   * Room may take a while to come: `requireWaiting` throws where nobody waits for the answer by then.
+   * Room may take a while to come: `caller` throws where nobody waits for the answer by then.
    */
-  begin(outgoing: Outgoing, requireWaiting: () => void): Promise<void>;
+  begin(outgoing: Outgoing, caller: { requireWaiting(): void }): Promise<void>;
   /** Settles the attempt that was begun; resolves with its cost, undefined where there was nothing to settle. */
   settle(ended: EndedTry): Promise<NanoUsd | undefined>;
   /** How many tokens the attempts that were settled took. */
@@ -74,124 +74,149 @@ interface Open {
 }
 
 export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): AttemptLog {
-  const { usage, budget, logger } = deps;
-  const { key } = attempted;
-  const [bucket] = key.policies;
-  const shard = bucket ? usageShard(bucket.bucket) : 0;
-  let begun = 0;
-  const begunOf = new Map<string, number>();
-  let usedTokens = 0;
-  let open: Open | undefined;
+  return new OpenAttemptLog(deps, attempted);
+}
+
+class OpenAttemptLog implements AttemptLog {
+  readonly #deps: AttemptLogDeps;
+  readonly #attempted: Attempted;
+  /** The models of the attempts that were begun, in their order. */
+  readonly #begunModels: string[] = [];
+  #open: Open | undefined;
+  usedTokens = 0;
+
+  constructor(deps: AttemptLogDeps, attempted: Attempted) {
+    this.#deps = deps;
+    this.#attempted = attempted;
+  }
+
+  async begin({ connector, body, work }: Outgoing, caller: { requireWaiting(): void }): Promise<void> {
+    if (!work) throw new Error('only what a model works at is written down');
+    const { usage, budget, newEventId } = this.#deps;
+    const { key } = this.#attempted;
+    const { model } = work;
+    const outgoing: Billed = { connector, body, work };
+    const eventId = newEventId();
+    const attempt = this.#begunModels.length + 1;
+    const modelAttempt = this.#begunModels.filter((id) => id === model.id).length + 1;
+    const head = eventHead(this.#attempted, { eventId, target: work, attempt, modelAttempt });
+    const reserve = reserveOf(this.#deps, key, outgoing);
+    const reserveNanoUsd = reserve.costNanoUsd;
+    const holding = this.#hold(work, reserveNanoUsd);
+    const held = holding instanceof Promise ? await holding : holding;
+    try {
+      caller.requireWaiting();
+    } catch (error) {
+      if (held) budget.settle(held, 0n);
+      throw error;
+    }
+    try {
+      const [policy] = key.policies;
+      const shard = policy ? usageShard(policy.bucket) : 0;
+      const begun = usage.begin({ eventId, shard, reserveNanoUsd, head });
+      this.#open = { attempt: begun, outgoing, reserve, held, begunAt: performance.now() };
+      // Only now: what was held back is no attempt, and a request is counted by its first one.
+      this.#begunModels.push(model.id);
+      await usage.durable();
+    } catch (error) {
+      const open = this.#open;
+      if (open) await this.#write(open, { ...NOT_SENT, dispatchedAt: open.begunAt });
+      else if (held) budget.settle(held, 0n);
+      // What costs nothing may go unrecorded.
+      if (model.free) return;
+      throw usageBacklog(error);
+    }
+  }
+
+  settle(ended: EndedTry): Promise<NanoUsd | undefined> {
+    const open = this.#open;
+    if (!open) return Promise.resolve(undefined);
+    const { outgoing, reserve } = open;
+    try {
+      const charge = chargeFor(ended, outgoing, reserve, this.#deps.countTokens);
+      if (!(charge instanceof Promise)) return this.#end(open, ended, charge);
+      return charge.then(
+        (counted) => this.#end(open, ended, counted),
+        (error) => this.#endUncounted(open, ended, error),
+      );
+    } catch (error) {
+      return this.#endUncounted(open, ended, error);
+    }
+  }
+
+  close(): void {
+    const open = this.#open;
+    if (!open) return;
+    this.#complain(undefined, 'an attempt was left open; it is settled at its reserve');
+    void this.#write(open, { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt });
+  }
 
   /** Resolves when it is in the spool, or can't be. */
-  async function write(
-    { attempt, held, outgoing: { connector, work } }: Open,
-    end: AttemptEnd,
-  ): Promise<void> {
-    open = undefined;
-    usedTokens += totalTokens(end.usage);
+  async #write({ attempt, held, outgoing: { connector, work } }: Open, end: AttemptEnd): Promise<void> {
+    const { usage, budget, now, onReserveExceeded } = this.#deps;
+    this.#open = undefined;
+    this.usedTokens += totalTokens(end.usage);
     // What it leaves of its reserve is free only once its end is written: else the next start charges the whole reserve.
     const isSpare = held && end.costNanoUsd < held.amountNanoUsd && !attempt.isRefused;
     if (held && !isSpare) {
       budget.settle(held, end.costNanoUsd);
-      if (key.isHard && end.costNanoUsd > held.amountNanoUsd) {
-        logger.error(
-          { requestId: attempted.requestId, connectorId: connector.id },
-          'an attempt under a hard budget cost more than it could: its vendor ignored a limit',
-        );
-        deps.onReserveExceeded(work.model.id);
+      if (this.#attempted.key.isHard && end.costNanoUsd > held.amountNanoUsd) {
+        const what = 'an attempt under a hard budget cost more than it could: its vendor ignored a limit';
+        this.#complain(undefined, what, connector.id);
+        onReserveExceeded(work.model.id);
       }
     }
     let isWritten = false;
     try {
-      attempt.settle(eventTail(end, deps.now()));
+      attempt.settle(eventTail(end, now()));
       await usage.durable();
       isWritten = true;
     } catch (error) {
       // It stays open in the spool: the next start settles it at its reserve.
-      logger.error({ err: error, requestId: attempted.requestId }, 'an attempt could not be settled');
+      this.#complain(error, 'an attempt could not be settled');
     }
     if (held && isSpare) budget.settle(held, isWritten ? end.costNanoUsd : held.amountNanoUsd);
   }
 
-  /** An exhausted budget never blocks what costs nothing. */
-  async function hold({ model }: Work, amount: NanoUsd): Promise<Reservation | undefined> {
-    if (model.free || key.budgets.length === 0) return undefined;
+  /** What an attempt may cost, held back at once where there is room; undefined where nothing limits it. */
+  #hold({ model }: Work, amount: NanoUsd): Reservation | undefined | Promise<Reservation> {
+    const { budgets, isOperator } = this.#attempted.key;
+    // An exhausted budget never blocks what costs nothing.
+    if (model.free || budgets.length === 0) return undefined;
+    const { budget } = this.#deps;
     return (
-      budget.tryReserve(key.budgets, amount) ??
-      (await budget.reserve(key.budgets, amount, key.isOperator)) ??
-      raise(counterReplaced())
+      budget.tryReserve(budgets, amount) ??
+      budget.reserve(budgets, amount, isOperator).then((held) => held ?? raise(counterReplaced()))
     );
   }
 
-  async function charged({ outgoing, reserve }: Open, ended: EndedTry) {
-    const { connector, work } = outgoing;
-    try {
-      const { usage, estimated, costNanoUsd } = await chargeFor(ended, outgoing, reserve, deps.countTokens);
-      const cost = costNanoUsd ?? costOf(usage, priceAt(work.model, connector).price);
-      return { usage, estimated, costNanoUsd: heldCost(cost) };
-    } catch (error) {
-      logger.error({ err: error, requestId: attempted.requestId }, 'what was used could not be counted');
-      return atReserve(reserve);
-    }
+  #endUncounted(open: Open, ended: EndedTry, error: unknown): Promise<NanoUsd | undefined> {
+    this.#complain(error, 'what was used could not be counted');
+    return this.#end(open, ended, atReserve(open.reserve));
   }
 
-  return {
-    get usedTokens() {
-      return usedTokens;
-    },
+  async #end(open: Open, ended: EndedTry, charge: Charge): Promise<NanoUsd | undefined> {
+    // Closed meanwhile.
+    if (this.#open !== open) return undefined;
+    const { connector, work } = open.outgoing;
+    const { usage, estimated } = charge;
+    let costNanoUsd: NanoUsd;
+    try {
+      costNanoUsd = heldCost(charge.costNanoUsd ?? costOf(usage, priceAt(work.model, connector).price));
+    } catch (error) {
+      return await this.#endUncounted(open, ended, error);
+    }
+    const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
+    const { responseId } = facts;
+    const end = { usage, estimated, costNanoUsd, outcome, status, dispatchedAt, firstByteAt, responseId };
+    await this.#write(open, end);
+    return costNanoUsd;
+  }
 
-    async begin({ work, ...sent }, requireWaiting) {
-      if (!work) throw new Error('only what a model works at is written down');
-      const outgoing = { ...sent, work };
-      const { model } = work;
-      const eventId = deps.newEventId();
-      const modelAttempt = (begunOf.get(model.id) ?? 0) + 1;
-      const head = eventHead(attempted, { eventId, target: work, attempt: begun + 1, modelAttempt });
-      const reserve = reserveOf(deps, key, outgoing);
-      const held = await hold(work, reserve.costNanoUsd);
-      try {
-        requireWaiting();
-      } catch (error) {
-        if (held) budget.settle(held, 0n);
-        throw error;
-      }
-      try {
-        const attempt = usage.begin({ eventId, shard, reserveNanoUsd: reserve.costNanoUsd, head });
-        open = { attempt, outgoing, reserve, held, begunAt: performance.now() };
-        // Only now: what was held back is no attempt, and a request is counted by its first one.
-        begun++;
-        begunOf.set(model.id, modelAttempt);
-        await usage.durable();
-      } catch (error) {
-        if (open) await write(open, { ...NOT_SENT, dispatchedAt: open.begunAt });
-        else if (held) budget.settle(held, 0n);
-        // What costs nothing may go unrecorded.
-        if (model.free) return;
-        throw usageBacklog(error);
-      }
-    },
-
-    async settle(ended) {
-      const current = open;
-      if (!current) return undefined;
-      const charge = await charged(current, ended);
-      if (open !== current) return undefined;
-      const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
-      const { responseId } = facts;
-      await write(current, { ...charge, outcome, status, dispatchedAt, firstByteAt, responseId });
-      return charge.costNanoUsd;
-    },
-
-    close() {
-      if (!open) return;
-      logger.error(
-        { requestId: attempted.requestId },
-        'an attempt was left open; it is settled at its reserve',
-      );
-      void write(open, { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt });
-    },
-  };
+  #complain(error: unknown, what: string, connectorId?: string): void {
+    const { requestId } = this.#attempted;
+    this.#deps.logger.error({ err: error, requestId, connectorId }, what);
+  }
 }
 
 const NOT_SENT = {
@@ -217,7 +242,8 @@ function reserveOf(
   };
   const { price } = priceAt(model, connector);
   const estimate = key.isHard && !model.free ? hardEstimate(size, price) : balancedEstimate(size, price);
-  return { ...estimate, costNanoUsd: heldCost(estimate.costNanoUsd) };
+  const { inputTokens, outputTokens } = estimate;
+  return { inputTokens, outputTokens, costNanoUsd: heldCost(estimate.costNanoUsd) };
 }
 
 /** The key's counters are others by now: it has to be asked for anew, and the request tried again. */

@@ -18,7 +18,8 @@ export async function authenticate(
 ): Promise<ResolvedKey> {
   const token = shownToken(headers, wire) ?? raise(missingKey());
   if (!isWellFormedToken(token)) throw unknownKey();
-  const key = (await keys[how](tokenSha256(token))) ?? raise(unknownKey());
+  const found = keys[how](tokenSha256(token));
+  const key = (found instanceof Promise ? await found : found) ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
   if (key.expiresAtMs !== undefined && key.expiresAtMs <= nowMs) throw expiredKey(new Date(key.expiresAtMs));
   return key;

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { AppError } from '@weighbridge/errors';
 import { Cancellation } from '../upstream/cancellation.ts';
+import type { AnswerHeaders } from './answerHeaders.ts';
 
 /** How far a vendor is listened to whose caller has left, to learn what it counted. */
 export interface DrainCap {
@@ -10,9 +11,17 @@ export interface DrainCap {
   readonly drainBytes: number;
 }
 
+/** Where its answer goes. */
+export interface CallersAnswer {
+  readonly response: ServerResponse;
+  readonly headers: AnswerHeaders;
+}
+
 /** The caller's side of a request: whether it is still there, and how fast it reads. */
 export class Caller {
   readonly response: ServerResponse;
+  /** Of this service's own, for whatever the answer will be. */
+  readonly headers: AnswerHeaders;
   /**
    * Told when it has left and the vendor was listened to for as long as the cap allows; and when the service ends, with an
    * AppError as the reason where the caller is still there to be told.
@@ -24,10 +33,10 @@ export class Caller {
   #timer: NodeJS.Timeout | undefined;
   #wake: (() => void) | undefined;
 
-  constructor(response: ServerResponse, cap: DrainCap) {
+  constructor({ response, headers }: CallersAnswer, cap: DrainCap) {
     this.response = response;
+    this.headers = headers;
     this.#cap = cap;
-    response.on('drain', this.#onDrain);
     response.on('close', this.#onClose);
     // A socket that fails closes too; unheard, the error would end the process.
     response.on('error', this.#onDrain);
@@ -62,9 +71,11 @@ export class Caller {
     const { response } = this;
     // Of the socket's own making, as that tells a slow reader from one that does not read at all.
     response.setTimeout(this.#cap.stalledMs, this.#onStalled);
+    response.once('drain', this.#onDrain);
     return new Promise((resolve) => {
       this.#wake = () => {
         response.off('timeout', this.#onStalled);
+        response.off('drain', this.#onDrain);
         response.setTimeout(0);
         resolve();
       };
@@ -93,7 +104,6 @@ export class Caller {
   /** To be called once the answer was settled: what the caller does then is its own business. */
   release(): void {
     clearTimeout(this.#timer);
-    this.response.off('drain', this.#onDrain);
     this.response.off('close', this.#onClose);
   }
 

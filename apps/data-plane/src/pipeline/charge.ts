@@ -20,20 +20,26 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
  * nothing was sent. An attempt that broke off before anything of the answer came may have cost as much as any other: it is
  * charged what was reserved for it. For the rest it is counted here.
  */
-export async function chargeFor(
-  { facts, status, outcome, neverSent, output, firstByteAt }: EndedTry,
-  { body: requestBody, work }: Pick<Outgoing, 'body' | 'work'>,
+export function chargeFor(
+  ended: EndedTry,
+  outgoing: Pick<Outgoing, 'body' | 'work'>,
   reserve: Estimate,
   countTokens: CountTokens,
-): Promise<Charge> {
+): Charge | Promise<Charge> {
+  const { facts, status, outcome, neverSent, firstByteAt } = ended;
   if (facts.usage) return { usage: facts.usage, estimated: false };
   if (status >= 300 || neverSent) return { usage: NO_TOKENS, estimated: false };
   if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return atReserve(reserve);
+  return countedCharge(ended, outgoing, countTokens);
+}
+
+async function countedCharge(
+  { facts, output }: EndedTry,
+  { body, work }: Pick<Outgoing, 'body' | 'work'>,
+  countTokens: CountTokens,
+): Promise<Charge> {
   // The input of a stream that broke off is known where the vendor told it at the start.
-  const input = facts.partialUsage ?? {
-    ...NO_TOKENS,
-    inputTokens: await countRequest(requestBody, countTokens),
-  };
+  const input = facts.partialUsage ?? { ...NO_TOKENS, inputTokens: await countRequest(body, countTokens) };
   const pending = facts.pending ? work?.call.backgroundOutputTokens : undefined;
   if (pending !== undefined) return { usage: { ...input, outputTokens: pending }, estimated: true };
   const { text, ratio } = output();

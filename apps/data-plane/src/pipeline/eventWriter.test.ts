@@ -2,7 +2,7 @@ import { create, fromBinary } from '@bufbuild/protobuf';
 import { UsageEventSchema } from '@weighbridge/contracts';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { EventWriter } from './eventWriter.ts';
+import { EventWriter, FIELD } from './eventWriter.ts';
 
 const count = fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 2_147_483_647 }));
 
@@ -10,11 +10,11 @@ it('writes what the generated code reads as the same event, empty values include
   fc.assert(
     fc.property(
       fc.record({
-        eventId: fc.string(),
+        eventId: fc.string({ maxLength: 300 }),
         model: fc.string({ unit: 'grapheme' }),
         attempt: count,
         streamed: fc.boolean(),
-        costNanoUsd: fc.bigInt({ min: 0n, max: 10n ** 16n }),
+        costNanoUsd: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }),
         admittedAtMs: fc.integer({ min: 0, max: 4_102_444_800_000 }),
         firstByteUs: fc.option(count, { nil: undefined }),
         usage: fc.record({
@@ -26,16 +26,17 @@ it('writes what the generated code reads as the same event, empty values include
         }),
       }),
       ({ eventId, model, attempt, streamed, costNanoUsd, admittedAtMs, firstByteUs, usage }) => {
+        const ofKey = new EventWriter().text(FIELD.keyId, 'key_1').finish();
         const bytes = new EventWriter()
-          .text('eventId', eventId)
-          .text('model', model)
-          .count('attempt', attempt)
-          .flag('streamed', streamed)
-          .int64('costNanoUsd', costNanoUsd)
-          .int64('admittedAtMs', admittedAtMs)
-          .known('firstByteUs', firstByteUs)
+          .text(FIELD.eventId, eventId)
+          .text(FIELD.model, model)
+          .count(FIELD.attempt, attempt)
+          .flag(FIELD.streamed, streamed)
+          .large(FIELD.costNanoUsd, costNanoUsd)
+          .count(FIELD.admittedAtMs, admittedAtMs)
+          .known(FIELD.firstByteUs, firstByteUs)
           .usage(usage)
-          .raw(new EventWriter().text('keyId', 'key_1').finish())
+          .raw(ofKey)
           .finish();
         expect(fromBinary(UsageEventSchema, bytes)).toEqual(
           create(UsageEventSchema, {

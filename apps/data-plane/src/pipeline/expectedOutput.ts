@@ -6,5 +6,7 @@ export function expectedOutput(
   { output }: Pick<Call, 'output'>,
   usualTokens: number | undefined,
 ): OutputSize | undefined {
-  return output && { ...output, usualTokens: output.usualTokens ?? usualTokens };
+  if (!output) return undefined;
+  const { maxTokens, choices } = output;
+  return { maxTokens, choices, usualTokens: output.usualTokens ?? usualTokens };
 }

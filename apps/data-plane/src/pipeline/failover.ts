@@ -86,7 +86,7 @@ export async function failOver(
 
     attempts++;
     upstreamMs += tried.tookMs;
-    caller.response.setHeader('x-svc-attempts', String(attempts));
+    caller.headers.set('x-svc-attempts', String(attempts));
     const verdict = caller.cancellation.isCancelled ? NOTHING_LEARNT : verdictOn(tried);
     learnt(verdict.result);
     if (verdict.retry === 'timeout') timedOutMs += tried.tookMs;
@@ -101,8 +101,9 @@ export async function failOver(
       givenUp = new GivenUp(tried.answered);
       failure = refusedError(tried.answered);
     } else {
-      await refuseRedirect(sending, tried.answered);
-      return { ...tried.answered, upstreamMs };
+      const { outgoing, answer, dispatchedAt } = tried.answered;
+      if (isRedirect(answer)) await refuseRedirect(sending, tried.answered);
+      return { outgoing, answer, dispatchedAt, upstreamMs };
     }
   }
   const kept = await givenUp?.take();
@@ -110,9 +111,8 @@ export async function failOver(
   throw failure ?? heldBack;
 }
 
-/** Rejects where an answer is a redirect, after it was settled. */
-export async function refuseRedirect(sending: Sending, answered: Answered): Promise<void> {
-  if (!isRedirect(answered.answer)) return;
+/** Rejects for an answer that is a redirect, after it was settled. */
+export async function refuseRedirect(sending: Sending, answered: Answered): Promise<never> {
   answered.answer.body.destroy();
   await settleRefused(sending, answered);
   throw redirectError(answered.outgoing.connector.provider);

@@ -1,9 +1,11 @@
+import type { ServerResponse } from 'node:http';
 import { type HttpError, toHttpError, toMessagesError } from '@weighbridge/errors';
 import { type Operation, RESPONSES, type Wire } from '../operations/operation.ts';
+import type { AnswerHeaders } from './answerHeaders.ts';
 import type { Caller } from './caller.ts';
 
 export interface FailedAnswer {
-  readonly caller: Pick<Caller, 'response'>;
+  readonly caller: Pick<Caller, 'response' | 'headers'>;
   readonly plan: { readonly operation: Operation };
   readonly requestId: string;
 }
@@ -21,17 +23,9 @@ export function tellFailure(
 ): void {
   const { response } = caller;
   const { operation } = plan;
-  if (!response.headersSent) {
-    const { status, headers, body } = errorAnswer(operation.wire, failure, requestId);
-    const text = JSON.stringify(body);
-    response.writeHead(status, {
-      ...headers,
-      'x-request-id': requestId,
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(text),
-    });
-    response.end(text);
-  } else if (passesText) response.end(errorEvent(operation, failure, requestId));
+  if (!response.headersSent)
+    sendError(response, caller.headers, errorAnswer(operation.wire, failure, requestId), requestId);
+  else if (passesText) response.end(errorEvent(operation, failure, requestId));
   // Half a document with a good end would pass for a whole one.
   else response.destroy();
 }
@@ -41,15 +35,27 @@ export function tellFault(failed: FailedAnswer, fault: unknown): void {
   const { response } = failed.caller;
   if (response.writableEnded || response.destroyed) return;
   try {
-    if (!response.headersSent) {
-      // What was set for the answer does not hold for the error.
-      const names = response.getHeaderNames().filter((name) => name.startsWith('content-'));
-      for (const name of names) response.removeHeader(name);
-    }
     tellFailure(failed, fault, { passesText: false });
   } catch {
     response.destroy();
   }
+}
+
+/** Answers with an error, on the socket's own response. */
+export function sendError(
+  response: ServerResponse,
+  before: AnswerHeaders,
+  { status, headers, body }: HttpError<object>,
+  requestId: string,
+): void {
+  const text = JSON.stringify(body);
+  const all = before.copy();
+  for (const [name, value] of Object.entries(headers)) all.set(name, value);
+  all.set('x-request-id', requestId);
+  all.set('content-type', 'application/json; charset=utf-8');
+  all.set('content-length', String(Buffer.byteLength(text)));
+  response.writeHead(status, all.list);
+  response.end(text);
 }
 
 /** An error as an event of a stream: those of chat completions have no name, the others do. */
@@ -63,9 +69,8 @@ function errorEvent(operation: Operation, failure: unknown, requestId: string): 
   return `event: error\ndata: ${JSON.stringify({ type: 'error', code, message, param, error })}\n\n`;
 }
 
-/** The headers by which a request is found again; the clients of the messages route read the second. */
-export function requestIdHeaders(wire: Wire, requestId: string): Record<string, string> {
-  return wire === 'anthropic'
-    ? { 'x-request-id': requestId, 'request-id': requestId }
-    : { 'x-request-id': requestId };
+/** Adds the headers by which a request is found again; the clients of the messages route read the second. */
+export function addRequestId(headers: AnswerHeaders, wire: Wire, requestId: string): void {
+  headers.set('x-request-id', requestId);
+  if (wire === 'anthropic') headers.set('request-id', requestId);
 }

@@ -31,11 +31,12 @@ async function readWhole(body: AnswerBody): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
-    for (let chunk = await body.read(); chunk; chunk = await body.read()) {
+    await body.each((chunk) => {
       bytes += chunk.length;
-      if (bytes > MAX_KEPT_BYTES) return void body.destroy();
-      chunks.push(chunk);
-    }
+      if (bytes > MAX_KEPT_BYTES) body.destroy();
+      else chunks.push(chunk);
+      return undefined;
+    });
     return Buffer.concat(chunks);
   } catch {
     return undefined;

@@ -68,7 +68,7 @@ export interface GenerationPlan extends AnyPlan {
    * What a target is sent: its account may call the model by another name, and under a hard budget each model has a limit
    * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
    */
-  readonly prepare: (target: Target) => Promise<Outgoing>;
+  readonly prepare: (target: Target) => Outgoing | Promise<Outgoing>;
   /** To be told which target answered. */
   readonly served: Decided['served'];
 }
@@ -85,20 +85,31 @@ interface Asker {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Admits a call of a model, and chooses where it goes. */
-export async function planGeneration(
+/** Admits a call of a model, and chooses where it goes; a promise only where that has to be looked up. */
+export function planGeneration(
   deps: PlanDeps,
   asker: Asker,
   { operation, body }: Generation,
   table: RoutingTable,
-): Promise<GenerationPlan> {
-  const { key } = asker;
+): GenerationPlan | Promise<GenerationPlan> {
   const call = readCall(operation, body);
-  const profile = profileOf(key, call, table);
-  const { targets: decided, served, isPinned } = await decide(deps, asker, call, profile, table);
-  const targets = await keeperFirst(deps.owners, key, call, recordable(deps, operation, decided));
+  const profile = profileOf(asker.key, call, table);
+  const chosen = choose(deps, asker, call, profile, table);
+  return chosen instanceof Promise
+    ? chosen.then((decided) => planOf(deps, asker.key, call, profile, decided))
+    : planOf(deps, asker.key, call, profile, chosen);
+}
+
+function planOf(
+  deps: PlanDeps,
+  key: ResolvedKey,
+  call: Call,
+  profile: RoutingProfile | undefined,
+  { targets, served, isPinned }: Chosen,
+): GenerationPlan {
+  const { operation } = call;
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
-  if (targets.some(isHard)) requireForeseeable(operation, body);
+  if (key.isHard && targets.some(isHard)) requireForeseeable(operation, call.body);
   return {
     kind: 'generation',
     operation,
@@ -108,17 +119,19 @@ export async function planGeneration(
     isPinned,
     method: 'POST',
     path: operation.path,
-    async prepare(target) {
-      const sent = isHard(target) ? await limitAnswer(deps.budget, key, call, target) : call;
-      return {
-        connector: target.connector,
-        body: upstreamBody(sent, upstreamNameAt(target.model, target.connector)),
-        work: { ...target, call: sent },
-      };
+    prepare(target) {
+      return isHard(target)
+        ? limitAnswer(deps.budget, key, call, target).then((limited) => outgoing(target, limited))
+        : outgoing(target, call);
     },
     served,
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };
+}
+
+function outgoing({ model, connector }: Target, call: Call): Outgoing {
+  const body = upstreamBody(call, upstreamNameAt(model, connector));
+  return { connector, body, work: { model, connector, call } };
 }
 
 /** The profile that a call names; undefined where it names a model. */
@@ -128,30 +141,65 @@ function profileOf(key: ResolvedKey, { model }: Call, table: RoutingTable): Rout
 }
 
 /** Where a call goes: one of a session, to where the session's first one went. */
-async function decide(
+function choose(
   deps: PlanDeps,
   asker: Asker,
   call: Call,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
-): Promise<Decided & { readonly isPinned: boolean }> {
+): Chosen | Promise<Chosen> {
   const { key, headers } = asker;
   const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
-  if (pinKey === undefined) {
-    const targets = targetsOf(deps, asker, call, profile, table);
-    return { targets, served: () => {}, isPinned: false };
+  if (pinKey !== undefined || call.previousResponseId !== undefined) {
+    return lookUp(deps, asker, call, profile, table, pinKey);
   }
+  const targets = recordable(deps, call.operation, targetsOf(deps, asker, call, profile, table));
+  return { targets, served: () => {}, isPinned: false };
+}
+
+/** Where a call goes that is one of a session, or goes on from an answer that a vendor keeps. */
+async function lookUp(
+  deps: PlanDeps,
+  asker: Asker,
+  call: Call,
+  profile: RoutingProfile | undefined,
+  table: RoutingTable,
+  pinKey: string | undefined,
+): Promise<Chosen> {
+  const { targets, served, isPinned } =
+    pinKey === undefined
+      ? { targets: targetsOf(deps, asker, call, profile, table), served: () => {}, isPinned: false }
+      : await decideByPin(deps, asker, call, profile, table, pinKey);
+  const usable = recordable(deps, call.operation, targets);
+  const { previousResponseId } = call;
+  if (previousResponseId === undefined) return { targets: usable, served, isPinned };
+  return { targets: await keeperFirst(deps.owners, asker.key, previousResponseId, usable), served, isPinned };
+}
+
+interface Chosen extends Decided {
+  readonly isPinned: boolean;
+}
+
+async function decideByPin(
+  deps: PlanDeps,
+  asker: Asker,
+  call: Call,
+  profile: RoutingProfile | undefined,
+  table: RoutingTable,
+  pinKey: string,
+): Promise<Chosen> {
   const { route } = call.operation;
-  const decided = await deps.pins.decide({
+  const { policies } = asker.key;
+  const { targets, served } = await deps.pins.decide({
     key: pinKey,
     targets: targetsOf({ ...deps, random: drawOf(pinKey) }, asker, call, profile, table),
     // In its profile's order or not: an edit of that is for new sessions.
     find: (modelId, connectorId) =>
-      key.policies.every((policy) => policy.allows(modelId))
+      policies.every((policy) => policy.allows(modelId))
         ? targetAt(modelId, connectorId, route, table)
         : undefined,
   });
-  return { ...decided, isPinned: true };
+  return { targets, served, isPinned: true };
 }
 
 /** Where a call may go: to the model that it names, or to those of its profile. */
@@ -178,10 +226,9 @@ function recordable({ usage }: PlanDeps, { isBilled }: Operation, targets: Targe
 async function keeperFirst(
   owners: ResponseOwners,
   key: ResolvedKey,
-  { previousResponseId }: Call,
+  previousResponseId: string,
   targets: Targets,
 ): Promise<Targets> {
-  if (previousResponseId === undefined) return targets;
   const keeper = await makerOfPrevious(owners, key, previousResponseId);
   return [targets.find(({ connector }) => connector.id === keeper) ?? targets[0]];
 }

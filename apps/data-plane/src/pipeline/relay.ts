@@ -1,47 +1,49 @@
 import { Outcome } from '@weighbridge/contracts';
-import { microFromNano, type NanoUsd } from '@weighbridge/domain';
+import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { type AnswerFormat, noFacts } from '../answer/answerFormat.ts';
 import { AnswerReader } from '../answer/answerReader.ts';
 import { type HoldBudget, textOfWhole } from '../answer/heldAnswer.ts';
 import { StreamTap } from '../answer/streamTap.ts';
 import type { KeptAnswer } from '../cache/caching.ts';
-import { decodeWhole, encodingOf } from '../upstream/contentEncoding.ts';
+import { decodeWhole, type Encoding, encodingOf } from '../upstream/contentEncoding.ts';
 import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamError } from '../upstream/upstreams.ts';
-import type { Forwarded } from './attempt.ts';
+import type { AnswerHeaders } from './answerHeaders.ts';
+import type { Answered } from './attempt.ts';
+import type { AttemptLog } from './attemptLog.ts';
 import type { Caller } from './caller.ts';
-import type { EndedTry } from './endedTry.ts';
 import { tellFailure } from './failure.ts';
 import type { Plan } from './plan.ts';
 
 /** What passes an answer on to its caller. */
-export interface Relay extends Forwarded {
+export interface Relay extends Answered {
   readonly plan: Plan;
   readonly caller: Caller;
-  readonly headers: Record<string, string | string[]>;
+  readonly headers: AnswerHeaders;
   readonly requestId: string;
   readonly budget: HoldBudget;
   /** Says whose the answer is, before the caller learns its id; undefined where the vendor does not keep it. */
   readonly record: ((responseId: string) => Promise<void>) | undefined;
   /** Undefined where the answer is not to be given again. */
   readonly kept: KeptAnswer | undefined;
-  /** Called once. The caller sees the end of the answer only after that. Resolves with the cost, where there is one. */
-  readonly settle: (ended: EndedTry) => Promise<NanoUsd | undefined>;
+  /** Settled once. The caller sees the end of the answer only after that. */
+  readonly attempts: Pick<AttemptLog, 'settle'>;
 }
 
+const NOTHING = Buffer.alloc(0);
+/** Up to here, making a text of a body takes less than a second buffer in a write does. */
+const MAX_TEXT_BYTES = 4 * 1024;
 /** An answer up to this size is held until it is complete, so that its cost can stand in a header. */
 const MAX_HELD_BYTES = 1024 * 1024;
 /** An answer beyond this size is passed on without being read for its usage. */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
 
 /** Passes an answer on to its end, settles it, and lets the caller see the end. */
-export async function relayAnswer(relay: Relay): Promise<void> {
-  try {
-    await (isStream(relay) ? relayStream(relay) : relayWhole(relay));
-  } finally {
-    relay.kept?.giveUp();
-  }
+export function relayAnswer(relay: Relay): Promise<void> {
+  const relayed = isStream(relay) ? relayStream(relay) : relayWhole(relay);
+  const { kept } = relay;
+  return kept ? relayed.finally(() => kept.giveUp()) : relayed;
 }
 
 /** A vendor that was asked for a stream may label it wrongly; JSON is what it answers where it did not understand. */
@@ -66,34 +68,32 @@ async function relayWhole(relay: Relay): Promise<void> {
   let firstByteAt: number | undefined;
   let failure: unknown;
   try {
-    for (;;) {
-      const next = answer.body.read();
-      const chunk = next instanceof Promise ? await next : next;
-      if (!chunk) break;
+    await answer.body.each((chunk) => {
       firstByteAt ??= performance.now();
       bytes += chunk.length;
       if (bytes <= MAX_READ_BYTES) chunks.push(chunk);
       else chunks.length = 0;
       // Whose it is must be on record before a byte of it goes out: such an answer is held whole.
       if (relay.record && bytes > MAX_READ_BYTES) throw tooLargeToRecord();
-      if (relay.record || bytes <= MAX_HELD_BYTES) continue;
+      if (relay.record || bytes <= MAX_HELD_BYTES) return undefined;
       const due = response.headersSent ? chunk : Buffer.concat(chunks);
-      if (!response.headersSent && !caller.hasLeft) response.writeHead(answer.status, headers);
-      await caller.write(due);
-    }
+      if (!response.headersSent && !caller.hasLeft) response.writeHead(answer.status, headers.list);
+      return caller.write(due);
+    });
   } catch (error) {
     failure = error;
     answer.body.destroy();
   }
 
-  const body = Buffer.concat(chunks);
-  const plain = await decoded(answer, body);
+  const body = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+  const encoding = encodingOf(answer.headers['content-encoding']);
+  const plain = encoding === undefined ? body : await decoded(encoding, body);
   const facts = readWhole(format, failure ? undefined : plain);
   if (facts.responseId && relay.record && answer.status < 300) {
     failure ??= await relay.record(facts.responseId).then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
-  const cost = await relay.settle({
+  const cost = await relay.attempts.settle({
     dispatchedAt: relay.dispatchedAt,
     outcome,
     status: answer.status,
@@ -108,10 +108,14 @@ async function relayWhole(relay: Relay): Promise<void> {
       passesText: false,
     });
   if (response.headersSent) return void response.end();
-  const costHeader = cost !== undefined &&
-    answer.status < 300 && { 'x-svc-cost-micro-usd': String(microFromNano(cost)) };
-  response.writeHead(answer.status, { ...headers, ...costHeader, 'content-length': body.length });
-  response.end(body);
+  if (cost !== undefined && answer.status < 300) {
+    headers.list.push('x-svc-cost-micro-usd', String(microFromNano(cost)));
+  }
+  headers.list.push('content-length', String(body.length));
+  response.writeHead(answer.status, headers.list);
+  // As a text, it goes out together with the head.
+  if (body.length <= MAX_TEXT_BYTES) response.end(body.toString('latin1'), 'latin1');
+  else response.end(body);
   if (isKept(relay, outcome)) relay.kept?.endWhole(plain, contentTypeOf(answer) ?? 'application/json');
 }
 
@@ -123,45 +127,31 @@ async function relayStream(relay: Relay): Promise<void> {
   const format = plan.operation.answer;
   const contentEncoding = answer.headers['content-encoding'];
   const reader = new AnswerReader({ format, hideUsage, contentEncoding, budget, onEvent: relay.kept?.add });
-  if (reader.passesDecoded) delete headers['content-encoding'];
+  if (reader.passesDecoded) headers.delete('content-encoding');
   let firstByteAt: number | undefined;
   let failure: unknown;
-  let record = relay.record;
-  let waiting: Buffer[] = [];
-  let waitingBytes = 0;
+  const recorded = relay.record && new HeldUntilRecorded(reader, relay.record);
+  const show = (shown: Buffer): Promise<void> | undefined =>
+    recorded ? recorded.pass(shown, caller) : caller.write(shown);
   if (!caller.hasLeft) {
-    response.writeHead(answer.status, headers);
+    response.writeHead(answer.status, headers.list);
     response.flushHeaders();
   }
   try {
-    for (;;) {
-      const next = answer.body.read();
-      const chunk = next instanceof Promise ? await next : next;
-      if (!chunk) break;
+    await answer.body.each((chunk) => {
       firstByteAt ??= performance.now();
       const passed = reader.push(chunk);
-      let shown = passed instanceof Buffer ? passed : await passed;
-      if (record) {
-        waiting.push(shown);
-        waitingBytes += shown.length;
-        if (waitingBytes > MAX_HELD_BYTES) throw tooLargeToRecord();
-        if (reader.facts.responseId === '') continue;
-        await record(reader.facts.responseId);
-        record = undefined;
-        shown = Buffer.concat(waiting);
-        waiting = [];
-      }
-      const caughtUp = caller.write(shown);
-      if (caughtUp) await caughtUp;
-    }
-    await caller.write(Buffer.concat([...waiting, await reader.end()]));
+      return passed instanceof Promise ? passed.then(show) : show(passed);
+    });
+    await show(await reader.end());
+    await caller.write(recorded?.rest() ?? NOTHING);
   } catch (error) {
     failure = error;
     answer.body.destroy();
   }
 
   const outcome = outcomeOf(relay, failure, reader.facts.failed);
-  await relay.settle({
+  await relay.attempts.settle({
     dispatchedAt: relay.dispatchedAt,
     outcome,
     status: answer.status,
@@ -175,6 +165,42 @@ async function relayStream(relay: Relay): Promise<void> {
   if (failure) tellFailure(relay, upstreamError(failure, relay.outgoing.connector.provider), { passesText });
   else response.end();
   if (isKept(relay, outcome)) relay.kept?.endStream(contentTypeOf(answer) ?? 'text/event-stream');
+}
+
+/** Of a stream that is put on record: whose it is must be, before the caller learns its id. */
+class HeldUntilRecorded {
+  readonly #reader: Pick<AnswerReader, 'facts'>;
+  readonly #record: (responseId: string) => Promise<void>;
+  #isRecorded = false;
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+
+  constructor(reader: Pick<AnswerReader, 'facts'>, record: (responseId: string) => Promise<void>) {
+    this.#reader = reader;
+    this.#record = record;
+  }
+
+  pass(shown: Buffer, caller: Caller): Promise<void> | undefined {
+    if (this.#isRecorded) return caller.write(shown);
+    this.#waiting.push(shown);
+    this.#waitingBytes += shown.length;
+    if (this.#waitingBytes > MAX_HELD_BYTES) throw tooLargeToRecord();
+    const { responseId } = this.#reader.facts;
+    return responseId === '' ? undefined : this.#recordAndWrite(responseId, caller);
+  }
+
+  /** What waits still, of a stream that never told its id. */
+  rest(): Buffer {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    return Buffer.concat(waiting);
+  }
+
+  async #recordAndWrite(responseId: string, caller: Caller): Promise<void> {
+    await this.#record(responseId);
+    this.#isRecorded = true;
+    await caller.write(this.rest());
+  }
 }
 
 /** What else an answer has to be, its content says. */
@@ -193,9 +219,7 @@ function outcomeOf({ caller, answer }: Relay, failure: unknown, hasFailed: boole
   return hasFailed || answer.status >= 300 ? Outcome.UPSTREAM_ERROR : Outcome.SUCCESS;
 }
 
-async function decoded(answer: UpstreamAnswer, body: Buffer): Promise<Buffer | undefined> {
-  const encoding = encodingOf(answer.headers['content-encoding']);
-  if (encoding === undefined) return body;
+async function decoded(encoding: Encoding | 'unknown', body: Buffer): Promise<Buffer | undefined> {
   return encoding === 'unknown' ? undefined : await decodeWhole(encoding, body, MAX_READ_BYTES);
 }
 

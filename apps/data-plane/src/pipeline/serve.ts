@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { balancedEstimate, parseAttribution } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { HoldBudget } from '../answer/heldAnswer.ts';
@@ -9,18 +9,19 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import { STORED_RESPONSE } from '../operations/operation.ts';
 import type { RateBook, RateHold } from '../rates/rateBook.ts';
-import { hasRateHeaders, setRateHeaders } from '../rates/rateHeaders.ts';
-import { callerHeaders } from '../upstream/headers.ts';
+import { isRateHeader, setRateHeaders } from '../rates/rateHeaders.ts';
+import { addCallerHeaders } from '../upstream/headers.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { answerFromCache } from './answerFromCache.ts';
+import type { AnswerHeaders } from './answerHeaders.ts';
 import type { Forwarded } from './attempt.ts';
 import { type AttemptLog, type AttemptLogDeps, NO_ATTEMPTS, openAttemptLog } from './attemptLog.ts';
 import type { Attempts } from './attempts.ts';
-import { Caller, type DrainCap } from './caller.ts';
+import { Caller, type CallersAnswer, type DrainCap } from './caller.ts';
 import { expectedOutput } from './expectedOutput.ts';
 import type { FailoverDeps } from './failover.ts';
-import { requestIdHeaders, tellFault } from './failure.ts';
+import { addRequestId, tellFault } from './failure.ts';
 import { forward } from './forward.ts';
 import {
   type Generation,
@@ -59,8 +60,7 @@ export interface InferenceRequest {
 }
 
 /** The caller's side. Until it is taken, an error can still be told by a status. */
-export interface Client {
-  readonly response: ServerResponse;
+export interface Client extends CallersAnswer {
   readonly take: () => void;
 }
 
@@ -76,7 +76,7 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
     client.take();
   };
   try {
-    await serveClient(deps, request, { response: client.response, take });
+    await serveClient(deps, request, { response: client.response, headers: client.headers, take });
   } catch (error) {
     if (!isTaken) throw error;
     deps.logger.error({ err: error, requestId: request.id }, 'an answer could not be passed on');
@@ -90,20 +90,26 @@ async function serveClient(deps: ServeDeps, request: InferenceRequest, client: C
   const table = requireTable(deps);
 
   // admit, route
-  const plan =
-    asks.kind === 'generation'
-      ? await planGeneration(deps, request, asks, table).catch((refusal) => {
-          tellOfRates(deps.rates, key, client);
-          throw refusal;
-        })
-      : await planStored(deps, key, asks, table);
+  let plan: Plan;
+  try {
+    const planned =
+      asks.kind === 'generation'
+        ? planGeneration(deps, request, asks, table)
+        : planStored(deps, key, asks, table);
+    plan = planned instanceof Promise ? await planned : planned;
+  } catch (refusal) {
+    // Who is refused learns of its limits too.
+    tellOfRates(deps.rates, key, client);
+    throw refusal;
+  }
 
   const caching = openCache(deps, request, plan, client);
   if (caching && (await isAnswered(deps, request, caching, client))) return;
 
-  const counted = await admitByRates(deps, request, plan, client);
+  const counting = admitByRates(deps, request, plan, client);
+  const counted = counting instanceof Promise ? await counting : counting;
   const attempts = attemptLog(deps, request, plan);
-  const caller = new Caller(client.response, deps.drainCap);
+  const caller = new Caller(client, deps.drainCap);
   deps.attempts.begin(caller);
   let forwarded: Forwarded | undefined;
   try {
@@ -116,19 +122,22 @@ async function serveClient(deps: ServeDeps, request: InferenceRequest, client: C
 
     // settle: by the relay, once it knows what was used and before the caller sees the end.
     client.take();
-    const { work, connector } = forwarded.outgoing;
+    const { outgoing, answer, dispatchedAt } = forwarded;
+    const { work, connector } = outgoing;
     await relayAnswer({
-      ...forwarded,
+      outgoing,
+      answer,
+      dispatchedAt,
       plan,
       kept: work && caching?.keep(work),
       caller,
       requestId: request.id,
-      headers: answerHeaders(request, plan, forwarded, { isRated: hasRateHeaders(client.response) }),
+      headers: answerHeaders(request, plan, forwarded, client.headers),
       budget: deps.holdBudget,
       record: work?.call.isStored
         ? (responseId) => deps.owners.record({ responseId, connectorId: connector.id, key })
         : undefined,
-      settle: attempts.settle,
+      attempts,
     });
   } catch (error) {
     forwarded?.answer.body.destroy();
@@ -150,11 +159,11 @@ function openCache(
   { cache }: ServeDeps,
   request: InferenceRequest,
   plan: Plan,
-  { response }: Client,
+  { headers }: Client,
 ): Caching | undefined {
   if (plan.kind !== 'generation') return undefined;
   const caching = cachingOf(cache, request, plan);
-  response.setHeader('x-svc-cache', caching ? 'miss' : 'bypass');
+  headers.set('x-svc-cache', caching ? 'miss' : 'bypass');
   return caching;
 }
 
@@ -180,12 +189,12 @@ async function isAnswered(
 }
 
 /** Counts a request in where its key has limits by the minute. */
-async function admitByRates(
+function admitByRates(
   deps: ServeDeps,
   { key }: InferenceRequest,
   plan: Plan,
   client: Client,
-): Promise<RateHold | undefined> {
+): RateHold | undefined | Promise<RateHold> {
   if (plan.kind !== 'generation' || key.rates.length === 0) return undefined;
   const { operation, call, targets } = plan;
   const [{ model }] = targets;
@@ -194,26 +203,29 @@ async function admitByRates(
     output: expectedOutput(call, deps.usualTokens(model.id)),
   };
   const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
-  return await countIn(deps, key, client, inputTokens + outputTokens);
+  return countIn(deps, key, client, inputTokens + outputTokens);
 }
 
 /** Tells the caller of its limits in any case. */
-async function countIn(
+function countIn(
   { rates }: ServeDeps,
   key: ResolvedKey,
   client: Client,
   tokens: number,
-): Promise<RateHold> {
+): RateHold | Promise<RateHold> {
+  const tell = () => tellOfRates(rates, key, client);
+  let counted: RateHold | Promise<RateHold> | undefined;
   try {
-    return await rates.admit(key.rates, tokens);
+    counted = rates.admit(key.rates, tokens);
   } finally {
-    tellOfRates(rates, key, client);
+    if (!(counted instanceof Promise)) tell();
   }
+  return counted instanceof Promise ? counted.finally(tell) : counted;
 }
 
-function tellOfRates(rates: ServeDeps['rates'], key: ResolvedKey, { response }: Client): void {
+function tellOfRates(rates: ServeDeps['rates'], key: ResolvedKey, { headers }: Client): void {
   const figures = rates.figures(key.rates);
-  if (figures && !response.headersSent) setRateHeaders(response, figures, rates.clockMs());
+  if (figures) setRateHeaders(headers, figures, rates.clockMs());
 }
 
 function attemptLog(deps: ServeDeps, request: InferenceRequest, plan: Plan): AttemptLog {
@@ -236,19 +248,20 @@ function attemptedOf(
   };
 }
 
+/** Of this service's own, and of the vendor's. */
 function answerHeaders(
   { id, receivedAt }: InferenceRequest,
   { operation }: Plan,
   { answer, outgoing, upstreamMs }: Forwarded,
-  { isRated }: { readonly isRated: boolean },
-): Record<string, string | string[]> {
+  own: AnswerHeaders,
+): AnswerHeaders {
   const overheadMs = performance.now() - receivedAt - upstreamMs;
-  return {
-    ...callerHeaders(answer.headers, { isRated }),
-    ...requestIdHeaders(operation.wire, id),
-    ...(outgoing.work && { 'x-svc-model': outgoing.work.model.id }),
-    'x-svc-overhead-ms': overheadMs.toFixed(3),
-  };
+  const headers = own.copy();
+  addCallerHeaders(headers.list, answer.headers, { isRated: own.list.some(isRateHeader) });
+  addRequestId(headers, operation.wire, id);
+  if (outgoing.work) headers.list.push('x-svc-model', outgoing.work.model.id);
+  headers.list.push('x-svc-overhead-ms', overheadMs.toFixed(3));
+  return headers;
 }
 
 /** What may be routed to; 503 as long as nobody said. */

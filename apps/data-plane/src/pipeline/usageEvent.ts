@@ -6,11 +6,17 @@ import {
   PriceSource,
   UsageEventSchema,
 } from '@weighbridge/contracts';
-import { type Attribution, type NanoUsd, type TokenUsage, totalTokens } from '@weighbridge/domain';
+import {
+  type Attribution,
+  type NanoUsd,
+  NO_ATTRIBUTION,
+  type TokenUsage,
+  totalTokens,
+} from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../routing/target.ts';
-import { EventWriter } from './eventWriter.ts';
+import { EventWriter, FIELD } from './eventWriter.ts';
 
 /** What the ledger's columns hold: some 35 minutes. */
 const MAX_MICROSECONDS = 2_147_483_647;
@@ -67,18 +73,18 @@ export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array
   const { price, source } = priceAt(model, connector);
   return new EventWriter()
     .raw(ofKey(attempted.key))
-    .text('eventId', start.eventId)
-    .text('requestId', attempted.requestId)
-    .text('modelRequested', attempted.modelRequested.slice(0, MAX_MODEL_LENGTH))
-    .text('model', model.id)
-    .text('connectorId', connector.id)
-    .count('priceVersion', price.version)
-    .count('priceSource', source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
-    .flag('streamed', attempted.streamed)
-    .int64('admittedAtMs', attempted.admittedAtMs)
-    .count('attempt', start.attempt)
-    .count('modelAttempt', start.modelAttempt)
-    .flag('cacheHit', start.isCacheHit ?? false)
+    .text(FIELD.eventId, start.eventId)
+    .text(FIELD.requestId, attempted.requestId)
+    .text(FIELD.modelRequested, attempted.modelRequested.slice(0, MAX_MODEL_LENGTH))
+    .text(FIELD.model, model.id)
+    .text(FIELD.connectorId, connector.id)
+    .count(FIELD.priceVersion, price.version)
+    .count(FIELD.priceSource, source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
+    .flag(FIELD.streamed, attempted.streamed)
+    .count(FIELD.admittedAtMs, attempted.admittedAtMs)
+    .count(FIELD.attempt, start.attempt)
+    .count(FIELD.modelAttempt, start.modelAttempt)
+    .flag(FIELD.cacheHit, start.isCacheHit ?? false)
     .raw(ofAttribution(attempted.attribution))
     .finish();
 }
@@ -106,23 +112,22 @@ export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
   const { dispatchedAt, firstByteAt } = end;
   return new EventWriter()
     .usage(heldTokens(end.usage))
-    .int64('costNanoUsd', end.costNanoUsd)
-    .flag('estimated', end.estimated)
-    .count('outcome', end.outcome)
-    .count('httpStatus', end.status)
-    .int64('settledAtMs', now.getTime())
-    .known('firstByteUs', firstByteAt === undefined ? undefined : microseconds(dispatchedAt, firstByteAt))
-    .count('durationUs', microseconds(dispatchedAt, performance.now()))
-    .text('responseId', Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
+    .large(FIELD.costNanoUsd, end.costNanoUsd)
+    .flag(FIELD.estimated, end.estimated)
+    .count(FIELD.outcome, end.outcome)
+    .count(FIELD.httpStatus, end.status)
+    .count(FIELD.settledAtMs, now.getTime())
+    .known(FIELD.firstByteUs, firstByteAt === undefined ? undefined : microseconds(dispatchedAt, firstByteAt))
+    .count(FIELD.durationUs, microseconds(dispatchedAt, performance.now()))
+    .text(FIELD.responseId, Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
     .finish();
 }
 
-const NO_ATTRIBUTION = toBinary(UsageEventSchema, create(UsageEventSchema, { attribution: {} }));
+const NO_ATTRIBUTION_BYTES = toBinary(UsageEventSchema, create(UsageEventSchema, { attribution: {} }));
 
 function ofAttribution(attribution: Attribution): Uint8Array {
+  if (attribution === NO_ATTRIBUTION) return NO_ATTRIBUTION_BYTES;
   const { session, workloadType, labels, ...names } = attribution;
-  // What most requests say of themselves.
-  if (!session && !workloadType && isEmpty(labels) && isEmpty(names)) return NO_ATTRIBUTION;
   return toBinary(
     UsageEventSchema,
     create(UsageEventSchema, {
@@ -134,11 +139,6 @@ function ofAttribution(attribution: Attribution): Uint8Array {
       },
     }),
   );
-}
-
-function isEmpty(values: object): boolean {
-  for (const _ in values) return false;
-  return true;
 }
 
 /** What the ledger takes of a usage: what comes last has room for less. */

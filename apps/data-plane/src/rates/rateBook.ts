@@ -24,6 +24,14 @@ export interface RateHold {
   readonly counters: readonly { readonly counter: RateCounter; readonly minute: number }[];
 }
 
+/** A counter that has no room for a request now. */
+interface Short {
+  readonly policy: RatedPolicy;
+  readonly counter: RateCounter;
+}
+
+const NONE_SHORT: readonly Short[] = [];
+
 /** How many counters one call speaks of. */
 const MAX_COUNTERS_PER_CALL = 500;
 /** How long a request waits for the control plane to say whether there is more. */
@@ -48,12 +56,19 @@ export class RateBook {
     return this.#deps.clockMs();
   }
 
-  /** Counts a request in; rejects with a 429 that says when to come again. */
-  async admit(policies: readonly RatedPolicy[], tokens: number): Promise<RateHold> {
+  /** Counts a request in, at once where there is room. Throws, or rejects with, a 429 that says when to come again. */
+  admit(policies: readonly RatedPolicy[], tokens: number): RateHold | Promise<RateHold> {
+    const short = this.#shortOf(policies, tokens);
+    return short.length === 0 ? this.#take(policies, tokens) : this.#waitForRoom(policies, tokens, short);
+  }
+
+  async #waitForRoom(
+    policies: readonly RatedPolicy[],
+    tokens: number,
+    firstShort: readonly Short[],
+  ): Promise<RateHold> {
     const deadline = this.#deps.clockMs() + ANSWER_WAIT_MS;
-    for (;;) {
-      const short = this.#shortOf(policies, tokens);
-      if (short.length === 0) return this.#take(policies, tokens);
+    for (let short = firstShort; short.length > 0; short = this.#shortOf(policies, tokens)) {
       for (const { policy, counter } of short) {
         if (!counter.mayGetMore(policy, tokens) || !this.#deps.isLive() || this.#deps.clockMs() >= deadline) {
           throw rateLimited(policy, counter.figures(policy, this.#deps.clockMs()), tokens);
@@ -62,6 +77,7 @@ export class RateBook {
       }
       await this.#calling;
     }
+    return this.#take(policies, tokens);
   }
 
   /** Ends a request, with what it really used. */
@@ -80,9 +96,9 @@ export class RateBook {
     return tightest;
   }
 
-  #shortOf(policies: readonly RatedPolicy[], tokens: number) {
+  #shortOf(policies: readonly RatedPolicy[], tokens: number): readonly Short[] {
     const liveProxies = this.#deps.liveProxies();
-    const short: { policy: RatedPolicy; counter: RateCounter }[] = [];
+    let short = NONE_SHORT;
     for (const policy of policies) {
       const counter = this.#currentCounter(policy);
       const isFull = counter.hasNoParallelRoom(policy, liveProxies);
@@ -92,7 +108,7 @@ export class RateBook {
         continue;
       }
       if (isFull) throw tooManyParallel(policy);
-      short.push({ policy, counter });
+      short = [...short, { policy, counter }];
     }
     return short;
   }

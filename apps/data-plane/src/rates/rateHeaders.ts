@@ -1,29 +1,48 @@
-import type { ServerResponse } from 'node:http';
 import type { RateFigures } from './rateCounter.ts';
+
+/** What there is to be said of one kind of limit by the minute. */
+function namesFor(what: 'requests' | 'tokens') {
+  return {
+    limit: [`x-ratelimit-limit-${what}`, `anthropic-ratelimit-${what}-limit`],
+    left: [`x-ratelimit-remaining-${what}`, `anthropic-ratelimit-${what}-remaining`],
+    reset: [`x-ratelimit-reset-${what}`, `anthropic-ratelimit-${what}-reset`],
+  } as const;
+}
+
+const REQUESTS = namesFor('requests');
+const TOKENS = namesFor('tokens');
+
+interface Headers {
+  set(name: string, value: string): void;
+}
 
 /**
  * Tells the caller of the limits in both vendors' forms (https://platform.openai.com/docs/guides/rate-limits,
  * https://docs.anthropic.com/en/api/rate-limits), whatever becomes of its request.
  */
-export function setRateHeaders(response: ServerResponse, figures: RateFigures, clockMs: number): void {
+export function setRateHeaders(headers: Headers, figures: RateFigures, clockMs: number): void {
   const { requestsLimit, requestsLeft, tokensLimit, tokensLeft, resetMs } = figures;
   const seconds = `${Math.ceil(resetMs / 1_000)}s`;
-  const reset = new Date(clockMs + resetMs).toISOString();
-  const set = (what: 'requests' | 'tokens', limit: number, left: number) => {
-    response.setHeader(`x-ratelimit-limit-${what}`, limit);
-    response.setHeader(`x-ratelimit-remaining-${what}`, left);
-    response.setHeader(`x-ratelimit-reset-${what}`, seconds);
-    response.setHeader(`anthropic-ratelimit-${what}-limit`, limit);
-    response.setHeader(`anthropic-ratelimit-${what}-remaining`, left);
-    response.setHeader(`anthropic-ratelimit-${what}-reset`, reset);
+  const instant = instantOf(clockMs + resetMs);
+  const set = ({ limit, left, reset }: typeof REQUESTS | typeof TOKENS, most: number, remaining: number) => {
+    const [mostText, remainingText] = [String(most), String(remaining)];
+    headers.set(limit[0], mostText);
+    headers.set(limit[1], mostText);
+    headers.set(left[0], remainingText);
+    headers.set(left[1], remainingText);
+    headers.set(reset[0], seconds);
+    headers.set(reset[1], instant);
   };
-  if (requestsLimit !== undefined) set('requests', requestsLimit, requestsLeft);
-  if (tokensLimit !== undefined) set('tokens', tokensLimit, tokensLeft);
+  if (requestsLimit !== undefined) set(REQUESTS, requestsLimit, requestsLeft);
+  if (tokensLimit !== undefined) set(TOKENS, tokensLimit, tokensLeft);
 }
 
-/** The caller was told of limits of its own. */
-export function hasRateHeaders(response: ServerResponse): boolean {
-  return response.getHeaderNames().some(isRateHeader);
+let latest = { atMs: Number.NaN, text: '' };
+
+/** Minutes end at the same time for all: most requests are told the same as the one before. */
+function instantOf(atMs: number): string {
+  if (atMs !== latest.atMs) latest = { atMs, text: new Date(atMs).toISOString() };
+  return latest.text;
 }
 
 /** Of a limit by the minute, in either vendor's form. */

@@ -24,19 +24,23 @@ const FIRST_BACK_OFF_MS = 100;
  */
 export class Choice {
   readonly #deps: ChoiceDeps;
-  readonly #left: Set<Target>;
+  #left: readonly Target[];
   readonly #tries = new Map<Target, { times: number; notBeforeMs: number }>();
 
   /** `targets` in the order in which they are to be tried. */
   constructor(deps: ChoiceDeps, targets: readonly Target[]) {
     this.#deps = deps;
-    this.#left = new Set(targets);
+    this.#left = targets;
   }
 
   /** Undefined where nothing is left, or only what had to be waited for longer than `leftMs`. */
   next(nowMs: number, leftMs: number): Next | undefined {
     const { health } = this.#deps;
-    const left = [...this.#left];
+    if (this.#tries.size === 0 && leftMs > 0) {
+      // What most requests do.
+      for (const target of this.#left) if (health.isReady(target.connector)) return { target, pauseMs: 0 };
+    }
+    const left = this.#left;
     const times = (target: Target) => this.#tries.get(target)?.times ?? 0;
     const ready = left
       .filter(({ connector }) => health.isReady(connector))
@@ -59,12 +63,12 @@ export class Choice {
 
   /** No model of it is to be tried by this request any more. */
   exclude(connector: RoutableConnector): void {
-    for (const target of this.#left) if (target.connector === connector) this.#left.delete(target);
+    this.#left = this.#left.filter((target) => target.connector !== connector);
   }
 
   /** What costs nothing is all that may still be tried, besides this one. */
   keepFree(besides: Target): void {
-    for (const target of this.#left) if (!target.model.free || target === besides) this.#left.delete(target);
+    this.#left = this.#left.filter((target) => target.model.free && target !== besides);
   }
 
   #leastBad(targets: readonly Target[]): Target | undefined {

@@ -15,11 +15,40 @@ export function targetsFor(
   table: RoutingTable,
   draw: (connectorId: string) => number,
 ): Targets {
-  const targets = models.flatMap((model): Target[] =>
-    inOrder(connectorsFor(model, route, table), draw).map((connector) => ({ model, connector })),
-  );
-  const [first, ...others] = targets;
-  return first ? [first, ...others] : raise(notServed(models[0], route, table));
+  const [model] = models;
+  const targets =
+    models.length === 1
+      ? targetsOf(model, route, table, draw)
+      : models.flatMap((one) => targetsOf(one, route, table, draw));
+  return isSome(targets) ? targets : raise(notServed(model, route, table));
+}
+
+function isSome(targets: readonly Target[]): targets is Targets {
+  return targets.length > 0;
+}
+
+function targetsOf(
+  model: RoutableModel,
+  route: Route,
+  table: RoutingTable,
+  draw: (connectorId: string) => number,
+): readonly Target[] {
+  const targets = knownTargets(model, route, table);
+  if (targets.length < 2) return targets;
+  const connectors = targets.map(({ connector }) => connector);
+  return inOrder(connectors, draw).map((connector) => ({ model, connector }));
+}
+
+/** By model and route: a table is never changed, and makes models of its own. */
+const known = new WeakMap<RoutableModel, Map<Route, readonly Target[]>>();
+
+function knownTargets(model: RoutableModel, route: Route, table: RoutingTable): readonly Target[] {
+  const byRoute = known.get(model) ?? new Map<Route, readonly Target[]>();
+  const found = byRoute.get(route);
+  if (found) return found;
+  const targets = connectorsFor(model, route, table).map((connector) => ({ model, connector }));
+  known.set(model, byRoute.set(route, targets));
+  return targets;
 }
 
 /** A model at a connector, where it may be asked for there on a route. */

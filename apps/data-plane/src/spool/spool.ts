@@ -18,9 +18,10 @@ import { type RecoveredEpoch, recoverEpoch } from './recover.ts';
 import { noteRested, takeRested } from './restedEpoch.ts';
 import { perShard } from './segment.ts';
 import { ownEpoch } from './spoolEpoch.ts';
+import { type AttemptsOfSpool, SpooledAttempt } from './spooledAttempt.ts';
 import { nodeFiles, type SpoolFiles } from './spoolFiles.ts';
 import { createTurnWriter } from './turnWriter.ts';
-import { type Intent, type OpenAttempt, type Spool, SpoolFullError, type SpoolOptions } from './types.ts';
+import { type Intent, type Spool, SpoolFullError, type SpoolOptions } from './types.ts';
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
 /** What is kept free for the tail of an attempt that is open; the sender bounds tails to less. */
@@ -140,6 +141,15 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
     throw new RangeError(`an event of ${bytes} bytes is too large for the spool`);
   }
 
+  const attempts: AttemptsOfSpool = {
+    add: turn.add,
+    assertCanSettle,
+    ended(eventId, settledBytes) {
+      reservedBytes -= settledBytes;
+      openIds.delete(eventId);
+    },
+  };
+
   return {
     producerId,
     epoch: epochId,
@@ -158,7 +168,7 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
       return !isClosed && writer.isReady && fits(intentBytes, intentBytes + TAIL_RESERVE_BYTES);
     },
 
-    begin(intent): OpenAttempt {
+    begin(intent) {
       const { eventId } = intent;
       const settledBytes = settleBytes(eventId, intent.head.length);
       assertCanBegin(intent, settledBytes);
@@ -166,42 +176,9 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
       if (!fits(record.length, settledBytes)) {
         throw new SpoolFullError(`the spool in ${dir} is full: ${usedBytes} of ${maxBytes} bytes are used`);
       }
-      const { shard, reserveNanoUsd } = intent;
-      // The caller's buffer is free again: what is kept is within the record.
-      const head = record.subarray(record.length - intent.head.length);
-      const open: OpenIntent = { eventId, shard, reserveNanoUsd, head, record };
-      let state: 'open' | 'refused' | 'settling' | 'settled' = 'open';
-      const end = (as: 'refused' | 'settled') => {
-        state = as;
-        reservedBytes -= settledBytes;
-        openIds.delete(eventId);
-      };
       reservedBytes += settledBytes;
       openIds.add(eventId);
-      turn.add({ intent: open, tail: undefined, written: () => {}, refused: () => end('refused') });
-      return {
-        eventId,
-        get isRefused() {
-          return state === 'refused';
-        },
-        settle(tail, onSettled) {
-          if (state === 'refused') return;
-          if (state !== 'open') throw new Error(`the attempt ${eventId} is settled already`);
-          assertCanSettle(open, tail);
-          state = 'settling';
-          turn.add({
-            intent: open,
-            tail,
-            written(event) {
-              end('settled');
-              if (event) onSettled?.(event);
-            },
-            refused() {
-              if (state === 'settling') state = 'open';
-            },
-          });
-        },
-      };
+      return new SpooledAttempt(attempts, intent, record, settledBytes);
     },
 
     get openAttempts() {

@@ -2,7 +2,7 @@ import type { Entry, EpochWriter } from './epochWriter.ts';
 import type { SettledEvent } from './types.ts';
 
 /** What waits for the end of its turn, and who is told what became of it. */
-interface QueuedEntry extends Entry {
+export interface QueuedEntry extends Entry {
   /** With its event, where it is an end. */
   written(event: SettledEvent | undefined): void;
   /** Nothing of its turn was written. */

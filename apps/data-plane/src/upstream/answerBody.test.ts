@@ -10,36 +10,77 @@ function bodyOfSource() {
   });
   return { body, told };
 }
+
+/** Takes each chunk at once, unless told to wait. */
+function taking(body: AnswerBody) {
+  const taken: string[] = [];
+  let wait = false;
+  let goOn: () => void = () => {};
+  const end = body.each((chunk) => {
+    taken.push(String(chunk).slice(0, 1));
+    if (!wait) return undefined;
+    return new Promise((resolve) => {
+      goOn = resolve;
+    });
+  });
+  return {
+    taken,
+    end,
+    fall: () => {
+      wait = true;
+    },
+    catchUp: async () => {
+      wait = false;
+      goOn();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
 const CHUNK = Buffer.alloc(10 * 1024, 'x');
 
 describe('the body of an answer', () => {
-  it('is read in the order in which it comes, at once where it is there, and then its end', async () => {
+  it('is handed on in the order in which it comes, at once, and then its end', async () => {
     const { body } = bodyOfSource();
     body.push(Buffer.from('a'));
     body.push(Buffer.from('b'));
     expect(body.begun()).toBeUndefined();
-    expect(String(body.read())).toBe('a');
-    expect(String(body.read())).toBe('b');
-    const waiting = body.read();
-    expect(waiting).toBeInstanceOf(Promise);
+    const { taken, end } = taking(body);
+    expect(taken).toEqual(['a', 'b']);
     body.push(Buffer.from('c'));
-    expect(String(await waiting)).toBe('c');
+    expect(taken).toEqual(['a', 'b', 'c']);
     body.end();
-    expect(body.read()).toBeUndefined();
-    expect(body.read()).toBeUndefined();
+    await end;
   });
 
-  it('has its source wait while its reader does not read, and go on once all was read', () => {
+  it('waits with the next chunk until its taker has caught up, and has its source wait meanwhile', async () => {
     const { body, told } = bodyOfSource();
+    const taker = taking(body);
+    taker.fall();
+    body.push(Buffer.from('a'));
     body.push(CHUNK);
     expect(told).toEqual([]);
     body.push(CHUNK);
     body.push(CHUNK);
     expect(told).toEqual(['pause']);
-    body.read();
-    body.read();
+    expect(taker.taken).toEqual(['a']);
+    await taker.catchUp();
+    expect(taker.taken).toEqual(['a', 'x', 'x', 'x']);
+    expect(told).toEqual(['pause', 'resume']);
+    taker.fall();
+    body.push(Buffer.from('b'));
+    body.end();
+    await taker.catchUp();
+    await taker.end;
+  });
+
+  it('has its source wait while nobody takes it', () => {
+    const { body, told } = bodyOfSource();
+    body.push(CHUNK);
+    expect(told).toEqual([]);
+    body.push(CHUNK);
     expect(told).toEqual(['pause']);
-    body.read();
+    expect(taking(body).taken).toHaveLength(2);
     expect(told).toEqual(['pause', 'resume']);
   });
 
@@ -47,26 +88,51 @@ describe('the body of an answer', () => {
     const { body } = bodyOfSource();
     body.push(Buffer.from('a'));
     body.fail(new Error('reset'));
-    expect(String(body.read())).toBe('a');
-    expect(() => body.read()).toThrow('reset');
+    const { taken, end } = taking(body);
+    expect(taken).toEqual(['a']);
+    await expect(end).rejects.toThrow('reset');
     await expect(body.begun()).rejects.toThrow('reset');
 
     const { body: silent } = bodyOfSource();
-    const [begun, read] = [silent.begun(), bodyOfSource().body];
+    const begun = silent.begun();
     silent.fail(new Error('reset'));
     await expect(begun).rejects.toThrow('reset');
-    const waiting = read.read();
-    read.fail(new Error('reset'));
-    await expect(waiting).rejects.toThrow('reset');
+    const { body: cut } = bodyOfSource();
+    const waiting = taking(cut);
+    waiting.fall();
+    cut.push(Buffer.from('a'));
+    cut.push(Buffer.from('b'));
+    cut.fail(new Error('reset'));
+    expect(waiting.taken).toEqual(['a']);
+    const failed = expect(waiting.end).rejects.toThrow('reset');
+    await waiting.catchUp();
+    expect(waiting.taken).toEqual(['a', 'b']);
+    await failed;
   });
 
-  it('ends its source when nobody reads it any further, unless that has ended', () => {
+  it('fails where its taker does, at once or later, and hands nothing on any more', async () => {
+    for (const fails of [
+      () => {
+        throw new Error('full');
+      },
+      () => Promise.reject(new Error('full')),
+    ]) {
+      const { body } = bodyOfSource();
+      const end = body.each(fails);
+      body.push(Buffer.from('a'));
+      await expect(end).rejects.toThrow('full');
+      body.push(Buffer.from('b'));
+      body.end();
+    }
+  });
+
+  it('ends its source when nobody reads it any further, unless that has ended', async () => {
     const { body, told } = bodyOfSource();
     body.push(CHUNK);
     body.destroy();
     body.push(CHUNK);
     expect(told).toEqual(['abort']);
-    expect(() => body.read()).toThrow('not read any further');
+    await expect(taking(body).end).rejects.toThrow('not read any further');
 
     const { body: whole, told: toldOfWhole } = bodyOfSource();
     whole.end();
@@ -74,9 +140,9 @@ describe('the body of an answer', () => {
     expect(toldOfWhole).toEqual([]);
   });
 
-  it('is there at once where its bytes are', () => {
-    const body = AnswerBody.of(Buffer.from('all'));
-    expect(String(body.read())).toBe('all');
-    expect(body.read()).toBeUndefined();
+  it('is there at once where its bytes are', async () => {
+    const { taken, end } = taking(AnswerBody.of(Buffer.from('all')));
+    expect(taken).toEqual(['a']);
+    await end;
   });
 });

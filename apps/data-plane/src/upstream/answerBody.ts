@@ -6,6 +6,9 @@ export interface BodySource {
   abort(reason: Error): void;
 }
 
+/** Takes a chunk; a promise where it has to catch up before the next one. */
+type Take = (chunk: Buffer) => Promise<void> | undefined;
+
 /** What is read ahead of its reader, before its source has to wait: with thousands of slow callers this adds up. */
 const READ_AHEAD_BYTES = 16 * 1024;
 
@@ -21,6 +24,11 @@ export class AnswerBody {
   #isOver = false;
   #error: Error | undefined;
   #wake: (() => void) | undefined;
+  /** Undefined until somebody takes it, and from the end on. */
+  #take: Take | undefined;
+  #isWaiting = false;
+  #resolve: () => void = () => {};
+  #reject: (error: unknown) => void = () => {};
 
   constructor(source: BodySource) {
     this.#source = source;
@@ -35,22 +43,16 @@ export class AnswerBody {
   }
 
   /**
-   * The next chunk; undefined at the end. A promise only where it has to be waited for. Throws, or rejects, where the body
-   * broke off, once all that came was read.
+   * Hands each chunk on as it comes, one after the other: where `take` returns a promise, the next one waits for it. Resolves
+   * at the end. Rejects where the body broke off, once all that came was taken, and where `take` fails. To be called once.
    */
-  read(): Buffer | undefined | Promise<Buffer | undefined> {
-    const chunk = this.#chunks.shift();
-    if (chunk) {
-      this.#bytes -= chunk.length;
-      if (this.#isPaused && this.#chunks.length === 0) {
-        this.#isPaused = false;
-        this.#source.resume();
-      }
-      return chunk;
-    }
-    if (this.#error) throw this.#error;
-    if (this.#isOver) return undefined;
-    return this.#news().then(() => this.read());
+  each(take: Take): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#take = take;
+      this.#resolve = resolve;
+      this.#reject = reject;
+      this.#flow();
+    });
   }
 
   /** Resolves once something of it is there, or its end; undefined where that is so already. Rejects where it breaks off. */
@@ -73,6 +75,11 @@ export class AnswerBody {
   /** By its source. */
   push(chunk: Buffer): void {
     if (this.#isOver) return;
+    // What most chunks find: all before them was taken.
+    if (this.#take && !this.#isWaiting && this.#chunks.length === 0) {
+      this.#hand(this.#take, chunk);
+      return;
+    }
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
     if (this.#bytes >= READ_AHEAD_BYTES && !this.#isPaused) {
@@ -106,5 +113,45 @@ export class AnswerBody {
     const wake = this.#wake;
     this.#wake = undefined;
     wake?.();
+    if (this.#take) this.#flow();
+  }
+
+  /** Hands on what is here, as far as its taker does not have it wait. */
+  #flow(): void {
+    while (this.#take && !this.#isWaiting) {
+      const chunk = this.#chunks.shift();
+      if (!chunk) break;
+      this.#bytes -= chunk.length;
+      this.#hand(this.#take, chunk);
+    }
+    if (this.#isWaiting || this.#chunks.length > 0) return;
+    if (this.#isPaused && !this.#isOver) {
+      this.#isPaused = false;
+      this.#source.resume();
+    }
+    if (this.#take && this.#isOver) this.#settle(this.#error);
+  }
+
+  #hand(take: Take, chunk: Buffer): void {
+    let caughtUp: Promise<void> | undefined;
+    try {
+      caughtUp = take(chunk);
+    } catch (error) {
+      this.#settle(error);
+      return;
+    }
+    if (!caughtUp) return;
+    this.#isWaiting = true;
+    const goOn = () => {
+      this.#isWaiting = false;
+      this.#flow();
+    };
+    caughtUp.then(goOn, (error) => this.#settle(error));
+  }
+
+  #settle(error: unknown): void {
+    this.#take = undefined;
+    if (error === undefined) this.#resolve();
+    else this.#reject(error);
   }
 }

@@ -1,8 +1,10 @@
 type Listener = (reason: Error) => void;
 
+const NOBODY: readonly Listener[] = [];
+
 /** Tells once that an answer is not wanted any more, as an AbortSignal does, at a tenth of what each of those costs. */
 export class Cancellation {
-  readonly #listeners = new Set<Listener>();
+  #listeners: readonly Listener[] = NOBODY;
   #reason: Error | undefined;
 
   get isCancelled(): boolean {
@@ -18,11 +20,11 @@ export class Cancellation {
   }
 
   onCancel(listener: Listener): void {
-    this.#listeners.add(listener);
+    this.#listeners = [...this.#listeners, listener];
   }
 
   forget(listener: Listener): void {
-    this.#listeners.delete(listener);
+    this.#listeners = this.#listeners.filter((other) => other !== listener);
   }
 
   cancel(reason: Error = new Error('the answer is not wanted any more')): void {

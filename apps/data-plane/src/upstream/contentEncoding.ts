@@ -17,9 +17,21 @@ const READABLE = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'identity']);
 
 /** What a vendor may answer in: what the caller takes and this service can read. */
 export function passableEncodings(acceptEncoding: string | string[] | undefined): string {
-  const accepted = [acceptEncoding ?? '']
-    .flat()
-    .join(',')
+  if (acceptEncoding === undefined) return 'identity';
+  const wish = String(acceptEncoding);
+  const known = passable.get(wish);
+  if (known !== undefined) return known;
+  const passes = readableOf(wish);
+  if (passable.size < MAX_WISHES) passable.set(wish, passes);
+  return passes;
+}
+
+/** Clients of one kind all wish for the same; others may wish for whatever they like. */
+const passable = new Map<string, string>();
+const MAX_WISHES = 64;
+
+function readableOf(wish: string): string {
+  const accepted = wish
     .split(',')
     .map((one) => one.trim())
     .filter((one) => READABLE.has((one.split(';')[0] ?? '').trim().toLowerCase()));

@@ -19,7 +19,7 @@ export class NeverSentError extends Error {
 /** One request to a vendor and its answer, as undici tells of them. */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #cancellation: Cancellation;
-  readonly #onOver: () => void;
+  readonly #place: { leave(): void };
   #controller: Dispatcher.DispatchController | undefined;
   #body: AnswerBody | undefined;
   #isBegun = false;
@@ -27,10 +27,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #resolve: (answer: UpstreamAnswer) => void = () => {};
   #reject: (error: unknown) => void = () => {};
 
-  /** `cancellation` ends the request and its answer; `onOver` is called once, when nothing of it comes any more. */
-  constructor(cancellation: Cancellation, onOver: () => void) {
+  /** `cancellation` ends the request and its answer; it leaves its place when nothing of it comes any more. */
+  constructor(cancellation: Cancellation, place: { leave(): void }) {
     this.#cancellation = cancellation;
-    this.#onOver = onOver;
+    this.#place = place;
   }
 
   /** Sends the request; resolves with the head of the answer. Rejects with a `NeverSentError` where it did not begin. */
@@ -92,6 +92,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.#reject(this.#isBegun ? error : new NeverSentError(error));
       this.#body?.fail(error);
     }
-    this.#onOver();
+    this.#place.leave();
   }
 }

@@ -62,18 +62,24 @@ export interface ForwardedHeaders {
   readonly hasBody: boolean;
 }
 
+/** Names and values, one after the other: what undici takes with the least work. */
 export function upstreamHeaders(
   headers: IncomingHttpHeaders,
   { wire, connector, plain, hasBody }: ForwardedHeaders,
-): Record<string, string | string[]> {
-  const forwarded = passedHeaders(headers);
-  if (hasBody) forwarded['content-type'] ??= 'application/json';
-  else delete forwarded['content-type'];
-  forwarded['accept-encoding'] = plain ? 'identity' : passableEncodings(headers['accept-encoding']);
+): string[] {
+  const type = hasBody ? (headers['content-type'] ?? 'application/json') : undefined;
+  const forwarded = type === undefined ? [] : ['content-type', type];
+  const encodings = plain ? 'identity' : passableEncodings(headers['accept-encoding']);
+  forwarded.push('accept-encoding', encodings);
+  const named = connectionOptions(headers.connection);
+  for (const name in headers) {
+    if (name !== 'content-type' && isForwarded(name, named)) add(forwarded, name, headers[name]);
+  }
+  const { credential } = connector;
   if (wire === 'anthropic') {
-    forwarded['anthropic-version'] ??= MESSAGES_VERSION;
-    if (connector.credential) forwarded['x-api-key'] = connector.credential;
-  } else if (connector.credential) forwarded.authorization = `Bearer ${connector.credential}`;
+    if (headers['anthropic-version'] === undefined) forwarded.push('anthropic-version', MESSAGES_VERSION);
+    if (credential) forwarded.push('x-api-key', credential);
+  } else if (credential) forwarded.push('authorization', `Bearer ${credential}`);
   return forwarded;
 }
 
@@ -82,35 +88,47 @@ export function passedHeaders(headers: IncomingHttpHeaders): Record<string, stri
   const passed: Record<string, string | string[]> = {};
   const named = connectionOptions(headers.connection);
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || NOT_FORWARDED.has(name) || named.has(name)) continue;
-    if (name.startsWith('x-svc-') || name.startsWith('x-forwarded-')) continue;
-    passed[name] = value;
+    if (value !== undefined && isForwarded(name, named)) passed[name] = value;
   }
   return passed;
 }
 
-/** What of a vendor's headers its answer keeps. One whose key has limits here is not told those of the vendor's account. */
-export function callerHeaders(
+function isForwarded(name: string, named: ReadonlySet<string>): boolean {
+  if (NOT_FORWARDED.has(name) || named.has(name)) return false;
+  return !name.startsWith('x-svc-') && !name.startsWith('x-forwarded-');
+}
+
+/**
+ * Adds what of a vendor's headers its answer keeps, names and values one after the other. One whose key has limits here is
+ * not told those of the vendor's account.
+ */
+export function addCallerHeaders(
+  list: string[],
   headers: IncomingHttpHeaders,
   { isRated }: { readonly isRated: boolean },
-): Record<string, string | string[]> {
-  const returned: Record<string, string | string[]> = {};
-  const named = connectionOptions(String(headers.connection ?? ''));
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || NOT_RETURNED.has(name) || named.has(name)) continue;
+): void {
+  const named = connectionOptions(headers.connection);
+  for (const name in headers) {
+    if (NOT_RETURNED.has(name) || named.has(name)) continue;
     // Which pages may read an answer, this service decides.
     if (name.startsWith('x-svc-') || name.startsWith('access-control-')) continue;
     if (isRated && isRateHeader(name)) continue;
-    returned[name] = value;
+    add(list, name, headers[name]);
   }
-  return returned;
+}
+
+/** Each value of a header that is there several times. */
+function add(list: string[], name: string, value: string | string[] | undefined): void {
+  if (typeof value === 'string') list.push(name, value);
+  else for (const one of value ?? []) list.push(name, one);
 }
 
 const NO_OPTIONS: ReadonlySet<string> = new Set();
 
 /** A sender may name further headers that are for this connection only. */
-function connectionOptions(connection: string | undefined): ReadonlySet<string> {
+function connectionOptions(connection: string | string[] | undefined): ReadonlySet<string> {
   // What nearly all of them send names none.
-  if (!connection || connection === 'keep-alive') return NO_OPTIONS;
-  return new Set((connection ?? '').split(',').map((option) => option.trim().toLowerCase()));
+  if (!connection || connection === 'keep-alive' || connection === 'close') return NO_OPTIONS;
+  const options = String(connection).split(',');
+  return new Set(options.map((option) => option.trim().toLowerCase()));
 }

@@ -64,20 +64,30 @@ function connectorAt(baseUrl: string, fields: Partial<Connector> = {}): Connecto
   };
 }
 
-function send(
+async function send(
   connector: Connector,
   {
     onDispatch = () => {},
     cancellation = new Cancellation(),
-  }: Partial<Parameters<Upstreams['send']>[1]> = {},
+  }: { readonly onDispatch?: () => Promise<void> | void; readonly cancellation?: Cancellation } = {},
 ) {
-  const request = { path: '/x', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
-  return upstreams.send(connector, { ...request, onDispatch, cancellation });
+  const place = upstreams.enter(connector);
+  try {
+    await onDispatch();
+  } catch (error) {
+    place.leave();
+    throw error;
+  }
+  const request = { path: '/x', method: 'POST' as const, headers: [], body: Buffer.from('{}') };
+  return await place.send(request, cancellation);
 }
 
 async function readWhole({ body }: UpstreamAnswer): Promise<string> {
   let text = '';
-  for (let chunk = await body.read(); chunk; chunk = await body.read()) text += chunk;
+  await body.each((chunk) => {
+    text += chunk;
+    return undefined;
+  });
   return text;
 }
 

@@ -7,24 +7,29 @@ import { Exchange, NeverSentError, type UpstreamAnswer } from './exchange.ts';
 
 /** The connections to the vendors: a pool for each origin, kept alive, over HTTP/1.1. */
 export interface Upstreams {
-  /**
-   * Sends a request and resolves with the head of the answer; its body is still to come, and must be read or destroyed.
-   * Rejects with a 503 where as many requests are under way as the connector takes.
-   */
-  send(connector: Connector, request: UpstreamRequest): Promise<UpstreamAnswer>;
+  /** Takes a place among the requests to a connector; throws a 503 where as many are under way as it takes. */
+  enter(connector: Connector): Place;
   close(): Promise<void>;
+}
+
+/** One request's place, until it leaves. Either of these is to be called, once. */
+export interface Place {
+  /**
+   * Sends the request and resolves with the head of the answer; its body is still to come, and must be read or destroyed.
+   * It leaves when that is over. `cancellation` ends the request and its answer.
+   */
+  send(request: UpstreamRequest, cancellation: Cancellation): Promise<UpstreamAnswer>;
+  /** Nothing is sent after all. */
+  leave(): void;
 }
 
 interface UpstreamRequest {
   /** Appended to the connector's base URL: `/chat/completions`, with the query string. */
   readonly path: string;
   readonly method: 'GET' | 'POST' | 'DELETE';
-  readonly headers: Record<string, string | string[]>;
+  /** Names and values, one after the other. */
+  readonly headers: string[];
   readonly body: Buffer | undefined;
-  /** Called once the connector has room for the request and before anything of it goes out; nothing does where it fails. */
-  readonly onDispatch: () => Promise<void> | void;
-  /** Ends the request and its answer. */
-  readonly cancellation: Cancellation;
 }
 
 export interface UpstreamOptions {
@@ -65,22 +70,10 @@ export function createUpstreams(options: UpstreamOptions, nowMs = () => performa
   }
 
   return {
-    async send(connector, { method, path, headers, body, onDispatch, cancellation }) {
+    enter(connector) {
       const account = accountOf(connector);
       if (account.underWay >= (connector.maxParallel ?? Number.POSITIVE_INFINITY)) throw busy(connector);
-      account.underWay++;
-      const leave = () => {
-        account.underWay--;
-      };
-      try {
-        await onDispatch();
-        if (!connector.allowPrivateAddress) requirePublic(account.hostname);
-      } catch (error) {
-        leave();
-        throw error;
-      }
-      const request = { method, path: account.path + path, headers, body: body ?? null };
-      return await new Exchange(cancellation, leave).begin(account.pool, request);
+      return new AccountPlace(account);
     },
     async close() {
       await Promise.all([...accounts.values()].flat().map(({ pool }) => pool.destroy()));
@@ -98,6 +91,34 @@ interface Account {
   readonly pool: Pool;
   underWay: number;
   usedAtMs: number;
+}
+
+class AccountPlace implements Place {
+  readonly #account: Account;
+
+  constructor(account: Account) {
+    this.#account = account;
+    account.underWay++;
+  }
+
+  send(
+    { method, path, headers, body }: UpstreamRequest,
+    cancellation: Cancellation,
+  ): Promise<UpstreamAnswer> {
+    const { mayBePrivate, hostname, path: base, pool } = this.#account;
+    try {
+      if (!mayBePrivate) requirePublic(hostname);
+    } catch (error) {
+      this.leave();
+      return Promise.reject(error);
+    }
+    const request = { method, path: base + path, headers, body: body ?? null };
+    return new Exchange(cancellation, this).begin(pool, request);
+  }
+
+  leave(): void {
+    this.#account.underWay--;
+  }
 }
 
 function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: UpstreamOptions): Account {

@@ -1,4 +1,4 @@
-import type { Intent, SettledEvent, Spool } from '../spool/types.ts';
+import type { Intent, OpenAttempt, SettledEvent, Spool } from '../spool/types.ts';
 
 /** Where attempts are written down before they cost anything. From there they find their way to the ledger. */
 export interface UsageLog {
@@ -31,15 +31,25 @@ export function createUsageLog(
       return spool.openAttempts;
     },
     hasRoom: () => spool.hasRoom(HEAD_BYTES),
-    begin(intent) {
-      const attempt = spool.begin(intent);
-      return {
-        get isRefused() {
-          return attempt.isRefused;
-        },
-        settle: (tail) => attempt.settle(tail, onSettled),
-      };
-    },
+    begin: (intent) => new LoggedAttempt(spool.begin(intent), onSettled),
     durable: () => spool.durable(),
   };
+}
+
+class LoggedAttempt implements Attempt {
+  readonly #attempt: OpenAttempt;
+  readonly #onSettled: (event: SettledEvent) => void;
+
+  constructor(attempt: OpenAttempt, onSettled: (event: SettledEvent) => void) {
+    this.#attempt = attempt;
+    this.#onSettled = onSettled;
+  }
+
+  get isRefused(): boolean {
+    return this.#attempt.isRefused;
+  }
+
+  settle(tail: Uint8Array): void {
+    this.#attempt.settle(tail, this.#onSettled);
+  }
 }

@@ -1,0 +1,37 @@
+import { AppError } from '@weighbridge/errors';
+import type { Logger } from '@weighbridge/runtime';
+import type { KeyCache } from '../control/keyCache.ts';
+import type { Wire } from '../operations/operation.ts';
+import { COUNTER_REPLACED } from '../pipeline/attemptLog.ts';
+import { authenticate } from '../pipeline/authenticate.ts';
+import { type Client, type InferenceRequest, type ServeDeps, serve } from '../pipeline/serve.ts';
+
+export interface AnswerDeps extends ServeDeps {
+  readonly keys: KeyCache;
+  readonly logger: Logger;
+  readonly bodyLimitBytes: number;
+  /** Origins whose pages may call from a browser. */
+  readonly corsOrigins: readonly string[];
+}
+
+/** Serves a request; rejects, as `serve` does, while its client can still be told by a status. */
+export function answer(
+  deps: AnswerDeps,
+  request: InferenceRequest,
+  wire: Wire,
+  client: Client,
+): Promise<void> {
+  let isTaken = false;
+  const { response, headers } = client;
+  const take = () => {
+    isTaken = true;
+    client.take();
+  };
+  return serve(deps, request, { response, headers, take }).catch(async (error) => {
+    // Nothing was sent yet: with the counters that hold now, it is served as any other.
+    if (!(error instanceof AppError && error.code === COUNTER_REPLACED) || isTaken) throw error;
+    const nowMs = deps.now().getTime();
+    const key = await authenticate(deps.keys, request.headers, wire, nowMs, 'refresh');
+    await serve(deps, { ...request, key }, client);
+  });
+}

@@ -1,0 +1,95 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { newId } from '@weighbridge/domain';
+import { isJsonType } from '@weighbridge/runtime';
+import { OPERATIONS, type Operation } from '../operations/operation.ts';
+import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
+import { authenticate } from '../pipeline/authenticate.ts';
+import { addRequestId, errorAnswer, sendError } from '../pipeline/failure.ts';
+import { type AnswerDeps, answer } from './answer.ts';
+import { queryOf } from './query.ts';
+
+/** Below `/v1`, as nearly all clients write them. */
+const BY_PATH: ReadonlyMap<string, Operation> = new Map(
+  OPERATIONS.map((operation) => [`/v1${operation.path}`, operation]),
+);
+
+/**
+ * Serves what nearly all requests are, a model asked to do something in the usual form, without the framework's help: that
+ * costs as much as all that this service does with them (docs/benchmarks.md). Whatever is unusual about a request, its
+ * body's form and length, its path or its method, is left to `others`, which knows all routes, these ones too.
+ */
+export function generationRoutes(deps: AnswerDeps, others: RequestListener): RequestListener {
+  return (request, response) => {
+    const operation = operationOf(request, deps.bodyLimitBytes);
+    if (operation) void generate(deps, operation, request, response);
+    else others(request, response);
+  };
+}
+
+function operationOf(
+  { method, url = '', headers }: IncomingMessage,
+  bodyLimitBytes: number,
+): Operation | undefined {
+  if (method !== 'POST') return undefined;
+  const question = url.indexOf('?');
+  const operation = BY_PATH.get(question < 0 ? url : url.slice(0, question));
+  if (!operation) return undefined;
+  const isUsual =
+    Number(headers['content-length']) <= bodyLimitBytes &&
+    isJsonType(headers['content-type']) &&
+    headers['content-encoding'] === undefined &&
+    headers.expect === undefined &&
+    headers.origin === undefined;
+  return isUsual ? operation : undefined;
+}
+
+async function generate(
+  deps: AnswerDeps,
+  operation: Operation,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const id = newId('req');
+  const receivedAt = performance.now();
+  const { headers, url = '' } = request;
+  // As for all answers where some pages may call, and others not.
+  const own = new AnswerHeaders(deps.corsOrigins.length > 0 ? ['vary', 'origin'] : []);
+  let isTaken = false;
+  try {
+    // Before the body is read: nobody uploads 32 MiB to learn that the key is wrong.
+    const key = await authenticate(deps.keys, headers, operation.wire, deps.now().getTime());
+    const body = await wholeBody(request);
+    // The caller left before it had said what it wants.
+    if (!body) return;
+    const asks = { kind: 'generation', operation, body } as const;
+    const take = () => {
+      isTaken = true;
+    };
+    await answer(deps, { id, key, headers, query: queryOf(url), receivedAt, asks }, operation.wire, {
+      response,
+      headers: own,
+      take,
+    });
+  } catch (error) {
+    const told = errorAnswer(operation.wire, error, id);
+    if (told.status >= 500) deps.logger.error({ err: error, requestId: id }, 'a request failed');
+    // Whoever took it answers it.
+    if (isTaken || response.headersSent || response.destroyed) return;
+    addRequestId(own, operation.wire, id);
+    sendError(response, own, told, id);
+  }
+}
+
+/** Of the length that its head says; undefined where it breaks off. */
+function wholeBody(request: IncomingMessage): Promise<Buffer | undefined> {
+  return new Promise((resolve) => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => {
+      const [first] = pieces;
+      resolve(pieces.length === 1 && first ? first : Buffer.concat(pieces));
+    });
+    request.on('error', () => resolve(undefined));
+    request.on('close', () => resolve(undefined));
+  });
+}

@@ -1,0 +1,44 @@
+import { TypeID } from 'typeid-js';
+import { describe, expect, it } from 'vitest';
+import { idTimeMs, isId, newId, newUuid } from './ids.ts';
+
+describe('ids', () => {
+  it('are what the library of their specification reads: a prefix and a UUIDv7, no two alike, in the order of time', () => {
+    const ids = Array.from({ length: 10_000 }, () => newId('req'));
+    expect(new Set(ids).size).toBe(ids.length);
+    expect([...ids].sort()).toEqual(ids);
+    for (const id of ids.slice(0, 100)) {
+      expect(id).toMatch(/^req_[0-7][0-9a-hjkmnp-tv-z]{25}$/);
+      const read = TypeID.fromString(id);
+      expect(read.getType()).toBe('req');
+      expect(TypeID.fromUUID('req', read.toUUID()).toString()).toBe(id);
+      expect(read.toUUID()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab]/);
+    }
+  });
+
+  it('are of the same kind without a prefix', () => {
+    const uuids = Array.from({ length: 20_000 }, newUuid);
+    expect(new Set(uuids).size).toBe(uuids.length);
+    expect([...uuids].sort()).toEqual(uuids);
+    for (const uuid of uuids) {
+      expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    }
+    // Nothing of the random part stays the same.
+    for (let at = 20; at < 36; at++) {
+      if (at !== 23) expect(new Set(uuids.map((uuid) => uuid[at])).size).toBe(16);
+    }
+  });
+
+  it('tell when they were made', () => {
+    const before = Date.now();
+    const madeAt = idTimeMs(newId('key'));
+    expect(madeAt).toBeGreaterThanOrEqual(before);
+    // The clock of one that follows others in the same millisecond may run ahead by some.
+    expect(madeAt).toBeLessThanOrEqual(Date.now() + 1_000);
+  });
+
+  it('are of one type only', () => {
+    expect(isId('req', newId('req'))).toBe(true);
+    expect(isId('key', newId('req'))).toBe(false);
+  });
+});
