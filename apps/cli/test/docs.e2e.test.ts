@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually, freePort } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createProgram } from '../src/commands/program.ts';
 import { blocksOf, type CommandBlock, readDocuments } from './documentedCommands.ts';
 import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
@@ -124,6 +125,29 @@ describe('the commands in the documents', () => {
   it('are either run here, or say what they need', () => {
     expect(faults).toEqual([]);
     expect(run.length).toBeGreaterThan(10);
+  });
+
+  it('that are not run name commands and scripts that there are', async () => {
+    const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
+    const nothing = {
+      env: {},
+      version: '0',
+      out() {},
+      err() {},
+      readFile: async () => '',
+      writeFile: async () => {},
+    };
+    const program = createProgram({ ...nothing, now: () => new Date() });
+    const known = ['up', ...program.commands.map((command) => command.name())];
+    const unknown = blocks.flatMap(({ file, line, text }) => [
+      ...[...text.matchAll(/^\s*weighbridge ([a-z]+)/gm)].flatMap(([, name = '']) =>
+        known.includes(name) ? [] : [`${file}:${line}: there is no command ${name}`],
+      ),
+      ...[...text.matchAll(/^\s*(?:npx --yes pnpm@\S+|pnpm) ([a-z:]+)/gm)].flatMap(([, name = '']) =>
+        scripts[name] ? [] : [`${file}:${line}: there is no script ${name}`],
+      ),
+    ]);
+    expect(unknown).toEqual([]);
   });
 
   it.each(files)('of %s work, one after the other', async (file) => {
