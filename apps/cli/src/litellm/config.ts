@@ -212,7 +212,7 @@ function pairs(value: unknown): [string, string[]][] {
 }
 
 /** Of what a profile's name may hold. */
-export function profileName(group: string): string {
+function profileName(group: string): string {
   const name = group
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]+/g, '-')

@@ -20,7 +20,7 @@ export interface Deployment {
 }
 
 /** The fields of a connector, in the order in which they are written. */
-export interface Account {
+interface Account {
   readonly provider: string;
   readonly dialect?: 'openai' | 'anthropic';
   readonly base_url?: string;

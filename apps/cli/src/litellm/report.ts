@@ -1,5 +1,5 @@
 /** One thing of LiteLLM's, and what became of it. */
-export interface Mapping {
+interface Mapping {
   /** Where it stands there, such as `model_list[0].litellm_params.rpm`; never its value, which may be a secret. */
   readonly from: string;
   /** What it is here; undefined where nothing stands for it. */

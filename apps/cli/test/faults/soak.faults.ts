@@ -6,7 +6,7 @@ import { growth, inFigures, leaks, soak } from './soak.ts';
 const AT_ONCE = 48;
 const REQUESTS_IN_SLICE = 10_000;
 const LEAST_SLICES = 7;
-const MOST_BYTES_PER_REQUEST = 20;
+const MOST_BYTES_PER_REQUEST = 32;
 const SECONDS_OF_A_DAY = 86_400;
 
 it('memory and handles stay what they were, at the highest rate', async () => {

@@ -25,7 +25,7 @@ export interface SoakOptions {
 const WARM_UP_SLICES = 2;
 /** The bill of so many is kept until it is compared with the ledger. */
 const JUDGED_REQUESTS = 50_000;
-/** Handles come and go with connections to others, and with timers. */
+/** Connections are kept and closed, timers come and go: only what the least of the later slices has more counts. */
 const HANDLES_MARGIN = 8;
 
 /** As many requests as can be had, of all kinds; a look at each app after each slice, and the ledger beside the bill. */
@@ -90,25 +90,27 @@ export function growth(slices: readonly Slice[], app: string): number {
 
 /** What is wrong, in words; empty where memory is flat, and no handle was left open. */
 export function leaks(slices: readonly Slice[], mostBytesPerRequest: number): string[] {
-  const [first, last] = [slices[WARM_UP_SLICES], slices.at(-1)];
-  if (!first || !last || first === last) throw new Error('too few slices to tell');
-  return [...last.held].flatMap(([app, now]) => {
-    const before = first.held.get(app);
-    if (!before) return [`${app} was not looked at`];
+  const measured = slices.slice(WARM_UP_SLICES);
+  const half = Math.floor(measured.length / 2);
+  if (half < 1) throw new Error('too few slices to tell');
+  return [...(measured[0]?.held.keys() ?? [])].flatMap((app) => {
     const slope = growth(slices, app);
-    const grown = HANDLES.filter((what) => total(now[what]) > total(before[what]) + HANDLES_MARGIN);
-    return [
-      ...(slope <= mostBytesPerRequest ? [] : [`${app} grows by ${slope.toFixed(0)} bytes a request`]),
-      ...grown.map(
-        (what) => `${app} has ${JSON.stringify(now[what])} ${what}, had ${JSON.stringify(before[what])}`,
-      ),
-    ];
+    const grown = HANDLES.flatMap((what) => {
+      const counts = measured.map(({ held }) => countOf(held.get(app)?.[what]));
+      const [most, least] = [Math.max(...counts.slice(0, half)), Math.min(...counts.slice(-half))];
+      return least > most + HANDLES_MARGIN
+        ? [`${app} has ${least} ${what} at least, had ${most} at most`]
+        : [];
+    });
+    const grows = `${app} grows by ${slope.toFixed(0)} bytes a request`;
+    return [...(slope <= mostBytesPerRequest ? [] : [grows]), ...grown];
   });
 }
 
 const HANDLES = ['files', 'resources', 'listeners'] as const;
 
-function total(count: Held[(typeof HANDLES)[number]]): number {
+function countOf(count: Held[(typeof HANDLES)[number]] | undefined): number {
+  if (count === undefined) return Number.NaN;
   return typeof count === 'number' ? count : Object.values(count).reduce((sum, one) => sum + one, 0);
 }
 
@@ -116,7 +118,7 @@ function total(count: Held[(typeof HANDLES)[number]]): number {
 export function inFigures({ requests, held }: Slice): string {
   const apps = [...held].map(([name, { heapBytes, files, resources }]) => {
     const heap = (heapBytes / 1e6).toFixed(2);
-    return `${name} ${heap} MB, ${files} files, ${total(resources)} resources`;
+    return `${name} ${heap} MB, ${files} files, ${countOf(resources)} resources`;
   });
   return `${requests} requests: ${apps.join('; ')}`;
 }
