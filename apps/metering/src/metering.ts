@@ -3,7 +3,9 @@ import type { Consumption, UsageMessage, UsageStream } from '@weighbridge/bus';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import {
+  createKnownParts,
   decodeBatch,
+  type KnownParts,
   MAX_EVENTS_PER_TRANSACTION,
   readIdRange,
   recordUsage,
@@ -31,6 +33,8 @@ interface Worker extends Omit<MeteringDeps, 'metrics'> {
   readonly metrics: MeteringMetrics;
   readonly confirmer: Confirmer;
   readonly logger: Logger;
+  /** What was read of events before, by all shards: keys are dealt out to them by policy, models are not. */
+  readonly known: KnownParts;
 }
 
 /** Turns usage batches into ledger rows and spend buckets, one reader per shard, and looks after the ledger. */
@@ -44,7 +48,7 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   onShutdown('answers to proxies', () => queries.stop());
   const confirmer = createConfirmer(deps.stream);
   onShutdown('confirms', () => confirmer.stop());
-  const worker = { ...deps, metrics, confirmer, logger };
+  const worker = { ...deps, metrics, confirmer, logger, known: createKnownParts() };
   const consumptions: Consumption[] = [];
   // Waits for the batches at hand: they are committed, and forgotten by the stream.
   const stop = async () => void (await Promise.all(consumptions.map((consumption) => consumption.stop())));
@@ -100,7 +104,7 @@ const EVENTS_AT_ONCE = 256;
 
 /** The messages, decoded, in portions that fit a transaction. */
 async function decode(
-  { db, now }: Pick<Worker, 'db' | 'now'>,
+  { db, now, known }: Pick<Worker, 'db' | 'now' | 'known'>,
   batch: readonly UsageMessage[],
 ): Promise<readonly UsageToRecord[]> {
   const ids = await readIdRange(db);
@@ -109,7 +113,7 @@ async function decode(
   const messages: UsageToRecord[] = [];
   let events = 0;
   for (const { payload } of batch) {
-    const message = decodeBatch(payload, ids);
+    const message = decodeBatch(payload, ids, known);
     messages.push(message);
     const before = events;
     events += sizeOf(message);

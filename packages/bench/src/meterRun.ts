@@ -25,8 +25,13 @@ export interface Taken {
 }
 
 export interface MeterRun {
-  /** Publishes the batches, and resolves when metering has confirmed the last event of each producer, epoch and shard. */
+  /**
+   * Publishes the batches while metering is at them, and resolves when it has confirmed the last event of each producer,
+   * epoch and shard.
+   */
   meter(batches: readonly MeasuredBatch[]): Promise<Taken>;
+  /** The same where all of them are in the stream before metering goes on, as after an outage. */
+  drain(batches: readonly MeasuredBatch[]): Promise<Taken>;
   stop(): Promise<void>;
 }
 
@@ -54,15 +59,32 @@ export async function startMeterRun(
     run,
   );
   const stream = await openJetStreamUsageStream({ url: nats.url, name: 'bench', onError: () => {} });
+  const postgres = await findPostmaster(databaseUrl);
+  const measure = async (work: () => Promise<unknown>): Promise<Taken> => {
+    const before = readCpu(metering, postgres, nats);
+    const start = performance.now();
+    await work();
+    const wall = (performance.now() - start) / 1_000;
+    return { wall, cpu: cpuBetween(before, readCpu(metering, postgres, nats)) };
+  };
   return {
-    async meter(batches) {
-      const postgres = await findPostmaster(databaseUrl);
-      const before = readCpu(metering, postgres, nats);
-      const start = performance.now();
-      const recorded = allRecorded(stream, metering, batches);
-      await Promise.all([publishAll(stream, batches), recorded]);
-      const wall = (performance.now() - start) / 1_000;
-      return { wall, cpu: cpuBetween(before, readCpu(metering, postgres, nats)) };
+    meter: (batches) =>
+      measure(() => {
+        const recorded = allRecorded(stream, metering, batches);
+        return Promise.all([publishAll(stream, batches), recorded]);
+      }),
+    async drain(batches) {
+      process.kill(metering.pid, 'SIGSTOP');
+      try {
+        await publishAll(stream, batches);
+        return await measure(() => {
+          const recorded = allRecorded(stream, metering, batches);
+          process.kill(metering.pid, 'SIGCONT');
+          return recorded;
+        });
+      } finally {
+        process.kill(metering.pid, 'SIGCONT');
+      }
     },
     async stop() {
       await stream.close();

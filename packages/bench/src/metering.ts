@@ -1,23 +1,21 @@
 import { createTestDatabase, type TestRun } from '@weighbridge/testing';
 import { checkLedger } from './checkLedger.ts';
 import { cpuSeconds, findPostmaster } from './cpu.ts';
-import { type Figure, figure, formatFigure, formatTable } from './figures.ts';
+import { type Figure, figure } from './figures.ts';
 import { startMeterRun, type Taken } from './meterRun.ts';
 import { writeRaw } from './rawFloor.ts';
-import { type MeasuredEvent, measuredBatches, measuredEvents } from './usage.ts';
+import { type MeasuredBatch, type MeasuredEvent, measuredBatches, measuredEvents } from './usage.ts';
 
 /** As large as a proxy's batches are under load. */
-const FULL_BATCH_EVENTS = 256;
+export const FULL_BATCH_EVENTS = 256;
 /** As large as they are where a proxy sends what it has every 20 ms. */
-const SMALL_BATCH_EVENTS = 4;
+export const SMALL_BATCH_EVENTS = 4;
 const RAW_TRANSACTION_EVENTS = 1_000;
 /** One event for so many that are measured. */
 const WARM_UP_SHARE = 3;
-/** The floor's share that metering must reach. */
-const LEAST_RATIO = 0.5;
 
 export interface MeteringOptions {
-  /** Measured each time, after a third as many for warming up. */
+  /** Measured each time, and of a stream twice, after a third as many for warming up. */
   readonly events: number;
   readonly producers: number;
   readonly repeats: number;
@@ -30,31 +28,45 @@ export interface MeteringFigures {
   readonly events: number;
   readonly producers: number;
   readonly repeats: number;
-  /** Events a second. */
-  readonly rawSql: Figure;
-  readonly oneProducer: Figure;
+  readonly rawSql: {
+    /** Events a second. */
+    readonly rate: Figure;
+    /** Microseconds of Postgres' CPU an event. */
+    readonly postgres: Figure | undefined;
+  };
+  /** With the producers on the same machine, at the same time. */
+  readonly beside: StreamFigures;
+  /** What the producers had published before, as after an outage. */
+  readonly drained: StreamFigures;
+}
+
+export interface StreamFigures {
+  readonly oneProducer: StreamFigure;
   /** In the small batches of many. */
-  readonly oneInSmall: Figure;
-  readonly manyProducers: Figure;
+  readonly oneInSmall: StreamFigure;
+  readonly manyProducers: StreamFigure;
   /** One producer's rate by that of raw SQL, each pair measured next to each other. */
   readonly ratio: Figure;
   /** What an event costs from many producers in small batches, by what it costs from one in full ones. */
-  readonly manyByOneWall: Figure;
-  readonly manyByOneCpu: Figure | undefined;
+  readonly manyByOne: Ratios;
   /** The same by what it costs from one producer in small batches: what the number of producers alone makes of it. */
-  readonly manyByOneInSmallWall: Figure;
-  readonly manyByOneInSmallCpu: Figure | undefined;
-  /** Microseconds of CPU an event. */
-  readonly cpu: {
-    /** Of Postgres alone. */
-    readonly rawSql: Figure | undefined;
-    readonly oneProducer: CpuFigures | undefined;
-    readonly oneInSmall: CpuFigures | undefined;
-    readonly manyProducers: CpuFigures | undefined;
-  };
+  readonly manyByOneInSmall: Ratios;
 }
 
-interface CpuFigures {
+interface StreamFigure {
+  /** Events a second. */
+  readonly rate: Figure;
+  /** Microseconds an event. */
+  readonly cpu: CpuFigures | undefined;
+}
+
+export interface Ratios {
+  readonly wall: Figure;
+  /** Of metering and Postgres. */
+  readonly cpu: Figure | undefined;
+}
+
+export interface CpuFigures {
   readonly metering: Figure;
   readonly postgres: Figure;
   readonly nats: Figure;
@@ -67,90 +79,64 @@ interface CpuFigures {
  */
 export async function measureMetering(run: TestRun, options: MeteringOptions): Promise<MeteringFigures> {
   const { events: count, producers, repeats, cpuProf, onProgress } = options;
-  const events = measuredEvents(count + Math.ceil(count / WARM_UP_SHARE), new Date());
+  const events = measuredEvents(count * 2 + Math.ceil(count / WARM_UP_SHARE), new Date());
+  const rawEvents = events.slice(0, count + Math.ceil(count / WARM_UP_SHARE));
   const rounds: Round[] = [];
   for (let round = 1; round <= repeats; round++) {
+    const stream = async (name: string, producers: number, eventsPerBatch: number) => {
+      onProgress(`round ${round} of ${repeats}: ${name}`);
+      return await measureStream(run, events, count, { producers, eventsPerBatch, cpuProf });
+    };
     onProgress(`round ${round} of ${repeats}: raw SQL`);
-    const raw = await measureRaw(run, events);
-    onProgress(`round ${round} of ${repeats}: one producer`);
-    const one = await measureStream(run, events, {
-      producers: 1,
-      eventsPerBatch: FULL_BATCH_EVENTS,
-      cpuProf,
-    });
-    onProgress(`round ${round} of ${repeats}: one producer in small batches`);
-    const small = await measureStream(run, events, {
-      producers: 1,
-      eventsPerBatch: SMALL_BATCH_EVENTS,
-      cpuProf,
-    });
-    onProgress(`round ${round} of ${repeats}: ${producers} producers`);
-    const many = await measureStream(run, events, { producers, eventsPerBatch: SMALL_BATCH_EVENTS, cpuProf });
+    const raw = await measureRaw(run, rawEvents);
+    const one = await stream('one producer', 1, FULL_BATCH_EVENTS);
+    const small = await stream('one producer in small batches', 1, SMALL_BATCH_EVENTS);
+    const many = await stream(`${producers} producers`, producers, SMALL_BATCH_EVENTS);
     rounds.push({ raw, one, small, many });
   }
   return {
     events: count,
     producers,
     repeats,
-    rawSql: figure(rounds.map(({ raw }) => 1 / raw.wall)),
-    oneProducer: figure(rounds.map(({ one }) => 1 / one.wall)),
-    oneInSmall: figure(rounds.map(({ small }) => 1 / small.wall)),
-    manyProducers: figure(rounds.map(({ many }) => 1 / many.wall)),
-    ratio: figure(rounds.map(({ raw, one }) => raw.wall / one.wall)),
-    manyByOneWall: figure(rounds.map(({ one, many }) => many.wall / one.wall)),
-    manyByOneCpu: optionalFigure(rounds.map(({ one, many }) => cpuRatio(many, one))),
-    manyByOneInSmallWall: figure(rounds.map(({ small, many }) => many.wall / small.wall)),
-    manyByOneInSmallCpu: optionalFigure(rounds.map(({ small, many }) => cpuRatio(many, small))),
-    cpu: {
-      rawSql: optionalFigure(rounds.map(({ raw }) => raw.postgres && raw.postgres * 1_000_000)),
-      oneProducer: cpuFigures(rounds.map(({ one }) => one.cpu)),
-      oneInSmall: cpuFigures(rounds.map(({ small }) => small.cpu)),
-      manyProducers: cpuFigures(rounds.map(({ many }) => many.cpu)),
+    rawSql: {
+      rate: figure(rounds.map(({ raw }) => 1 / raw.wall)),
+      postgres: optionalFigure(rounds.map(({ raw }) => raw.postgres && raw.postgres * 1_000_000)),
     },
+    beside: streamFigures(rounds, 'beside'),
+    drained: streamFigures(rounds, 'drained'),
   };
 }
 
-/** What was measured, for people. */
-export function describeMetering(figures: MeteringFigures): string {
-  const { cpu } = figures;
-  const row = (name: string, rate: Figure, cpuOf: Partial<CpuFigures> | undefined) => [
-    name,
-    formatFigure(rate, 0),
-    ...(['metering', 'postgres', 'nats'] as const).map((process) => {
-      const micros = cpuOf?.[process];
-      return micros ? formatFigure(micros, 1) : '';
-    }),
-  ];
-  return [
-    `${figures.events} events, ${figures.repeats} rounds: median (min–max)`,
-    '',
-    formatTable([
-      ['', 'events/s', 'µs of CPU an event: metering', 'Postgres', 'NATS'],
-      row('raw SQL', figures.rawSql, cpu.rawSql && { postgres: cpu.rawSql }),
-      row('one producer', figures.oneProducer, cpu.oneProducer),
-      row('one, in small batches', figures.oneInSmall, cpu.oneInSmall),
-      row(`${figures.producers} producers`, figures.manyProducers, cpu.manyProducers),
-    ]),
-    '',
-    `one producer / raw SQL: ${formatFigure(figures.ratio, 2)}, at least ${LEAST_RATIO}`,
-    `an event of ${figures.producers} producers in batches of ${SMALL_BATCH_EVENTS}`,
-    `  / of one in batches of ${FULL_BATCH_EVENTS}: ${times(figures.manyByOneWall, figures.manyByOneCpu)}`,
-    `  / of one in batches of ${SMALL_BATCH_EVENTS}: ${times(figures.manyByOneInSmallWall, figures.manyByOneInSmallCpu)}`,
-    'the ledger held every event once, and every bucket was the sum of its events',
-  ].join('\n');
-}
-
-function times(wall: Figure, cpu: Figure | undefined): string {
-  const ofCpu = cpu ? `, ${formatFigure(cpu, 2)} of the CPU of metering and Postgres` : '';
-  return `${formatFigure(wall, 2)} of the time${ofCpu}`;
+function streamFigures(rounds: readonly Round[], how: keyof TakenBoth): StreamFigures {
+  const of = (source: 'one' | 'small' | 'many'): StreamFigure => ({
+    rate: figure(rounds.map((round) => 1 / round[source][how].wall)),
+    cpu: cpuFigures(rounds.map((round) => round[source][how].cpu)),
+  });
+  const manyBy = (source: 'one' | 'small'): Ratios => ({
+    wall: figure(rounds.map((round) => round.many[how].wall / round[source][how].wall)),
+    cpu: optionalFigure(rounds.map((round) => cpuRatio(round.many[how], round[source][how]))),
+  });
+  return {
+    oneProducer: of('one'),
+    oneInSmall: of('small'),
+    manyProducers: of('many'),
+    ratio: figure(rounds.map(({ raw, one }) => raw.wall / one[how].wall)),
+    manyByOne: manyBy('one'),
+    manyByOneInSmall: manyBy('small'),
+  };
 }
 
 /** Seconds of an event. */
 interface Round {
   readonly raw: { readonly wall: number; readonly postgres: number | undefined };
-  readonly one: Taken;
-  readonly small: Taken;
-  readonly many: Taken;
+  readonly one: TakenBoth;
+  readonly small: TakenBoth;
+  readonly many: TakenBoth;
+}
+
+interface TakenBoth {
+  readonly beside: Taken;
+  readonly drained: Taken;
 }
 
 async function measureRaw(run: TestRun, events: readonly MeasuredEvent[]): Promise<Round['raw']> {
@@ -175,26 +161,34 @@ async function measureRaw(run: TestRun, events: readonly MeasuredEvent[]): Promi
 async function measureStream(
   run: TestRun,
   events: readonly MeasuredEvent[],
+  count: number,
   how: { readonly producers: number; readonly eventsPerBatch: number; readonly cpuProf: string | undefined },
-): Promise<Taken> {
+): Promise<TakenBoth> {
   const database = await createTestDatabase(run);
   try {
     const meterRun = await startMeterRun(run, database.url, how.cpuProf);
     try {
-      const [warmUp, measured] = warmUpAndRest(measuredBatches(events, how));
-      await meterRun.meter(warmUp);
-      const taken = await meterRun.meter(measured);
+      const batches = measuredBatches(events, how);
+      const measured = Math.round((batches.length * count) / events.length);
+      const [first, second] = [batches.length - 2 * measured, batches.length - measured];
+      await meterRun.meter(batches.slice(0, first));
+      const beside = await meterRun.meter(batches.slice(first, second));
+      const drained = await meterRun.drain(batches.slice(second));
       await checkLedger(database.url, events);
-      return perEvent(
-        taken,
-        measured.reduce((sum, batch) => sum + batch.count, 0),
-      );
+      return {
+        beside: perEvent(beside, eventsIn(batches.slice(first, second))),
+        drained: perEvent(drained, eventsIn(batches.slice(second))),
+      };
     } finally {
       await meterRun.stop();
     }
   } finally {
     await database.drop();
   }
+}
+
+function eventsIn(batches: readonly MeasuredBatch[]): number {
+  return batches.reduce((sum, batch) => sum + batch.count, 0);
 }
 
 function warmUpAndRest<T>(items: readonly T[]): [warmUp: T[], rest: T[]] {

@@ -2,7 +2,8 @@ import type { TestRun } from '@weighbridge/testing';
 import { type ControlFigures, controlHolds, describeControl, measureControl } from './control.ts';
 import { formatFigure, formatTable } from './figures.ts';
 import { describeMemory, type MemoryFigures, measureMemory, memoryHolds } from './memory.ts';
-import { describeMetering, type MeteringFigures, measureMetering } from './metering.ts';
+import { type MeteringFigures, measureMetering } from './metering.ts';
+import { describeMetering } from './meteringReport.ts';
 import { type Bar, proxyBars } from './proxy/bars.ts';
 import { pinSelf, unpinSelf } from './proxy/cores.ts';
 import { measureProxy, type ProxyFigures, type ProxyOptions } from './proxy/proxy.ts';
@@ -87,8 +88,8 @@ function otherBars({ metering, visible, memory, control }: Omit<TableFigures, 'b
     {
       what: 'metering: events/s through NATS and Postgres, of raw SQL',
       bar: `at least ${METERING_LEAST}`,
-      measured: formatFigure(metering.ratio, 2),
-      isReached: metering.ratio.median >= METERING_LEAST,
+      measured: formatFigure(metering.beside.ratio, 2),
+      isReached: metering.beside.ratio.median >= METERING_LEAST,
     },
     {
       what: `usage in the report after its answer, at ${visible.rate} requests/s, p99, ms`,

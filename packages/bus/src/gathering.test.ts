@@ -43,6 +43,32 @@ it('has no room while a batch waits, and has it again once that is taken', async
   expect(hasRoom).toBe(true);
 });
 
+it('waits for a batch where it may, no longer than it may, and not for what the signal ends', async () => {
+  const gathering = createGathering<number>(() => 1, { lingerMs: 60_000 });
+  const stopping = new AbortController();
+  const full = gathering.take(stopping.signal);
+  for (let at = 0; at < 499; at++) gathering.add(at);
+  await new Promise(setImmediate);
+  expect(gathering.size).toBe(499);
+  gathering.add(499);
+  expect(await full).toHaveLength(500);
+
+  const few = gathering.take(stopping.signal);
+  gathering.add(1);
+  await new Promise(setImmediate);
+  expect(gathering.size).toBe(1);
+  stopping.abort();
+  expect(await few).toEqual([1]);
+
+  const patient = createGathering<number>(() => 1, { lingerMs: 20 });
+  const { signal } = new AbortController();
+  const taken = patient.take(signal);
+  patient.add(1);
+  await new Promise(setImmediate);
+  patient.add(2);
+  expect(await taken).toEqual([1, 2]);
+});
+
 it('wakes each of two takers for an item of its own', async () => {
   const gathering = createGathering<number>(() => 1);
   const { signal } = new AbortController();

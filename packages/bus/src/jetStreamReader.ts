@@ -18,6 +18,9 @@ const SMALL_FETCH_BYTES = 1024 * 1024;
  */
 const FETCH_TIMEOUT_MS = 1_000;
 
+/** How long few messages wait for more: well below the second in which usage has to be visible. */
+const LINGER_MS = 100;
+
 /** A message, and its payload, of which the client makes a new view each time that it is asked. */
 interface Arrived extends UsageMessage {
   readonly message: JsMsg;
@@ -40,7 +43,7 @@ export async function readShard(
   handle: (batch: readonly UsageMessage[]) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
-  const arrived = createGathering<Arrived>(({ payload }) => payload.length);
+  const arrived = createGathering<Arrived>(({ payload }) => payload.length, { lingerMs: LINGER_MS });
   const receiving = receive(deps, shard, arrived, signal);
   let failures = 0;
   while (!signal.aborted) {

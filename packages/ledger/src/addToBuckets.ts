@@ -25,7 +25,10 @@ export async function addToBuckets(tx: Tx, counted: readonly Counted[]): Promise
     for (const [key, bucket] of counters) sums.set(key, { bucket, nano: (sums.get(key)?.nano ?? 0n) + nano });
   }
   if (sums.size === 0) return;
-  const rows = [...sums].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  const rows = [...sums]
+    .map((row) => ({ row, bytes: Buffer.from(row[0]) }))
+    .sort((a, b) => Buffer.compare(a.bytes, b.bytes))
+    .map(({ row }) => row);
   await tx.executeQuery(
     CompiledQuery.raw(UPSERT, [
       arrayLiteral(rows.map(([key]) => key)),

@@ -17,7 +17,7 @@ const SPECIAL = /["\\]/;
 const EACH_SPECIAL = /["\\]/g;
 
 /** A value as it stands in such an array. */
-export function arrayElement(value: Element): string {
+function arrayElement(value: Element): string {
   switch (typeof value) {
     case 'string':
       return SPECIAL.test(value) ? `"${value.replace(EACH_SPECIAL, '\\$&')}"` : `"${value}"`;

@@ -27,10 +27,9 @@ export interface Correction {
 export async function recordCorrection(tx: Tx, correction: Correction): Promise<AttemptRow | undefined> {
   const corrected = await findCorrected(tx, correction);
   if (!corrected) return undefined;
-  const { key_id: keyId, principal_id: principalId, admitted_at: admittedAt } = corrected;
-  const buckets = corrected.bucket_keys.map(bucketOfKey);
-  const [successors = []] = await findSuccessors(tx, [{ keyId, principalId, admittedAt, buckets }]);
-  const counters = countersOf([...buckets, ...successors], principalId);
+  const counted = { row: corrected, buckets: corrected.bucket_keys.map(bucketOfKey) };
+  const followed = (await findSuccessors(tx, [counted])).get(counted) ?? [];
+  const counters = countersOf([...counted.buckets, ...followed], corrected.principal_id);
   const row = await insertCorrection(tx, corrected, correction, [...counters.keys()]);
   if (!row) return await findRow(tx, correction.correctionId);
   await addToHours(tx, [{ row }]);

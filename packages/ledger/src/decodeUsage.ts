@@ -1,15 +1,13 @@
 import { fromBinary } from '@bufbuild/protobuf';
-import {
-  USAGE_SHARDS,
-  type UsageBatch,
-  UsageBatchSchema,
-  type UsageEvent,
-  UsageEventSchema,
-} from '@weighbridge/contracts';
+import { USAGE_SHARDS, UsageBatchSchema, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import { attributionOf, NO_ATTRIBUTION, payerOf } from './eventParts.ts';
+import { createKnownParts, type KnownParts } from './knownParts.ts';
 import { ledgerEvent } from './ledgerEvent.ts';
 import type { IdRange } from './partitions.ts';
+import { readBatch, type UsageBatchParts } from './readBatch.ts';
+import { readEvent } from './readEvent.ts';
 import { MAX_EVENTS_PER_TRANSACTION } from './recordUsage.ts';
-import type { EventOrigin, LedgerEvent, ReceivedRange, RefusedUsage, UsageToRecord } from './usage.ts';
+import type { EventOrigin, LedgerEvent, RefusedUsage, UsageToRecord } from './usage.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** Far beyond what any proxy counts to, and far below where a bigint ends. */
@@ -17,12 +15,17 @@ const MAX_N = 2n ** 53n;
 
 /**
  * A message of the usage stream, decoded and checked: what the ledger takes, and what it refuses. Never throws. A message
- * that does not say whose it is, or cannot be read, is refused whole; of any other each event goes its own way.
+ * that does not say whose it is, or cannot be read, is refused whole; of any other each event goes its own way. Whoever
+ * decodes many of them keeps what is known.
  */
-export function decodeBatch(payload: Uint8Array, ids: IdRange): UsageToRecord {
-  let batch: UsageBatch;
+export function decodeBatch(
+  payload: Uint8Array,
+  ids: IdRange,
+  known: KnownParts = createKnownParts(),
+): UsageToRecord {
+  let batch: UsageBatchParts;
   try {
-    batch = fromBinary(UsageBatchSchema, payload);
+    batch = readBatch(payload) ?? fromBinary(UsageBatchSchema, payload);
     checkBatch(batch);
   } catch (error) {
     const reason = reasonOf(error);
@@ -33,37 +36,59 @@ export function decodeBatch(payload: Uint8Array, ids: IdRange): UsageToRecord {
     };
   }
   const { producerId, epoch, shard, firstN } = batch;
-  const decoded = batch.events.map((event, at) =>
-    decodeEvent(event, { producerId, epoch, shard, n: firstN + BigInt(at) }, ids),
-  );
-  const received: ReceivedRange = { producerId, epoch, shard, firstN, count: batch.events.length };
+  const events: LedgerEvent[] = [];
+  const refused: RefusedUsage[] = [];
+  let n = firstN;
+  for (const event of batch.events) {
+    const decoded = decodeOne(event, { producerId, epoch, shard, n }, ids, known);
+    if ('row' in decoded) events.push(decoded);
+    else refused.push(decoded);
+    n++;
+  }
   return {
-    events: decoded.flatMap(({ events }) => events),
-    refused: decoded.flatMap(({ refused }) => refused),
-    received: [received],
+    events,
+    refused,
+    received: [{ producerId, epoch, shard, firstN, count: batch.events.length }],
   };
 }
 
-/** One event of a message, or of the quarantine, checked: recorded or refused. */
+/** One event of the quarantine, checked: recorded or refused. */
 export function decodeEvent(
   payload: Uint8Array,
   origin: EventOrigin | undefined,
   ids: IdRange,
-): { readonly events: readonly LedgerEvent[]; readonly refused: readonly RefusedUsage[] } {
+): Pick<UsageToRecord, 'events' | 'refused'> {
+  const decoded = decodeOne(payload, origin, ids, createKnownParts());
+  return 'row' in decoded ? { events: [decoded], refused: [] } : { events: [], refused: [decoded] };
+}
+
+function decodeOne(
+  payload: Uint8Array,
+  origin: EventOrigin | undefined,
+  ids: IdRange,
+  known: KnownParts,
+): LedgerEvent | RefusedUsage {
+  return readEvent(payload, origin, ids, known) ?? decodeByLibrary(payload, origin, ids);
+}
+
+/** Takes any encoding there is, and says what is wrong with it. */
+export function decodeByLibrary(
+  payload: Uint8Array,
+  origin: EventOrigin | undefined,
+  ids: IdRange,
+): LedgerEvent | RefusedUsage {
   let event: UsageEvent | undefined;
   try {
     event = fromBinary(UsageEventSchema, payload);
-    return { events: [ledgerEvent(event, origin, ids)], refused: [] };
+    const attribution = event.attribution ? attributionOf(event.attribution) : NO_ATTRIBUTION;
+    return ledgerEvent(event, payerOf(event), attribution, origin, ids);
   } catch (error) {
     const principalId = event && isKept(event.principalId) ? event.principalId : undefined;
-    return {
-      events: [],
-      refused: [{ kind: 'event', payload, reason: reasonOf(error), origin, principalId }],
-    };
+    return { kind: 'event', payload, reason: reasonOf(error), origin, principalId };
   }
 }
 
-function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatch): void {
+function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatchParts): void {
   if (!UUID.test(producerId)) throw new Error('producer_id is not a UUID');
   if (!UUID.test(epoch)) throw new Error('epoch is not a UUID');
   if (shard >= USAGE_SHARDS) throw new Error(`there is no shard ${shard}`);

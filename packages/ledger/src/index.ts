@@ -28,6 +28,7 @@ export {
   readStrata,
 } from './evidence/readEvidence.ts';
 export { tidyEvidence } from './evidence/tidyEvidence.ts';
+export { createKnownParts, type KnownParts } from './knownParts.ts';
 export {
   callLeases,
   type LeaseAnswer,

@@ -1,6 +1,17 @@
 import type { Tx } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
-import { arrayElement, arrayLiteral } from './arrayLiteral.ts';
+import { arrayLiteral } from './arrayLiteral.ts';
+import {
+  BIGINT,
+  BOOLEAN,
+  binaryArray,
+  type ElementType,
+  FLOAT8,
+  INTEGER,
+  SMALLINT,
+  TEXT,
+  UUID,
+} from './binaryArray.ts';
 import type { BucketRef } from './buckets.ts';
 import type { LedgerEvent } from './usage.ts';
 
@@ -9,43 +20,56 @@ export interface CountedEvent extends LedgerEvent {
   readonly counters: ReadonlyMap<string, BucketRef>;
 }
 
-type Value = Parameters<typeof arrayLiteral>[0][number];
+interface Column {
+  readonly name: string;
+  /** Of the array that carries it. */
+  readonly type: string;
+  readonly arrayOf: (events: readonly CountedEvent[]) => Buffer;
+}
 
-/** What is written of an event: column, type of the array that carries it, value. */
-const COLUMNS: readonly (readonly [name: string, type: string, value: (event: CountedEvent) => Value])[] = [
-  ['event_id', 'uuid', ({ row }) => row.event_id],
-  ['request_id', 'text', ({ row }) => row.request_id],
-  ['attempt', 'smallint', ({ row }) => row.attempt ?? 1],
-  ['model_attempt', 'smallint', ({ row }) => row.model_attempt ?? 1],
-  ['key_id', 'text', ({ row }) => row.key_id],
-  ['principal_id', 'text', ({ row }) => row.principal_id],
-  ['policy_id', 'text', ({ row }) => row.policy_id],
-  ['model_requested', 'text', ({ row }) => row.model_requested],
-  ['model', 'text', ({ row }) => row.model],
-  ['connector_id', 'text', ({ row }) => row.connector_id],
-  ['input_tokens', 'integer', ({ row }) => row.input_tokens],
-  ['cache_read_tokens', 'integer', ({ row }) => row.cache_read_tokens],
-  ['cache_write_tokens', 'integer', ({ row }) => row.cache_write_tokens],
-  ['cache_write_1h_tokens', 'integer', ({ row }) => row.cache_write_1h_tokens],
-  ['output_tokens', 'integer', ({ row }) => row.output_tokens],
-  ['cost_nano_usd', 'bigint', ({ row }) => row.cost_nano_usd],
-  ['price_version', 'integer', ({ row }) => row.price_version],
-  ['price_source', 'text', ({ row }) => row.price_source ?? 'catalog'],
-  ['estimated', 'boolean', ({ row }) => row.estimated],
-  ['outcome', 'text', ({ row }) => row.outcome],
-  ['http_status', 'integer', ({ row }) => row.http_status],
-  ['streamed', 'boolean', ({ row }) => row.streamed],
-  ['cache_hit', 'boolean', ({ row }) => row.cache_hit ?? false],
-  ['first_byte_us', 'integer', ({ row }) => row.first_byte_us],
-  ['duration_us', 'integer', ({ row }) => row.duration_us],
-  ['response_id', 'text', ({ row }) => row.response_id],
-  ['producer_id', 'uuid', ({ row }) => row.producer_id],
-  ['epoch', 'uuid', ({ row }) => row.epoch],
-  ['shard', 'smallint', ({ row }) => row.shard],
-  ['n', 'bigint', ({ row }) => row.n],
+function column<V extends string | number | bigint | boolean>(
+  name: string,
+  type: ElementType<V>,
+  read: (row: LedgerEvent['row']) => V | null | undefined,
+): Column {
+  return { name, type: type.name, arrayOf: (events) => binaryArray(type, events, ({ row }) => read(row)) };
+}
+
+/** What is written of an event as it is. */
+const COLUMNS: readonly Column[] = [
+  column('event_id', UUID, (row) => row.event_id),
+  column('request_id', TEXT, (row) => row.request_id),
+  column('attempt', SMALLINT, (row) => row.attempt ?? 1),
+  column('model_attempt', SMALLINT, (row) => row.model_attempt ?? 1),
+  column('key_id', TEXT, (row) => row.key_id),
+  column('principal_id', TEXT, (row) => row.principal_id),
+  column('policy_id', TEXT, (row) => row.policy_id),
+  column('model_requested', TEXT, (row) => row.model_requested),
+  column('model', TEXT, (row) => row.model),
+  column('connector_id', TEXT, (row) => row.connector_id),
+  column('input_tokens', INTEGER, (row) => row.input_tokens),
+  column('cache_read_tokens', INTEGER, (row) => row.cache_read_tokens),
+  column('cache_write_tokens', INTEGER, (row) => row.cache_write_tokens),
+  column('cache_write_1h_tokens', INTEGER, (row) => row.cache_write_1h_tokens),
+  column('output_tokens', INTEGER, (row) => row.output_tokens),
+  column('cost_nano_usd', BIGINT, (row) => row.cost_nano_usd),
+  column('price_version', INTEGER, (row) => row.price_version),
+  column('price_source', TEXT, (row) => row.price_source ?? 'catalog'),
+  column('estimated', BOOLEAN, (row) => row.estimated),
+  column('outcome', TEXT, (row) => row.outcome),
+  column('http_status', INTEGER, (row) => row.http_status),
+  column('streamed', BOOLEAN, (row) => row.streamed),
+  column('cache_hit', BOOLEAN, (row) => row.cache_hit ?? false),
+  column('first_byte_us', INTEGER, (row) => row.first_byte_us),
+  column('duration_us', INTEGER, (row) => row.duration_us),
+  column('response_id', TEXT, (row) => row.response_id),
+  column('producer_id', UUID, (row) => row.producer_id),
+  column('epoch', UUID, (row) => row.epoch),
+  column('shard', SMALLINT, (row) => row.shard),
+  column('n', BIGINT, (row) => row.n),
 ];
 
-const NAMES = COLUMNS.map(([name]) => name).join(', ');
+const NAMES = COLUMNS.map(({ name }) => name).join(', ');
 /** What goes in another shape than it is kept in. */
 const SHAPED = 'bucket_keys, admitted_at, settled_at, attribution';
 const INSERT = `
@@ -54,7 +78,7 @@ const INSERT = `
     SELECT ${NAMES}, bucket_keys::text[], to_timestamp(admitted_at / 1000), to_timestamp(settled_at / 1000), attribution
     FROM ROWS FROM (
       unnest(
-        ${COLUMNS.map(([, type], at) => `$${at + 1}::${type}[]`).join(', ')},
+        ${COLUMNS.map(({ type }, at) => `$${at + 1}::${type}[]`).join(', ')},
         $${COLUMNS.length + 1}::text[], $${COLUMNS.length + 2}::float8[], $${COLUMNS.length + 3}::float8[]
       ),
       jsonb_array_elements($${COLUMNS.length + 4}::jsonb)
@@ -69,12 +93,12 @@ export async function insertEvents(tx: Tx, events: readonly CountedEvent[]): Pro
   if (events.length === 0) return [];
   const { rows } = await tx.executeQuery(
     CompiledQuery.raw(INSERT, [
-      ...COLUMNS.map(([, , value]) => arrayLiteral(events.map(value))),
+      ...COLUMNS.map(({ arrayOf }) => arrayOf(events)),
       // An array of arrays would have to be a rectangle: each goes as a text of its own.
       bucketKeys(events),
       // As numbers, which take a tenth of the time of a text for the date.
-      arrayLiteral(events.map(({ row }) => row.admitted_at.getTime())),
-      arrayLiteral(events.map(({ row }) => row.settled_at.getTime())),
+      binaryArray(FLOAT8, events, ({ row }) => row.admitted_at.getTime()),
+      binaryArray(FLOAT8, events, ({ row }) => row.settled_at.getTime()),
       // JSON as it is: in an array of texts, each of its quotes would have to be escaped.
       `[${events.map(({ row }) => row.attribution).join(',')}]`,
     ]),
@@ -84,12 +108,12 @@ export async function insertEvents(tx: Tx, events: readonly CountedEvent[]): Pro
 }
 
 /** The keys of each event's counters; events that share their counters share the text. */
-function bucketKeys(events: readonly CountedEvent[]): string {
+function bucketKeys(events: readonly CountedEvent[]): Buffer {
   const texts = new Map<CountedEvent['counters'], string>();
   const textOf = ({ counters }: CountedEvent) => {
-    const text = texts.get(counters) ?? arrayElement(arrayLiteral([...counters.keys()]));
+    const text = texts.get(counters) ?? arrayLiteral([...counters.keys()]);
     texts.set(counters, text);
     return text;
   };
-  return `{${events.map(textOf).join(',')}}`;
+  return binaryArray(TEXT, events, textOf);
 }

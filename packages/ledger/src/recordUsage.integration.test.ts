@@ -183,6 +183,19 @@ describe('the numbers of what was received', () => {
     ]);
   });
 
+  it('are never confirmed beyond one that is missing behind a shard that had no gap before', async () => {
+    const epoch = newEpoch();
+    const confirmedBy = async (firstN: number, count: number) =>
+      (await recordUsage(ledger.db, rangesOnly(range(epoch, firstN, count)))).confirms.map(({ n }) => n);
+    expect(await confirmedBy(1, 3)).toEqual([3n]);
+    expect(await confirmedBy(4, 3)).toEqual([6n]);
+    expect(await confirmedBy(9, 2)).toEqual([6n]);
+    expect((await shardRow(epoch)).gap_since).not.toBeNull();
+    expect(await confirmedBy(7, 2)).toEqual([10n]);
+    expect((await shardRow(epoch)).gap_since).toBeNull();
+    expect(await confirmedBy(2, 2)).toEqual([10n]);
+  });
+
   it('close an epoch when the last one comes, in whatever order it is declared and arrives', async () => {
     const [before, after, never] = [newEpoch(), newEpoch(), newEpoch()];
     const now = new Date();

@@ -77,23 +77,33 @@ function namesOf(events: readonly CountedEvent[]): string[] {
 /** Every counter of each event: those that it was admitted on, and those that followed them. */
 async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<CountedEvent[]> {
   if (events.length === 0) return [];
-  const successors = await findSuccessors(
-    tx,
-    events.map(({ row, buckets }) => ({
-      keyId: row.key_id,
-      principalId: row.principal_id,
-      admittedAt: row.admitted_at,
-      buckets,
-    })),
-  );
+  const successors = await findSuccessors(tx, events);
   // Few differ: what is made of them is made once. No text of the ledger holds a NUL.
   const known = new Map<string, ReadonlyMap<string, BucketRef>>();
-  return events.map(({ row, buckets, workloadType }, at) => {
-    const all = [...buckets, ...(successors[at] ?? [])];
-    const names = `${all.map(bucketKey).join('\0')}\0${row.principal_id}`;
-    const counters = known.get(names) ?? countersOf(all, row.principal_id);
+  const countersNamed = (all: readonly BucketRef[], principalId: string) => {
+    const names = `${all.map(bucketKey).join('\0')}\0${principalId}`;
+    const counters = known.get(names) ?? countersOf(all, principalId);
     known.set(names, counters);
-    return { row, buckets, workloadType, counters };
+    return counters;
+  };
+  // Events of one payer mostly share their buckets.
+  const ofPayer = new Map<
+    LedgerEvent['buckets'],
+    { principalId: string; counters: CountedEvent['counters'] }
+  >();
+  return events.map((event) => {
+    const { row, buckets, workloadType } = event;
+    const followed = successors.get(event);
+    if (followed) {
+      const counters = countersNamed([...buckets, ...followed], row.principal_id);
+      return { row, buckets, workloadType, counters };
+    }
+    let payer = ofPayer.get(buckets);
+    if (payer?.principalId !== row.principal_id) {
+      payer = { principalId: row.principal_id, counters: countersNamed(buckets, row.principal_id) };
+      ofPayer.set(buckets, payer);
+    }
+    return { row, buckets, workloadType, counters: payer.counters };
   });
 }
 

@@ -5,9 +5,7 @@ import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './
 
 /** Whoever pays, when, and on which counters. */
 export interface Counted {
-  readonly keyId: string;
-  readonly principalId: string;
-  readonly admittedAt: Date;
+  readonly row: { readonly key_id: string; readonly principal_id: string; readonly admitted_at: Date };
   /** The counters that it was admitted on. */
   readonly buckets: readonly BucketRef[];
 }
@@ -35,41 +33,46 @@ export async function lockCounters(tx: Tx, mode: 'shared' | 'exclusive'): Promis
 }
 
 /**
- * For each of `counted`, the counters that followed those that it was admitted on, where its policies got new ones since:
- * it counts in both. To be called first in a transaction, which then has `lockCounters` shared.
+ * For those of `counted` whose policies got new counters since, the counters that followed those that they were admitted
+ * on: they count in both. To be called first in a transaction, which then has `lockCounters` shared.
  */
-export async function findSuccessors(tx: Tx, counted: readonly Counted[]): Promise<BucketRef[][]> {
+export async function findSuccessors<T extends Counted>(
+  tx: Tx,
+  counted: readonly T[],
+): Promise<Map<T, BucketRef[]>> {
   await lockCounters(tx, 'shared');
-  const policies = await findCounterPolicies(tx, counted);
+  // Many share their buckets.
+  const chains = new Set(counted.map(({ buckets }) => buckets));
+  const policies = await findCounterPolicies(tx, chains);
   // Almost always nothing was changed lately, and nothing more is to be asked.
   const isPresent = ({ policyId, counterVersion }: BucketRef) =>
     (policies.get(policyId)?.counter_version ?? 0) <= counterVersion;
-  const late = new Map(
-    counted
-      .filter(({ buckets }) => !buckets.every(isPresent))
-      .map((one) => [one, followed(one, policies)] as const),
-  );
+  const lateChains = new Set([...chains].filter((buckets) => !buckets.every(isPresent)));
+  const late = lateChains.size === 0 ? [] : counted.filter(({ buckets }) => lateChains.has(buckets));
   const counterKeys = await findCounterKeys(
     tx,
-    [...late.keys()].map(({ keyId }) => keyId),
+    late.map(({ row }) => row.key_id),
   );
-  return counted.map((one) =>
-    (late.get(one) ?? []).map((policy) => ({
-      policyId: policy.id,
-      counterVersion: policy.counter_version,
-      subject: {
-        key: keySubject(counterKeys.get(one.keyId) ?? one.keyId),
-        principal: principalSubject(one.principalId),
-        policy: POLICY_SUBJECT,
-      }[policy.counter_scope satisfies CounterScope],
-      windowStart: windowOf(policy, one.admittedAt),
-    })),
+  return new Map(
+    late.map((one) => [
+      one,
+      followed(one, policies).map((policy) => ({
+        policyId: policy.id,
+        counterVersion: policy.counter_version,
+        subject: {
+          key: keySubject(counterKeys.get(one.row.key_id) ?? one.row.key_id),
+          principal: principalSubject(one.row.principal_id),
+          policy: POLICY_SUBJECT,
+        }[policy.counter_scope satisfies CounterScope],
+        windowStart: windowOf(policy, one.row.admitted_at),
+      })),
+    ]),
   );
 }
 
 /** The policies whose present counter is none of those that this counts in, and has a window for it. */
 function followed(
-  { buckets, admittedAt }: Counted,
+  { buckets, row: { admitted_at: admittedAt } }: Counted,
   policies: ReadonlyMap<string, CounterPolicy>,
 ): CounterPolicy[] {
   const versions = new Map<string, number>();
@@ -88,8 +91,12 @@ function windowOf(policy: CounterPolicy, at: Date): Date {
   return windowAt(policy.window_kind satisfies WindowKind, policy.timezone, at).start;
 }
 
-async function findCounterPolicies(tx: Tx, counted: readonly Counted[]): Promise<Map<string, CounterPolicy>> {
-  const ids = new Set(counted.flatMap(({ buckets }) => buckets.map(({ policyId }) => policyId)));
+async function findCounterPolicies(
+  tx: Tx,
+  chains: Iterable<Counted['buckets']>,
+): Promise<Map<string, CounterPolicy>> {
+  const ids = new Set<string>();
+  for (const buckets of chains) for (const { policyId } of buckets) ids.add(policyId);
   const rows = await tx
     .selectFrom('policies')
     .select(['id', 'counter_version', 'counter_scope', 'counter_since', 'window_kind', 'timezone'])

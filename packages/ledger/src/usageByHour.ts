@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Tx, UsageEvents } from '@weighbridge/database';
 import { type Insertable, type RawBuilder, sql } from 'kysely';
+import { arrayLiteral } from './arrayLiteral.ts';
 
 /** What the rows of usage_by_hour are told apart by, beside the hour and the shard. Their order is part of the digest. */
 export const HOUR_DIMENSIONS = [
@@ -90,25 +91,33 @@ export const ADD_TO_HOUR = sql`ON CONFLICT (hour, group_sha256, shard) DO UPDATE
  */
 export async function addToHours(tx: Tx, newEvents: readonly { readonly row: EventRow }[]): Promise<void> {
   const sums = new Map<string, HourSum>();
-  // Most have a twin: what makes up their group is read once.
-  const known = new Map<string, HourSum>();
+  // Most have a twin: what makes up their group is read once. Events of one caller share the text of their attribution.
+  const known = new Map<string, Map<string, HourSum>>();
   for (const { row } of newEvents) {
     const hour = Math.floor(new Date(row.admitted_at).getTime() / HOUR_MS) * HOUR_MS;
-    const { shard, principal_id, key_id, policy_id, model } = row;
+    const attribution = attributionText(row);
+    const alike = known.get(attribution) ?? new Map<string, HourSum>();
+    known.set(attribution, alike);
     // No text of the ledger holds a NUL.
-    const made = [hour, shard, principal_id, key_id, policy_id, model, attributionText(row)].join('\0');
-    const sum = known.get(made) ?? sumFor(sums, hour, row);
-    known.set(made, sum);
+    const made = `${hour}/${row.shard}/${row.key_id}\0${row.model}\0${row.policy_id}\0${row.principal_id}`;
+    const sum = alike.get(made) ?? sumFor(sums, hour, row);
+    alike.set(made, sum);
     addMeasures(sum.measures, row);
   }
   if (sums.size === 0) return;
+  const rows = [...sums.values()].map(hourRow);
+  const column = (name: keyof HourRow, type: string) =>
+    sql`${arrayLiteral(rows.map((row) => row[name]))}::${sql.raw(type)}[]`;
   await sql`
     INSERT INTO usage_by_hour (${HOUR_COLUMNS})
     SELECT ${HOUR_COLUMNS}
-    FROM jsonb_to_recordset(${JSON.stringify([...sums.values()].map(hourRow))}::jsonb) AS counted (
-      hour timestamptz, group_sha256 bytea, shard smallint,
-      ${sql.join(HOUR_DIMENSIONS.map((name) => sql`${sql.ref(name)} text`))},
-      ${sql.join(HOUR_MEASURES.map((name) => sql`${sql.ref(name)} bigint`))})
+    FROM unnest(${sql.join([
+      column('hour', 'timestamptz'),
+      column('group_sha256', 'bytea'),
+      column('shard', 'smallint'),
+      ...HOUR_DIMENSIONS.map((name) => column(name, 'text')),
+      ...HOUR_MEASURES.map((name) => column(name, 'bigint')),
+    ])}) AS counted (${HOUR_COLUMNS})
     ORDER BY hour, group_sha256, shard
     ${ADD_TO_HOUR}`.execute(tx);
 }
@@ -137,17 +146,15 @@ function sumFor(sums: Map<string, HourSum>, hour: number, row: EventRow): HourSu
   return sum;
 }
 
-function hourRow({ hour, shard, group, groupText, measures }: HourSum) {
+interface HourRow extends Measures, Record<HourDimension, string | null> {
+  readonly hour: Date;
+  readonly group_sha256: string;
+  readonly shard: number;
+}
+
+function hourRow({ hour, shard, group, groupText, measures }: HourSum): HourRow {
   const digest = createHash('sha256').update(groupText).digest('hex');
-  return {
-    hour: new Date(hour).toISOString(),
-    group_sha256: `\\x${digest}`,
-    shard,
-    ...group,
-    ...measures,
-    // JSON has no integers of 64 bits.
-    cost_nano_usd: String(measures.cost_nano_usd),
-  };
+  return { hour: new Date(hour), group_sha256: `\\x${digest}`, shard, ...group, ...measures };
 }
 
 function isColumn(dimension: HourDimension): boolean {

@@ -13,7 +13,7 @@ export interface Upstreams {
 }
 
 /** One request's place, until it leaves. Either of these is to be called, once. */
-export interface Place {
+interface Place {
   /**
    * Sends the request and resolves with the head of the answer; its body is still to come, and must be read or destroyed.
    * It leaves when that is over. `cancellation` ends the request and its answer.

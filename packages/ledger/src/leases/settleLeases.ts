@@ -77,15 +77,22 @@ function sumByLease(events: readonly NewEvent[]) {
   >();
   const keys = new Map<string, number>();
   const sums = new Map<number, LeaseSum>();
+  // Events of one payer mostly share their buckets.
+  const numbered = new Map<NewEvent['buckets'], readonly number[]>();
+  const number = (key: string): number => {
+    const at = keys.get(key) ?? keys.size + 1;
+    keys.set(key, at);
+    return at;
+  };
   for (const { row, buckets } of events) {
     const { producer_id: producerId, epoch, cost_nano_usd: cost } = row;
     if (!producerId || !epoch || cost === 0n) continue;
     const name = `${producerId}/${epoch}`;
     const known = epochs.get(name) ?? { producerId, epoch, at: epochs.size + 1 };
     epochs.set(name, known);
-    for (const key of new Set(buckets.map(bucketKey))) {
-      const bucketAt = keys.get(key) ?? keys.size + 1;
-      keys.set(key, bucketAt);
+    const bucketsAt = numbered.get(buckets) ?? [...new Set(buckets.map(bucketKey))].map(number);
+    numbered.set(buckets, bucketsAt);
+    for (const bucketAt of bucketsAt) {
       const lease = known.at * MAX_KEYS + bucketAt;
       const sum = sums.get(lease);
       if (sum) sum.cost += cost;

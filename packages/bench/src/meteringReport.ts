@@ -1,0 +1,59 @@
+import { type Figure, formatFigure, formatTable } from './figures.ts';
+import {
+  type CpuFigures,
+  FULL_BATCH_EVENTS,
+  type MeteringFigures,
+  type Ratios,
+  SMALL_BATCH_EVENTS,
+  type StreamFigures,
+} from './metering.ts';
+
+/** The floor's share that metering must reach. */
+const LEAST_RATIO = 0.5;
+
+/** What was measured, for people. */
+export function describeMetering(figures: MeteringFigures): string {
+  const row = (name: string, rate: Figure, cpuOf: Partial<CpuFigures> | undefined) => [
+    name,
+    formatFigure(rate, 0),
+    ...(['metering', 'postgres', 'nats'] as const).map((process) => {
+      const micros = cpuOf?.[process];
+      return micros ? formatFigure(micros, 1) : '';
+    }),
+  ];
+  const rows = (name: string, { oneProducer, oneInSmall, manyProducers }: StreamFigures) => [
+    row(`one producer, ${name}`, oneProducer.rate, oneProducer.cpu),
+    row(`one, in small batches, ${name}`, oneInSmall.rate, oneInSmall.cpu),
+    row(`${figures.producers} producers, ${name}`, manyProducers.rate, manyProducers.cpu),
+  ];
+  const { rawSql, beside, drained } = figures;
+  return [
+    `${figures.events} events, ${figures.repeats} rounds: median (min–max)`,
+    '',
+    formatTable([
+      ['', 'events/s', 'µs of CPU an event: metering', 'Postgres', 'NATS'],
+      row('raw SQL', rawSql.rate, rawSql.postgres && { postgres: rawSql.postgres }),
+      ...rows('beside', beside),
+      ...rows('drained', drained),
+    ]),
+    '',
+    'beside: with the producers on the same machine at the same time; drained: all was in the stream before',
+    ...ratioLines('beside', beside, figures.producers),
+    ...ratioLines('drained', drained, figures.producers),
+    'the ledger held every event once, and every bucket was the sum of its events',
+  ].join('\n');
+}
+
+function ratioLines(name: string, { ratio, manyByOne, manyByOneInSmall }: StreamFigures, producers: number) {
+  return [
+    `${name}: one producer / raw SQL: ${formatFigure(ratio, 2)}, at least ${LEAST_RATIO}`,
+    `  an event of ${producers} producers in batches of ${SMALL_BATCH_EVENTS}`,
+    `    / of one in batches of ${FULL_BATCH_EVENTS}: ${times(manyByOne)}`,
+    `    / of one in batches of ${SMALL_BATCH_EVENTS}: ${times(manyByOneInSmall)}`,
+  ];
+}
+
+function times({ wall, cpu }: Ratios): string {
+  const ofCpu = cpu ? `, ${formatFigure(cpu, 2)} of the CPU of metering and Postgres` : '';
+  return `${formatFigure(wall, 2)} of the time${ofCpu}`;
+}
