@@ -52,9 +52,10 @@ export function mapConfig(text: string, prices: unknown, report: Report): Config
     groups.set(group, [...new Set([...(groups.get(group) ?? []), model])]);
   const router = asObject(config.router_settings);
   const fallbacks = [...pairs(router.fallbacks), ...pairs(asObject(config.litellm_settings).fallbacks)];
+  const models = mapModels(deployments, prices, report);
   const sections = {
-    connectors: mapConnectors(deployments, report),
-    models: mapModels(deployments, prices, report),
+    connectors: mapConnectors(deployments, models, report),
+    models,
     profiles: mapProfiles(deployments, groups, router, fallbacks, report),
     groups,
   };
@@ -72,7 +73,7 @@ export function mapConfig(text: string, prices: unknown, report: Report): Config
 type Placed = Deployment & { readonly at: string };
 
 /** One for each account: the same provider, address, credential and settings. */
-function mapConnectors(deployments: readonly Placed[], report: Report): Json[] {
+function mapConnectors(deployments: readonly Placed[], models: readonly Json[], report: Report): Json[] {
   const accounts = new Map<string, Placed[]>();
   for (const deployment of deployments) {
     const account = JSON.stringify(deployment.account);
@@ -85,8 +86,11 @@ function mapConnectors(deployments: readonly Placed[], report: Report): Json[] {
     const nth = (named.get(provider) ?? 0) + 1;
     named.set(provider, nth);
     const name = nth === 1 ? `litellm-${provider}` : `litellm-${provider}-${nth}`;
+    // An account's price is for a model that the catalog has; of an own provider it has what the file brings.
+    const isPriced = (model: string) =>
+      !model.includes('*') && (account?.base_url === undefined || models.some((one) => one.model === model));
     const prices = Object.fromEntries(
-      served.flatMap(({ model, price }) => (price && !model.includes('*') ? [[model, price]] : [])),
+      served.flatMap(({ model, price }) => (price && isPriced(model) ? [[model, price]] : [])),
     );
     for (const { at } of served) report.taken(at, `connector ${name}`);
     return {

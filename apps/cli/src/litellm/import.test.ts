@@ -311,6 +311,37 @@ describe('what comes from LiteLLM', () => {
     ]);
   });
 
+  it('allows no more where a limit can not be read, and lets nobody in by an expiry that can not', async () => {
+    const rows = [
+      { key_alias: 'float', max_budget: 0.1 + 0.2 },
+      { key_alias: 'words', max_budget: 'lots' },
+      {
+        key_alias: 'tier',
+        max_budget: null,
+        litellm_budget_table: { max_budget: 4, budget_duration: '1h', tpm_limit: 10 },
+      },
+      { key_alias: 'some day', expires: 'soon', max_budget: 1, budget_duration: '45s' },
+    ];
+    const files = { 'k.json': JSON.stringify({ keys: rows }) };
+    const { out, files: written } = await run(['--keys', 'k.json', ...OUT], files);
+    const { policies } = parse(written['gateway.yaml'] ?? '');
+    expect(policies).toEqual([
+      { name: 'litellm key float', limit_micro_usd: 300_000, window: 'none', counter_scope: 'key' },
+      { name: 'litellm key words', limit_micro_usd: 0, window: 'none', counter_scope: 'key' },
+      {
+        name: 'litellm key tier',
+        limit_micro_usd: 4_000_000,
+        window: 'hour',
+        tokens_per_minute: 10,
+        counter_scope: 'key',
+      },
+      { name: 'litellm key some day', limit_micro_usd: 1_000_000, window: 'none', counter_scope: 'key' },
+    ]);
+    expect(out).toContain('key words: its max_budget: it can not be read');
+    expect(out).toContain('key some day: its expiry: it can not be read: the key is issued disabled');
+    expect(out).toContain('45s is no window here');
+  });
+
   it.each([
     [[], 'Give --config, --keys, or both.'],
     [['--config', 'config.yaml'], 'Give --out'],

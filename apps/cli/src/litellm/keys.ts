@@ -1,6 +1,5 @@
 import type { Json } from '../apply/wanted.ts';
-import { count, money, NotImported } from '../catalog/importedModel.ts';
-import { asObject } from './deployment.ts';
+import { count } from '../catalog/importedModel.ts';
 import type { Report } from './report.ts';
 
 /** A key that is to be issued here in the place of one of LiteLLM's, whose secret nobody has but its holder. */
@@ -48,7 +47,7 @@ const TAKEN = [
 /** What LiteLLM writes into every key, used or not. */
 const EMPTY = ['', '{}', '[]', 'null', 'false', '0', 'undefined'];
 const EVERY_MODEL = ['all-proxy-models', 'all-team-models'];
-const MAX_MICRO_USD = 10 ** 15;
+const MAX_USD = 10 ** 9;
 
 export function mapKeys(
   rows: readonly Json[],
@@ -60,6 +59,7 @@ export function mapKeys(
   const policies = new Map<string, Json>();
   const principals = new Map<string, Json>();
   const teamPolicies = new Map<string, string>();
+  const blockedTeams = new Set<string>();
   for (const [index, team] of teams.entries()) {
     const id = text(team.team_id);
     if (id === undefined) {
@@ -70,17 +70,20 @@ export function mapKeys(
     // All keys of a team draw on one budget there.
     policies.set(name, { name, ...limitsOf(team, `team ${id}`, groups, report), counter_scope: 'policy' });
     teamPolicies.set(id, name);
+    if (isTrue(team.blocked)) blockedTeams.add(id);
+    reportRest(team, `team ${id}`, report);
     report.taken(`team ${id}`, `policy ${name}`);
   }
   const keys = rows.flatMap((row, index): WantedKey[] => {
     const name = (text(row.key_alias) ?? text(row.key_name) ?? `key ${index + 1}`).slice(0, 100);
     const at = `key ${name}`;
-    const expires = text(row.expires);
-    const expiresAt = expires && !Number.isNaN(Date.parse(expires)) ? new Date(expires) : undefined;
+    const expiresAt = momentOf(row.expires);
     if (expiresAt && expiresAt <= now) {
       report.left(at, 'it has expired');
       return [];
     }
+    const isUnclear = expiresAt !== undefined && Number.isNaN(expiresAt.getTime());
+    if (isUnclear) report.left(`${at}: its expiry`, 'it can not be read: the key is issued disabled');
     const team = text(row.team_id);
     const parent = team === undefined ? undefined : teamPolicies.get(team);
     if (team !== undefined && parent === undefined)
@@ -91,32 +94,48 @@ export function mapKeys(
     const principal = (text(row.user_id) ?? (team === undefined ? name : `team:${team}`)).slice(0, 200);
     const limits = limitsOf(row, at, groups, report);
     const isLimited = Object.keys(limits).length > 0;
-    const policy = isLimited ? `litellm key ${name}`.slice(0, 100) : parent;
-    if (isLimited && policy) {
-      const own = policies.has(policy) ? `${policy.slice(0, 90)} ${index + 1}` : policy;
+    const wanted = `litellm key ${name}`.slice(0, 100);
+    const own = policies.has(wanted) ? `${wanted.slice(0, 90)} ${index + 1}` : wanted;
+    const policy = isLimited ? own : parent;
+    if (isLimited)
       policies.set(own, { name: own, ...(parent && { parent }), ...limits, counter_scope: 'key' });
-    }
     // What governs keys that are issued to it later; the others come to be with their keys.
     if (parent && !principals.has(principal)) principals.set(principal, { id: principal, policy: parent });
     if (Number(row.spend) > 0)
       report.left(`${at}: its spend`, 'what was spent there stays there; its budget begins anew');
-    for (const [field, value] of Object.entries(row)) {
-      const isEmpty = EMPTY.includes(typeof value === 'object' ? JSON.stringify(value) : String(value));
-      if (!TAKEN.includes(field) && !isEmpty) report.left(`${at}: ${field}`, 'it has no counterpart');
-    }
+    reportRest(row, at, report);
     report.taken(at, `key of ${principal}${policy ? `, policy ${policy}` : ''}`, 'it gets a new secret');
     return [
       {
         name,
         principal,
-        policy: isLimited ? [...policies.keys()].at(-1) : parent,
-        disabled: row.blocked === true || row.blocked === 'true',
-        expiresAt: expiresAt?.toISOString(),
+        policy,
+        disabled: isTrue(row.blocked) || isUnclear || blockedTeams.has(team ?? ''),
+        expiresAt: isUnclear ? undefined : expiresAt?.toISOString(),
         origin: text(row.token) ?? text(row.key) ?? `${principal}/${name}`,
       },
     ];
   });
   return { policies: [...policies.values()], principals: [...principals.values()], keys };
+}
+
+/** What nothing here stands for; LiteLLM writes many fields that nobody uses. */
+function reportRest(row: Json, at: string, report: Report): void {
+  for (const [field, value] of Object.entries(row)) {
+    const isEmpty = EMPTY.includes(typeof value === 'object' ? JSON.stringify(value) : String(value));
+    if (!TAKEN.includes(field) && !isEmpty) report.left(`${at}: ${field}`, 'it has no counterpart');
+  }
+}
+
+/** Without a zone, it is in UTC: that is how LiteLLM's database has it. An invalid date where it is none. */
+function momentOf(value: unknown): Date | undefined {
+  const given = text(value);
+  if (given === undefined) return undefined;
+  return new Date(/(Z|[+-]\d\d:?\d\d)$/.test(given) ? given : `${given.replace(' ', 'T')}Z`);
+}
+
+function isTrue(value: unknown): boolean {
+  return value === true || value === 'true' || value === 't';
 }
 
 function limitsOf(
@@ -151,8 +170,12 @@ const WINDOWS = [
  * the longest that is shorter, by as much less.
  */
 function budgetOf(row: Json, at: string, report: Report): Json | undefined {
+  if (row.max_budget === undefined || row.max_budget === null || row.max_budget === '') return undefined;
   const limit = microUsd(row.max_budget);
-  if (limit === undefined) return undefined;
+  if (limit === undefined) {
+    report.left(`${at}: its max_budget`, 'it can not be read: nothing may be spent until you set it');
+    return { limit_micro_usd: 0, window: 'none' };
+  }
   const duration = text(row.budget_duration);
   if (duration === undefined) return { limit_micro_usd: limit, window: 'none' };
   const seconds = secondsOf(duration);
@@ -224,94 +247,20 @@ function modelsOf(
   return [...new Set(ids)];
 }
 
+/** Down to a micro-dollar: what LiteLLM computes in floats has digits beyond that which mean nothing. */
 function microUsd(dollars: unknown): number | undefined {
-  try {
-    const amount = money(numeric(dollars), 0);
-    if (!amount) return undefined;
-    const micro = amount.units * 1_000_000 + Math.floor(amount.nanos / 1_000);
-    return micro <= MAX_MICRO_USD ? micro : undefined;
-  } catch (error) {
-    if (error instanceof NotImported) return undefined;
-    throw error;
-  }
+  const given = numeric(dollars);
+  if (typeof given !== 'number' || !(given >= 0) || given > MAX_USD) return undefined;
+  const [units = '', fraction = ''] = given.toFixed(7).slice(0, -1).split('.');
+  return Number(units) * 1_000_000 + Number(fraction);
 }
 
 /** A table of text has no numbers. */
 function numeric(value: unknown): unknown {
-  return typeof value === 'string' && /^\d+(\.\d+)?$/.test(value)
-    ? Number(value)
-    : value === ''
-      ? undefined
-      : value;
+  if (typeof value !== 'string') return value;
+  return value.trim() === '' || Number.isNaN(Number(value)) ? undefined : Number(value);
 }
 
 function text(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' && value !== 'null' ? value.trim() : undefined;
-}
-
-/** What `/key/list`, `/key/info` or `/team/list` answer, as JSON, or a table of them as CSV. */
-export function readRows(content: string, name: string): Json[] {
-  if (!/^\s*[[{]/.test(content)) return readCsv(content);
-  let value: unknown;
-  try {
-    value = JSON.parse(content);
-  } catch (error) {
-    throw new Error(`${name} is not JSON: ${(error as Error).message}`);
-  }
-  const { keys, teams, data, info } = asObject(value);
-  const found = [value, keys, teams, data].find(Array.isArray) ?? (info ? [info] : undefined);
-  if (!found) throw new Error(`${name} holds no list of keys or teams`);
-  // Without `return_full_object=true`, LiteLLM lists hashes alone.
-  if (found.some((entry: unknown) => typeof entry === 'string'))
-    throw new Error(`${name} lists hashes of keys only: ask /key/list with return_full_object=true`);
-  return found
-    .map((entry: unknown) => ({ ...asObject(entry), ...asObject(asObject(entry).info) }))
-    .map(withoutInfo);
-}
-
-function withoutInfo({ info: _, ...row }: Json): Json {
-  return row;
-}
-
-/** RFC 4180. */
-function readCsv(content: string): Json[] {
-  const [head, ...lines] = csvRecords(content);
-  if (!head) return [];
-  return lines.map((line) => Object.fromEntries(head.map((name, at) => [name.trim(), cell(line[at] ?? '')])));
-}
-
-/** Lists are written as JSON, or as Postgres writes them. */
-function cell(value: string): unknown {
-  if (/^\[.*\]$/.test(value)) {
-    try {
-      return JSON.parse(value);
-    } catch {
-      return value;
-    }
-  }
-  return /^\{[^":]*\}$/.test(value) ? value.slice(1, -1).split(',').filter(Boolean) : value;
-}
-
-function csvRecords(content: string): string[][] {
-  const records: string[][] = [];
-  let [fields, field, isQuoted]: [string[], string, boolean] = [[], '', false];
-  const endField = () => {
-    fields.push(field);
-    field = '';
-  };
-  const endRecord = () => {
-    endField();
-    if (fields.length > 1 || fields[0] !== '') records.push(fields);
-    fields = [];
-  };
-  for (let at = 0; at < content.length; at++) {
-    const char = content[at] ?? '';
-    if (isQuoted && char === '"' && content[at + 1] === '"') field += content[++at];
-    else if (char === '"') isQuoted = !isQuoted;
-    else if (!isQuoted && char === ',') endField();
-    else if (!isQuoted && char === '\n') endRecord();
-    else if (isQuoted || char !== '\r') field += char;
-  }
-  endRecord();
-  return records;
 }

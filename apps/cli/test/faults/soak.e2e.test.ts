@@ -5,7 +5,7 @@ import { growth, inFigures, leaks, type Slice, soak } from './soak.ts';
 const SEED = 20_261_125;
 const AT_ONCE = 24;
 const SLICES = 6;
-const REQUESTS_IN_SLICE = 1_000;
+const REQUESTS_IN_SLICE = 900;
 /** An entry in a map for each request takes more, let alone a listener with what it holds on to. */
 const MOST_BYTES_PER_REQUEST = 128;
 

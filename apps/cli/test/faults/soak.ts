@@ -21,8 +21,8 @@ export interface SoakOptions {
   readonly onSlice?: (slice: Slice) => void;
 }
 
-/** What fills caches and pools: a slice or two are no measure yet. */
-const WARM_UP_SLICES = 2;
+/** Caches and pools fill, code gets warm: so many slices' worth of requests come before the first look. */
+const WARM_UP = 3;
 /** The bill of so many is kept until it is compared with the ledger. */
 const JUDGED_REQUESTS = 50_000;
 /** Connections are kept and closed, timers come and go: only what the least of the later slices has more counts. */
@@ -40,9 +40,10 @@ export async function soak(options: SoakOptions): Promise<readonly Slice[]> {
     return [fresh, createLoad({ caller: fresh, seed: seed + at, proxies, ask, atOnce, keepAlive: true })];
   }
   while (goesOn(slices)) {
-    await load.send(requestsInSlice);
+    const count = slices.length === 0 ? WARM_UP * requestsInSlice : requestsInSlice;
+    await load.send(count);
     await cluster.settled();
-    requests += requestsInSlice;
+    requests += count;
     const held = new Map<string, Held>();
     for (const app of appsOf(cluster)) held.set(app.name, await app.held());
     const slice = { requests, held };
@@ -77,7 +78,7 @@ function ask(random: Random): Asked {
 
 /** How an app's memory grew, in bytes for each request: the median of the slopes between any two slices. */
 export function growth(slices: readonly Slice[], app: string): number {
-  const points = slices.slice(WARM_UP_SLICES).map(({ requests, held }) => ({
+  const points = slices.map(({ requests, held }) => ({
     requests,
     bytes: held.get(app)?.heapBytes ?? Number.NaN,
   }));
@@ -90,13 +91,12 @@ export function growth(slices: readonly Slice[], app: string): number {
 
 /** What is wrong, in words; empty where memory is flat, and no handle was left open. */
 export function leaks(slices: readonly Slice[], mostBytesPerRequest: number): string[] {
-  const measured = slices.slice(WARM_UP_SLICES);
-  const half = Math.floor(measured.length / 2);
+  const half = Math.floor(slices.length / 2);
   if (half < 1) throw new Error('too few slices to tell');
-  return [...(measured[0]?.held.keys() ?? [])].flatMap((app) => {
+  return [...(slices[0]?.held.keys() ?? [])].flatMap((app) => {
     const slope = growth(slices, app);
     const grown = HANDLES.flatMap((what) => {
-      const counts = measured.map(({ held }) => countOf(held.get(app)?.[what]));
+      const counts = slices.map(({ held }) => countOf(held.get(app)?.[what]));
       const [most, least] = [Math.max(...counts.slice(0, half)), Math.min(...counts.slice(-half))];
       return least > most + HANDLES_MARGIN
         ? [`${app} has ${least} ${what} at least, had ${most} at most`]
