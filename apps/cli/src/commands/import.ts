@@ -53,7 +53,7 @@ export function importCommand(cli: Cli): Command {
         await read(options.teams),
       ];
       const report = createReport();
-      const listed = prices === undefined ? undefined : (JSON.parse(prices) as unknown);
+      const listed = prices === undefined ? undefined : parseJson(prices, options.prices);
       const sections = config === undefined ? undefined : mapConfig(config, listed, report);
       const rows = keys === undefined ? [] : readRows(keys, options.keys);
       const groups = sections?.groups ?? NO_GROUPS;
@@ -82,6 +82,14 @@ export function importCommand(cli: Cli): Command {
       }
     });
   return command;
+}
+
+function parseJson(text: string, file: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${file} is not JSON: ${(error as Error).message}`);
+  }
 }
 
 async function readText(cli: Cli, file: string): Promise<string> {

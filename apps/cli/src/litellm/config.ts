@@ -41,7 +41,7 @@ const HINTS: Readonly<Record<string, string>> = {
 };
 
 export function mapConfig(text: string, prices: unknown, report: Report): ConfigSections {
-  const config = asObject(parse(text));
+  const config = asObject(parseYaml(text));
   const list = Array.isArray(config.model_list) ? config.model_list : [];
   const deployments = list.flatMap((entry, index) => {
     const deployment = readDeployment(entry, `model_list[${index}]`, report);
@@ -68,6 +68,17 @@ export function mapConfig(text: string, prices: unknown, report: Report): Config
   }
   for (const name of Object.keys(config)) if (!READ.includes(name)) report.left(name, 'it is not known here');
   return sections;
+}
+
+/** The parser's own words repeat the line that it stumbled over, which may hold a secret. */
+function parseYaml(text: string): unknown {
+  try {
+    return parse(text, { prettyErrors: false });
+  } catch (error) {
+    const { code = 'unknown', pos = [0] } = error as { code?: string; pos?: readonly number[] };
+    const line = text.slice(0, pos[0]).split('\n').length;
+    throw new Error(`The config is not valid YAML: line ${line} (${code}).`);
+  }
 }
 
 type Placed = Deployment & { readonly at: string };

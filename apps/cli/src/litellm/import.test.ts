@@ -351,6 +351,13 @@ describe('what comes from LiteLLM', () => {
     expect([code, err]).toEqual([2, expect.stringContaining(said)]);
   });
 
+  it('repeats nothing of a config that it can not read', async () => {
+    const text = 'model_list:\n  - { api_key: sk-secret, : [\n';
+    const { code, out, err } = await run(['--config', 'c.yaml', '--dry-run'], { 'c.yaml': text });
+    expect([code, err]).toEqual([1, expect.stringMatching(/not valid YAML: line \d/)]);
+    expect(out + err).not.toContain('sk-secret');
+  });
+
   it('says how to ask for keys where the list holds their hashes alone', async () => {
     const { code, err } = await run(['--keys', 'k.json', '--dry-run'], { 'k.json': '{"keys":["a1b2"]}' });
     expect([code, err]).toEqual([1, expect.stringContaining('return_full_object=true')]);
