@@ -87,8 +87,8 @@ export function importCommand(cli: Cli): Command {
 function parseJson(text: string, file: string): unknown {
   try {
     return JSON.parse(text);
-  } catch (error) {
-    throw new Error(`${file} is not JSON: ${(error as Error).message}`);
+  } catch {
+    throw new Error(`${file} is not JSON.`);
   }
 }
 

@@ -7,8 +7,9 @@ export function readRows(content: string, name: string): Json[] {
   let value: unknown;
   try {
     value = JSON.parse(content);
-  } catch (error) {
-    throw new Error(`${name} is not JSON: ${(error as Error).message}`);
+  } catch {
+    // The parser's own words repeat a piece of the file.
+    throw new Error(`${name} is not JSON.`);
   }
   const { keys, teams, data, info } = asObject(value);
   const found = [value, keys, teams, data].find(Array.isArray) ?? (info ? [info] : undefined);
