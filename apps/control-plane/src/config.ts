@@ -14,9 +14,11 @@ import {
   tlsFiles,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
+import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
 import { type EnvironmentConnector, environmentConnectors } from './features/connectors/connectors.ts';
 import { type Credentials, createCredentials } from './features/connectors/credentials.ts';
 import { type UpstreamHosts, upstreamHosts } from './features/connectors/upstreamHosts.ts';
+import type { GivenPeppers } from './features/keys/peppers.ts';
 import { createSealer, KEK_BYTES } from './sealing/envelope.ts';
 
 const BOOTSTRAP_KEY_FORM =
@@ -56,8 +58,8 @@ const Settings = Type.Object({
   ),
   WEIGHBRIDGE_PREVIOUS_PEPPERS: Type.Optional(
     Type.String({
-      pattern: '^[^,]{32,}(,[^,]{32,})*$',
-      description: 'the peppers that it replaced, several with commas, each of at least 32 characters',
+      minLength: 32,
+      description: 'one pepper or several with commas, each of at least 32 characters',
     }),
   ),
   MOCK_VENDOR_URL: Type.Optional(
@@ -77,6 +79,7 @@ const Settings = Type.Object({
     description: 'absolute paths of folders, several with commas',
   }),
   SHUTDOWN_DELAY_MS: ShutdownDelayMs,
+  ...OidcEnvironment,
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -93,12 +96,12 @@ export interface ControlPlaneConfig {
     readonly tls: TlsFiles | undefined;
   };
   readonly bootstrap: { readonly token: string | undefined; readonly file: string | undefined };
-  readonly pepper: string | undefined;
-  /** What it replaced: keys that were hashed under them go on. */
-  readonly previousPeppers: readonly string[];
+  readonly peppers: GivenPeppers;
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
+  /** Undefined: operators come with keys alone. */
+  readonly oidc: OidcSettings | undefined;
   /** How long it still takes requests when it is told to stop. */
   readonly shutdownDelayMs: number;
   readonly logLevel: LogLevelName;
@@ -137,8 +140,10 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       token: given,
       file: settings.OPERATOR_KEY_FILE ?? (given === undefined ? '.weighbridge/operator-key' : undefined),
     },
-    pepper: settings.WEIGHBRIDGE_PEPPER,
-    previousPeppers: settings.WEIGHBRIDGE_PREVIOUS_PEPPERS?.split(',') ?? [],
+    peppers: {
+      current: settings.WEIGHBRIDGE_PEPPER,
+      others: previousPeppers(settings.WEIGHBRIDGE_PREVIOUS_PEPPERS),
+    },
     connectors: environmentConnectors(env, settings.MOCK_VENDOR_URL),
     credentials: createCredentials({
       env,
@@ -153,8 +158,14 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     }),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
     shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
+    oidc: oidcSettings(settings),
     logLevel: settings.LOG_LEVEL,
   };
+}
+
+/** A pepper may hold a comma itself: what is no pepper harms nothing. */
+function previousPeppers(text = ''): string[] {
+  return [...new Set([text, ...text.split(',').map((part) => part.trim())])].filter((part) => part !== '');
 }
 
 function keks(setting: string, text = ''): Buffer[] {

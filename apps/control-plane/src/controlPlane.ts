@@ -9,6 +9,7 @@ import {
 } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { isOperatorKey } from './features/access/access.service.ts';
+import { openIdConnect } from './features/access/oidc/oidc.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors, resealCredentials } from './features/connectors/connectors.service.ts';
 import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
@@ -48,7 +49,7 @@ export async function startControlPlane(
     const mismatch = await schemaMismatch(db);
     if (mismatch) throw new Error(`Can't work on this database: ${mismatch}`);
   }
-  const peppers = await loadPeppers(db, config.pepper, now(), config.previousPeppers);
+  const peppers = await loadPeppers(db, config.peppers, now());
   const deps = {
     db,
     now,
@@ -70,7 +71,11 @@ export async function startControlPlane(
   onShutdown('watchers', () => watchers.close());
   const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
-  const app = buildApp({ ...deps, notReady: () => undefined });
+  const app = buildApp({
+    ...deps,
+    tokenVerifier: config.oidc && openIdConnect(config.oidc, deps),
+    notReady: () => undefined,
+  });
   serveMetrics(app, metrics);
   onShutdown('control plane API', () => app.close());
   return {

@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { createInProcessBucket, type KeyValueBucket, type KeyValueSettings } from '@weighbridge/bus';
 import {
@@ -86,6 +87,8 @@ export interface TestProxyOptions {
   readonly policyCache?: PolicyCacheSetting;
   readonly responseCacheBytes?: number;
   readonly sharedAnswers?: SharedAnswers;
+  /** Stands before the proxy: what it does to a response, the proxy meets. */
+  readonly before?: RequestListener;
 }
 
 interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
@@ -242,8 +245,12 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     corsOrigins: options.corsOrigins ?? [],
     notReady: () => undefined,
   });
+  const handler = await toHandler(app);
   const server = await listenHttp({
-    handler: await toHandler(app),
+    handler: (request, response) => {
+      options.before?.(request, response);
+      handler(request, response);
+    },
     host: '127.0.0.1',
     port: 0,
     portSetting: 'PORT',

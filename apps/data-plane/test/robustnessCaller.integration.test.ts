@@ -1,4 +1,4 @@
-import { createServer as createHttpServer } from 'node:http';
+import { createServer as createHttpServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -36,6 +36,15 @@ function ask({ url }: TestProxy, body: object = hello, init: RequestInit = {}) {
     body: JSON.stringify(body),
     ...init,
   });
+}
+
+/** Its head can't be written, as if it held what no header can say; what is written after that can. */
+function failOnce(response: ServerResponse): void {
+  const writeHead = response.writeHead.bind(response);
+  response.writeHead = () => {
+    response.writeHead = writeHead;
+    throw new TypeError('a header that can not be');
+  };
 }
 
 describe('a caller', () => {
@@ -99,9 +108,14 @@ describe('a caller', () => {
     ['a document', false, { outcome: 'SUCCESS', estimated: false }],
     ['a stream', true, { outcome: 'INTERRUPTED', estimated: true }],
   ])('is told where %s can not be passed on, and it is settled', async (_what, stream, event) => {
-    // No header can say this name.
-    const odd = await proxyWith({ models: [{ id: 'mock/odd€', nanoPerToken: 1n }] });
-    const answer = await ask(odd, { ...hello, model: 'mock/odd€', stream });
+    let isBroken = true;
+    const odd = await proxyWith({
+      before: (_request, response) => {
+        if (isBroken) failOnce(response);
+        isBroken = false;
+      },
+    });
+    const answer = await ask(odd, { ...hello, stream });
     expect(answer.status).toBe(500);
     expect(await answer.json()).toMatchObject({ error: { request_id: expect.any(String) } });
     expect(settled(odd.events)).toMatchObject([event]);

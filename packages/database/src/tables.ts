@@ -26,6 +26,8 @@ export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 export interface AuditLog {
   action: string;
   actor_key_id: string | null;
+  actor_oidc_issuer: string | null;
+  actor_oidc_subject: string | null;
   actor_principal_id: string;
   at: Timestamp;
   detail: Generated<Json>;

@@ -40,6 +40,10 @@ describe.each(Object.entries(VARIANTS))('the chart with %s values', (name, optio
   });
 });
 
+const OIDC = 'controlPlane.oidc.issuer=https://login.example';
+const AUDIENCE = 'controlPlane.oidc.audiences[0]=weighbridge';
+const SCOPES = 'controlPlane.oidc.scopeMap.admins[0]=operator';
+
 describe('values', () => {
   it.each([
     ['a misspelt one', 'dataPlane.replica=3', 'replica is not allowed'],
@@ -53,6 +57,14 @@ describe('values', () => {
     ['an HTTPRoute without a gateway', 'exposure.kind=httpRoute,exposure.host=a.example', 'parentRefs'],
     ['KEDA without NATS', 'metering.autoscaling.kind=keda', 'natsMonitoring'],
     ['two servers for the stream', 'nats.replicas=2', 'nats.replicas'],
+    ['an OIDC issuer for any audience', `${OIDC},${SCOPES}`, 'controlPlane.oidc.audiences'],
+    ['an OIDC issuer whose tokens may nothing', `${OIDC},${AUDIENCE}`, 'controlPlane.oidc.scopeMap'],
+    [
+      'an OIDC issuer in plain text',
+      'controlPlane.oidc.issuer=http://login.example',
+      'controlPlane.oidc.issuer',
+    ],
+    ['a scope that there is not', `${OIDC},${AUDIENCE},${SCOPES}s`, 'controlPlane.oidc.scopeMap.admins.0'],
   ])('refuse %s', async (_what, set, message) => {
     const { ok, output } = await render('--set', set);
     expect(output).toContain(message);
@@ -97,6 +109,24 @@ describe('values', () => {
     const all = await manifests('--set', 'exposure.kind=ingress', '--set-string', set.join());
     expect(all.flatMap(schemaErrors)).toEqual([]);
     expect(violations(all)).toEqual([]);
+  });
+
+  it('of the OIDC issuer reach the control plane as it reads them, and nothing else', async () => {
+    const all = await manifests(
+      '--set',
+      `${OIDC},${AUDIENCE},controlPlane.oidc.audiences[1]=other,${SCOPES}`,
+    );
+    const env = (app: string) =>
+      (workload(all, app).pod.containers[0]?.env ?? []).filter(({ name }) => name.startsWith('OIDC_'));
+    expect(env('control-plane')).toEqual([
+      { name: 'OIDC_ISSUER', value: 'https://login.example' },
+      { name: 'OIDC_AUDIENCE', value: 'weighbridge,other' },
+      { name: 'OIDC_PRINCIPAL_CLAIM', value: 'sub' },
+      { name: 'OIDC_SCOPES_CLAIM', value: 'groups' },
+      { name: 'OIDC_SCOPE_MAP', value: '{"admins":["operator"]}' },
+      { name: 'OIDC_CLOCK_TOLERANCE_SECONDS', value: '30' },
+    ]);
+    expect([...env('data-plane'), ...env('metering'), ...env('migrate')]).toEqual([]);
   });
 
   it('as large numbers stay numbers', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { example, manifests } from './helm.ts';
-import { type Workload, workloads } from './manifests.ts';
+import { type Manifest, type Workload, workloads } from './manifests.ts';
 import { mayConnect, type Pod, portsOut } from './network.ts';
 
 const production = manifests('--values', example('production.values.yaml'));
@@ -50,6 +50,16 @@ describe('the network policies', () => {
       'metering:8083',
     ]);
     expect(await entered(stranger)).toEqual([]);
+  });
+
+  it('let the control plane alone reach an OIDC issuer in the cluster', async () => {
+    const edge = 'networkPolicy.oidcIssuer[0].to[0].podSelector.matchLabels.app=login';
+    const all = await manifests('--set', `${edge},networkPolicy.oidcIssuer[0].ports[0]=8443`);
+    const issuer: Pod = { labels: { app: 'login' }, namespace: 'weighbridge' };
+    const reach = (of: readonly Manifest[]) =>
+      workloads(of).filter((from) => mayConnect(of, podOf(from), issuer, 8443));
+    expect(reach(all).map(nameOf)).toEqual(['control-plane']);
+    expect(reach(await production)).toEqual([]);
   });
 
   it("keep proxies from the cloud's metadata and from private addresses", async () => {

@@ -26,10 +26,12 @@ interface Workflow {
   >;
 }
 
+const WORKFLOWS = ['audit.yml', 'ci.yml', 'release.yml'];
+
 /** The only rights to write: to publish, and to sign as the workflow. */
 const WRITERS: Readonly<Record<string, readonly string[]>> = {
   'release.yml image': ['packages', 'id-token', 'attestations'],
-  'release.yml chart': ['packages', 'id-token'],
+  'release.yml chart': ['packages', 'id-token', 'attestations'],
 };
 
 /** What is wrong with a workflow, in words. */
@@ -46,7 +48,8 @@ function wrongs(file: string, { on, permissions, jobs }: Workflow): string[] {
     if (!job['timeout-minutes']) found.push(`${name} may run for ever`);
     if (!/-\d/.test(job['runs-on'])) found.push(`${name} runs on whatever is the latest`);
     for (const { uses = '', run = '', with: options } of job.steps) {
-      if (uses !== '' && !/@(v\d+\.\d+\.\d+|[0-9a-f]{40})$/.test(uses)) found.push(`${uses} is not pinned`);
+      // A tag can be moved, a commit can't.
+      if (uses !== '' && !/@[0-9a-f]{40}$/.test(uses)) found.push(`${uses} is not pinned`);
       if (uses.startsWith('actions/checkout@') && options?.['persist-credentials'] !== false) {
         found.push(`${name} leaves its token in the checkout`);
       }
@@ -64,13 +67,19 @@ const textOf = ({ jobs }: Workflow, job: string) =>
 describe('the workflows', () => {
   it('keep our rules', async () => {
     const files = await readdir(join(REPOSITORY, '.github/workflows'));
-    expect(files.sort()).toEqual(['audit.yml', 'ci.yml', 'release.yml']);
-    for (const file of files) expect(wrongs(file, await workflow(file)), file).toEqual([]);
+    expect(files.sort()).toEqual(WORKFLOWS);
+    for (const file of files) {
+      expect(wrongs(file, await workflow(file)), file).toEqual([]);
+      const unversioned = (await read(`.github/workflows/${file}`)).match(
+        /uses: .*@[0-9a-f]{40}(?! # v\d+\.\d+\.\d+$)/gm,
+      );
+      expect([file, unversioned]).toEqual([file, null]);
+    }
   });
 
   it('would be told of each rule that they break', () => {
     const steps = [
-      { uses: 'actions/checkout@v4' },
+      { uses: 'actions/checkout@v4.2.2' },
       // biome-ignore lint/suspicious/noTemplateCurlyInString: as a workflow writes it.
       { run: 'echo ${{ github.event.pull_request.title }}' },
     ];
@@ -85,7 +94,7 @@ describe('the workflows', () => {
       'build may write packages',
       'build may run for ever',
       'build runs on whatever is the latest',
-      'actions/checkout@v4 is not pinned',
+      'actions/checkout@v4.2.2 is not pinned',
       'build leaves its token in the checkout',
       'build pastes a value into a script',
     ]);
@@ -96,6 +105,25 @@ describe('the workflows', () => {
     const ci = await workflow('ci.yml');
     expect(textOf(ci, 'test')).toMatch(/install --frozen-lockfile[\s\S]*\.ci\/run/);
     expect(textOf(ci, 'image')).toMatch(/docker build[\s\S]*--read-only[\s\S]*compose\.yaml up[\s\S]*readyz/);
+  });
+
+  it('install nothing but what the lockfile holds, each package by its hash and from the registry', async () => {
+    const [lockfile] = parseYaml(await read('pnpm-lock.yaml')) as [
+      { packages: Record<string, { resolution: object }> },
+    ];
+    const packages = Object.entries(lockfile.packages);
+    expect(packages.length).toBeGreaterThan(200);
+    const unsure = packages.filter(
+      ([, { resolution }]) =>
+        !/^sha512-[A-Za-z0-9+/]{86}==$/.test(String(Object.values(resolution))) ||
+        Object.keys(resolution).join() !== 'integrity',
+    );
+    expect(unsure.map(([name]) => name)).toEqual([]);
+    for (const file of ['deploy/Dockerfile', ...WORKFLOWS.map((name) => `.github/workflows/${name}`)]) {
+      const installs = (await read(file)).match(/^.*pnpm\S* (?:install|fetch|i|add)\b.*$/gm) ?? [];
+      const loose = installs.filter((line) => !/--frozen-lockfile|pnpm\S* fetch/.test(line));
+      expect([file, ...loose]).toEqual([file]);
+    }
   });
 
   it('audit what runs in production, every day', async () => {
@@ -115,6 +143,16 @@ describe('the workflows', () => {
     expect(image).toMatch(/cosign sign --yes --recursive \\"\$IMAGE\\"/);
     expect(image).toMatch(/@\$\{\{ steps\.build\.outputs\.digest \}\}/);
     expect(textOf(release, 'chart')).toMatch(/helm push[\s\S]*cosign sign --yes[\s\S]*@\$digest/);
+    for (const job of ['image', 'chart']) {
+      expect(textOf(release, job)).toMatch(
+        /attest-build-provenance@[\s\S]*outputs\.digest[\s\S]*"push-to-registry":true/,
+      );
+    }
+    // Where it goes, the repository's owner says.
+    const text = await read('.github/workflows/release.yml');
+    expect(
+      text.match(/^ +registry: (?!\$\{\{ vars\.REGISTRY \}\})\S+|[\w-]+\.(?:io|dev|com)\//gm),
+    ).toBeNull();
   });
 });
 

@@ -24,7 +24,8 @@ export async function recordReceived(
   const shards = byShard(received);
   if (shards.length === 0) return { confirms: [], closedEpochs: 0 };
   // Workers of one shard take turns from here to the commit: then the order in which they lock its rows does not matter.
-  for (const shard of new Set(shards.map((one) => one.shard))) await lockShard(tx, shard);
+  const numbers = new Set(shards.map(({ shard }) => shard));
+  for (const shard of [...numbers].sort((a, b) => a - b)) await lockShard(tx, shard);
   // Mostly what comes is what was to come next, of epochs that go on.
   if ((await append(tx, shards)) === shards.length) {
     return { confirms: shards.map((shard) => ({ ...confirmIdOf(shard), n: shard.lastN })), closedEpochs: 0 };

@@ -10,4 +10,5 @@ export {
 } from './processes.ts';
 export { startTcpRelay, type TcpRelay } from './tcpRelay.ts';
 export { createEmptyDatabase, createTestDatabase, type TestDatabase } from './testDatabase.ts';
+export { startTestIssuer, TEST_AUDIENCE, type TestClaims, type TestIssuer } from './testIssuer.ts';
 export { type TestRun, testRun } from './testRun.ts';

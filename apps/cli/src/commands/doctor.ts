@@ -64,7 +64,7 @@ async function examine({ client, connection, now }: Session): Promise<Finding[]>
   );
 
   const usage = await attempt('usage:read', () => answer(client.GET('/api/v1/usage')));
-  if (usage.error?.status === 401) {
+  if (usage.error && isRefused(usage.error)) {
     add('key', false, `${usage.error.message} It is from ${keySource}.`);
     return findings;
   }
@@ -85,6 +85,11 @@ async function examine({ client, connection, now }: Session): Promise<Finding[]>
     add('models', first !== undefined, first ? `${first.model} and others can be reached` : none);
   } else add('models', models.allowed, models.detail);
   return findings;
+}
+
+/** Whether it is the credential itself that is not taken: a key, or a token of an OIDC issuer. */
+function isRefused({ status, code }: ApiError): boolean {
+  return status === 401 || code === 'principal_unknown' || code === 'oidc_issuer_unavailable';
 }
 
 /** What a call gives; a key without the scope is no fault, but leaves the check undone. */

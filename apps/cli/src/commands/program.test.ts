@@ -125,6 +125,13 @@ describe('the key', () => {
     ]);
   });
 
+  it('may be a token of an OIDC issuer: whatever the service takes as a bearer', async () => {
+    const token = 'eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl';
+    await run(['usage', '--json'], { WEIGHBRIDGE_KEY: token });
+    await run(['usage', '--json', '--key-file', '/token'], {}, { '/token': `${token}\n` });
+    expect(asked.map(({ authorization }) => authorization)).toEqual([`Bearer ${token}`, `Bearer ${token}`]);
+  });
+
   it('is asked for in words where there is none, and never shown where it is no key', async () => {
     const none = await run(['usage'], { WEIGHBRIDGE_KEY: '' });
     expect([none.code, none.err]).toEqual([2, expect.stringContaining('WEIGHBRIDGE_KEY')]);

@@ -30,7 +30,10 @@ export function createProgram(cli: Cli): Command {
     .description('A gateway for language models that companies trust with their money.')
     .version(cli.version)
     .option('--url <address>', 'where the service is (WEIGHBRIDGE_URL; http://127.0.0.1:8080)')
-    .option('--key-file <file>', 'the key to call it with (WEIGHBRIDGE_KEY; .weighbridge/operator-key)')
+    .option(
+      '--key-file <file>',
+      'the key, or the OIDC token, to call it with (WEIGHBRIDGE_KEY; .weighbridge/operator-key)',
+    )
     .option('--json', 'answer in JSON, for programs')
     .addHelpText(
       'after',

@@ -27,7 +27,7 @@ function serviceUrl(env: Env, { url }: GlobalOptions): string {
   );
 }
 
-/** The service and the key to call it with: `--key-file`, else WEIGHBRIDGE_KEY, else the operator key of `weighbridge up`. */
+/** The service and the key, or the token, to call it with: `--key-file`, else WEIGHBRIDGE_KEY, else the operator key of `weighbridge up`. */
 export async function connection(
   env: Env,
   options: GlobalOptions,
@@ -61,5 +61,5 @@ export async function connection(
 function headerValue(text: string, source: string): string {
   const key = text.trim();
   if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw new UsageError(`${source} holds no key: a key is one word, sk-svc-…`);
+  throw new UsageError(`${source} holds no key: a key is one word, sk-svc-…, and so is an OIDC token`);
 }

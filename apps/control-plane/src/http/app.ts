@@ -3,7 +3,7 @@ import { isUnavailable } from '@weighbridge/database';
 import { AppError, toHttpError } from '@weighbridge/errors';
 import { acceptJsonBodies, createHttpApp, type Logger, refuseOtherMethods } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
-import { authenticate } from '../features/access/access.service.ts';
+import { type AccessDeps, authenticate } from '../features/access/access.service.ts';
 import { type Caller, requireScope } from '../features/access/caller.ts';
 import { SCOPES } from '../features/access/scopes.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
@@ -13,7 +13,6 @@ import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
 import { observedStrata } from '../features/evidence/evidence.service.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
-import type { KeyDeps } from '../features/keys/keys.service.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
@@ -32,7 +31,7 @@ import { publishOpenApi } from './openapi/publish.ts';
 import { Strict } from './schemas.ts';
 import { refuseUnfitValues } from './unfitValues.ts';
 
-export type AppDeps = KeyDeps & ModelDeps;
+export type AppDeps = AccessDeps & ModelDeps;
 
 /** Of the document at `/api/v1/openapi.json`: its minor part grows with what is added. */
 const API_VERSION = '1.0.0';

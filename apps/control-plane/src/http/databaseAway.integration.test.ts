@@ -71,7 +71,7 @@ it('answers 503 with retry-after while there is no database to ask, and as ever 
   const logger = createLogger('test');
   logger.level = 'silent';
   const { credentials, upstreamHosts } = loadConfig({ DATABASE_URL: postgres.url });
-  const peppers = await loadPeppers(api.db, undefined, now());
+  const peppers = await loadPeppers(api.db, { current: undefined, others: [] }, now());
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   const app = buildApp({ ...deps, notReady: () => undefined });
   const ask = async () => {

@@ -44,7 +44,9 @@ export class SseSplitter {
       this.#lineIsEmpty = true;
       if (isBlank && this.#afterReturn) this.#complete = true;
       else if (isBlank) {
-        events.push(this.#take(chunk.subarray(start, line)));
+        // Mostly a chunk is an event.
+        const isAll = start === 0 && line === chunk.length;
+        events.push(this.#take(isAll ? chunk : chunk.subarray(start, line)));
         start = line;
       }
       if (feed >= 0 && feed < line) feed = chunk.indexOf(LINE_FEED, line);

@@ -24,6 +24,7 @@ export class StreamTap {
   readonly #splitter = new SseSplitter();
   readonly #format: AnswerFormat;
   readonly #marks: readonly Buffer[];
+  readonly #begins: Uint8Array;
   readonly #hideUsage: boolean;
   readonly #onEvent: StreamTapOptions['onEvent'];
   #isFirst = true;
@@ -31,6 +32,7 @@ export class StreamTap {
   constructor({ format, hideUsage, onEvent }: StreamTapOptions) {
     this.#format = format;
     this.#marks = format.marks;
+    this.#begins = beginningsOf(format.marks);
     this.#hideUsage = hideUsage;
     this.#onEvent = onEvent;
   }
@@ -69,14 +71,14 @@ export class StreamTap {
   }
 
   #isMarked(event: Buffer): boolean {
-    // A call for each mark costs more than a look at each byte, unless there are many.
-    if (event.length > SMALL_EVENT_BYTES) return this.#marks.some((mark) => saysSomething(event, mark, 0));
-    for (let at = 0; at < event.length; at++) {
-      if (event[at] !== QUOTE) continue;
-      const letter = event[at + 1];
-      for (const mark of this.#marks) {
-        if (mark[1] === letter && isAt(event, mark, at) && saysSomething(event, mark, at)) return true;
-      }
+    const marks = this.#marks;
+    // Calls cost more than a look at each byte, unless there are many.
+    if (event.length > SMALL_EVENT_BYTES) return marks.some((mark) => saysSomething(event, mark, 0));
+    const begins = this.#begins;
+    const last = event.length - 1;
+    for (let at = 0; at < last; at++) {
+      if (event[at] !== QUOTE || begins[event[at + 1] ?? 0] === 0) continue;
+      for (const mark of marks) if (isAt(event, mark, at) && saysSomething(event, mark, at)) return true;
     }
     return false;
   }
@@ -85,6 +87,18 @@ export class StreamTap {
 const SMALL_EVENT_BYTES = 1_024;
 /** All marks are names of fields. */
 const QUOTE = 0x22;
+
+const knownBeginnings = new WeakMap<readonly Buffer[], Uint8Array>();
+
+/** 1 for each byte that a mark goes on with behind its quote. */
+function beginningsOf(marks: readonly Buffer[]): Uint8Array {
+  const known = knownBeginnings.get(marks);
+  if (known) return known;
+  const begins = new Uint8Array(256);
+  for (const mark of marks) begins[mark[1] ?? 0] = 1;
+  knownBeginnings.set(marks, begins);
+  return begins;
+}
 
 function isAt(event: Buffer, mark: Buffer, at: number): boolean {
   for (let index = 1; index < mark.length; index++) if (event[at + index] !== mark[index]) return false;

@@ -5,6 +5,7 @@ import type { ResponseCache } from '../cache/responseCache.ts';
 import { type StoredAnswer, shownBody } from '../cache/storedAnswer.ts';
 import type { Target } from '../routing/target.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
+import { headerText } from './answerHeaders.ts';
 import type { CallersAnswer } from './caller.ts';
 import { addRequestId } from './failure.ts';
 import type { GenerationPlan } from './plan.ts';
@@ -37,7 +38,7 @@ export function answerFromCache(
   headers.set('x-svc-attempts', '0');
   headers.set('x-svc-cache', 'hit');
   headers.set('x-svc-cost-micro-usd', '0');
-  headers.set('x-svc-model', answer.model);
+  headers.set('x-svc-model', headerText(answer.model));
   headers.set('x-svc-overhead-ms', (performance.now() - receivedAt).toFixed(3));
   response.writeHead(200, headers.list);
   response.end(body);

@@ -35,3 +35,11 @@ export class AnswerHeaders {
     return -1;
   }
 }
+
+/** A name as a header can hold it: what no header takes is percent-encoded (RFC 3986, section 2.1). */
+export function headerText(name: string): string {
+  return VISIBLE.test(name) ? name : name.replace(NOT_VISIBLE, encodeURIComponent);
+}
+
+const VISIBLE = /^[\x21-\x7e]+$/;
+const NOT_VISIBLE = /[^\x21-\x7e]/gu;

@@ -14,6 +14,7 @@ import type { Answered } from './attempt.ts';
 import type { AttemptLog } from './attemptLog.ts';
 import type { Caller } from './caller.ts';
 import { tellFailure } from './failure.ts';
+import { hideCredential, withoutCredential } from './hideCredential.ts';
 import type { Plan } from './plan.ts';
 
 /** What passes an answer on to its caller. */
@@ -48,6 +49,8 @@ export function relayAnswer(relay: Relay): Promise<void> {
 
 /** A vendor that was asked for a stream may label it wrongly; JSON is what it answers where it did not understand. */
 function isStream({ answer, plan }: Relay): boolean {
+  // An error is looked at as a whole, whatever it is labelled.
+  if (answer.status >= 400) return false;
   const type = String(answer.headers['content-type'] ?? '').toLowerCase();
   if (type.startsWith('text/event-stream')) return true;
   return (
@@ -111,12 +114,23 @@ async function relayWhole(relay: Relay): Promise<void> {
   if (cost !== undefined && answer.status < 300) {
     headers.list.push('x-svc-cost-micro-usd', String(microFromNano(cost)));
   }
-  headers.list.push('content-length', String(body.length));
+  const shown = answer.status < 400 ? body : shownError(relay, body, plain);
+  headers.list.push('content-length', String(shown.length));
   response.writeHead(answer.status, headers.list);
   // As a text, it goes out together with the head.
-  if (body.length <= MAX_TEXT_BYTES) response.end(body.toString('latin1'), 'latin1');
-  else response.end(body);
+  if (shown.length <= MAX_TEXT_BYTES) response.end(shown.toString('latin1'), 'latin1');
+  else response.end(shown);
   if (isKept(relay, outcome)) relay.kept?.endWhole(plain, contentTypeOf(answer) ?? 'application/json');
+}
+
+/** An error as its caller may see it: without the vendor's credential, which is ours. */
+function shownError({ headers, outgoing }: Relay, body: Buffer, plain: Buffer | undefined): Buffer {
+  const { credential } = outgoing.connector;
+  hideCredential(headers, credential);
+  const hidden = plain && withoutCredential(plain, credential);
+  if (hidden === plain || hidden === undefined) return body;
+  headers.delete('content-encoding');
+  return hidden;
 }
 
 /** Passes on a stream of events as it comes. */

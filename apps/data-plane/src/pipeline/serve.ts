@@ -14,7 +14,7 @@ import { addCallerHeaders } from '../upstream/headers.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { answerFromCache } from './answerFromCache.ts';
-import type { AnswerHeaders } from './answerHeaders.ts';
+import { type AnswerHeaders, headerText } from './answerHeaders.ts';
 import type { Forwarded } from './attempt.ts';
 import { type AttemptLog, type AttemptLogDeps, NO_ATTEMPTS, openAttemptLog } from './attemptLog.ts';
 import type { Attempts } from './attempts.ts';
@@ -259,7 +259,7 @@ function answerHeaders(
   const headers = own.copy();
   addCallerHeaders(headers.list, answer.headers, { isRated: own.list.some(isRateHeader) });
   addRequestId(headers, operation.wire, id);
-  if (outgoing.work) headers.list.push('x-svc-model', outgoing.work.model.id);
+  if (outgoing.work) headers.list.push('x-svc-model', headerText(outgoing.work.model.id));
   headers.list.push('x-svc-overhead-ms', overheadMs.toFixed(3));
   return headers;
 }

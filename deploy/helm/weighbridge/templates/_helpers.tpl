@@ -71,6 +71,20 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "weighbridge.oidcEnv" -}}
+{{- if .issuer -}}
+- { name: OIDC_ISSUER, value: {{ .issuer | quote }} }
+- { name: OIDC_AUDIENCE, value: {{ join "," .audiences | quote }} }
+- { name: OIDC_PRINCIPAL_CLAIM, value: {{ .principalClaim | quote }} }
+{{- with .principalPrefix }}
+- { name: OIDC_PRINCIPAL_PREFIX, value: {{ . | quote }} }
+{{- end }}
+- { name: OIDC_SCOPES_CLAIM, value: {{ .scopesClaim | quote }} }
+- { name: OIDC_SCOPE_MAP, value: {{ toJson .scopeMap | quote }} }
+- { name: OIDC_CLOCK_TOLERANCE_SECONDS, value: {{ .clockToleranceSeconds | quote }} }
+{{- end }}
+{{- end }}
+
 {{/* A map of settings, as the chart's user wrote it. */}}
 {{- define "weighbridge.settingsEnv" -}}
 {{- range $name, $value := . }}

@@ -1036,6 +1036,10 @@ export interface components {
             at: string;
             actor_principal_id: string;
             actor_key_id: string | null;
+            /** @description Where it was done by a token: who issued that. */
+            actor_oidc_issuer: string | null;
+            /** @description And to whom, as the issuer names it (`sub`). */
+            actor_oidc_subject: string | null;
             /** @description resource.verb, such as key.created */
             action: string;
             resource_id: string;
@@ -1939,7 +1943,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description No key, or one that is unknown, disabled or expired. */
+        /** @description No key, or one that is unknown, disabled or expired; or a token that is not taken. */
         401: {
             headers: {
                 "www-authenticate"?: string;
@@ -1960,7 +1964,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The key may not do this. */
+        /** @description The key, or the token, may not do this. */
         403: {
             headers: {
                 [name: string]: unknown;
@@ -3828,6 +3832,8 @@ export interface operations {
                      *           "at": "2026-11-20T10:00:00.000Z",
                      *           "actor_principal_id": "text",
                      *           "actor_key_id": "text",
+                     *           "actor_oidc_issuer": "text",
+                     *           "actor_oidc_subject": "text",
                      *           "action": "text",
                      *           "resource_id": "text",
                      *           "detail": {}

@@ -11,6 +11,12 @@ const AuditEntry = Type.Object(
     at: DateTime,
     actor_principal_id: Type.String(),
     actor_key_id: Nullable(Type.String()),
+    actor_oidc_issuer: Nullable(
+      Type.String({ description: 'Where it was done by a token: who issued that.' }),
+    ),
+    actor_oidc_subject: Nullable(
+      Type.String({ description: 'And to whom, as the issuer names it (`sub`).' }),
+    ),
     action: Type.String({ description: 'resource.verb, such as key.created' }),
     resource_id: Type.String(),
     detail: Type.Record(Type.String(), Type.Unknown()),

@@ -1,11 +1,18 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { dateTime } from '../../http/dateTime.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
+import type { Identity } from '../access/caller.ts';
 import { type AuditRow, findAuditRows, insertAuditRow } from './audit.repository.ts';
+
+/** Who did something. What the service does by itself has no identity, and a name for its principal. */
+interface Actor {
+  readonly principalId: string;
+  readonly identity: Identity | null;
+}
 
 /** What somebody did, for the audit log. */
 export interface AuditedAct {
-  readonly actor: { readonly principalId: string; readonly keyId: string | null };
+  readonly actor: Actor;
   /** What was done, as `resource.verb`: `key.created`. */
   readonly action: string;
   readonly resourceId: string;
@@ -20,6 +27,8 @@ export interface PresentedAuditEntry {
   readonly at: string;
   readonly actor_principal_id: string;
   readonly actor_key_id: string | null;
+  readonly actor_oidc_issuer: string | null;
+  readonly actor_oidc_subject: string | null;
   readonly action: string;
   readonly resource_id: string;
   readonly detail: Readonly<Record<string, unknown>>;
@@ -43,11 +52,19 @@ export async function recordAudit(
   await insertAuditRow(tx, {
     at,
     actor_principal_id: actor.principalId,
-    actor_key_id: actor.keyId,
+    ...identityColumns(actor.identity),
     action,
     resource_id: resourceId,
     detail: JSON.stringify(detail ?? {}),
   });
+}
+
+function identityColumns(identity: Identity | null) {
+  return {
+    actor_key_id: identity?.kind === 'key' ? identity.keyId : null,
+    actor_oidc_issuer: identity?.kind === 'oidc' ? identity.issuer : null,
+    actor_oidc_subject: identity?.kind === 'oidc' ? identity.subject : null,
+  };
 }
 
 /** What was changed, by whom and when, the newest first. */
@@ -78,6 +95,8 @@ function present(row: AuditRow): PresentedAuditEntry {
     at: row.at.toISOString(),
     actor_principal_id: row.actor_principal_id,
     actor_key_id: row.actor_key_id,
+    actor_oidc_issuer: row.actor_oidc_issuer,
+    actor_oidc_subject: row.actor_oidc_subject,
     action: row.action,
     resource_id: row.resource_id,
     detail: row.detail as Record<string, unknown>,

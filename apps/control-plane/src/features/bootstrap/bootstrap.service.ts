@@ -32,7 +32,7 @@ export async function bootstrap(
   await deps.db.transaction().execute(async (tx) => {
     await sql`SELECT pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`.execute(tx);
     const now = deps.now();
-    const actor = { principalId: 'bootstrap', keyId: null };
+    const actor = { principalId: 'bootstrap', identity: null };
     const imported = await importCatalog(tx, catalog, now);
     if (imported.changedModels + imported.newPrices > 0) {
       await recordChange(tx, {

@@ -118,7 +118,7 @@ export async function applyEnvironmentConnectors(
   const gone = [...known.values()].filter(
     (row) => !row.withdrawn && !wanted.some(({ name }) => name === row.name),
   );
-  const actor = { principalId: 'environment', keyId: null };
+  const actor = { principalId: 'environment', identity: null };
   for (const connector of changed) {
     await db.transaction().execute(async (tx) => {
       const facts = {
@@ -175,7 +175,7 @@ export async function resealCredentials(
       ids.push(id);
     }
     if (ids.length > 0) {
-      const actor = { principalId: 'environment', keyId: null };
+      const actor = { principalId: 'environment', identity: null };
       const detail = { connectors: ids, kek_id: kekId };
       await recordChange(tx, {
         actor,

@@ -48,7 +48,7 @@ export async function noticeChangedFiles(
     const hash = 'value' in credential ? sha256(`${ref}\0${credential.value}`) : undefined;
     seen.set(id, hash);
     if (!before?.has(id) || before.get(id) === hash) continue;
-    const actor = { principalId: 'environment', keyId: null };
+    const actor = { principalId: 'environment', identity: null };
     await db.transaction().execute(async (tx) => {
       const action = 'connector.credential_changed';
       await recordChange(tx, { actor, action, resourceId: id, detail: { credential_ref: ref }, at: now() });

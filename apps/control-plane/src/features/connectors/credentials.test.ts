@@ -61,6 +61,8 @@ describe('a reference to a credential', () => {
     'file:DIR/../outside',
     'env:DATABASE_URL',
     'env:WEIGHBRIDGE_PEPPER',
+    'env:STATE_KEY',
+    'env:RESPONSE_CACHE_KEY',
   ])(
     'that could never be one, or would tell the secrets of the service itself, is refused: %s',
     async (ref) => {

@@ -27,7 +27,8 @@ const MAX_CREDENTIAL = 8_192;
 const ENV_REF = /^env:([A-Za-z_][A-Za-z0-9_]{0,127})$/;
 const FILE_REF = /^file:(\/[^\0]{1,1000})$/;
 /** The service's own secrets: a reference to one would send it to an upstream. */
-const OWN_SETTINGS = /^(WEIGHBRIDGE_.*|DATABASE_URL|NATS_URL|CONTROL_PLANE_TOKEN|PG.*)$/i;
+const OWN_SETTINGS =
+  /^(WEIGHBRIDGE_.*|DATABASE_URL|NATS_URL|CONTROL_PLANE_TOKEN|STATE_KEY|RESPONSE_CACHE_KEY|PG.*)$/i;
 
 export function createCredentials({ env, fileDirs, sealer }: CredentialSources): Credentials {
   return {

@@ -3,7 +3,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { seal, unseal } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { sql } from 'kysely';
-import type { Caller } from '../access/caller.ts';
+import type { Caller, Identity } from '../access/caller.ts';
 
 export interface IdempotentRequest {
   readonly caller: Caller;
@@ -17,7 +17,7 @@ const KEPT_MS = 24 * 60 * 60 * 1_000;
 const FORM = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Does a piece of work once per calling key and `Idempotency-Key` within 24 hours: a repetition gets the first answer
+ * Does a piece of work once per caller and `Idempotency-Key` within 24 hours: a repetition gets the first answer
  * again. The answer is kept sealed under the caller's own token, since it may hold a secret.
  */
 export async function answerOnce<T>(
@@ -39,10 +39,11 @@ export async function answerOnce<T>(
       },
     );
   }
+  const callerId = idOf(caller.identity);
   const requestSha256 = createHash('sha256').update(canonicalJson(body)).digest();
   return await db.transaction().execute(async (tx) => {
     // A repetition that comes while the first is under way waits for it.
-    await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`${caller.keyId} ${idempotencyKey}`}, 0))`.execute(
+    await sql`SELECT pg_advisory_xact_lock(hashtextextended(${`${callerId} ${idempotencyKey}`}, 0))`.execute(
       tx,
     );
     await tx
@@ -52,7 +53,7 @@ export async function answerOnce<T>(
     const kept = await tx
       .selectFrom('idempotent_answers')
       .selectAll()
-      .where('key_id', '=', caller.keyId)
+      .where('key_id', '=', callerId)
       .where('idempotency_key', '=', idempotencyKey)
       .executeTakeFirst();
     if (kept) {
@@ -65,7 +66,7 @@ export async function answerOnce<T>(
     await tx
       .insertInto('idempotent_answers')
       .values({
-        key_id: caller.keyId,
+        key_id: callerId,
         idempotency_key: idempotencyKey,
         request_sha256: requestSha256,
         sealed_answer: seal(caller.answerKey(), Buffer.from(JSON.stringify(answer))),
@@ -74,6 +75,15 @@ export async function answerOnce<T>(
       .execute();
     return { answer, replayed: false };
   });
+}
+
+/** A key's id; or what stands for the issuer and its subject, which may be long, and which no key's id looks like. */
+function idOf(identity: Identity): string {
+  if (identity.kind === 'key') return identity.keyId;
+  const { issuer, subject } = identity;
+  return `oidc:${createHash('sha256')
+    .update(JSON.stringify([issuer, subject]))
+    .digest('hex')}`;
 }
 
 /** The same for bodies that differ only in the order of their fields. */
@@ -89,7 +99,7 @@ function reused(): AppError {
   return new AppError(
     'conflict',
     'idempotency_key_reused',
-    'This Idempotency-Key was used for another request within 24 hours, or with another secret of this key. Choose a new one.',
+    'This Idempotency-Key was used for another request within 24 hours, or with another secret or token of yours. Choose a new one.',
     { param: 'idempotency-key' },
   );
 }

@@ -16,8 +16,29 @@ export async function lockKey(tx: Tx, id: string): Promise<KeyRow | undefined> {
   return await tx.selectFrom('keys').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst();
 }
 
+/** The first key that was ever issued to a principal, in use or not. */
+export async function findFirstKeyOf(db: Database, principalId: string): Promise<KeyRow | undefined> {
+  return await db
+    .selectFrom('keys')
+    .selectAll()
+    .where('principal_id', '=', principalId)
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(1)
+    .executeTakeFirst();
+}
+
+/** Until the transaction ends, nobody else locks this principal; keys may be issued to it meanwhile. */
+export async function lockPrincipal(tx: Tx, id: string): Promise<void> {
+  await tx.selectFrom('principals').select('id').where('id', '=', id).forNoKeyUpdate().execute();
+}
+
 /** A key, and when the secret that it was found by ends. */
-export type KeyBySecret = KeyRow & { readonly secret_expires_at: Date | null };
+export type KeyBySecret = KeyRow & {
+  readonly secret_hash: Buffer;
+  readonly pepper_version: number;
+  readonly secret_expires_at: Date | null;
+};
 
 /** The key that has one of these as a secret at `now`: a replaced secret works until its grace ends. */
 export async function findKeyBySecret(
@@ -29,6 +50,7 @@ export async function findKeyBySecret(
     .selectFrom('key_secrets')
     .innerJoin('keys', 'keys.id', 'key_secrets.key_id')
     .selectAll('keys')
+    .select(['key_secrets.secret_hash', 'key_secrets.pepper_version'])
     .select('key_secrets.expires_at as secret_expires_at')
     .where('key_secrets.secret_hash', 'in', hashes)
     .where((row) =>
@@ -58,6 +80,15 @@ export async function insertSecret(tx: Tx, keyId: string, secret: HashedSecret, 
       key_id: keyId,
       created_at: now,
     })
+    .execute();
+}
+
+/** Keeps a secret hashed under another pepper; where that was done already, nothing. */
+export async function rehashSecret(db: Database, before: Buffer, after: HashedSecret): Promise<void> {
+  await db
+    .updateTable('key_secrets')
+    .set({ secret_hash: after.hash, pepper_version: after.pepperVersion })
+    .where('secret_hash', '=', before)
     .execute();
 }
 

@@ -22,6 +22,7 @@ import {
   type KeyBySecret,
   type KeyRow,
   lockKey,
+  rehashSecret,
   updateKey,
 } from './keys.repository.ts';
 import {
@@ -40,6 +41,7 @@ import {
 } from './keys.ts';
 import type { Peppers } from './peppers.ts';
 import { type IssuedKey, type PresentedKey, presentKey } from './presentKey.ts';
+import { lockedStanding, policyOfCaller } from './standing.ts';
 
 export type { KeyRow };
 
@@ -67,7 +69,7 @@ export async function createKey(
 
   return await answerOnce(deps.db, { caller, idempotencyKey, body: input, now }, async (tx) => {
     await lockGovernance(tx, 'shared');
-    const issuer = (await findKey(tx, caller.keyId)) ?? raise(new Error('the calling key is gone'));
+    const issuer = await lockedStanding(tx, caller);
     // Where an expiry is left out, a key lives as long as the one that issued it.
     const inherited = isOperator(caller) ? null : issuer.expires_at;
     const asked = input.expires_at === null ? null : inherited;
@@ -77,7 +79,7 @@ export async function createKey(
     const id = newId('key');
     const kind = input.kind ?? 'service';
     const policyId = input.policy_id ?? (isOperator(caller) ? null : issuer.policy_id);
-    const policy = await assignablePolicy(tx, caller, issuer, { policyId, principalId, kind });
+    const policy = await assignablePolicy(tx, caller, { policyId, principalId, kind });
     const { token, secret } = newSecret(deps);
     const row = await insertKey(
       tx,
@@ -93,7 +95,7 @@ export async function createKey(
         disabled_by_operator: (input.disabled ?? false) && isOperator(caller),
         expires_at: expiresAt,
         // Under a key-scoped policy nobody mints fresh budgets: the new key draws on its issuer's counter.
-        counter_key_id: isOperator(caller) ? id : issuer.counter_key_id,
+        counter_key_id: isOperator(caller) ? id : (issuer.counter_key_id ?? id),
         key_hint: keyHint(token),
         created_at: now,
         updated_at: now,
@@ -197,8 +199,7 @@ export async function rotateKey(
     const before = await lockVisibleKey(tx, deps, caller, id);
     requireNotRevoked(before);
     const policy = await governing(tx, before);
-    const callers = await governing(tx, (await findKey(tx, caller.keyId)) ?? before);
-    checkMayRotate(caller, before, policy.self_service || policy.id === callers.id);
+    checkMayRotate(caller, before, await mayGiveOut(tx, caller, policy));
     const { token, secret } = newSecret(deps);
     await expireSecrets(tx, id, new Date(now.getTime() + graceSeconds * 1_000));
     await insertSecret(tx, id, secret, now);
@@ -213,7 +214,14 @@ export async function findKeyByTokenSha256(
   deps: KeyDeps,
   sha256: Uint8Array,
 ): Promise<KeyBySecret | undefined> {
-  return await findKeyBySecret(deps.db, deps.peppers.hashes(sha256), deps.now());
+  const { db, peppers } = deps;
+  const key = await findKeyBySecret(db, peppers.hashes(sha256), deps.now());
+  // Only who shows a token can have it hashed anew. A newer pepper is that of a control plane of the next settings.
+  if (key && key.pepper_version < peppers.currentVersion) {
+    const pepperVersion = peppers.currentVersion;
+    await rehashSecret(db, key.secret_hash, { hash: peppers.hash(sha256), pepperVersion });
+  }
+  return key;
 }
 
 /**
@@ -247,7 +255,7 @@ export async function issueFirstKey(
     hashedSecret(deps, token),
   );
   await recordChange(tx, {
-    actor: { principalId, keyId: null },
+    actor: { principalId, identity: null },
     action: 'key.created',
     resourceId: id,
     at: now,
@@ -292,8 +300,7 @@ async function permittedChanges(
     if (expiresAt?.getTime() !== key.expires_at?.getTime()) changes.expires_at = expiresAt;
   }
   if (input.policy_id !== undefined && input.policy_id !== key.policy_id) {
-    const own = (await findKey(tx, caller.keyId)) ?? raise(new Error('the calling key is gone'));
-    await assignablePolicy(tx, caller, own, {
+    await assignablePolicy(tx, caller, {
       policyId: input.policy_id,
       principalId: key.principal_id,
       kind: key.kind,
@@ -314,7 +321,6 @@ async function permittedChanges(
 async function assignablePolicy(
   tx: Tx,
   caller: Caller,
-  callersKey: KeyRow,
   key: Parameters<typeof governingPolicy>[1],
 ): Promise<GoverningPolicy> {
   if (key.policyId !== null && !(await policyExists(tx, key.policyId))) {
@@ -331,15 +337,18 @@ async function assignablePolicy(
       { param: 'policy_id' },
     );
   }
-  if (isOperator(caller) || policy.self_service) return policy;
-  const callers = await governing(tx, callersKey);
-  if (policy.id === callers.id) return policy;
+  if (await mayGiveOut(tx, caller, policy)) return policy;
   throw new AppError(
     'permission',
     'policy_not_assignable',
-    'This key can only give out the policy that governs it, or one marked self_service.',
+    'You can only give out the policy that governs you, or one marked self_service.',
     { param: 'policy_id' },
   );
+}
+
+async function mayGiveOut(tx: Tx, caller: Caller, policy: GoverningPolicy): Promise<boolean> {
+  if (isOperator(caller) || policy.self_service) return true;
+  return policy.id === (await policyOfCaller(tx, caller))?.id;
 }
 
 async function governing(db: Database, row: KeyRow): Promise<GoverningPolicy> {

@@ -1,7 +1,7 @@
 import { isPrincipalId, type LockedAttribution } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { dateTime } from '../../http/dateTime.ts';
-import { type Caller, isOperator } from '../access/caller.ts';
+import { type Caller, credentialName, isCallingKey, isOperator } from '../access/caller.ts';
 import { DEFAULT_SCOPES, type Scope } from '../access/scopes.ts';
 import type { KeyFilter, KeyRow } from './keys.repository.ts';
 
@@ -49,7 +49,7 @@ export function grantableScopes(caller: Caller, asked: readonly Scope[] | null |
   throw new AppError(
     'permission',
     'scope_escalation',
-    `This key can't grant ${beyond.join(', ')}: it lacks that itself.`,
+    `This ${credentialName(caller)} can't grant ${beyond.join(', ')}: it lacks that itself.`,
     {
       param: 'scopes',
     },
@@ -87,7 +87,7 @@ export function checkExpiryAgainst(caller: Caller, expiresAt: Date | null): void
   throw new AppError(
     'permission',
     'expiry_too_late',
-    `expires_at can't be later than that of your own key, ${caller.expiresAt.toISOString()}.`,
+    `expires_at can't be later than that of your own ${credentialName(caller)}, ${caller.expiresAt.toISOString()}.`,
     { param: 'expires_at' },
   );
 }
@@ -154,13 +154,13 @@ export function requireNotRevoked(key: KeyRow): void {
  * A key may always rotate itself.
  */
 export function checkMayRotate(caller: Caller, key: KeyRow, policyIsAssignable: boolean): void {
-  if (isOperator(caller) || key.id === caller.keyId) return;
+  if (isOperator(caller) || isCallingKey(caller, key.id)) return;
   grantableScopes(caller, key.scopes as Scope[]);
   checkExpiryAgainst(caller, key.expires_at);
   if (policyIsAssignable) return;
   throw new AppError(
     'permission',
     'policy_not_assignable',
-    'Another policy governs this key than the one of yours.',
+    'Another policy governs this key than the one that governs you.',
   );
 }

@@ -1,26 +1,100 @@
-import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { loadPeppers } from './peppers.ts';
+import { createDb, type Database } from '@weighbridge/database';
+import { mintToken, tokenSha256 } from '@weighbridge/domain';
+import { createTestDatabase } from '@weighbridge/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findKeyByTokenSha256, issueFirstKey } from './keys.service.ts';
+import { loadPeppers, type Peppers } from './peppers.ts';
 
-let api: TestApi;
-beforeAll(async () => {
-  api = await startTestApi();
+const now = () => new Date('2026-11-20T10:00:00Z');
+const [FIRST, SECOND] = [
+  'the first pepper of at least 32 characters',
+  'the second pepper, of more than 32 characters',
+];
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let db: Database;
+beforeEach(async () => {
+  database = await createTestDatabase();
+  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
 });
-afterAll(() => api.close());
+afterEach(async () => {
+  await db.destroy();
+  await database.drop();
+});
 
-it('lets a pepper be replaced while keys depend on it, for as long as the old one is given', async () => {
-  const [first, second] = ['first'.repeat(8), 'second'.repeat(8)];
-  const sha256 = randomBytes(32);
-  const before = await loadPeppers(api.db, first, api.now);
-  await api.issue();
-  await api.db.updateTable('key_secrets').set({ pepper_version: before.currentVersion }).execute();
-  await expect(loadPeppers(api.db, second, api.now)).rejects.toThrow('WEIGHBRIDGE_PREVIOUS_PEPPERS');
-  const both = await loadPeppers(api.db, second, api.now, [first]);
-  expect(both.hashes(sha256)).toContainEqual(before.hash(sha256));
-  expect(both.currentVersion).toBeGreaterThan(before.currentVersion);
-  expect(both.hash(sha256)).not.toEqual(before.hash(sha256));
-  // Once no key depends on it, it may be forgotten.
-  await api.db.updateTable('key_secrets').set({ pepper_version: both.currentVersion }).execute();
-  expect((await loadPeppers(api.db, second, api.now)).hash(sha256)).toEqual(both.hash(sha256));
+const load = (current?: string, ...others: string[]) => loadPeppers(db, { current, others }, now());
+const find = (peppers: Peppers, token: string) =>
+  findKeyByTokenSha256({ db, now, peppers }, tokenSha256(token));
+const secrets = () => db.selectFrom('key_secrets').selectAll().execute();
+
+async function issued(peppers: Peppers): Promise<string> {
+  const token = mintToken();
+  await db.transaction().execute((tx) => issueFirstKey(tx, { db, now, peppers }, token, []));
+  return token;
+}
+
+describe('a token', () => {
+  it('is kept as a hash that the database alone can not compute', async () => {
+    const token = await issued(await load(FIRST));
+    const [kept] = await secrets();
+    expect(kept?.secret_hash.equals(Buffer.from(tokenSha256(token)))).toBe(false);
+    expect((await db.selectFrom('peppers').select('secret').execute()).map(({ secret }) => secret)).toEqual([
+      null,
+    ]);
+    // Somebody who plants a hash of a token of his own has to guess the pepper.
+    const planted = mintToken();
+    await db
+      .updateTable('key_secrets')
+      .set({ secret_hash: Buffer.from(tokenSha256(planted)) })
+      .execute();
+    expect(await find(await load(FIRST), planted)).toBeUndefined();
+  });
+
+  it('goes on working when the pepper is replaced, and is hashed anew when it is shown', async () => {
+    const token = await issued(await load(FIRST));
+    const peppers = await load(SECOND, FIRST);
+    expect(await find(peppers, token)).toBeDefined();
+    expect(await secrets()).toMatchObject([{ pepper_version: peppers.currentVersion }]);
+    // From then on, nothing needs the first one.
+    expect(await find(await load(SECOND), token)).toBeDefined();
+  });
+
+  it('works at the control planes that are yet to be restarted, as long as they know what is to come', async () => {
+    const before = await load(FIRST, SECOND);
+    const token = await issued(before);
+    expect(await find(await load(SECOND, FIRST), token)).toBeDefined();
+    expect(await find(before, token)).toBeDefined();
+    expect(await find(before, token)).toBeDefined();
+    expect(await secrets()).toMatchObject([{ pepper_version: 2 }]);
+  });
+
+  it('of a database that kept its own pepper goes on working under one of the environment', async () => {
+    const token = await issued(await load());
+    const peppers = await load(FIRST);
+    expect(await find(peppers, token)).toBeDefined();
+    expect(await secrets()).toMatchObject([{ pepper_version: peppers.currentVersion }]);
+  });
+});
+
+describe('a start', () => {
+  it('is refused without a pepper that keys in use depend on, in words that say so', async () => {
+    await issued(await load(FIRST));
+    for (const current of [undefined, SECOND]) {
+      await expect(load(current)).rejects.toThrow('WEIGHBRIDGE_PREVIOUS_PEPPERS');
+    }
+  });
+
+  it('needs no pepper of a key that is revoked', async () => {
+    await issued(await load(FIRST));
+    await db.updateTable('keys').set({ disabled: true, revoked_at: now() }).execute();
+    await expect(load(SECOND)).resolves.toBeDefined();
+  });
+
+  it('goes back to a pepper of before, where that is given again', async () => {
+    const token = await issued(await load(FIRST));
+    await find(await load(SECOND, FIRST), token);
+    const back = await load(FIRST, SECOND);
+    expect(back.currentVersion).toBe(1);
+    expect(await find(back, token)).toBeDefined();
+  });
 });

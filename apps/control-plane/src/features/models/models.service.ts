@@ -9,7 +9,8 @@ import {
   type UsableConnector,
   usableConnectors,
 } from '../connectors/connectors.service.ts';
-import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
+import type { KeyDeps } from '../keys/keys.service.ts';
+import { governedStanding } from '../keys/standing.ts';
 import { countersOf } from '../policies/policies.service.ts';
 
 export type ModelDeps = KeyDeps & ConnectorDeps;
@@ -36,7 +37,7 @@ export async function listModels(
   query: { readonly page_token?: string; readonly page_size?: string },
 ): Promise<PageOf<ListedModel>> {
   const request = pageRequest('models', query, positionOf(part.text));
-  const { counters } = await countersOf(deps.db, await visibleKey(deps, caller, caller.keyId), deps.now());
+  const { counters } = await countersOf(deps.db, await governedStanding(deps.db, caller), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
   const rows = (await routableModels(deps, request.after?.[0])).filter((row) =>
     allowedByEach.every((allowed) => allowed(row.id)),

@@ -19,7 +19,8 @@ export interface CountedKey {
   readonly policy_id: string | null;
   readonly principal_id: string;
   readonly kind: 'service' | 'user';
-  readonly counter_key_id: string;
+  /** Null: it has no counter yet, so nothing is counted for it alone. */
+  readonly counter_key_id: string | null;
 }
 
 export interface Counter {
@@ -95,7 +96,7 @@ function counterOf(policy: PolicyRow, key: CountedKey, now: Date): Counter {
 function subjectOf(policy: PolicyRow, key: CountedKey): string {
   switch (policy.counter_scope) {
     case 'key':
-      return keySubject(key.counter_key_id);
+      return keySubject(key.counter_key_id ?? '');
     case 'principal':
       return principalSubject(key.principal_id);
     case 'policy':

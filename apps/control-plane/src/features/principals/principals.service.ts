@@ -33,6 +33,10 @@ export interface PrincipalListQuery {
   readonly id_contains?: string;
 }
 
+export async function principalExists(db: Database, id: string): Promise<boolean> {
+  return (await findPrincipal(db, id)) !== undefined;
+}
+
 export async function readPrincipal(deps: PrincipalDeps, id: string): Promise<PresentedPrincipal> {
   const row = isPrincipalId(id) ? await findPrincipal(deps.db, id) : undefined;
   const notFound = new AppError('not_found', 'principal_not_found', 'There is no principal with this id.', {

@@ -330,7 +330,7 @@ describe('spend as CSV', () => {
     );
     const exports = createSpendExports({ db: api.db, now: () => api.now });
     const operator = {
-      keyId: '',
+      identity: { kind: 'key' as const, keyId: '' },
       principalId: 'operator',
       scopes: ['operator'],
       expiresAt: null,

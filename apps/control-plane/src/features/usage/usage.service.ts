@@ -1,7 +1,8 @@
 import { microFromNano } from '@weighbridge/domain';
 import { readSpend } from '@weighbridge/ledger';
 import type { Caller } from '../access/caller.ts';
-import { type KeyDeps, type KeyRow, visibleKey } from '../keys/keys.service.ts';
+import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
+import { governedStanding, type Standing } from '../keys/standing.ts';
 import { countersOf } from '../policies/policies.service.ts';
 
 /** Spend of a key against the policy that governs it. Amounts are micro-USD, rounded half up. */
@@ -28,12 +29,12 @@ export async function usageOfKey(deps: KeyDeps, caller: Caller, keyId: string): 
   return await report(deps, await visibleKey(deps, caller, keyId));
 }
 
-/** The same report for the key that calls. */
+/** The same report for the caller: of the key that calls, or of the principal whose token does. */
 export async function usageOfCaller(deps: KeyDeps, caller: Caller): Promise<UsageReport> {
-  return await report(deps, await visibleKey(deps, caller, caller.keyId));
+  return await report(deps, await governedStanding(deps.db, caller));
 }
 
-async function report(deps: KeyDeps, key: KeyRow): Promise<UsageReport> {
+async function report(deps: KeyDeps, key: Standing): Promise<UsageReport> {
   const { governing: policy, counters } = await countersOf(deps.db, key, deps.now());
   const [counter] = counters;
   const spend = await readSpend(deps.db, counter.bucket, key.principal_id);

@@ -21,7 +21,8 @@ export const FRAME = {
       managementKey: {
         type: 'http' as const,
         scheme: 'bearer',
-        description: 'A key that holds the scope of the operation.',
+        description:
+          'A key that holds the scope of the operation; or, where the deployment has an OIDC issuer, a token of it that gives the scope.',
       },
       inferenceKey: {
         type: 'http' as const,

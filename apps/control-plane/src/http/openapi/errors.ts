@@ -43,8 +43,8 @@ const EXAMPLES: readonly Example[] = [
 
 const DESCRIPTIONS: Readonly<Record<number, string>> = {
   400: 'The request is not one that this operation understands.',
-  401: 'No key, or one that is unknown, disabled or expired.',
-  403: 'The key may not do this.',
+  401: 'No key, or one that is unknown, disabled or expired; or a token that is not taken.',
+  403: 'The key, or the token, may not do this.',
   404: 'There is no such thing, or none that the key may see.',
   406: 'It is not served as any type that the header `Accept` takes.',
   409: 'What is there now stands against it.',

@@ -1,0 +1,124 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createDb, type Database } from '@weighbridge/database';
+import { startMockVendor } from '@weighbridge/mock-vendor';
+import {
+  createTestDatabase,
+  freePort,
+  startNats,
+  startTestIssuer,
+  TEST_AUDIENCE,
+  type TestIssuer,
+} from '@weighbridge/testing';
+import { type RunningProcess, startApp } from '../processes.ts';
+
+/** All of the service as processes that log whatever they can, with secrets of a test. */
+export interface GuardedService {
+  readonly urls: { readonly api: string; readonly inference: string; readonly metering: string };
+  readonly apps: Readonly<Record<'api' | 'inference' | 'metering', RunningProcess>>;
+  readonly vendors: { readonly sealedUrl: string; readonly echoUrl: string };
+  readonly issuer: TestIssuer;
+  readonly db: Database;
+  readonly natsUrl: string;
+  /** Where the proxy writes its spool and its state. */
+  readonly folder: string;
+  close(): Promise<void>;
+}
+
+/** `secret` says what each is, by its name. */
+export async function startGuardedService(secret: (name: string) => string): Promise<GuardedService> {
+  const folder = await mkdtemp(join(tmpdir(), 'weighbridge-secrets-'));
+  const [environment, sealed, echo, database, nats, issuer] = await Promise.all([
+    startMockVendor({ apiKey: secret('a credential of the environment') }),
+    startMockVendor({ apiKey: secret('a sealed credential') }),
+    startEcho(),
+    createTestDatabase(),
+    startNats(),
+    startTestIssuer(),
+  ]);
+  const db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+  const [api, grpc] = [await freePort(), await freePort()];
+  const [inference, metering] = [await freePort(), await freePort()];
+  const [DATABASE_URL, NATS_URL, LOG_LEVEL] = [database.url, nats.url, 'debug'];
+  const CONTROL_PLANE_TOKEN = secret('the token of the control plane');
+  const settings = {
+    'control-plane': {
+      DATABASE_URL,
+      CONTROL_PLANE_TOKEN,
+      PORT: String(api),
+      GRPC_PORT: String(grpc),
+      WEIGHBRIDGE_BOOTSTRAP_KEY: secret('the operator key'),
+      WEIGHBRIDGE_PEPPER: secret('the pepper'),
+      WEIGHBRIDGE_KEY_ENCRYPTION_KEY: secret('the key-encryption key'),
+      OPENAI_API_KEY: secret('a credential of the environment'),
+      OPENAI_BASE_URL: environment.url,
+      ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
+      OIDC_ISSUER: issuer.url,
+      OIDC_AUDIENCE: TEST_AUDIENCE,
+      OIDC_SCOPE_MAP: JSON.stringify({ admins: ['operator', 'keys:read', 'keys:write', 'usage:read'] }),
+    },
+    'data-plane': {
+      NATS_URL,
+      CONTROL_PLANE_TOKEN,
+      PORT: String(inference),
+      CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
+      STATE_KEY: secret('the state key'),
+      STATE_FILE: join(folder, 'state'),
+      SPOOL_DIR: join(folder, 'spools', 'own'),
+      RESPONSE_CACHE_SHARED: 'true',
+      RESPONSE_CACHE_KEY: secret('the key of the response cache'),
+      UPSTREAM_MAX_RETRIES: '0',
+    },
+    metering: { DATABASE_URL, NATS_URL, PORT: String(metering) },
+  };
+  const start = (app: keyof typeof settings) => startApp(app, { LOG_LEVEL, ...settings[app] }, /is ready/);
+  const [first, second, third] = await Promise.all([
+    start('control-plane'),
+    start('data-plane'),
+    start('metering'),
+  ]);
+  return {
+    urls: {
+      api: `http://127.0.0.1:${api}`,
+      inference: `http://127.0.0.1:${inference}`,
+      metering: `http://127.0.0.1:${metering}`,
+    },
+    apps: { api: first, inference: second, metering: third },
+    vendors: {
+      sealedUrl: sealed.url,
+      echoUrl: `http://127.0.0.1:${(echo.address() as AddressInfo).port}/v1`,
+    },
+    issuer,
+    db,
+    natsUrl: nats.url,
+    folder,
+    async close() {
+      await Promise.all([first, second, third].map((app) => app.stop()));
+      await db.destroy();
+      echo.closeAllConnections();
+      echo.close();
+      await Promise.all([environment.close(), sealed.close(), issuer.close(), nats.stop()]);
+      await database.drop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A vendor that refuses every credential, and says which it was. */
+async function startEcho(): Promise<Server> {
+  const server = createServer((request, response) => {
+    const credential = String(request.headers.authorization).replace('Bearer ', '');
+    const message = `Incorrect API key provided: ${credential}.`;
+    response
+      .writeHead(request.url?.includes('models') ? 403 : 401, {
+        'x-echo': credential,
+        'content-type': 'application/json',
+      })
+      .end(JSON.stringify({ error: { message, code: credential } }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return server;
+}

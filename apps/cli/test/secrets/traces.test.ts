@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { tracesOf } from './traces.ts';
+
+const SECRET = 'sk-svc-0123456789abcdefghijklmnopqrstuvwxyz+/';
+const found = (text: string | Buffer) =>
+  tracesOf({ it: SECRET }, [{ where: 'there', bytes: Buffer.from(text as string) }]);
+
+it('a secret is found however it was written down', () => {
+  const written = [
+    SECRET,
+    `{"authorization":"Bearer ${SECRET}"}`,
+    SECRET.slice(10, 35),
+    Buffer.from(SECRET).toString('hex'),
+    ...['', 'a', 'ab', 'abc'].flatMap((before) => [
+      Buffer.from(`${before}${SECRET} and more`).toString('base64'),
+      Buffer.from(`${before}${SECRET} and more`).toString('base64url'),
+    ]),
+    encodeURIComponent(SECRET),
+    Buffer.concat([Buffer.alloc(100, 0xff), Buffer.from(SECRET)]),
+  ];
+  for (const one of written) expect(found(one), String(one)).toEqual(['it in there']);
+});
+
+it('its hint is no trace of it, nor is what is like it', () => {
+  expect(found('sk-svc-0123…z+/')).toEqual([]);
+  expect(found(SECRET.toUpperCase())).toEqual([]);
+  expect(found('')).toEqual([]);
+});
+
+it('what is too short to be told from chance is refused', () => {
+  expect(() => tracesOf({ it: 'short' }, [])).toThrow('too short');
+});

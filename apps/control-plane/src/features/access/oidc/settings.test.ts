@@ -1,0 +1,47 @@
+import { expect, it } from 'vitest';
+import { loadConfig } from '../../../config.ts';
+
+const GIVEN = {
+  DATABASE_URL: 'postgres://localhost/weighbridge',
+  OIDC_ISSUER: 'https://login.example.com/realms/one',
+  OIDC_AUDIENCE: 'weighbridge, other',
+  OIDC_SCOPE_MAP: '{"admins": ["operator", "keys:read"]}',
+};
+const load = (env: Record<string, string> = {}) => loadConfig({ ...GIVEN, ...env }).oidc;
+
+it('no issuer, no tokens', () => {
+  expect(loadConfig({ DATABASE_URL: GIVEN.DATABASE_URL }).oidc).toBeUndefined();
+});
+
+it('what is set is what is used, and the rest has defaults', () => {
+  expect(load()).toEqual({
+    issuer: GIVEN.OIDC_ISSUER,
+    audiences: ['weighbridge', 'other'],
+    principalClaim: 'sub',
+    principalPrefix: '',
+    scopesClaim: 'groups',
+    scopesByValue: new Map([['admins', ['operator', 'keys:read']]]),
+    clockToleranceSeconds: 30,
+  });
+});
+
+it.each([
+  ['OIDC_ISSUER', 'http://login.example.com'],
+  ['OIDC_ISSUER', 'https://user:password@login.example.com'],
+  ['OIDC_ISSUER', 'https://login.example.com/?tenant=1'],
+  ['OIDC_ISSUER', 'login.example.com'],
+  ['OIDC_ISSUER', ''],
+  ['OIDC_AUDIENCE', ''],
+  ['OIDC_AUDIENCE', ' , '],
+  ['OIDC_SCOPE_MAP', ''],
+  ['OIDC_SCOPE_MAP', 'admins=operator'],
+  ['OIDC_SCOPE_MAP', '{"admins": "operator"}'],
+  ['OIDC_SCOPE_MAP', '{"admins": []}'],
+  ['OIDC_SCOPE_MAP', '{"admins": ["everything"]}'],
+  ['OIDC_SCOPE_MAP', '{"admins": ["inference"]}'],
+  ['OIDC_SCOPE_MAP', '["admins"]'],
+  ['OIDC_CLOCK_TOLERANCE_SECONDS', '3600'],
+  ['OIDC_CLOCK_TOLERANCE_SECONDS', '-1'],
+])('a start ends where %s is %j, with a line that names it', (name, value) => {
+  expect(() => load({ [name]: value })).toThrow(name);
+});

@@ -1,0 +1,82 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
+
+/** One that is undefined is left out. */
+export type TestClaims = Readonly<Record<string, unknown>>;
+
+/** A small OIDC issuer that really serves its discovery document and its keys, and signs whatever it is told to. */
+export interface TestIssuer {
+  readonly url: string;
+  /** How often its keys were read. */
+  readonly timesRead: number;
+  /** The public key that it signs with now. */
+  readonly publicKey: JWK;
+  /** A token of it, valid for an hour from `now`; claims and header as they are given. */
+  token(now: Date, claims?: TestClaims, header?: { kid?: string }): Promise<string>;
+  /** Signs by another key from now on, and forgets the one before. */
+  replaceKey(): Promise<void>;
+  /** Answers a path in another way than well; undefined: well again. */
+  misbehave(listener: RequestListener | undefined): void;
+  close(): Promise<void>;
+}
+
+/** What its tokens have in `aud`. */
+export const TEST_AUDIENCE = 'weighbridge-tests';
+
+const ALGORITHM = 'ES256';
+
+export async function startTestIssuer(): Promise<TestIssuer> {
+  let signer = await newSigner(1);
+  let timesRead = 0;
+  let other: RequestListener | undefined;
+  const server = createServer((request, response) => {
+    if (other) return other(request, response);
+    if (request.url === '/.well-known/openid-configuration') {
+      return sendJson(response, { issuer: url, jwks_uri: `${url}/keys` });
+    }
+    if (request.url !== '/keys') return response.writeHead(404).end();
+    timesRead += 1;
+    return sendJson(response, { keys: [signer.jwk] });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    url,
+    get timesRead() {
+      return timesRead;
+    },
+    get publicKey() {
+      return signer.jwk;
+    },
+    async token(now, claims = {}, header = {}) {
+      const seconds = Math.floor(now.getTime() / 1_000);
+      const standard = { iss: url, aud: TEST_AUDIENCE, sub: 'ada', iat: seconds, exp: seconds + 3_600 };
+      return await new SignJWT({ ...standard, ...claims })
+        .setProtectedHeader({ alg: ALGORITHM, kid: signer.jwk.kid as string, ...header })
+        .sign(signer.privateKey);
+    },
+    async replaceKey() {
+      signer = await newSigner(Number(signer.jwk.kid) + 1);
+    },
+    misbehave(listener) {
+      other = listener;
+    },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+function sendJson(response: ServerResponse, body: unknown): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+async function newSigner(kid: number): Promise<{ privateKey: CryptoKey; jwk: JWK }> {
+  const { privateKey, publicKey } = await generateKeyPair(ALGORITHM);
+  const jwk = { ...(await exportJWK(publicKey)), kid: String(kid), alg: ALGORITHM, use: 'sig' };
+  return { privateKey, jwk };
+}
