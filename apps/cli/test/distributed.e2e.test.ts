@@ -3,7 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import {
+  createTestDatabase,
+  eventually,
+  freePort,
+  type OtlpReceiver,
+  startNats,
+  startOtlpReceiver,
+} from '@weighbridge/testing';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ATTRIBUTION_HEADERS, mainJob, manage, type Service, sdk } from './mainJob.ts';
@@ -17,6 +24,7 @@ describe('three processes on real NATS and Postgres', () => {
   let nats: Awaited<ReturnType<typeof startNats>>;
   let vendor: MockVendor;
   let mock: MockVendor;
+  let collector: OtlpReceiver;
   let db: Database;
   let folder: string;
   let service: Service;
@@ -24,11 +32,12 @@ describe('three processes on real NATS and Postgres', () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
-    [database, nats, vendor, mock] = await Promise.all([
+    [database, nats, vendor, mock, collector] = await Promise.all([
       createTestDatabase(),
       startNats(),
       startMockVendor({ apiKey: VENDOR_KEY }),
       startMockVendor(),
+      startOtlpReceiver(),
     ]);
     db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
     const [api, grpc, inference, health] = [
@@ -39,11 +48,13 @@ describe('three processes on real NATS and Postgres', () => {
     ];
     const operatorKeyFile = join(folder, 'operator-key');
     const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
+    const OTEL_EXPORTER_OTLP_ENDPOINT = collector.url;
     const starting = [
       startApp(
         'control-plane',
         {
           DATABASE_URL,
+          OTEL_EXPORTER_OTLP_ENDPOINT,
           PORT: String(api),
           GRPC_PORT: String(grpc),
           OPERATOR_KEY_FILE: operatorKeyFile,
@@ -58,13 +69,18 @@ describe('three processes on real NATS and Postgres', () => {
         'data-plane',
         {
           NATS_URL,
+          OTEL_EXPORTER_OTLP_ENDPOINT,
           PORT: String(inference),
           CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
           CONTROL_PLANE_TOKEN,
         },
         /is ready/,
       ),
-      startApp('metering', { DATABASE_URL, NATS_URL, PORT: String(health) }, /is ready/),
+      startApp(
+        'metering',
+        { DATABASE_URL, NATS_URL, OTEL_EXPORTER_OTLP_ENDPOINT, PORT: String(health) },
+        /is ready/,
+      ),
     ];
     running.push(...(await Promise.all(starting)));
     expect((await stat(operatorKeyFile)).mode & 0o777).toBe(0o600);
@@ -81,6 +97,7 @@ describe('three processes on real NATS and Postgres', () => {
     await Promise.all([
       vendor?.close(),
       mock?.close(),
+      collector?.close(),
       nats?.stop(),
       database?.drop(),
       rm(folder, { recursive: true, force: true }),
@@ -91,6 +108,35 @@ describe('three processes on real NATS and Postgres', () => {
 
   it('meter a completion of the mock provider to the micro-USD', async () => {
     await mainJob(service, 'mock/echo');
+  });
+
+  it('trace a request, what it asks of each other, and its usage on its way to the ledger', async () => {
+    const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+    const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'traced' } });
+    await sdk(service, String(body.key)).chat.completions.create(
+      { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello' }] },
+      { headers: { traceparent: `00-${traceId}-00f067aa0ba902b7-01` } },
+    );
+    const spansOf = (service: string, name: RegExp) =>
+      collector.spans.filter((span) => span.service === service && name.test(span.name));
+    await eventually(
+      () => {
+        const request = spansOf('weighbridge-data-plane', /^\/v1\/chat/).find(
+          (span) => span.traceId === traceId,
+        );
+        const attempt = spansOf('weighbridge-data-plane', /^chat /).find((span) => span.traceId === traceId);
+        expect(attempt?.parentSpanId).toBe(request?.spanId);
+        expect(spansOf('weighbridge-control-plane', /^POST \/api\/v1\/keys$/)).not.toEqual([]);
+        const [asked] = spansOf('weighbridge-data-plane', /ControlService\/resolve$/);
+        const answered = spansOf('weighbridge-control-plane', /ControlService\/resolve$/);
+        expect(answered.map(({ parentSpanId }) => parentSpanId)).toContain(asked?.spanId);
+        const published = spansOf('weighbridge-data-plane', /^publish usage$/).map(({ spanId }) => spanId);
+        const recorded = spansOf('weighbridge-metering', /^record usage$/).flatMap(({ links }) => links);
+        expect(published).toEqual(expect.arrayContaining(recorded.map(({ spanId }) => spanId)));
+        expect(recorded).not.toEqual([]);
+      },
+      { timeoutMs: 20_000 },
+    );
   });
 
   it('meter a completion of any vendor that speaks the OpenAI wire to the micro-USD', async () => {

@@ -26,7 +26,7 @@ export function typesOf(text: string): Map<string, string> {
 
 /** The labels of those that have values. */
 export function labelsOf(text: string): Map<string, readonly string[]> {
-  const samples = [...text.matchAll(/^(weighbridge_\w+)(?:\{(.*)\})? \S+$/gm)];
+  const samples = [...text.matchAll(/^((?:weighbridge|gen_ai)_\w+)(?:\{(.*)\})? \S+$/gm)];
   return new Map(
     samples.map(([, name = '', labels = '']) => [
       // Of a histogram, its buckets have a label of their own.

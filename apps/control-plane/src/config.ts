@@ -11,7 +11,10 @@ import {
   SettingsError,
   ShutdownDelayMs,
   TlsSettings,
+  type TracingConfig,
+  TracingSettings,
   tlsFiles,
+  tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
@@ -80,6 +83,7 @@ const Settings = Type.Object({
   }),
   SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   ...OidcEnvironment,
+  ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -104,6 +108,8 @@ export interface ControlPlaneConfig {
   readonly oidc: OidcSettings | undefined;
   /** How long it still takes requests when it is told to stop. */
   readonly shutdownDelayMs: number;
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
 }
 
@@ -159,6 +165,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
     shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
     oidc: oidcSettings(settings),
+    tracing: tracingConfig(settings, 'weighbridge-control-plane'),
     logLevel: settings.LOG_LEVEL,
   };
 }

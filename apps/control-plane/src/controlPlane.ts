@@ -5,6 +5,7 @@ import {
   type Metrics,
   type ServiceContext,
   serveMetrics,
+  type Tracing,
   toHandler,
 } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
@@ -33,12 +34,14 @@ export interface ControlPlaneDeps {
   readonly now: () => Date;
   /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
   readonly metrics?: Metrics;
+  /** Left out where nothing is traced. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** Starts the control plane on a reachable database: migrates it (unless that is done elsewhere), fills what is empty, and serves. */
 export async function startControlPlane(
   config: ControlPlaneConfig,
-  { db, now, metrics = createMetrics() }: ControlPlaneDeps,
+  { db, now, metrics = createMetrics(), tracing }: ControlPlaneDeps,
   context: ServiceContext,
 ): Promise<ControlPlane> {
   const { logger, onShutdown } = context;
@@ -69,10 +72,12 @@ export async function startControlPlane(
   watchCredentialFiles(deps, context);
   const watchers = followChanges({ ...deps, metrics }, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
-  const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);
+  const grpc = await listenGrpc({ ...deps, metrics, tracing, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
   const app = buildApp({
     ...deps,
+    metrics,
+    tracing,
     tokenVerifier: config.oidc && openIdConnect(config.oidc, deps),
     notReady: () => undefined,
   });

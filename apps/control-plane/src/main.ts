@@ -1,5 +1,5 @@
 import { checkConnection, createDb } from '@weighbridge/database';
-import { listenHttp, runService } from '@weighbridge/runtime';
+import { createMetrics, listenHttp, runService, startTracing } from '@weighbridge/runtime';
 import { loadConfig } from './config.ts';
 import { startControlPlane } from './controlPlane.ts';
 
@@ -8,13 +8,19 @@ const GRACE_MS = 10_000;
 const exitCode = await runService('control-plane', async (context) => {
   const config = loadConfig(process.env);
   context.logger.level = config.logLevel;
+  const metrics = createMetrics();
+  const tracing = await startTracing(config.tracing, metrics, context);
   const db = createDb(config.databaseUrl, {
     applicationName: 'weighbridge-control-plane',
     onIdleError: (error) => context.logger.warn({ err: error }, 'a connection to Postgres was lost'),
   });
   context.onShutdown('database', () => db.destroy());
   await checkConnection(db);
-  const { handler } = await startControlPlane(config, { db, now: () => new Date() }, context);
+  const { handler } = await startControlPlane(
+    config,
+    { db, now: () => new Date(), metrics, tracing },
+    context,
+  );
   const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT' });
   const { shutdownDelayMs } = config;
   context.onShutdown(

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { type Key, KeySchema, type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
 import { createDb, type Database } from '@weighbridge/database';
 import { mintToken, tokenSha256 } from '@weighbridge/domain';
-import { createLogger } from '@weighbridge/runtime';
+import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
 import { openIdConnect } from '../src/features/access/oidc/oidc.ts';
@@ -27,6 +27,7 @@ export interface TestApi {
   snapshot(): Promise<Snapshot>;
   /** What a proxy is told now of a key, by its token. */
   resolve(token: string): Promise<Key>;
+  readonly metrics: Metrics;
   /** What the service logged so far. */
   readonly log: () => string;
   /** What the service takes for now. */
@@ -78,7 +79,8 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   await bootstrap(deps, { token: operatorKey, file: undefined });
   await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
   const tokenVerifier = settings.oidc && openIdConnect(settings.oidc, deps);
-  const app = buildApp({ ...deps, tokenVerifier, notReady: () => undefined });
+  const metrics = createMetrics();
+  const app = buildApp({ ...deps, metrics, tokenVerifier, notReady: () => undefined });
   await app.ready();
   const document = app.swagger() as unknown as OpenApiDocument;
   const responses = publishedResponses(document);
@@ -104,6 +106,7 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     databaseUrl: database.url,
     operatorKey,
     document,
+    metrics,
     log: () => log,
     async snapshot() {
       return create(SnapshotSchema, await readSnapshot(deps));

@@ -1,6 +1,6 @@
 import { SettingsError } from '@weighbridge/runtime';
 import { expect, it } from 'vitest';
-import { loadProcessConfig } from './config.ts';
+import { loadConfig, loadProcessConfig } from './config.ts';
 
 it('shares answers only sealed', () => {
   const env = { NATS_URL: 'nats://127.0.0.1:4222', RESPONSE_CACHE_SHARED: 'true' };
@@ -10,4 +10,11 @@ it('shares answers only sealed', () => {
   expect(loadProcessConfig({ ...env, RESPONSE_CACHE_KEY: key }).sharedAnswers?.sealingKey).toHaveLength(32);
   const { RESPONSE_CACHE_SHARED: _, ...alone } = env;
   expect(loadProcessConfig(alone).sharedAnswers).toBeUndefined();
+});
+
+it('traces no content unless it is asked to, and only where traces go somewhere', () => {
+  const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' };
+  expect(loadConfig(collector).content).toBeUndefined();
+  expect(loadConfig({ ...collector, TRACE_CONTENT: 'true' }).content).toEqual({ maxLength: 4_096 });
+  expect(() => loadConfig({ TRACE_CONTENT: 'true' })).toThrow('OTEL_EXPORTER_OTLP_ENDPOINT is missing');
 });

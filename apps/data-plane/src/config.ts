@@ -12,10 +12,14 @@ import {
   ShutdownDelayMs,
   ShutdownGraceMs,
   TlsSettings,
+  type TracingConfig,
+  TracingSettings,
   tlsFiles,
+  tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import type { ControlAddress } from './control/controlClient.ts';
+import type { ContentOptions } from './observe/captureContent.ts';
 import type { PinSettings } from './pins/pinBucket.ts';
 import type { DrainCap } from './pipeline/caller.ts';
 import type { RetryLimits } from './pipeline/failover.ts';
@@ -121,6 +125,22 @@ const Settings = Type.Object({
     default: 134_217_728,
     description: 'what the pins of all sessions may take, from 1048576 to 1099511627776',
   }),
+  REQUEST_LOG_SUCCESS_RATIO: Type.Number({
+    minimum: 0,
+    maximum: 1,
+    default: 0.01,
+    description: 'which part of the requests that succeed is logged, from 0 (none) to 1 (all)',
+  }),
+  TRACE_CONTENT: Type.Boolean({
+    default: false,
+    description: 'whether prompts and answers are sent to the collector of traces: true or false',
+  }),
+  TRACE_CONTENT_MAX_LENGTH: Type.Integer({
+    minimum: 100,
+    maximum: 16_384,
+    default: 4_096,
+    description: 'how many characters of each, from 100 to 16384',
+  }),
   NATS_BUCKET_REPLICAS: Type.Integer({
     minimum: 1,
     maximum: 5,
@@ -142,6 +162,7 @@ const ProcessSettings = Type.Object({
   }),
   SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
+  ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
   RESPONSE_CACHE_SHARED: Type.Boolean({
     default: false,
@@ -176,6 +197,9 @@ export interface DataPlaneConfig {
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;
   readonly pins: PinSettings;
+  /** Undefined: traces say nothing of prompts and answers. */
+  readonly content: ContentOptions | undefined;
+  readonly requestLog: { readonly successRatio: number };
 }
 
 /** What it needs besides as a process of its own. */
@@ -185,6 +209,8 @@ export interface ProcessConfig {
   readonly http: { readonly host: string; readonly port: number };
   readonly processes: number;
   readonly shutdown: { readonly delayMs: number; readonly graceMs: number };
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
   /** Undefined: each proxy keeps its own answers alone. */
   readonly sharedAnswers: { readonly sealingKey: Buffer; readonly maxBytes: number } | undefined;
@@ -227,6 +253,8 @@ export function loadConfig(env: Environment): DataPlaneConfig {
       maxRetries: settings.UPSTREAM_MAX_RETRIES,
       retryWithinMs: settings.UPSTREAM_RETRY_WITHIN_MS,
     },
+    content: settings.TRACE_CONTENT ? tracedContent(env, settings.TRACE_CONTENT_MAX_LENGTH) : undefined,
+    requestLog: { successRatio: settings.REQUEST_LOG_SUCCESS_RATIO },
     pins: {
       ttlMs: settings.SESSION_PIN_TTL_MS,
       maxBytes: settings.SESSION_PINS_MAX_BYTES,
@@ -243,6 +271,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
     http: { host: settings.HOST, port: settings.PORT },
     processes: settings.PROCESSES,
     shutdown: { delayMs: settings.SHUTDOWN_DELAY_MS, graceMs: settings.SHUTDOWN_GRACE_MS },
+    tracing: tracingConfig(settings, 'weighbridge-data-plane'),
     logLevel: settings.LOG_LEVEL,
     sharedAnswers: settings.RESPONSE_CACHE_SHARED
       ? {
@@ -251,6 +280,14 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
         }
       : undefined,
   };
+}
+
+/** Whoever asks for it expects to find it somewhere. */
+function tracedContent(env: Environment, maxLength: number): ContentOptions {
+  if (env.OTEL_EXPORTER_OTLP_ENDPOINT) return { maxLength };
+  throw new SettingsError(
+    'OTEL_EXPORTER_OTLP_ENDPOINT is missing: with TRACE_CONTENT, prompts and answers go to the collector that it names',
+  );
 }
 
 function sealingKey(text: string | undefined): Buffer {

@@ -7,6 +7,7 @@ import {
   type Metrics,
   type ServiceContext,
   serveMetrics,
+  type Tracing,
 } from '@weighbridge/runtime';
 import { createTokenCounter } from './answer/countTokens.ts';
 import { HoldBudget } from './answer/heldAnswer.ts';
@@ -25,11 +26,13 @@ import { describeView } from './control/viewMetrics.ts';
 import { createEvidence } from './evidence/evidence.ts';
 import { type AppDeps, buildApp, inferenceHandler } from './http/app.ts';
 import { countInFlight } from './http/inFlight.ts';
+import { createObserver } from './observe/observer.ts';
 import { startPins } from './pins/startPins.ts';
 import { Attempts } from './pipeline/attempts.ts';
 import { openSpool } from './spool/spool.ts';
 import { ConnectorHealth, describeHealth } from './upstream/health.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
+import { tracedStream } from './usage/tracedStream.ts';
 import { startUsage, type Usage } from './usage/usage.ts';
 import { describeUsage } from './usage/usageMetrics.ts';
 
@@ -60,6 +63,8 @@ export interface DataPlaneDeps {
   readonly version: string;
   /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
   readonly metrics?: Metrics;
+  /** Left out where nothing is traced. */
+  readonly tracing?: Tracing | undefined;
 }
 
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
@@ -72,15 +77,18 @@ const FLUSH_TIMEOUT_MS = 5_000;
 /** For what was cut off: to be counted, settled and told to its caller. */
 const CUT_MS = 3_000;
 
+/** For the last spans, which leave once all of this is closed. */
+const TRACES_MS = 3_000;
+
 /** How long a process that serves one takes to end at most. */
 export function shutdownMs({ delayMs, graceMs }: ShutdownTimes): number {
-  return delayMs + graceMs + 2 * CUT_MS + 2 * FLUSH_TIMEOUT_MS;
+  return delayMs + graceMs + 2 * CUT_MS + 2 * FLUSH_TIMEOUT_MS + TRACES_MS;
 }
 
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, sharedAnswers, pinBucket, now, version, metrics = createMetrics() }: DataPlaneDeps,
+  { stream, sharedAnswers, pinBucket, now, version, metrics = createMetrics(), tracing }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -109,6 +117,7 @@ export async function startDataPlane(
   let usage: Usage | undefined;
   const controlPlane = connectControlPlane({
     ...config.controlPlane,
+    tracing,
     proxy: { id: spool.epoch, producerId: spool.producerId, name, version, maxStalenessMs },
     view,
     pulse,
@@ -130,7 +139,7 @@ export async function startDataPlane(
 
   const started = startUsage({
     spool,
-    stream,
+    stream: tracing ? tracedStream(stream, tracing) : stream,
     closeEpoch: controlPlane.closeEpoch,
     newBatchId: newUuid,
     nowMs: () => performance.now(),
@@ -195,6 +204,12 @@ export async function startDataPlane(
     attempts,
     cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
     corsOrigins: config.corsOrigins,
+    observer: createObserver({
+      metrics,
+      log: { logger, ...config.requestLog },
+      tracing,
+      content: config.content,
+    }),
     newEventId: newUuid,
     now,
     logger,

@@ -1,7 +1,13 @@
 import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { openJetStreamBucket, openJetStreamUsageStream } from '@weighbridge/bus';
-import { listenHttp, runService, type ServiceContext } from '@weighbridge/runtime';
+import {
+  createMetrics,
+  listenHttp,
+  runService,
+  type ServiceContext,
+  startTracing,
+} from '@weighbridge/runtime';
 import { answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
@@ -11,6 +17,8 @@ import { runProcesses } from './processes.ts';
 async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
   const config = loadConfig(process.env);
+  const metrics = createMetrics();
+  const tracing = await startTracing(settings.tracing, metrics, context);
   const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   const onError = (error: unknown, what: string) => logger.warn({ err: error }, what);
   const stream = await openJetStreamUsageStream({
@@ -23,7 +31,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
   onShutdown('session pins', () => pinBucket.close());
   const sharedAnswers = await openSharedAnswers(settings, config.pins.replicas, context);
-  const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version };
+  const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version, metrics, tracing };
   const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
   dataPlane.closeFirst(server, settings.shutdown);

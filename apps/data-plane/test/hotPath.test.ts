@@ -1,12 +1,16 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/contracts';
 import { newUuid, parseAttribution } from '@weighbridge/domain';
+import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { chatFormat } from '../src/answer/chatFormat.ts';
 import { SseSplitter } from '../src/answer/sseSplitter.ts';
 import { StreamTap } from '../src/answer/streamTap.ts';
 import { scanObject } from '../src/body/scanJson.ts';
 import { resolvedKey } from '../src/control/resolvedKey.ts';
+import { createObserver } from '../src/observe/observer.ts';
+import { CHAT_COMPLETIONS } from '../src/operations/operation.ts';
+import type { Work } from '../src/pipeline/outgoing.ts';
 import { eventHead, eventTail } from '../src/pipeline/usageEvent.ts';
 import type { Target } from '../src/routing/target.ts';
 import { encodeIntent, encodeSettle, epochSeed } from '../src/spool/record.ts';
@@ -111,6 +115,10 @@ describe('what a request costs', () => {
     const encode = encodeEvent();
     expectCost('encoding', encode, 60_000);
   });
+
+  it('is observed in so much', () => {
+    expectCost('observing', observeRequest(), 10_000);
+  });
 });
 
 /** A key whose policies all limit what may be spent. */
@@ -121,6 +129,52 @@ function keyOn(...policyIds: readonly string[]) {
     enforcement: Enforcement.ENFORCE,
   }));
   return resolvedKey(create(KeySchema, { id: 'key_1', principalId: 'ada', policies }));
+}
+
+/** What metrics, the log and traces cost a streamed request of one attempt, where it is neither logged nor traced. */
+function observeRequest(): () => void {
+  const logger = createLogger('test');
+  const observer = createObserver({
+    metrics: createMetrics(),
+    log: { logger, successRatio: 0 },
+    tracing: undefined,
+  });
+  const key = keyOn('policy_team', 'policy_department');
+  const begun = { id: 'req_1', endpoint: 'chat_completions' as const, receivedAt: 0, key };
+  const work = {
+    model: { id: 'mock/echo' },
+    connector: { id: 'con_1', provider: 'mock' },
+    call: { operation: CHAT_COMPLETIONS },
+  } as unknown as Work;
+  const { end } = settledAttempt();
+  return () => {
+    const observed = observer.begin(begun, {});
+    observed.streamed = true;
+    observed.overheadMs = 0.2;
+    observer.attempted(observed, work, end);
+    observer.answered(observed, 200);
+  };
+}
+
+function settledAttempt() {
+  const usage = {
+    inputTokens: 256,
+    cacheReadTokens: 0,
+    cacheWriteTokens: 0,
+    cacheWrite1hTokens: 0,
+    outputTokens: 40,
+  };
+  const end = {
+    usage,
+    costNanoUsd: 12_345n,
+    estimated: false,
+    outcome: Outcome.SUCCESS,
+    status: 200,
+    dispatchedAt: 1,
+    firstByteAt: 2,
+    responseId: 'chatcmpl-1',
+  };
+  return { end };
 }
 
 function encodeEvent(): () => void {
@@ -141,24 +195,8 @@ function encodeEvent(): () => void {
   // Of a model, an event says what it is called and which price was taken.
   const target = { model: { id: 'mock/echo', price }, connector } as unknown as Target;
   const start = { eventId: newUuid(), target, attempt: 1, modelAttempt: 1 };
-  const usage = {
-    inputTokens: 256,
-    cacheReadTokens: 0,
-    cacheWriteTokens: 0,
-    cacheWrite1hTokens: 0,
-    outputTokens: 40,
-  };
   const now = new Date();
-  const end = {
-    usage,
-    costNanoUsd: 12_345n,
-    estimated: false,
-    outcome: Outcome.SUCCESS,
-    status: 200,
-    dispatchedAt: 1,
-    firstByteAt: 2,
-    responseId: 'chatcmpl-1',
-  };
+  const { end } = settledAttempt();
   return () => {
     eventHead(attempted, start);
     eventTail(end, now);

@@ -16,7 +16,14 @@ import {
 } from '@weighbridge/contracts';
 import { newUuid, type Strata, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { createLogger, createMetrics, listenHttp, type Metrics, toHandler } from '@weighbridge/runtime';
+import {
+  createLogger,
+  createMetrics,
+  listenHttp,
+  type Metrics,
+  type Tracing,
+  toHandler,
+} from '@weighbridge/runtime';
 import { createTokenCounter } from '../src/answer/countTokens.ts';
 import { HoldBudget } from '../src/answer/heldAnswer.ts';
 import { bucketKey } from '../src/budget/budgetedPolicy.ts';
@@ -27,6 +34,8 @@ import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.
 import { routingTable } from '../src/control/routingTable.ts';
 import type { FeedbackDeps } from '../src/feedback/giveFeedback.ts';
 import { buildApp } from '../src/http/app.ts';
+import type { ContentOptions } from '../src/observe/captureContent.ts';
+import { createObserver } from '../src/observe/observer.ts';
 import { createPinStore } from '../src/pins/pinStore.ts';
 import { createPins, type PinResult } from '../src/pins/pins.ts';
 import { Attempts } from '../src/pipeline/attempts.ts';
@@ -89,6 +98,10 @@ export interface TestProxyOptions {
   readonly sharedAnswers?: SharedAnswers;
   /** Stands before the proxy: what it does to a response, the proxy meets. */
   readonly before?: RequestListener;
+  /** Told of each line that is logged. */
+  readonly log?: (line: string) => void;
+  readonly tracing?: Tracing;
+  readonly content?: ContentOptions;
 }
 
 interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
@@ -164,8 +177,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   });
   const health = new ConnectorHealth(options.nowMs ?? (() => performance.now()));
   const failovers: string[] = [];
-  const logger = createLogger('test');
-  logger.level = 'silent';
+  const logger = options.log ? createLogger('test', { write: options.log }) : createLogger('test');
+  logger.level = options.log ? 'debug' : 'silent';
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
@@ -238,6 +251,12 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     drainCap: { stalledMs, drainMs, drainBytes },
     attempts: new Attempts(),
     cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
+    observer: createObserver({
+      metrics: proxy.metrics,
+      log: { logger, successRatio: 1 },
+      tracing: options.tracing,
+      content: options.content,
+    }),
     newEventId: newUuid,
     now: () => new Date(),
     logger,

@@ -7,6 +7,9 @@ import {
   NatsUrl,
   Port,
   readSettings,
+  type TracingConfig,
+  TracingSettings,
+  tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 
@@ -25,6 +28,7 @@ const Settings = Type.Object({
   ...NatsStreamSettings,
   HOST: Host,
   PORT: Port(8083, 'health checks and metrics'),
+  ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
 });
 
@@ -37,6 +41,8 @@ export interface MeteringConfig extends LedgerConfig {
   readonly natsUrl: string;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly http: { readonly host: string; readonly port: number };
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
 }
 
@@ -54,6 +60,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): M
     natsUrl: settings.NATS_URL,
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     http: { host: settings.HOST, port: settings.PORT },
+    tracing: tracingConfig(settings, 'weighbridge-metering'),
     logLevel: settings.LOG_LEVEL,
   };
 }

@@ -7,6 +7,7 @@ import {
   listenHttp,
   runService,
   serveMetrics,
+  startTracing,
   toHandler,
 } from '@weighbridge/runtime';
 import { loadConfig } from './config.ts';
@@ -20,6 +21,8 @@ const exitCode = await runService('metering', async (context) => {
   const { logger, onShutdown } = context;
   const config = loadConfig(process.env);
   logger.level = config.logLevel;
+  const metrics = createMetrics();
+  const tracing = await startTracing(config.tracing, metrics, context);
   const db = createDb(config.databaseUrl, {
     applicationName: 'weighbridge-metering',
     onIdleError: (error) => logger.warn({ err: error }, 'a connection to Postgres was lost'),
@@ -34,9 +37,8 @@ const exitCode = await runService('metering', async (context) => {
     onError: (error, what) => logger.warn({ err: error }, what),
   });
   onShutdown('usage stream', () => stream.close());
-  const metrics = createMetrics();
   const { retentionDays } = config;
-  await startMetering({ db, stream, now: () => new Date(), retentionDays, metrics }, context);
+  await startMetering({ db, stream, now: () => new Date(), retentionDays, metrics, tracing }, context);
 
   const app = createHttpApp({ logger, bodyLimitBytes: HEALTH_BODY_LIMIT_BYTES, notReady: () => undefined });
   serveMetrics(app, metrics);

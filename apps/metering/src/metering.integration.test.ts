@@ -294,6 +294,9 @@ describe('metering', () => {
     await settled(1, 1);
     expect(await spent()).toBe(7n);
     await eventually(() => expect(confirms).toHaveLength(1));
+    // Of the batch that got there, and not of those that did not.
+    expect(await metrics.text()).toMatch(/^weighbridge_usage_batch_duration_seconds_count 1$/m);
+    expect(await metrics.text()).toMatch(/^weighbridge_usage_batch_events_sum 1$/m);
   });
 
   it('keeps what is no batch at all, whole and once, and reads on', async () => {

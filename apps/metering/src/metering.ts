@@ -12,7 +12,14 @@ import {
   touchKeys,
   type UsageToRecord,
 } from '@weighbridge/ledger';
-import { createMetrics, type Logger, type Metrics, type ServiceContext } from '@weighbridge/runtime';
+import {
+  createMetrics,
+  type Logger,
+  type Metrics,
+  type ServiceContext,
+  type TracedSpan,
+  type Tracing,
+} from '@weighbridge/runtime';
 import { announceThreshold } from './announceThreshold.ts';
 import { type Confirmer, createConfirmer } from './confirmer.ts';
 import { answerConfirmQueries } from './confirms.ts';
@@ -27,6 +34,8 @@ export interface MeteringDeps {
   readonly retentionDays: number;
   /** Where its figures are shown; nowhere unless given. */
   readonly metrics?: Metrics;
+  /** Left out where nothing is traced. */
+  readonly tracing?: Tracing | undefined;
 }
 
 interface Worker extends Omit<MeteringDeps, 'metrics'> {
@@ -71,13 +80,33 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
  * refuses is no event's fault: nothing is forgotten, and the shard waits until it goes on.
  */
 async function meter(worker: Worker, shard: number, batch: readonly UsageMessage[]): Promise<void> {
+  const began = performance.now();
+  const span = worker.tracing && traceBatch(worker.tracing, shard, batch);
+  let events = 0;
   try {
-    for (const usage of await decode(worker, batch)) await record(worker, usage);
+    for (const usage of await decode(worker, batch)) {
+      await record(worker, usage);
+      events += usage.events.length;
+    }
+    worker.metrics.batchSeconds.observe((performance.now() - began) / 1_000);
+    worker.metrics.batchEvents.observe(events);
+    span?.set({ 'weighbridge.usage.events': events });
+    span?.end();
   } catch (error) {
+    span?.end('not_recorded');
     worker.metrics.failures.inc({ shard: String(shard) });
     worker.logger.error({ err: error, shard }, 'usage could not be recorded; it stays in the stream');
     throw error;
   }
+}
+
+/** Of the proxies' traces that it is about, as many as a span has room for. */
+function traceBatch(tracing: Tracing, shard: number, batch: readonly UsageMessage[]): TracedSpan {
+  return tracing.begin('record usage', {
+    kind: 'consumer',
+    links: batch.flatMap(({ traceparent }) => traceparent ?? []),
+    attributes: { 'messaging.batch.message_count': batch.length, 'weighbridge.usage.shard': shard },
+  });
 }
 
 async function record(

@@ -1,10 +1,13 @@
 import type { LedgerState } from '@weighbridge/ledger';
-import type { Metrics } from '@weighbridge/runtime';
+import type { Metrics, Spread } from '@weighbridge/runtime';
 
 export interface MeteringMetrics {
   readonly recorded: Count;
   readonly repeated: Count;
   readonly refused: Count;
+  /** How long a batch took, from when it was there until it was in the ledger; and how many events it had. */
+  readonly batchSeconds: Spread;
+  readonly batchEvents: Spread;
   readonly failures: { inc(labels: { readonly shard: string }): void };
   readonly thresholds: { inc(labels: { readonly percent: string }): void };
   readonly upkeepFailures: { inc(labels: { readonly task: string }): void };
@@ -16,6 +19,9 @@ export interface MeteringMetrics {
 interface Count {
   inc(by: number): void;
 }
+
+const BATCH_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const BATCH_EVENTS = [1, 10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
 
 /** The figures of metering, as docs/metrics.md lists them. */
 export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
@@ -67,6 +73,17 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
     recorded: count('weighbridge_usage_recorded_total', 'Usage events that were new to the ledger.'),
     repeated: count('weighbridge_usage_repeated_total', 'Usage events that the ledger had already.'),
     refused: count('weighbridge_usage_refused_total', 'Usage events and messages that went to quarantine.'),
+    batchSeconds: metrics
+      .spreads(
+        'weighbridge_usage_batch_duration_seconds',
+        'From when a batch of usage was there until it was in the ledger.',
+        [],
+        BATCH_SECONDS,
+      )
+      .of(),
+    batchEvents: metrics
+      .spreads('weighbridge_usage_batch_events', 'How many events it had.', [], BATCH_EVENTS)
+      .of(),
     failures: metrics.counter(
       'weighbridge_usage_failures_total',
       'Batches that could not be recorded and stayed in the stream.',

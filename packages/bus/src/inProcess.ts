@@ -50,7 +50,7 @@ export function createInProcessUsageStream(options: InProcessOptions): UsageStre
   };
 
   return {
-    async publish(number, _messageId, payload) {
+    async publish(number, _messageId, payload, traceparent) {
       if (closed) throw new Error('the usage stream is closed');
       if (payload.length > maxBytes) {
         throw new MessageTooLargeError(`the usage stream takes no message of ${payload.length} bytes`);
@@ -61,7 +61,7 @@ export function createInProcessUsageStream(options: InProcessOptions): UsageStre
       bytes += payload.length;
       shard.lastSequence = sequence;
       shard.pending.add(sequence);
-      shard.queue.add({ payload, sequence });
+      shard.queue.add({ payload, sequence, traceparent });
       return { streamId, sequence };
     },
 

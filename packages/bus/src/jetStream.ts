@@ -5,10 +5,10 @@ import {
   jetstreamManager,
   type StreamInfo,
 } from '@nats-io/jetstream';
-import { connect, errors, type NatsConnection } from '@nats-io/transport-node';
+import { connect, errors, headers, type NatsConnection } from '@nats-io/transport-node';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { createConsumptions, createListeners } from './consumptions.ts';
-import { readShard } from './jetStreamReader.ts';
+import { readShard, TRACEPARENT } from './jetStreamReader.ts';
 import {
   acknowledgedUpTo,
   ensureConsumer,
@@ -119,11 +119,11 @@ function usageStream(
   });
 
   return {
-    async publish(shard, messageId, payload) {
+    async publish(shard, messageId, payload, traceparent) {
       // As it was before sending: a stream that replaces this one meanwhile must not pass for the one that has the message.
       const stream = identity.known ?? (await identity.learn());
       try {
-        const options = { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS };
+        const options = { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS, ...headersOf(traceparent) };
         const { seq, duplicate } = await client.publish(subjectOf(shard), payload, options);
         // It did not go on: another stream answers by now, or an older state of this one.
         if (!duplicate && seq <= stream.highestSequence) identity.forget(stream);
@@ -245,4 +245,11 @@ async function followStatus(
     if (status.type === 'disconnect') events.lost();
     if (status.type === 'reconnect') events.cameBack();
   }
+}
+
+function headersOf(traceparent: string | undefined) {
+  if (traceparent === undefined) return undefined;
+  const traced = headers();
+  traced.set(TRACEPARENT, traceparent);
+  return { headers: traced };
 }

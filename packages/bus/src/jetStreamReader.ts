@@ -21,6 +21,9 @@ const FETCH_TIMEOUT_MS = 1_000;
 /** How long few messages wait for more: well below the second in which usage has to be visible. */
 const LINGER_MS = 100;
 
+/** The header of a message that says which trace it comes from. */
+export const TRACEPARENT = 'traceparent';
+
 /** A message, and its payload, of which the client makes a new view each time that it is asked. */
 interface Arrived extends UsageMessage {
   readonly message: JsMsg;
@@ -119,7 +122,7 @@ async function fetch(
     else {
       const payload = message.data;
       largest = Math.max(largest, payload.length);
-      arrived.add({ message, payload });
+      arrived.add({ message, payload, traceparent: message.headers?.get(TRACEPARENT) || undefined });
     }
   }
   return largest;

@@ -79,6 +79,20 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
     await stream.close();
   });
 
+  it('delivers with a message which trace it comes from, where it was told', async () => {
+    const stream = await open();
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    await stream.publish(0, 'traced', bytes('traced'), traceparent);
+    await stream.publish(0, 'other', bytes('other'));
+    const seen: (string | undefined)[] = [];
+    const consumption = await stream.consume(0, async (batch) => {
+      seen.push(...batch.map((message) => message.traceparent));
+    });
+    await eventually(() => expect(seen).toEqual([traceparent, undefined]));
+    await consumption.stop();
+    await stream.close();
+  });
+
   it('delivers a batch again that was not handled, and loses none of it', async () => {
     const stream = await open();
     const shard = 2;

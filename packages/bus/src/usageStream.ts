@@ -1,6 +1,8 @@
 /** A message of the usage stream, as it was published. */
 export interface UsageMessage {
   readonly payload: Uint8Array;
+  /** Of the span in which it was published (https://www.w3.org/TR/trace-context/); undefined where nothing is traced. */
+  readonly traceparent?: string | undefined;
 }
 
 /** Where the stream holds a message. */
@@ -36,7 +38,7 @@ export interface UsageStream {
    * unless it is a MessageTooLargeError. A message that is sent anew for another reason needs another id: for two minutes
    * the stream may take one of the same id for a repetition, and answer where the first one was.
    */
-  publish(shard: number, messageId: string, payload: Uint8Array): Promise<Stored>;
+  publish(shard: number, messageId: string, payload: Uint8Array, traceparent?: string): Promise<Stored>;
 
   /**
    * Hands batches to `handle`, one at a time, and forgets each message when the promise resolves. When it rejects, the

@@ -33,9 +33,22 @@ export type Handlers<S extends DescService> = {
       : never;
 };
 
+/** What goes around the answering of a unary call: it runs the handler, and passes on what that comes to. */
+export type AroundCall = <Answer>(
+  method: string,
+  metadata: Metadata,
+  run: () => Promise<Answer>,
+) => Promise<Answer>;
+
 export interface Service {
   readonly definition: ServiceDefinition;
   readonly implementation: UntypedServiceImplementation;
+}
+
+export interface ServiceOptions {
+  readonly token?: string | undefined;
+  readonly onError: (error: unknown) => void;
+  readonly around?: AroundCall;
 }
 
 /**
@@ -45,7 +58,7 @@ export interface Service {
 export function grpcService<S extends DescService>(
   service: S,
   handlers: Handlers<S>,
-  options: { readonly token?: string | undefined; readonly onError: (error: unknown) => void },
+  options: ServiceOptions,
 ): Service {
   const definition: Record<string, MethodDefinition<unknown, unknown>> = {};
   const implementation: UntypedServiceImplementation = {};
@@ -68,23 +81,42 @@ export function grpcService<S extends DescService>(
   return { definition, implementation };
 }
 
+/** A call that is traced: what is sent along, and what is told of its end. */
+export interface CallTrace {
+  readonly headers: object;
+  end(error: Error | null): void;
+}
+
+export interface CallOptions {
+  readonly timeoutMs: number;
+  readonly metadata: Metadata;
+  readonly trace?: ((method: string) => CallTrace) | undefined;
+}
+
 /** Calls a unary method; rejects with grpc-js's ServiceError, also when `timeoutMs` is over. */
 export function callUnary<I extends DescMessage, O extends DescMessage>(
   client: Client,
   method: DescMethodUnary<I, O>,
   request: MessageInitShape<I>,
-  options: { readonly timeoutMs: number; readonly metadata: Metadata },
+  options: CallOptions,
 ): Promise<MessageShape<O>> {
   const { path, requestSerialize, responseDeserialize } = methodDefinition(method.parent, method);
+  const trace = options.trace?.(method.localName);
+  const metadata = trace ? options.metadata.clone() : options.metadata;
+  for (const [name, value] of Object.entries(trace?.headers ?? {})) metadata.set(name, value);
   return new Promise((resolve, reject) => {
     client.makeUnaryRequest(
       path,
       requestSerialize,
       responseDeserialize,
       create(method.input, request),
-      options.metadata,
+      metadata,
       { deadline: Date.now() + options.timeoutMs },
-      (error, response) => (error ? reject(error) : resolve(response as MessageShape<O>)),
+      (error, response) => {
+        trace?.end(error);
+        if (error) reject(error);
+        else resolve(response as MessageShape<O>);
+      },
     );
   });
 }
@@ -113,15 +145,15 @@ export function tokenMetadata(token: string | undefined): Metadata {
 function unaryHandler(
   method: DescMethod,
   handler: (request: unknown) => unknown,
-  options: { readonly token?: string | undefined; readonly onError: (error: unknown) => void },
+  { token, onError, around = (_method, _metadata, run) => run() }: ServiceOptions,
 ) {
   return async (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): Promise<void> => {
     try {
-      checkToken(call.metadata, options.token);
-      const response = await handler(call.request);
+      checkToken(call.metadata, token);
+      const response = await around(method.localName, call.metadata, async () => await handler(call.request));
       callback(null, create(method.output, response as MessageInitShape<DescMessage>));
     } catch (error) {
-      options.onError(error);
+      onError(error);
       callback(toGrpcError(error));
     }
   };

@@ -1,4 +1,4 @@
-import { NatsStreamSettings, TlsSettings } from '@weighbridge/runtime';
+import { NatsStreamSettings, TlsSettings, TracingSettings } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { example, manifests } from './helm.ts';
 import { workload } from './manifests.ts';
@@ -17,6 +17,7 @@ async function declared(app: string): Promise<string[]> {
     ...[...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name),
     ...(text.includes('...TlsSettings') ? Object.keys(TlsSettings) : []),
     ...(text.includes('...NatsStreamSettings') ? Object.keys(NatsStreamSettings) : []),
+    ...(text.includes('...TracingSettings') ? Object.keys(TracingSettings) : []),
   ];
 }
 
@@ -24,7 +25,7 @@ async function declared(app: string): Promise<string[]> {
 async function set(app: string): Promise<Set<string>> {
   const optional = [
     '--set',
-    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.previousPeppers=peppers,secrets.keys.responseCacheKey=answers,controlPlane.oidc.issuer=https://login.example.com,controlPlane.oidc.audiences[0]=w,controlPlane.oidc.scopeMap.admins[0]=operator,controlPlane.oidc.principalPrefix=sso:',
+    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.previousPeppers=peppers,secrets.keys.responseCacheKey=answers,secrets.keys.tracesHeaders=traces,traces.endpoint=http://collector:4318,controlPlane.oidc.issuer=https://login.example.com,controlPlane.oidc.audiences[0]=w,controlPlane.oidc.scopeMap.admins[0]=operator,controlPlane.oidc.principalPrefix=sso:',
   ];
   const variants = await Promise.all([
     manifests(...optional),

@@ -1,4 +1,5 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { redactSecrets } from './redact.ts';
 
 export type { Logger };
 
@@ -16,7 +17,15 @@ export function createLogger(
       base: { service },
       // Second line of defence: no code of ours logs headers.
       redact: ['req.headers', 'headers.authorization', '*.authorization'],
+      serializers: { err: redactedError },
     },
     destination,
   );
+}
+
+/** The words of an error may repeat what somebody sent. */
+function redactedError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const { type, message, stack, ...more } = pino.stdSerializers.err(error);
+  return { type, message: redactSecrets(message), stack: redactSecrets(stack), ...more };
 }

@@ -1,5 +1,15 @@
 import type { FastifyInstance } from 'fastify';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import {
+  type CostTally,
+  costTallies,
+  type Family,
+  MAX_LABEL_SETS,
+  type Spread,
+  spreads,
+  type Tally,
+  tallies,
+} from './series.ts';
 
 /**
  * What one app counts and measures, for Prometheus. Names begin with `weighbridge_` and end in their unit; labels have few
@@ -18,6 +28,12 @@ export interface Metrics {
     read: () => Iterable<readonly [labelValue: string, value: number]>,
   ): void;
   histogram(name: string, help: string, buckets: readonly number[]): Histogram;
+  /** Counters for where each request comes by: the series of a set of label values is found once, and kept. */
+  tallies(name: string, help: string, labels: readonly string[]): Family<Tally>;
+  /** The same for money. */
+  costTallies(name: string, help: string, labels: readonly string[]): Family<CostTally>;
+  /** The same for histograms. */
+  spreads(name: string, help: string, labels: readonly string[], buckets: readonly number[]): Family<Spread>;
   /** All of them, in the text format. */
   text(): Promise<string>;
   readonly contentType: string;
@@ -27,8 +43,6 @@ interface Count<L extends string> {
   inc(by?: number): void;
   inc(labels: Readonly<Record<L, string>>, by?: number): void;
 }
-
-const MAX_LABEL_SETS = 1_000;
 
 export function createMetrics(): Metrics {
   const registry = new Registry();
@@ -59,6 +73,9 @@ export function createMetrics(): Metrics {
       });
     },
     histogram: (name, help, buckets) => new Histogram({ name, help, buckets: [...buckets], registers }),
+    tallies: (name, help, labels) => tallies({ registry, name, help, labels }),
+    costTallies: (name, help, labels) => costTallies({ registry, name, help, labels }),
+    spreads: (name, help, labels, buckets) => spreads({ registry, name, help, labels }, buckets),
     text: () => registry.metrics(),
     contentType: registry.contentType,
   };

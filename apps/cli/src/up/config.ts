@@ -9,6 +9,9 @@ import {
   Port,
   readSettings,
   ShutdownGraceMs,
+  type TracingConfig,
+  TracingSettings,
+  tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 
@@ -20,6 +23,7 @@ const Settings = Type.Object({
   NATS_URL: Type.Optional(NatsUrl),
   ...NatsStreamSettings,
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(10_000),
+  ...TracingSettings,
   LOG_LEVEL: LogLevel('warn'),
 });
 
@@ -33,6 +37,8 @@ export interface UpConfig {
   readonly natsUrl: string | undefined;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly shutdownGraceMs: number;
+  /** Undefined: nothing is traced. */
+  readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
 }
 
@@ -46,6 +52,7 @@ export function loadUpConfig(env: Readonly<Record<string, string | undefined>>):
     natsUrl: settings.NATS_URL,
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+    tracing: tracingConfig(settings, 'weighbridge'),
     logLevel: settings.LOG_LEVEL,
   };
 }

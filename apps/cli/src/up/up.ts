@@ -9,7 +9,7 @@ import { checkConnection, createDb, type Database, takeLock } from '@weighbridge
 import { startLocalPostgres } from '@weighbridge/local-postgres';
 import { loadLedgerConfig, startMetering } from '@weighbridge/metering';
 import { startMockVendor } from '@weighbridge/mock-vendor';
-import { createMetrics, listenHttp, type ServiceContext } from '@weighbridge/runtime';
+import { createMetrics, listenHttp, type ServiceContext, startTracing } from '@weighbridge/runtime';
 import { banner } from './banner.ts';
 import { loadUpConfig, type UpConfig } from './config.ts';
 import { openDataDir } from './dataDir.ts';
@@ -35,6 +35,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const now = () => new Date();
   // One for all three apps: the control plane shows it at /metrics.
   const metrics = createMetrics();
+  const tracing = await startTracing(config.tracing, metrics, context);
 
   // The port first: when it is taken, nothing else need be started to say so.
   let handler: RequestListener = (_request, response) =>
@@ -72,8 +73,8 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     WEIGHBRIDGE_KEY_ENCRYPTION_KEY:
       env.WEIGHBRIDGE_KEY_ENCRYPTION_KEY || (await dataDirKeyEncryptionKey(config.dataDir)),
   });
-  const controlPlane = await startControlPlane(controlPlaneConfig, { db, now, metrics }, context);
-  await startMetering({ db, stream, now, metrics, ...loadLedgerConfig(env) }, context);
+  const controlPlane = await startControlPlane(controlPlaneConfig, { db, now, metrics, tracing }, context);
+  await startMetering({ db, stream, now, metrics, tracing, ...loadLedgerConfig(env) }, context);
   const dataPlaneConfig = loadDataPlaneConfig({
     ...env,
     ...WITHOUT_TLS,
@@ -86,7 +87,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   onShutdown('session pins', () => pinBucket.close());
   const dataPlane = await startDataPlane(
     { ...dataPlaneConfig, controlPlane: { address: controlPlane.grpcAddress, token, tls: undefined } },
-    { stream, pinBucket, now, version, metrics },
+    { stream, pinBucket, now, version, metrics, tracing },
     context,
   );
 

@@ -1,7 +1,14 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { isUnavailable } from '@weighbridge/database';
 import { AppError, toHttpError } from '@weighbridge/errors';
-import { acceptJsonBodies, createHttpApp, type Logger, refuseOtherMethods } from '@weighbridge/runtime';
+import {
+  acceptJsonBodies,
+  createHttpApp,
+  type Logger,
+  type Metrics,
+  refuseOtherMethods,
+  type Tracing,
+} from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
 import { type AccessDeps, authenticate } from '../features/access/access.service.ts';
 import { type Caller, requireScope } from '../features/access/caller.ts';
@@ -28,6 +35,8 @@ import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
 import { publishOpenApi } from './openapi/publish.ts';
+import { countRequests } from './requestMetrics.ts';
+import { traceRequests } from './requestTrace.ts';
 import { Strict } from './schemas.ts';
 import { refuseUnfitValues } from './unfitValues.ts';
 
@@ -39,7 +48,12 @@ const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** The operator API. This list is its map: each route declares its scope, its schema and its operation id. */
 export function buildApp(
-  deps: AppDeps & { logger: Logger; notReady: () => string | undefined },
+  deps: AppDeps & {
+    logger: Logger;
+    metrics: Metrics;
+    tracing?: Tracing | undefined;
+    notReady: () => string | undefined;
+  },
 ): FastifyInstance {
   const app = createHttpApp({
     logger: deps.logger,
@@ -48,6 +62,8 @@ export function buildApp(
     rewriteUrl: encodeModelInPath,
     errorAnswer: (error, request) => toHttpError(withoutDatabase(error), request.id),
   });
+  countRequests(app, deps.metrics);
+  if (deps.tracing) traceRequests(app, deps.tracing);
   acceptJsonBodies(app);
   publishOpenApi(app, API_VERSION);
   app.register(

@@ -1,6 +1,6 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { createDb, isUnavailable } from '@weighbridge/database';
-import { createLogger } from '@weighbridge/runtime';
+import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../test/testApi.ts';
 import { loadConfig } from '../config.ts';
@@ -73,7 +73,7 @@ it('answers 503 with retry-after while there is no database to ask, and as ever 
   const { credentials, upstreamHosts } = loadConfig({ DATABASE_URL: postgres.url });
   const peppers = await loadPeppers(api.db, { current: undefined, others: [] }, now());
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
-  const app = buildApp({ ...deps, notReady: () => undefined });
+  const app = buildApp({ ...deps, metrics: createMetrics(), notReady: () => undefined });
   const ask = async () => {
     const headers = { authorization: `Bearer ${api.operatorKey}` };
     const { statusCode, headers: answered, body } = await app.inject({ url: '/api/v1/policies', headers });

@@ -1,11 +1,13 @@
 import { Client } from '@grpc/grpc-js';
 import {
+  type CallTrace,
   ControlService,
   callUnary,
   channelCredentials,
   type TlsFiles,
   tokenMetadata,
 } from '@weighbridge/contracts';
+import type { Tracing } from '@weighbridge/runtime';
 import type { CloseEpoch } from '../usage/closeEpoch.ts';
 
 export interface ControlAddress {
@@ -19,17 +21,33 @@ const CALL_TIMEOUT_MS = 2_000;
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 /** What calls to the control plane have in common. */
-export function openControlClient({ address, token, tls }: ControlAddress, maxReconnectMs: number) {
+export function openControlClient(
+  { address, token, tls }: ControlAddress,
+  maxReconnectMs: number,
+  tracing?: Tracing,
+) {
   const client = new Client(address, channelCredentials(tls), {
     'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
     'grpc.keepalive_time_ms': 10_000,
     'grpc.max_reconnect_backoff_ms': maxReconnectMs,
   });
   const metadata = tokenMetadata(token);
-  const call = { timeoutMs: CALL_TIMEOUT_MS, metadata };
+  const call = {
+    timeoutMs: CALL_TIMEOUT_MS,
+    metadata,
+    trace: tracing && ((method: string) => traceCall(tracing, method)),
+  };
   const closeEpoch: CloseEpoch = async ({ producerId, epoch, lastN }) => {
     const request = { producerId, epoch, lastN: [...lastN] };
     return (await callUnary(client, ControlService.method.closeEpoch, request, call)).isClosed;
   };
   return { client, metadata, call, closeEpoch };
+}
+
+function traceCall(tracing: Tracing, method: string): CallTrace {
+  const span = tracing.begin(`weighbridge.ControlService/${method}`, {
+    kind: 'client',
+    attributes: { 'rpc.system.name': 'grpc', 'rpc.method': method },
+  });
+  return { headers: span.headers, end: (error) => span.end(error ? 'error' : undefined) };
 }

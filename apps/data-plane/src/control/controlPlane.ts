@@ -19,13 +19,14 @@ import {
   WatchRequestSchema,
   type WatchResponse,
 } from '@weighbridge/contracts';
-import type { Logger } from '@weighbridge/runtime';
+import type { Logger, Tracing } from '@weighbridge/runtime';
 import type { CloseEpoch } from '../usage/closeEpoch.ts';
 import { type ControlAddress, openControlClient } from './controlClient.ts';
 import type { Pulse } from './pulse.ts';
 import type { View } from './view.ts';
 
 export interface ControlPlaneOptions extends ControlAddress {
+  readonly tracing?: Tracing | undefined;
   readonly proxy: {
     readonly id: string;
     /** Of its spool. */
@@ -85,7 +86,11 @@ const STATUS_MS = 500;
 
 export function connectControlPlane(options: ControlPlaneOptions): ControlPlane {
   const { view, pulse, logger, proxy } = options;
-  const { client, metadata, call, closeEpoch } = openControlClient(options, RECONNECT_MAX_MS);
+  const { client, metadata, call, closeEpoch } = openControlClient(
+    options,
+    RECONNECT_MAX_MS,
+    options.tracing,
+  );
   const closing = new AbortController();
   let announceFirst: (refusal?: Error) => void = () => {};
   const first = new Promise<void>((resolve, reject) => {

@@ -1,6 +1,7 @@
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
 import type { KeyCache } from '../control/keyCache.ts';
+import type { Observer } from '../observe/observer.ts';
 import type { Wire } from '../operations/operation.ts';
 import { COUNTER_REPLACED } from '../pipeline/attemptLog.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
@@ -12,6 +13,7 @@ export interface AnswerDeps extends ServeDeps {
   readonly bodyLimitBytes: number;
   /** Origins whose pages may call from a browser. */
   readonly corsOrigins: readonly string[];
+  readonly observer: Observer;
 }
 
 /** Serves a request; rejects, as `serve` does, while its client can still be told by a status. */

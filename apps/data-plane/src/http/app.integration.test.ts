@@ -26,6 +26,7 @@ import { openResponseCache } from '../cache/openResponseCache.ts';
 import { createKeyCache } from '../control/keyCache.ts';
 import { createKeyStore } from '../control/keyStore.ts';
 import { routingTable } from '../control/routingTable.ts';
+import { createObserver } from '../observe/observer.ts';
 import { Attempts } from '../pipeline/attempts.ts';
 import { ConnectorHealth } from '../upstream/health.ts';
 import { createUpstreams, type Upstreams } from '../upstream/upstreams.ts';
@@ -148,6 +149,11 @@ async function startProxy(baseUrl: string, maxSpoolBytes?: number): Promise<void
     holdBudget: new HoldBudget(1_000_000),
     drainCap: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
     cache: openResponseCache(1024 * 1024, undefined, createMetrics()),
+    observer: createObserver({
+      metrics: createMetrics(),
+      log: { logger, successRatio: 1 },
+      tracing: undefined,
+    }),
     attempts: new Attempts(),
     corsOrigins: [],
     newEventId: newUuid,

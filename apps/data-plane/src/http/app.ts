@@ -4,6 +4,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readFeedback } from '../feedback/feedback.ts';
 import { type FeedbackDeps, giveFeedback } from '../feedback/giveFeedback.ts';
+import { type Endpoint, endpointOf, endpointOfRoute } from '../observe/endpoints.ts';
+import type { Observed } from '../observe/observed.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../operations/models.ts';
 import { OPERATIONS } from '../operations/operation.ts';
 import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
@@ -22,6 +24,8 @@ declare module 'fastify' {
     key: ResolvedKey;
     /** Monotonic, in milliseconds. */
     receivedAt: number;
+    /** From when its handler began. */
+    observed: Observed | undefined;
   }
 }
 
@@ -38,7 +42,13 @@ export async function inferenceHandler(app: FastifyInstance, deps: AppDeps): Pro
 export function buildApp(deps: AppDeps): FastifyInstance {
   const app = createHttpApp({
     ...deps,
-    errorAnswer: (error, request) => errorAnswer(wireOf(request), error, request.id),
+    errorAnswer: (error, request) => {
+      const told = errorAnswer(wireOf(request), error, request.id);
+      const observed =
+        request.observed ?? observedOf(deps, request, endpointOfRoute(request.routeOptions?.url));
+      deps.observer.failed(observed, error, told.status);
+      return told;
+    },
   });
   keepBodiesAsTheyAre(app);
   allowOrigins(app, deps.corsOrigins);
@@ -69,18 +79,24 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       api.post<WithId>('/responses/:id/cancel', stored('POST', '/cancel'));
 
       api.get<{ Querystring: ModelsQuery }>('/models', async (request) =>
-        listModels(request.key, requireTable(deps), wireOf(request), request.query),
+        observing(deps, request, 'models', () =>
+          listModels(request.key, requireTable(deps), wireOf(request), request.query),
+        ),
       );
       // A model's name has slashes in it, which some clients escape and others do not.
       api.get<{ Params: { '*': string } }>('/models/*', async (request) =>
-        retrieveModel(request.key, requireTable(deps), wireOf(request), request.params['*']),
+        observing(deps, request, 'models', () =>
+          retrieveModel(request.key, requireTable(deps), wireOf(request), request.params['*']),
+        ),
       );
-      api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, async (request, reply) => {
-        const feedback = readFeedback((request.body as Buffer | undefined) ?? NO_BODY);
-        const status = await giveFeedback(deps, request.key, feedback);
-        reply.code(status === 'counted' ? 200 : 202);
-        return { request_id: feedback.requestId, status };
-      });
+      api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, async (request, reply) =>
+        observing(deps, request, 'feedback', async () => {
+          const feedback = readFeedback((request.body as Buffer | undefined) ?? NO_BODY);
+          const status = await giveFeedback(deps, request.key, feedback);
+          reply.code(status === 'counted' ? 200 : 202);
+          return { request_id: feedback.requestId, status };
+        }),
+      );
       others.register();
     },
     { prefix: '/v1' },
@@ -109,6 +125,7 @@ function keepBodiesAsTheyAre(app: FastifyInstance): void {
 function authenticateFirst(api: FastifyInstance, deps: AppDeps): void {
   api.decorateRequest('key', null as unknown as ResolvedKey);
   api.decorateRequest('receivedAt', 0);
+  api.decorateRequest('observed', undefined);
   api.addHook('onRequest', async (request, reply) => {
     const wire = wireOf(request);
     if (wire === 'anthropic') reply.header('request-id', request.id);
@@ -128,12 +145,38 @@ async function answerRouted(
 ): Promise<void> {
   const { id, key, headers, receivedAt, url } = request;
   const client = { response: reply.raw, headers: new AnswerHeaders(), take: () => reply.hijack() };
+  const endpoint = asks.kind === 'generation' ? endpointOf(asks.operation) : 'stored_responses';
+  const observed = observedOf(deps, request, endpoint);
+  request.observed = observed;
   try {
-    const inference = { id, key, headers, query: queryOf(url), receivedAt, asks };
+    const inference = { id, key, headers, query: queryOf(url), receivedAt, asks, observed };
     await answer(deps, inference, wireOf(request), client);
+    deps.observer.answered(observed, reply.raw.statusCode);
   } catch (error) {
     const { list } = client.headers;
     for (let at = 0; at < list.length; at += 2) reply.header(list[at] ?? '', list[at + 1]);
     throw error;
   }
+}
+
+/** What this service answers by itself. */
+async function observing<Answer>(
+  deps: AppDeps,
+  request: FastifyRequest,
+  endpoint: Endpoint,
+  work: () => Answer | Promise<Answer>,
+): Promise<Answer> {
+  const observed = observedOf(deps, request, endpoint);
+  request.observed = observed;
+  const answer = await work();
+  observed.outcome = 'success';
+  deps.observer.answered(observed, 200);
+  return answer;
+}
+
+function observedOf({ observer }: AppDeps, request: FastifyRequest, endpoint: Endpoint): Observed {
+  const { id, headers, key, receivedAt } = request;
+  // What has no route, and what is refused before its key is looked at, has neither.
+  const begun = { id, endpoint, receivedAt: receivedAt || performance.now(), key: key ?? undefined };
+  return observer.begin(begun, headers);
 }

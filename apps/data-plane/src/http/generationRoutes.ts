@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { newId } from '@weighbridge/domain';
 import { isJsonType } from '@weighbridge/runtime';
+import { endpointOf } from '../observe/endpoints.ts';
 import { OPERATIONS, type Operation } from '../operations/operation.ts';
 import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
@@ -54,24 +55,26 @@ async function generate(
   const { headers, url = '' } = request;
   // As for all answers where some pages may call, and others not.
   const own = new AnswerHeaders(deps.corsOrigins.length > 0 ? ['vary', 'origin'] : []);
+  const begun = { id, endpoint: endpointOf(operation), receivedAt, key: undefined };
+  const observed = deps.observer.begin(begun, headers);
   let isTaken = false;
   try {
     // Before the body is read: nobody uploads 32 MiB to learn that the key is wrong.
     const key = await authenticate(deps.keys, headers, operation.wire, deps.now().getTime());
+    observed.key = key;
     const body = await wholeBody(request);
     // The caller left before it had said what it wants.
-    if (!body) return;
+    if (!body) return deps.observer.answered(observed, 0);
     const asks = { kind: 'generation', operation, body } as const;
     const take = () => {
       isTaken = true;
     };
-    await answer(deps, { id, key, headers, query: queryOf(url), receivedAt, asks }, operation.wire, {
-      response,
-      headers: own,
-      take,
-    });
+    const inference = { id, key, headers, query: queryOf(url), receivedAt, asks, observed };
+    await answer(deps, inference, operation.wire, { response, headers: own, take });
+    deps.observer.answered(observed, response.statusCode);
   } catch (error) {
     const told = errorAnswer(operation.wire, error, id);
+    deps.observer.failed(observed, error, told.status);
     if (told.status >= 500) deps.logger.error({ err: error, requestId: id }, 'a request failed');
     // Whoever took it answers it.
     if (isTaken || response.headersSent || response.destroyed) return;

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { Outcome } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { noFacts } from '../answer/answerFormat.ts';
+import type { Observed } from '../observe/observed.ts';
 import type { Cancellation } from '../upstream/cancellation.ts';
 import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
@@ -15,7 +16,11 @@ import type { Plan } from './plan.ts';
 export interface Sending {
   readonly upstreams: Upstreams;
   readonly plan: Plan;
-  readonly request: { readonly headers: IncomingHttpHeaders; readonly query: string };
+  readonly request: {
+    readonly headers: IncomingHttpHeaders;
+    readonly query: string;
+    readonly observed: Pick<Observed, 'trace'>;
+  };
   readonly caller: Caller;
   readonly attempts: AttemptLog;
 }
@@ -63,7 +68,9 @@ export async function attemptAt(
     }
     const { wire } = plan.operation;
     const hasBody = body !== undefined;
-    const headers = upstreamHeaders(request.headers, { wire, connector, plain: plan.hideUsage, hasBody });
+    const trace = request.observed.trace?.attempt(plan.operation, outgoing);
+    const how = { wire, connector, plain: plan.hideUsage, hasBody, trace };
+    const headers = upstreamHeaders(request.headers, how);
     const path = plan.path + request.query;
     const answer = await place.send({ method: plan.method, path, headers, body }, caller.cancellation);
     status = answer.status;

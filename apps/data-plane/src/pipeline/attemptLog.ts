@@ -54,12 +54,17 @@ export interface AttemptLog {
 }
 
 /** What is no work of a model costs nothing and leaves nothing behind. */
-export const NO_ATTEMPTS: AttemptLog = {
-  begin: async () => {},
-  settle: async () => undefined,
-  usedTokens: 0,
-  close: () => {},
-};
+export function unbilledAttempts(onEnd: (ended: EndedTry) => void): AttemptLog {
+  return {
+    begin: async () => {},
+    async settle(ended) {
+      onEnd(ended);
+      return undefined;
+    },
+    usedTokens: 0,
+    close: () => {},
+  };
+}
 
 /** What a model works at. */
 type Billed = Outgoing & { readonly work: Work };
@@ -73,21 +78,30 @@ interface Open {
   readonly begunAt: number;
 }
 
-export function openAttemptLog(deps: AttemptLogDeps, attempted: Attempted): AttemptLog {
-  return new OpenAttemptLog(deps, attempted);
+/** Told of an attempt when it is known what it came to, and how to learn what was written, where that is. */
+export type OnAttemptEnd = (work: Work, end: AttemptEnd, output?: () => string) => void;
+
+export function openAttemptLog(
+  deps: AttemptLogDeps,
+  attempted: Attempted,
+  onEnd: OnAttemptEnd = () => {},
+): AttemptLog {
+  return new OpenAttemptLog(deps, attempted, onEnd);
 }
 
 class OpenAttemptLog implements AttemptLog {
   readonly #deps: AttemptLogDeps;
   readonly #attempted: Attempted;
+  readonly #onEnd: OnAttemptEnd;
   /** The models of the attempts that were begun, in their order. */
   readonly #begunModels: string[] = [];
   #open: Open | undefined;
   usedTokens = 0;
 
-  constructor(deps: AttemptLogDeps, attempted: Attempted) {
+  constructor(deps: AttemptLogDeps, attempted: Attempted, onEnd: OnAttemptEnd) {
     this.#deps = deps;
     this.#attempted = attempted;
+    this.#onEnd = onEnd;
   }
 
   async begin({ connector, body, work }: Outgoing, caller: { requireWaiting(): void }): Promise<void> {
@@ -148,7 +162,9 @@ class OpenAttemptLog implements AttemptLog {
     const open = this.#open;
     if (!open) return;
     this.#complain(undefined, 'an attempt was left open; it is settled at its reserve');
-    void this.#write(open, { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt });
+    const end = { ...NOT_SENT, ...atReserve(open.reserve), dispatchedAt: open.begunAt };
+    this.#onEnd(open.outgoing.work, end);
+    void this.#write(open, end);
   }
 
   /** Resolves when it is in the spool, or can't be. */
@@ -209,6 +225,7 @@ class OpenAttemptLog implements AttemptLog {
     const { outcome, status, dispatchedAt, firstByteAt, facts } = ended;
     const { responseId } = facts;
     const end = { usage, estimated, costNanoUsd, outcome, status, dispatchedAt, firstByteAt, responseId };
+    this.#onEnd(work, end, () => ended.output().text);
     await this.#write(open, end);
     return costNanoUsd;
   }

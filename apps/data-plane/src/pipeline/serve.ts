@@ -7,6 +7,8 @@ import { type Caching, cachingOf } from '../cache/caching.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
+import type { Observed } from '../observe/observed.ts';
+import type { Observer } from '../observe/observer.ts';
 import { STORED_RESPONSE } from '../operations/operation.ts';
 import type { RateBook, RateHold } from '../rates/rateBook.ts';
 import { isRateHeader, setRateHeaders } from '../rates/rateHeaders.ts';
@@ -16,7 +18,7 @@ import type { UsageLog } from '../usage/usageLog.ts';
 import { answerFromCache } from './answerFromCache.ts';
 import { type AnswerHeaders, headerText } from './answerHeaders.ts';
 import type { Forwarded } from './attempt.ts';
-import { type AttemptLog, type AttemptLogDeps, NO_ATTEMPTS, openAttemptLog } from './attemptLog.ts';
+import { type AttemptLog, type AttemptLogDeps, openAttemptLog, unbilledAttempts } from './attemptLog.ts';
 import type { Attempts } from './attempts.ts';
 import { Caller, type CallersAnswer, type DrainCap } from './caller.ts';
 import { expectedOutput } from './expectedOutput.ts';
@@ -45,6 +47,7 @@ export interface ServeDeps extends Omit<AttemptLogDeps, 'budget'>, Omit<PlanDeps
   readonly drainCap: DrainCap;
   readonly attempts: Attempts;
   readonly cache: ResponseCache;
+  readonly observer: Pick<Observer, 'attempted'>;
 }
 
 /** A request whose key is known and whose body has arrived. */
@@ -57,6 +60,7 @@ export interface InferenceRequest {
   /** Monotonic, in milliseconds. */
   readonly receivedAt: number;
   readonly asks: Generation | StoredResponse;
+  readonly observed: Observed;
 }
 
 /** The caller's side. Until it is taken, an error can still be told by a status. */
@@ -79,6 +83,7 @@ export async function serve(deps: ServeDeps, request: InferenceRequest, client: 
     await serveClient(deps, request, { response: client.response, headers: client.headers, take });
   } catch (error) {
     if (!isTaken) throw error;
+    request.observed.outcome = 'fault';
     deps.logger.error({ err: error, requestId: request.id }, 'an answer could not be passed on');
     const operation = request.asks.kind === 'generation' ? request.asks.operation : STORED_RESPONSE;
     tellFault({ caller: client, plan: { operation }, requestId: request.id }, error);
@@ -103,6 +108,7 @@ async function serveClient(deps: ServeDeps, request: InferenceRequest, client: C
     throw refusal;
   }
 
+  notePlan(request.observed, plan);
   const caching = openCache(deps, request, plan, client);
   if (caching && (await isAnswered(deps, request, caching, client))) return;
 
@@ -150,6 +156,14 @@ async function serveClient(deps: ServeDeps, request: InferenceRequest, client: C
   }
 }
 
+function notePlan(observed: Observed, plan: Plan): void {
+  if (plan.kind !== 'generation') return;
+  const [{ model, connector }] = plan.targets;
+  observed.streamed = plan.call.stream;
+  observed.model = model.id;
+  observed.connectorId = connector.id;
+}
+
 function tellWhoServed(plan: Plan, { outgoing: { work }, answer }: Forwarded): void {
   if (plan.kind === 'generation' && work && answer.status < 300) plan.served(work);
 }
@@ -181,6 +195,8 @@ async function isAnswered(
   const counted = key.rates.length > 0 ? await countIn(deps, key, client, 0) : undefined;
   try {
     const { plan } = caching;
+    request.observed.outcome = 'cache_hit';
+    request.observed.model = answer.model;
     answerFromCache(deps, request, plan, client, { answer, attempted: attemptedOf(deps, request, plan) });
   } finally {
     if (counted) deps.rates.settle(counted, 0);
@@ -229,8 +245,16 @@ function tellOfRates(rates: ServeDeps['rates'], key: ResolvedKey, { headers }: C
 }
 
 function attemptLog(deps: ServeDeps, request: InferenceRequest, plan: Plan): AttemptLog {
-  if (plan.kind !== 'generation' || !plan.operation.isBilled) return NO_ATTEMPTS;
-  return openAttemptLog(deps, attemptedOf(deps, request, plan));
+  const { observed } = request;
+  if (plan.kind === 'generation' && plan.operation.isBilled) {
+    return openAttemptLog(deps, attemptedOf(deps, request, plan), (work, end, output) =>
+      deps.observer.attempted(observed, work, end, output),
+    );
+  }
+  return unbilledAttempts((ended) => {
+    observed.last = ended;
+    observed.trace?.attemptEnded(ended);
+  });
 }
 
 function attemptedOf(
@@ -250,12 +274,13 @@ function attemptedOf(
 
 /** Of this service's own, and of the vendor's. */
 function answerHeaders(
-  { id, receivedAt }: InferenceRequest,
+  { id, receivedAt, observed }: InferenceRequest,
   { operation }: Plan,
   { answer, outgoing, upstreamMs }: Forwarded,
   own: AnswerHeaders,
 ): AnswerHeaders {
   const overheadMs = performance.now() - receivedAt - upstreamMs;
+  observed.overheadMs = overheadMs;
   const headers = own.copy();
   addCallerHeaders(headers.list, answer.headers, { isRated: own.list.some(isRateHeader) });
   addRequestId(headers, operation.wire, id);

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
+import type { TraceHeaders } from '@weighbridge/runtime';
 import type { Wire } from '../operations/operation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 import { passableEncodings } from './contentEncoding.ts';
@@ -51,6 +52,8 @@ const NOT_RETURNED = new Set([
   'x-request-id',
 ]);
 
+const TRACE_HEADERS = new Set(['traceparent', 'tracestate']);
+
 /** The version of the messages API that its reference describes; a caller's own goes first. */
 const MESSAGES_VERSION = '2023-06-01';
 
@@ -60,12 +63,14 @@ export interface ForwardedHeaders {
   /** The answer has to be changed on its way, so it must come as it is. */
   readonly plain: boolean;
   readonly hasBody: boolean;
+  /** In the place of the caller's. */
+  readonly trace?: TraceHeaders | undefined;
 }
 
 /** Names and values, one after the other: what undici takes with the least work. */
 export function upstreamHeaders(
   headers: IncomingHttpHeaders,
-  { wire, connector, plain, hasBody }: ForwardedHeaders,
+  { wire, connector, plain, hasBody, trace }: ForwardedHeaders,
 ): string[] {
   const type = hasBody ? (headers['content-type'] ?? 'application/json') : undefined;
   const forwarded = type === undefined ? [] : ['content-type', type];
@@ -73,8 +78,11 @@ export function upstreamHeaders(
   forwarded.push('accept-encoding', encodings);
   const named = connectionOptions(headers.connection);
   for (const name in headers) {
+    if (trace && TRACE_HEADERS.has(name)) continue;
     if (name !== 'content-type' && isForwarded(name, named)) add(forwarded, name, headers[name]);
   }
+  if (trace) forwarded.push('traceparent', trace.traceparent);
+  if (trace?.tracestate) forwarded.push('tracestate', trace.tracestate);
   const { credential } = connector;
   if (wire === 'anthropic') {
     if (headers['anthropic-version'] === undefined) forwarded.push('anthropic-version', MESSAGES_VERSION);

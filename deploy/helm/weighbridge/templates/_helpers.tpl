@@ -38,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{/* Numbers from YAML are floats here: 2147483648 must not become 2.147483648e+09. */}}
 {{- define "weighbridge.text" -}}
-{{- if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
 {{- end }}
 
 {{/* A variable from a secret: (dict "name" "X" "secret" "s" "key" "k"). */}}
@@ -82,6 +82,20 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 - { name: OIDC_SCOPES_CLAIM, value: {{ .scopesClaim | quote }} }
 - { name: OIDC_SCOPE_MAP, value: {{ toJson .scopeMap | quote }} }
 - { name: OIDC_CLOCK_TOLERANCE_SECONDS, value: {{ .clockToleranceSeconds | quote }} }
+{{- end }}
+{{- end }}
+
+{{/* (dict "root" $ "component" "data-plane") */}}
+{{- define "weighbridge.tracesEnv" -}}
+{{- with .root.Values.traces -}}
+{{- if .endpoint -}}
+- { name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ .endpoint | quote }} }
+- { name: OTEL_TRACES_SAMPLER_ARG, value: {{ include "weighbridge.text" .ratio | quote }} }
+- { name: OTEL_SERVICE_NAME, value: "{{ include "weighbridge.fullname" $.root }}-{{ $.component }}" }
+{{- with $.root.Values.secrets.keys.tracesHeaders }}
+{{ include "weighbridge.secretEnv" (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "secret" $.root.Values.secrets.existingSecret "key" .) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -1,11 +1,13 @@
 import { Server } from '@grpc/grpc-js';
 import { ControlService, grpcService, serverCredentials, type TlsFiles } from '@weighbridge/contracts';
-import type { Logger } from '@weighbridge/runtime';
+import type { Logger, Metrics, Tracing } from '@weighbridge/runtime';
 import { takeFeedback } from '../feedback/feedback.service.ts';
 import { lease } from '../leases/leases.service.ts';
 import { createRecalls } from '../leases/recalls.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
+import { createCallMetrics } from './callMetrics.ts';
+import { traceCall } from './callTrace.ts';
 import { feedbackResult, ownershipMessage } from './messages.ts';
 import { endEpoch } from './producers.service.ts';
 import { countLive } from './proxies.repository.ts';
@@ -32,11 +34,17 @@ const CLOSE_GRACE_MS = 2_000;
 
 /** Serves the proxies. */
 export async function listenGrpc(
-  deps: ModelDeps & { readonly logger: Logger; readonly watchers: Watchers },
+  deps: ModelDeps & {
+    readonly logger: Logger;
+    readonly watchers: Watchers;
+    readonly metrics: Metrics;
+    readonly tracing: Tracing | undefined;
+  },
   options: GrpcServerOptions,
 ): Promise<GrpcServer> {
   const { db, now } = deps;
   const leases = { db, now, countLive: () => countLive(db), recall: createRecalls(db) };
+  const count = createCallMetrics(deps.metrics);
   const service = grpcService(
     ControlService,
     {
@@ -54,6 +62,7 @@ export async function listenGrpc(
     },
     {
       token: options.token,
+      around: (call, metadata, run) => count(call, () => traceCall(deps.tracing, call, metadata, run)),
       onError: (error) => deps.logger.error({ err: error }, 'a call of a proxy failed'),
     },
   );

@@ -1,0 +1,28 @@
+import type { Metrics } from '@weighbridge/runtime';
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+
+/** Counts the calls of proxies, and how long they take. */
+export function createCallMetrics(
+  metrics: Metrics,
+): <Answer>(call: string, run: () => Promise<Answer>) => Promise<Answer> {
+  const total = metrics.tallies('weighbridge_control_calls_total', 'Calls of proxies.', ['call', 'outcome']);
+  const duration = metrics.spreads(
+    'weighbridge_control_call_duration_seconds',
+    'How long they took.',
+    ['call'],
+    SECONDS,
+  );
+  return async (call, run) => {
+    const began = performance.now();
+    let outcome = 'error';
+    try {
+      const answer = await run();
+      outcome = 'ok';
+      return answer;
+    } finally {
+      total.of(call, outcome).add(1);
+      duration.of(call).observe((performance.now() - began) / 1_000);
+    }
+  };
+}

@@ -1,0 +1,176 @@
+import { type TokenUsage, totalInputTokens } from '@weighbridge/domain';
+import type { CostTally, Metrics, Spread, Tally } from '@weighbridge/runtime';
+import type { Work } from '../pipeline/outgoing.ts';
+import type { AttemptEnd } from '../pipeline/usageEvent.ts';
+import { genAiOperation, genAiProvider } from './endpoints.ts';
+import { kept } from './kept.ts';
+import { type Observed, policyOf } from './observed.ts';
+import { type AttemptOutcome, attemptOutcome } from './outcomes.ts';
+
+// As the conventions ask for (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/).
+const TOKENS = Array.from({ length: 14 }, (_, at) => 4 ** at);
+const SECONDS = Array.from({ length: 14 }, (_, at) => 0.01 * 2 ** at).map((bound) =>
+  Number(bound.toFixed(2)),
+);
+const FIRST_CHUNK_SECONDS = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30,
+];
+const OPERATION_LABELS = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model'];
+
+/** What is counted of one operation of one model at one connector. */
+interface TargetSeries {
+  readonly ended: Map<AttemptOutcome, EndedSeries>;
+  readonly duration: Spread;
+  readonly inputTokens: Spread;
+  readonly outputTokens: Spread;
+  readonly input: Tally;
+  readonly output: Tally;
+  readonly cost: CostTally;
+  // What not every target has, from when it has it.
+  firstChunk?: Spread;
+  cacheRead?: Tally;
+  cacheWrite?: Tally;
+  cacheWrite1h?: Tally;
+  estimatedCost?: CostTally;
+}
+
+interface EndedSeries {
+  readonly attempts: Tally;
+  readonly duration: Spread;
+}
+
+/** Counts attempts as they are settled. What that costs is measured in test/hotPath.test.ts. */
+export function createAttemptMetrics(
+  metrics: Metrics,
+): (observed: Observed, work: Work, end: AttemptEnd, endedAt: number) => void {
+  const families = createFamilies(metrics);
+  const models = new Map<string, Map<string, TargetSeries>>();
+  const policies = new Map<string, CostTally>();
+
+  function ofTarget(work: Work): TargetSeries {
+    const ofModel = kept(models, work.model.id, () => new Map<string, TargetSeries>());
+    const { id } = work.connector;
+    const key = genAiOperation(work.call.operation) === 'chat' ? id : `${id} embeddings`;
+    return kept(ofModel, key, () => families.ofTarget(work));
+  }
+
+  function countTokens(series: TargetSeries, model: string, usage: TokenUsage): void {
+    const { inputTokens, cacheReadTokens, cacheWriteTokens, cacheWrite1hTokens, outputTokens } = usage;
+    const input = totalInputTokens(usage);
+    if (input > 0) {
+      series.inputTokens.observe(input);
+      series.input.add(inputTokens);
+    }
+    if (cacheReadTokens > 0) {
+      series.cacheRead ??= families.tokens.of(model, 'cache_read');
+      series.cacheRead.add(cacheReadTokens);
+    }
+    if (cacheWriteTokens > 0) {
+      series.cacheWrite ??= families.tokens.of(model, 'cache_write');
+      series.cacheWrite.add(cacheWriteTokens);
+    }
+    if (cacheWrite1hTokens > 0) {
+      series.cacheWrite1h ??= families.tokens.of(model, 'cache_write_1h');
+      series.cacheWrite1h.add(cacheWrite1hTokens);
+    }
+    if (outputTokens > 0) {
+      series.outputTokens.observe(outputTokens);
+      series.output.add(outputTokens);
+    }
+  }
+
+  return (observed, work, end, endedAt) => {
+    const series = ofTarget(work);
+    const outcome = attemptOutcome(end);
+    const ended = kept(series.ended, outcome, () => families.ofOutcome(work, outcome));
+    const { dispatchedAt, firstByteAt, costNanoUsd } = end;
+    const seconds = (endedAt - dispatchedAt) / 1_000;
+    ended.attempts.add(1);
+    ended.duration.observe(seconds);
+    series.duration.observe(seconds);
+    if (observed.streamed && firstByteAt !== undefined) {
+      series.firstChunk ??= families.firstChunk(work);
+      series.firstChunk.observe((firstByteAt - dispatchedAt) / 1_000);
+    }
+    countTokens(series, work.model.id, end.usage);
+    if (costNanoUsd === 0n) return;
+    series.cost.add(costNanoUsd);
+    const policy = policyOf(observed);
+    kept(policies, policy, () => families.costByPolicy.of(policy)).add(costNanoUsd);
+    if (!end.estimated) return;
+    series.estimatedCost ??= families.estimatedCost.of(work.model.id);
+    series.estimatedCost.add(costNanoUsd);
+  };
+}
+
+function createFamilies(metrics: Metrics) {
+  const attempts = metrics.tallies('weighbridge_attempts_total', 'Attempts at vendors that ended.', [
+    'connector',
+    'outcome',
+  ]);
+  const attemptDuration = metrics.spreads(
+    'weighbridge_attempt_duration_seconds',
+    'From when an attempt was sent until it was over.',
+    ['connector'],
+    SECONDS,
+  );
+  const tokens = metrics.tallies('weighbridge_tokens_total', 'Tokens of attempts; the types add up.', [
+    'model',
+    'type',
+  ]);
+  const cost = metrics.costTallies('weighbridge_cost_usd_total', 'What attempts cost, in US dollars.', [
+    'model',
+    'connector',
+  ]);
+  const estimatedCost = metrics.costTallies(
+    'weighbridge_cost_estimated_usd_total',
+    'The part of the cost that was estimated, as no vendor told what was used.',
+    ['model'],
+  );
+  const tokenUsage = metrics.spreads(
+    'gen_ai_client_token_usage',
+    'Number of input and output tokens used.',
+    [...OPERATION_LABELS, 'gen_ai_token_type'],
+    TOKENS,
+  );
+  const operationDuration = metrics.spreads(
+    'gen_ai_client_operation_duration_seconds',
+    'GenAI operation duration.',
+    [...OPERATION_LABELS, 'error_type'],
+    SECONDS,
+  );
+  const firstChunk = metrics.spreads(
+    'gen_ai_client_operation_time_to_first_chunk_seconds',
+    'Time to receive the first chunk of a stream.',
+    OPERATION_LABELS,
+    FIRST_CHUNK_SECONDS,
+  );
+  const named = ({ call, connector, model }: Work) => [
+    genAiOperation(call.operation),
+    genAiProvider(connector.provider),
+    model.id,
+  ];
+  return {
+    tokens,
+    estimatedCost,
+    firstChunk: (work: Work) => firstChunk.of(...named(work)),
+    costByPolicy: metrics.costTallies(
+      'weighbridge_cost_by_policy_usd_total',
+      'What attempts cost, in US dollars, by the governing policy.',
+      ['policy'],
+    ),
+    ofTarget: (work: Work): TargetSeries => ({
+      ended: new Map(),
+      duration: attemptDuration.of(work.connector.id),
+      inputTokens: tokenUsage.of(...named(work), 'input'),
+      outputTokens: tokenUsage.of(...named(work), 'output'),
+      input: tokens.of(work.model.id, 'input'),
+      output: tokens.of(work.model.id, 'output'),
+      cost: cost.of(work.model.id, work.connector.id),
+    }),
+    ofOutcome: (work: Work, outcome: AttemptOutcome): EndedSeries => ({
+      attempts: attempts.of(work.connector.id, outcome),
+      duration: operationDuration.of(...named(work), outcome === 'success' ? '' : outcome),
+    }),
+  };
+}

@@ -1,0 +1,57 @@
+import type { Operation } from '../operations/operation.ts';
+
+/** What a caller asked for, in metrics, the log and traces. */
+export type Endpoint =
+  | 'chat_completions'
+  | 'responses'
+  | 'messages'
+  | 'count_tokens'
+  | 'embeddings'
+  | 'stored_responses'
+  | 'models'
+  | 'feedback'
+  | 'other';
+
+const OF_PATH: Readonly<Record<string, Endpoint>> = {
+  '/chat/completions': 'chat_completions',
+  '/responses': 'responses',
+  '/messages': 'messages',
+  '/messages/count_tokens': 'count_tokens',
+  '/embeddings': 'embeddings',
+  '/models': 'models',
+  '/models/*': 'models',
+  '/feedback': 'feedback',
+};
+
+export function endpointOf({ path }: Pick<Operation, 'path'>): Endpoint {
+  return OF_PATH[path] ?? 'other';
+}
+
+/** By the template of a route, such as `/v1/responses/:id`; undefined where a path has no route. */
+export function endpointOfRoute(route: string | undefined): Endpoint {
+  if (!route?.startsWith('/v1/')) return 'other';
+  const path = route.slice('/v1'.length);
+  return path.startsWith('/responses/:id') ? 'stored_responses' : (OF_PATH[path] ?? 'other');
+}
+
+/** The conventions' name for what a model does (https://opentelemetry.io/docs/specs/semconv/gen-ai/). */
+export function genAiOperation({ path }: Pick<Operation, 'path'>): 'chat' | 'embeddings' {
+  return path === '/embeddings' ? 'embeddings' : 'chat';
+}
+
+/** Theirs for the vendors that they know; the others keep the name that the installation gives them. */
+export function genAiProvider(provider: string): string {
+  return Object.hasOwn(PROVIDERS, provider) ? (PROVIDERS[provider] ?? provider) : provider;
+}
+
+const PROVIDERS: Readonly<Record<string, string>> = {
+  azure: 'azure.ai.openai',
+  bedrock: 'aws.bedrock',
+  gemini: 'gcp.gemini',
+  google: 'gcp.gemini',
+  mistral: 'mistral_ai',
+  moonshot: 'moonshot_ai',
+  vertex: 'gcp.vertex_ai',
+  watsonx: 'ibm.watsonx.ai',
+  xai: 'x_ai',
+};

@@ -1,0 +1,82 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { totalInputTokens } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import type { Metrics, Tracing } from '@weighbridge/runtime';
+import type { Work } from '../pipeline/outgoing.ts';
+import type { AttemptEnd } from '../pipeline/usageEvent.ts';
+import { createAttemptMetrics } from './attemptMetrics.ts';
+import { type ContentOptions, createContentCapture } from './captureContent.ts';
+import { type Observed, observe } from './observed.ts';
+import { outcomeOfAnswer, outcomeOfError, type RequestOutcome } from './outcomes.ts';
+import { createRequestLog, type RequestLogDeps } from './requestLog.ts';
+import { createRequestMetrics } from './requestMetrics.ts';
+import { traceRequest } from './traceRequest.ts';
+
+/** Watches requests. Each is told of its end once, whatever becomes of it. */
+export interface Observer {
+  /** A request has come, with these headers. */
+  begin(request: BegunRequest, headers: IncomingHttpHeaders): Observed;
+  /** A model's attempt is settled; `output` is what it wrote, where that is known. */
+  attempted(observed: Observed, work: Work, end: AttemptEnd, output?: () => string): void;
+  /** It was answered, with this status. */
+  answered(observed: Observed, status: number): void;
+  /** Its caller is told of this error, by this status. */
+  failed(observed: Observed, error: unknown, status: number): void;
+}
+
+type BegunRequest = Pick<Observed, 'id' | 'endpoint' | 'receivedAt' | 'key'>;
+
+export interface ObserverDeps {
+  readonly metrics: Metrics;
+  readonly log: Omit<RequestLogDeps, 'random'>;
+  /** Undefined: nothing is traced. */
+  readonly tracing: Tracing | undefined;
+  /** Undefined: traces say nothing of prompts and answers. */
+  readonly content?: ContentOptions | undefined;
+}
+
+export function createObserver({ metrics, log, tracing, content }: ObserverDeps): Observer {
+  const capture = content && createContentCapture(content);
+  const countRequest = createRequestMetrics(metrics);
+  const countAttempt = createAttemptMetrics(metrics);
+  const logRequest = createRequestLog({ ...log, random: Math.random });
+  const end = (observed: Observed, status: number, outcome: RequestOutcome): void => {
+    const endedAt = performance.now();
+    observed.status = status;
+    countRequest(observed, outcome, endedAt);
+    logRequest(observed, outcome, endedAt);
+    observed.trace?.ended(observed, outcome);
+  };
+  return {
+    begin(request, headers) {
+      const observed = observe(request);
+      if (tracing) observed.trace = traceRequest({ tracing, capture }, observed, headers);
+      return observed;
+    },
+    attempted(observed, work, end, output) {
+      note(observed, work, end);
+      countAttempt(observed, work, end, performance.now());
+      observed.trace?.attemptEnded(end, output);
+    },
+    answered(observed, status) {
+      const { outcome, last } = observed;
+      // Where nothing was tried and nothing went wrong, nobody waited.
+      end(observed, status, outcome ?? (last ? outcomeOfAnswer(last, status) : 'client_gone'));
+    },
+    failed(observed, error, status) {
+      if (error instanceof AppError) observed.errorCode = error.code;
+      end(observed, status, outcomeOfError(error));
+    },
+  };
+}
+
+function note(observed: Observed, { model, connector }: Work, end: AttemptEnd): void {
+  observed.attempts++;
+  observed.last = end;
+  observed.model = model.id;
+  observed.connectorId = connector.id;
+  observed.costNanoUsd += end.costNanoUsd;
+  observed.inputTokens += totalInputTokens(end.usage);
+  observed.outputTokens += end.usage.outputTokens;
+  observed.firstChunkAt = observed.streamed ? end.firstByteAt : undefined;
+}

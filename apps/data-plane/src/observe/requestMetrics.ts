@@ -1,0 +1,82 @@
+import type { Metrics, Spread, Tally } from '@weighbridge/runtime';
+import type { Endpoint } from './endpoints.ts';
+import { kept } from './kept.ts';
+import { type Observed, policyOf } from './observed.ts';
+import type { RequestOutcome } from './outcomes.ts';
+
+const REQUEST_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+const OVERHEAD_SECONDS = [
+  0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1,
+];
+const FIRST_CHUNK_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64];
+
+interface EndpointSeries {
+  readonly overhead: Spread;
+  readonly firstChunk: Spread;
+  readonly ended: Map<RequestOutcome, EndedSeries>;
+}
+
+interface EndedSeries {
+  readonly duration: Spread;
+  readonly byModel: Map<string, Tally>;
+}
+
+/** Counts requests at their end. What it costs is measured in test/hotPath.test.ts. */
+export function createRequestMetrics(
+  metrics: Metrics,
+): (observed: Observed, outcome: RequestOutcome, endedAt: number) => void {
+  const total = metrics.tallies('weighbridge_requests_total', 'Requests that ended.', [
+    'endpoint',
+    'model',
+    'outcome',
+  ]);
+  const duration = metrics.spreads(
+    'weighbridge_request_duration_seconds',
+    'From when the head of a request was here until all of it was settled.',
+    ['endpoint', 'outcome'],
+    REQUEST_SECONDS,
+  );
+  const overhead = metrics.spreads(
+    'weighbridge_request_overhead_seconds',
+    "What a request took besides waiting for vendors, until its vendor's answer began.",
+    ['endpoint'],
+    OVERHEAD_SECONDS,
+  );
+  const firstChunk = metrics.spreads(
+    'weighbridge_time_to_first_chunk_seconds',
+    'From when the head of a request was here until the first chunk of its streamed answer was.',
+    ['endpoint'],
+    FIRST_CHUNK_SECONDS,
+  );
+  const refusals = metrics.counter(
+    'weighbridge_limit_refusals_total',
+    'Requests that were refused because of a limit, by the governing policy of their key.',
+    ['policy', 'limit'],
+  );
+  const series = new Map<Endpoint, EndpointSeries>();
+
+  const ofEndpoint = (endpoint: Endpoint): EndpointSeries => ({
+    overhead: overhead.of(endpoint),
+    firstChunk: firstChunk.of(endpoint),
+    ended: new Map(),
+  });
+
+  return (observed, outcome, endedAt) => {
+    const { endpoint, model, receivedAt } = observed;
+    const ofThis = kept(series, endpoint, () => ofEndpoint(endpoint));
+    const ended = kept(ofThis.ended, outcome, () => ({
+      duration: duration.of(endpoint, outcome),
+      byModel: new Map<string, Tally>(),
+    }));
+    kept(ended.byModel, model, () => total.of(endpoint, model || 'none', outcome)).add(1);
+    ended.duration.observe((endedAt - receivedAt) / 1_000);
+    if (observed.overheadMs !== undefined) ofThis.overhead.observe(observed.overheadMs / 1_000);
+    if (observed.firstChunkAt !== undefined) {
+      ofThis.firstChunk.observe((observed.firstChunkAt - receivedAt) / 1_000);
+    }
+    if (outcome === 'budget' || outcome === 'rate_limit') {
+      const limit = outcome === 'budget' ? 'budget' : 'rate';
+      refusals.inc({ policy: policyOf(observed), limit });
+    }
+  };
+}

@@ -1,0 +1,27 @@
+import type { UsageStream } from '@weighbridge/bus';
+import type { Tracing } from '@weighbridge/runtime';
+
+/** A stream each of whose publications is a span, which goes along with the message. */
+export function tracedStream(stream: UsageStream, tracing: Tracing): UsageStream {
+  return {
+    ...stream,
+    async publish(shard, messageId, payload) {
+      const span = tracing.begin('publish usage', {
+        kind: 'producer',
+        attributes: {
+          'messaging.message.id': messageId,
+          'messaging.message.body.size': payload.length,
+          'weighbridge.usage.shard': shard,
+        },
+      });
+      let errorType: string | undefined = 'not_stored';
+      try {
+        const stored = await stream.publish(shard, messageId, payload, span.headers.traceparent);
+        errorType = undefined;
+        return stored;
+      } finally {
+        span.end(errorType);
+      }
+    },
+  };
+}

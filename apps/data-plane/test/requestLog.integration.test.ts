@@ -1,0 +1,130 @@
+import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
+import { createLogger } from '@weighbridge/runtime';
+import { eventually } from '@weighbridge/testing';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { observe } from '../src/observe/observed.ts';
+import { createRequestLog } from '../src/observe/requestLog.ts';
+import { ALICE, SPENT, startProxy, type TestProxy } from './proxy.ts';
+
+const CANARY = 'sk-canary-7f3a9c1e5b2d8046a1c3e5f7';
+const MARK = 'canary';
+
+let vendor: MockVendor;
+let proxy: TestProxy;
+let lines: string[];
+
+beforeEach(async () => {
+  lines = [];
+  vendor = await startMockVendor();
+  proxy = await startProxy({ vendorUrl: vendor.url, log: (line) => void lines.push(line) });
+});
+afterEach(async () => {
+  await proxy.close();
+  await vendor.close();
+});
+
+const hello = { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello there' }] };
+
+async function ask(headers: Record<string, string> = {}, body: unknown = hello, query = '') {
+  const response = await fetch(`${proxy.url}/v1/chat/completions${query}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  await response.text().catch(() => {});
+  return response;
+}
+
+/** The line of a request, once it is there. */
+async function lineOf(response: Response): Promise<Record<string, unknown>> {
+  const id = response.headers.get('x-request-id');
+  return await eventually(() => {
+    const found = lines.map((line) => JSON.parse(line)).filter((one) => one.msg === 'request');
+    const [line, ...others] = found.filter(({ requestId }) => requestId === id);
+    expect(line).toBeDefined();
+    expect(others).toEqual([]);
+    return line;
+  });
+}
+
+it('says in a line who asked what of whom, what came of it and what it cost', async () => {
+  expect(await lineOf(await ask())).toMatchObject({
+    level: 30,
+    endpoint: 'chat_completions',
+    outcome: 'success',
+    status: 200,
+    keyId: 'key_alice',
+    policyId: 'pol_1',
+    model: 'mock/echo',
+    connectorId: 'con_0',
+    attempts: 1,
+    streamed: false,
+    durationMs: expect.any(Number),
+    overheadMs: expect.any(Number),
+    inputTokens: proxy.events[0]?.usage?.input,
+    outputTokens: proxy.events[0]?.usage?.output,
+    costNanoUsd: String(proxy.events[0]?.costNanoUsd),
+  });
+});
+
+it('says why a request failed, and whose fault it was', async () => {
+  expect(await lineOf(await ask({ 'x-mock-status': '503' }))).toMatchObject({
+    level: 40,
+    outcome: 'vendor_error',
+    status: 503,
+  });
+  expect(await lineOf(await ask({ authorization: `Bearer ${SPENT}` }))).toMatchObject({
+    outcome: 'budget',
+    status: 429,
+    code: 'budget_exhausted',
+    keyId: 'key_spent',
+    attempts: 0,
+  });
+  expect(await lineOf(await ask({ authorization: 'Bearer nothing' }))).toMatchObject({
+    outcome: 'unauthorized',
+    status: 401,
+    code: 'invalid_api_key',
+  });
+});
+
+it('writes no secret, wherever it stood in what came', async () => {
+  const inBody = { ...hello, messages: [{ role: 'user', content: CANARY }] };
+  const answers = [
+    await ask({ authorization: `Bearer ${CANARY}` }),
+    await ask({ authorization: '', 'x-api-key': CANARY }),
+    await ask({ cookie: `session=${CANARY}`, 'x-svc-labels': `a=${CANARY}`, 'x-other': CANARY }),
+    await ask({}, inBody),
+    await ask({ 'x-mock-status': '500' }, inBody),
+    await ask({ 'x-mock-reset': 'before' }, inBody),
+    await ask({ 'x-mock-reset': 'mid', 'x-mock-chunks': '4' }, { ...inBody, stream: true }),
+    await ask({}, { ...hello, model: `mock/${CANARY}` }),
+    await ask({}, { ...hello, model: CANARY }),
+    await ask({}, `{"model": "${CANARY}`),
+    await ask({ 'content-type': CANARY }),
+    await ask({}, hello, `?key=${CANARY}`),
+    await fetch(`${proxy.url}/v1/${CANARY}?a=${CANARY}`, { headers: { authorization: `Bearer ${ALICE}` } }),
+    await fetch(`${proxy.url}/v1/responses/${CANARY}`, { headers: { authorization: `Bearer ${ALICE}` } }),
+  ];
+  // Each was logged, so the search below does not look at nothing.
+  for (const answer of answers) await lineOf(answer);
+  for (const line of lines) {
+    expect(line).not.toContain(MARK);
+    expect(line).not.toContain(ALICE);
+    expect(line).not.toContain('vendor-secret');
+  }
+  expect(await proxy.metrics.text()).not.toContain(MARK);
+});
+
+it('logs a part of what succeeds, all that fails, and not more than so many lines a second', () => {
+  const logged: Record<string, unknown>[] = [];
+  const logger = createLogger('test', { write: (line) => void logged.push(JSON.parse(line)) });
+  let random = 0;
+  const log = createRequestLog({ logger, successRatio: 0.25, random: () => random });
+  const observed = observe({ id: 'req_1', endpoint: 'other', receivedAt: 0, key: undefined });
+  for (; random < 1; random += 0.125) log(observed, 'success', 1);
+  expect(logged).toHaveLength(2);
+  for (let n = 0; n < 500; n++) log(observed, 'invalid', 2);
+  expect(logged).toHaveLength(100);
+  log(observed, 'invalid', 1_001);
+  expect(logged.slice(100)).toMatchObject([{ leftOut: 402 }, { msg: 'request' }]);
+});
