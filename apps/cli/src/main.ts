@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createProgram, runProgram } from './commands/program.ts';
+import type { WriteOptions } from './commands/session.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 const print = (text: string) => process.stdout.write(`${text}\n`);
@@ -11,6 +12,8 @@ const cli = {
   out: print,
   err: (text: string) => process.stderr.write(`${text}\n`),
   readFile: (path: string) => readFile(path, 'utf8'),
+  writeFile: (path: string, text: string, { mode = 0o666, isNew = false }: WriteOptions = {}) =>
+    writeFile(path, text, { mode, flag: isNew ? 'wx' : 'w' }),
   now: () => new Date(),
 };
 

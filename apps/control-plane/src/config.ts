@@ -9,6 +9,7 @@ import {
   Port,
   readSettings,
   SettingsError,
+  ShutdownDelayMs,
   TlsSettings,
   type TracingConfig,
   TracingSettings,
@@ -80,6 +81,7 @@ const Settings = Type.Object({
     pattern: '^/[^,]*(,/[^,]*)*$',
     description: 'absolute paths of folders, several with commas',
   }),
+  SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   ...OidcEnvironment,
   ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
@@ -104,6 +106,8 @@ export interface ControlPlaneConfig {
   readonly upstreamHosts: UpstreamHosts;
   /** Undefined: operators come with keys alone. */
   readonly oidc: OidcSettings | undefined;
+  /** How long it still takes requests when it is told to stop. */
+  readonly shutdownDelayMs: number;
   /** Undefined: nothing is traced. */
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
@@ -159,6 +163,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
       }),
     }),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
+    shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
     oidc: oidcSettings(settings),
     tracing: tracingConfig(settings, 'weighbridge-control-plane'),
     logLevel: settings.LOG_LEVEL,

@@ -9,7 +9,7 @@ import {
 import { loadConfig } from './config.ts';
 import { startControlPlane } from './controlPlane.ts';
 
-const DRAIN_MS = 10_000;
+const GRACE_MS = 10_000;
 
 const exitCode = await runService('control-plane', async (context) => {
   const config = loadConfig(process.env);
@@ -29,7 +29,15 @@ const exitCode = await runService('control-plane', async (context) => {
     context,
   );
   const server = await listenHttp({ handler, ...config.http, portSetting: 'PORT' });
-  context.onShutdown('http', () => server.close(DRAIN_MS), DRAIN_MS + 1_000);
+  const { shutdownDelayMs } = config;
+  context.onShutdown(
+    'http',
+    async () => {
+      await server.drain(shutdownDelayMs);
+      await server.close(GRACE_MS);
+    },
+    shutdownDelayMs + GRACE_MS + 1_000,
+  );
   context.logger.info({ url: server.url, grpc: config.grpc.port }, 'the control plane is ready');
 });
 process.exit(exitCode);

@@ -9,6 +9,7 @@ import {
   Port,
   readSettings,
   SettingsError,
+  ShutdownDelayMs,
   ShutdownGraceMs,
   TlsSettings,
   type TracingConfig,
@@ -159,6 +160,7 @@ const ProcessSettings = Type.Object({
     default: 1,
     description: 'how many processes share the port, from 1 to 256: one for each core that it may use',
   }),
+  SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
   ...TracingSettings,
   LOG_LEVEL: LogLevel('info'),
@@ -206,7 +208,7 @@ export interface ProcessConfig {
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly http: { readonly host: string; readonly port: number };
   readonly processes: number;
-  readonly shutdownGraceMs: number;
+  readonly shutdown: { readonly delayMs: number; readonly graceMs: number };
   /** Undefined: nothing is traced. */
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
@@ -268,7 +270,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
     natsStream: { replicas: settings.NATS_STREAM_REPLICAS, maxBytes: settings.NATS_STREAM_MAX_BYTES },
     http: { host: settings.HOST, port: settings.PORT },
     processes: settings.PROCESSES,
-    shutdownGraceMs: settings.SHUTDOWN_GRACE_MS,
+    shutdown: { delayMs: settings.SHUTDOWN_DELAY_MS, graceMs: settings.SHUTDOWN_GRACE_MS },
     tracing: tracingConfig(settings, 'weighbridge-data-plane'),
     logLevel: settings.LOG_LEVEL,
     sharedAnswers: settings.RESPONSE_CACHE_SHARED

@@ -40,10 +40,16 @@ export interface DataPlane {
   /** Serves `/v1`. */
   readonly handler: RequestListener;
   /**
-   * Has the server that serves it closed first at shutdown: what is under way may end within `graceMs`, the rest is cut
-   * off, and all of it is settled before the usage is handed over for the last time.
+   * Has the server that serves it closed first at shutdown: it is not ready any more, takes requests for `delayMs`, lets
+   * what is under way end within `graceMs` and cuts off the rest; all of it is settled before the usage is handed over for
+   * the last time.
    */
-  readonly closeFirst: (server: HttpServer, graceMs: number) => void;
+  readonly closeFirst: (server: HttpServer, shutdown: ShutdownTimes) => void;
+}
+
+export interface ShutdownTimes {
+  readonly delayMs: number;
+  readonly graceMs: number;
 }
 
 export interface DataPlaneDeps {
@@ -74,9 +80,9 @@ const CUT_MS = 3_000;
 /** For the last spans, which leave once all of this is closed. */
 const TRACES_MS = 3_000;
 
-/** How long a process that serves one takes to end at most, where requests may go on for `graceMs`. */
-export function shutdownMs(graceMs: number): number {
-  return graceMs + 2 * CUT_MS + 2 * FLUSH_TIMEOUT_MS + TRACES_MS;
+/** How long a process that serves one takes to end at most. */
+export function shutdownMs({ delayMs, graceMs }: ShutdownTimes): number {
+  return delayMs + graceMs + 2 * CUT_MS + 2 * FLUSH_TIMEOUT_MS + TRACES_MS;
 }
 
 /** Starts a proxy; resolves once it knows what it may route to. */
@@ -222,11 +228,14 @@ export async function startDataPlane(
   inFlight = counted.count;
   return {
     handler: counted.handler,
-    closeFirst: (server, graceMs) =>
+    closeFirst: (server, { delayMs, graceMs }) =>
       onShutdown(
         'requests',
-        () => attempts.close(graceMs, server.close(graceMs + CUT_MS)),
-        graceMs + 2 * CUT_MS,
+        async () => {
+          await server.drain(delayMs);
+          await attempts.close(graceMs, server.close(graceMs + CUT_MS));
+        },
+        delayMs + graceMs + 2 * CUT_MS,
       ),
   };
 }

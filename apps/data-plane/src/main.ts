@@ -36,7 +36,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version, metrics, tracing };
   const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
-  dataPlane.closeFirst(server, settings.shutdownGraceMs);
+  dataPlane.closeFirst(server, settings.shutdown);
   const isOneOfSeveral = cluster.isWorker;
   logger.info({ url: server.url }, isOneOfSeveral ? 'a process serves' : 'the data plane is ready');
 }
@@ -69,7 +69,7 @@ const exitCode = await runService('data-plane', async (context) => {
     ...context,
     environments: Array.from({ length: settings.processes }, (_, index) => environmentOf(process.env, index)),
     port: settings.http.port,
-    stopTimeoutMs: shutdownMs(settings.shutdownGraceMs),
+    stopTimeoutMs: shutdownMs(settings.shutdown),
   });
   context.logger.info({ processes: settings.processes }, 'the data plane is ready');
 });

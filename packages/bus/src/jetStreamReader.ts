@@ -11,8 +11,12 @@ const LEAST_FETCH_MESSAGES = 64;
 /** To ask costs as much as some messages do, so that more are asked for while they are small. */
 const MOST_FETCH_MESSAGES = 256;
 const SMALL_FETCH_BYTES = 1024 * 1024;
-/** NATS sends a sign of life twice in this time; a fetch that was forgotten is noticed when they are missing. */
-const FETCH_TIMEOUT_MS = 10_000;
+/**
+ * NATS sends a sign of life twice in this time; a fetch that was forgotten is noticed when they are missing. A reader that
+ * stops waits for it to pass: what NATS sends on a fetch that its client gave up is lost until its time to be acknowledged is
+ * over, a minute, in which the proxies' usage is not complete.
+ */
+const FETCH_TIMEOUT_MS = 1_000;
 
 /** How long few messages wait for more: well below the second in which usage has to be visible. */
 const LINGER_MS = 100;
@@ -102,10 +106,7 @@ function fetchSize(largestBytes: number): number {
   return Math.min(Math.max(small, LEAST_FETCH_MESSAGES), MOST_FETCH_MESSAGES);
 }
 
-/**
- * Resolves when as many messages came as were asked for, when the time is over or when the signal aborts, with the bytes
- * of the largest.
- */
+/** Resolves when as many messages came as were asked for, or when the time is over, with the bytes of the largest. */
 async function fetch(
   consumer: Consumer,
   count: number,
@@ -115,17 +116,14 @@ async function fetch(
   let largest = 1;
   if (signal.aborted) return largest;
   const messages = await consumer.fetch({ max_messages: count, expires: FETCH_TIMEOUT_MS });
-  const stop = () => void messages.close();
-  signal.addEventListener('abort', stop, { once: true });
-  try {
-    if (signal.aborted) stop();
-    for await (const message of messages) {
+  for await (const message of messages) {
+    // At once: somebody else may handle it.
+    if (signal.aborted) message.nak();
+    else {
       const payload = message.data;
       largest = Math.max(largest, payload.length);
       arrived.add({ message, payload, traceparent: message.headers?.get(TRACEPARENT) || undefined });
     }
-  } finally {
-    signal.removeEventListener('abort', stop);
   }
   return largest;
 }

@@ -206,6 +206,33 @@ describe.each(Object.entries(implementations))('the usage stream, %s', (_name, o
 });
 
 describe('JetStream', () => {
+  it('leaves no message to its time-out when readers stop and others take their place', async () => {
+    const publisher = await openJetStream();
+    const seen = new Set<string>();
+    const handle = async (batch: readonly { readonly payload: Uint8Array }[]) => {
+      for (const { payload } of batch) seen.add(text(payload));
+    };
+    let [published, isOver] = [0, false];
+    const publishing = Array.from({ length: 4 }, async () => {
+      while (!isOver) {
+        const name = `m${published++}`;
+        await publisher.publish(0, name, bytes(name));
+      }
+    });
+    let reader = await publisher.consume(0, handle);
+    for (let round = 0; round < 8; round++) {
+      const next = await publisher.consume(0, handle);
+      await eventually(() => expect(published).toBeGreaterThan(round * 200), { timeoutMs: 20_000 });
+      await reader.stop();
+      reader = next;
+    }
+    isOver = true;
+    await Promise.all(publishing);
+    // Well before NATS takes a message for lost, after a minute.
+    await eventually(() => expect(seen.size).toBe(published), { timeoutMs: 20_000 });
+    await publisher.close();
+  });
+
   it('keeps messages for a reader that comes with another connection', async () => {
     const writer = await openJetStream({ name: 'writer' });
     await writer.publish(0, 'one', new Uint8Array([1, 2, 3]));

@@ -38,7 +38,6 @@ export interface Container {
   readonly startupProbe?: unknown;
   readonly livenessProbe?: unknown;
   readonly readinessProbe?: unknown;
-  readonly lifecycle?: { readonly preStop?: { readonly sleep?: { readonly seconds: number } } };
 }
 
 interface Volume {

@@ -92,14 +92,13 @@ export const RULES: Readonly<Record<string, Rule>> = {
     /@sha256:|:[^:/]+$/.test(image) && !/:latest$/.test(image) ? [] : [`${image} is not pinned`],
   ),
 
-  'is given time to end': eachContainer(({ lifecycle, env = [] }, { pod, manifest }) => {
+  'is given time to end': eachContainer(({ env = [] }, { pod, manifest }) => {
     if (manifest.kind === 'Job') return [];
     const grace = pod.terminationGracePeriodSeconds ?? 30;
-    const drain = Number(env.find(({ name }) => name === 'SHUTDOWN_GRACE_MS')?.value ?? 10_000) / 1_000;
-    const pause = lifecycle?.preStop?.sleep?.seconds ?? 0;
-    return grace > drain + pause + 10
-      ? []
-      : [`is killed after ${grace} s, but may take ${drain + pause} s and more`];
+    const seconds = (setting: string, otherwise: number) =>
+      Number(env.find(({ name }) => name === setting)?.value ?? otherwise) / 1_000;
+    const needed = seconds('SHUTDOWN_DELAY_MS', 0) + seconds('SHUTDOWN_GRACE_MS', 10_000);
+    return grace > needed + 10 ? [] : [`is killed after ${grace} s, but may take ${needed} s and more`];
   }),
 
   'is spread over zones and machines, but for Jobs': (all) =>

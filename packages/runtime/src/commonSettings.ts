@@ -57,6 +57,14 @@ export const ShutdownGraceMs = (fallback: number) =>
       'how long requests may go on when the service is told to stop, in milliseconds, at most an hour',
   });
 
+export const ShutdownDelayMs = Type.Integer({
+  minimum: 0,
+  maximum: 600_000,
+  default: 0,
+  description:
+    'how long requests are still taken when the service is told to stop, in milliseconds, at most 10 minutes',
+});
+
 const File = (what: string) => Type.Optional(Type.String({ description: `${what}, a file in PEM` }));
 
 /** Mutual TLS between the apps, to be spread into the settings of each. */

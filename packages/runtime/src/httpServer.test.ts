@@ -1,4 +1,6 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import type { RequestListener, ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type HttpServer, listenHttp } from './httpServer.ts';
 
@@ -34,4 +36,91 @@ describe('the HTTP server', () => {
       expect(headers).toContain(`x-request-id: ${error.request_id}`);
     },
   );
+});
+
+const GET = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
+
+/** A client's end of a connection that stays open. */
+async function client() {
+  const socket: Socket = connect(server.port, '127.0.0.1').setEncoding('utf8');
+  await once(socket, 'connect');
+  let text = '';
+  let wake = () => {};
+  socket.on('data', (piece) => {
+    text += piece;
+    wake();
+  });
+  const closed = once(socket, 'close');
+  return {
+    closed,
+    /** Resolves with what came, once there is a match; what came is not looked at again. */
+    async asks(path: string, until = /\r\n\r\n.*$/s): Promise<string> {
+      socket.write(GET(path));
+      return await this.reads(until);
+    },
+    async reads(until: RegExp): Promise<string> {
+      while (!until.test(text))
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      const read = text;
+      text = '';
+      return read;
+    },
+  };
+}
+
+async function serve(handler: RequestListener): Promise<void> {
+  server = await listenHttp({ handler, host: '127.0.0.1', port: 0, portSetting: 'PORT' });
+}
+
+const OK: RequestListener = (_request, response) => void response.end('ok');
+
+describe('a server that is about to stop', () => {
+  it('is not ready, serves all the same, and sends each client elsewhere for its next request', async () => {
+    await serve(OK);
+    const [old, ready] = [await client(), await client()];
+    expect(await old.asks('/before', /ok$/)).toContain('Connection: keep-alive');
+    await server.drain(0);
+    expect(await ready.asks('/readyz?verbose', /\}$/)).toMatch(/^HTTP\/1.1 503 .*shutting down/s);
+    await ready.closed;
+    for (const one of [old, await client()]) {
+      expect(await one.asks('/after', /ok$/)).toMatch(/^HTTP\/1.1 200 .*Connection: close/s);
+      await one.closed;
+    }
+  });
+
+  it('takes one more request where the answer had promised to, which it ends by saying that there are no more', async () => {
+    let streaming: ServerResponse | undefined;
+    await serve((request, response) => {
+      if (request.url !== '/stream') return void response.end('ok');
+      response.write('begun');
+      streaming = response;
+    });
+    const caller = await client();
+    expect(await caller.asks('/stream', /begun/)).toContain('Connection: keep-alive');
+    await server.drain(0);
+    const closed = server.close(60_000);
+    streaming?.end('ended');
+    await caller.reads(/ended/);
+    expect(await caller.asks('/next', /ok$/)).toMatch(/^HTTP\/1.1 200 .*Connection: close/s);
+    await caller.closed;
+    await closed;
+  });
+
+  it('ends connections that nothing is asked on, and those that never were used', async () => {
+    await serve(OK);
+    const [used, unused] = [await client(), await client()];
+    await used.asks('/', /ok$/);
+    await server.close(60_000);
+    await Promise.all([used.closed, unused.closed]);
+  });
+
+  it('cuts what has not ended when the time is up', async () => {
+    await serve((_request, response) => void response.write('begun'));
+    const caller = await client();
+    await caller.asks('/', /begun/);
+    await server.close(50);
+    await caller.closed;
+  });
 });

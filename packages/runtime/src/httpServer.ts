@@ -1,7 +1,9 @@
-import { createServer, type RequestListener, STATUS_CODES } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { createServer, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '@weighbridge/domain';
 import { AppError, type ErrorKind, toHttpError } from '@weighbridge/errors';
+import { watchConnections } from './connections.ts';
 
 export interface HttpServerOptions {
   readonly handler: RequestListener;
@@ -14,7 +16,12 @@ export interface HttpServerOptions {
 export interface HttpServer {
   readonly url: string;
   readonly port: number;
-  /** Stops accepting, lets what is in flight end, and cuts what has not ended after `graceMs`. */
+  /**
+   * From now on `/readyz` says that it is shutting down, and each answer ends its connection, so that its client makes the
+   * next one elsewhere. Requests are served all the same; resolves after `delayMs`, which load balancers take to hear of it.
+   */
+  drain(delayMs: number): Promise<void>;
+  /** Stops accepting, lets what is in flight end, and cuts what has not ended after `graceMs`. Drains, if nobody did. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -24,6 +31,9 @@ const REQUEST_TIMEOUT_MS = 300_000;
 /** Above the usual idle time of load balancers (60 s), so that they close first. */
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 const IDLE_SWEEP_MS = 100;
+/** An answer that began before the end was known did not say so: its client may use the connection once more, at once. */
+const LINGER_MS = 1_000;
+const READYZ = /^\/readyz\/?(?=\?|$)/;
 const MAX_HEADER_BYTES = 32 * 1024;
 
 /** Serves a handler, with time-outs on everything that a client can draw out. */
@@ -37,9 +47,16 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
     },
     (request, response) => {
       request.url = originForm(request.url ?? '/');
+      connections.begin(request, response);
+      if (isDraining) {
+        response.shouldKeepAlive = false;
+        if (READYZ.test(request.url)) return answerShuttingDown(response);
+      }
       options.handler(request, response);
     },
   );
+  const connections = watchConnections(server);
+  let isDraining = false;
   server.on('clientError', answerParserError);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options)));
@@ -49,14 +66,22 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
   return {
     port,
     url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
+    async drain(delayMs) {
+      isDraining = true;
+      if (delayMs > 0) await sleep(delayMs);
+    },
     async close(graceMs) {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      // A connection that becomes idle only now would be kept alive for the next request otherwise.
-      const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
+      isDraining = true;
+      // Not the HTTP server's own close: it cuts what has been idle for a moment only, with the next request on its way.
+      const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
+      const sweep = setInterval(() => connections.closeIdle(LINGER_MS), IDLE_SWEEP_MS);
+      connections.closeIdle(LINGER_MS);
       const cut = setTimeout(() => server.closeAllConnections(), graceMs);
       await closed;
       clearInterval(sweep);
       clearTimeout(cut);
+      // Ends its timer over connections, of which there are none.
+      server.close(() => {});
     },
   };
 }
@@ -77,6 +102,13 @@ function listenError(error: NodeJS.ErrnoException, { host, port, portSetting }: 
       `Port ${port} needs more rights than this user has. Choose one above 1023 by ${portSetting}.`,
     );
   return new Error(`Can't listen on ${host}:${port}`, { cause: error });
+}
+
+/** In the words of the other answers of `/readyz`, whichever app serves them. */
+function answerShuttingDown(response: ServerResponse): void {
+  const body = JSON.stringify({ status: 'not ready', reason: 'it is shutting down' });
+  const headers = { 'content-type': 'application/json; charset=utf-8', 'x-request-id': newId('req') };
+  response.writeHead(503, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
 /** What Node's parser refuses never reaches the handler, and wears the same envelope all the same. */

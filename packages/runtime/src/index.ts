@@ -6,6 +6,7 @@ export {
   NatsStreamSettings,
   NatsUrl,
   Port,
+  ShutdownDelayMs,
   ShutdownGraceMs,
   TlsSettings,
   tlsFiles,

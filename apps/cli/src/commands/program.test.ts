@@ -45,6 +45,9 @@ async function run(
       if (content === undefined) throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' });
       return content;
     },
+    writeFile: async (path: string, text: string) => {
+      files[path] = text;
+    },
     now: () => new Date('2026-11-20T10:00:00Z'),
   };
   const code = await runProgram(createProgram(cli), args, cli);
@@ -373,6 +376,7 @@ describe('completion', () => {
     out: () => {},
     err: () => {},
     readFile: async () => '',
+    writeFile: async () => {},
     now: () => new Date(),
   });
 

@@ -7,6 +7,7 @@ import { completeCommand, completionCommand } from './completion.ts';
 import { connectorsCommand } from './connectors.ts';
 import { doctorCommand } from './doctor.ts';
 import { evidenceCommand } from './evidence.ts';
+import { importCommand } from './import.ts';
 import { keysCommand } from './keys.ts';
 import { ledgerCommand } from './ledger.ts';
 import { migrateCommand } from './migrate.ts';
@@ -54,6 +55,7 @@ export function createProgram(cli: Cli): Command {
     ledgerCommand(cli),
     applyCommand(cli),
     catalogCommand(cli),
+    importCommand(cli),
     spoolCommand(cli),
     migrateCommand(cli),
     doctorCommand(cli),

@@ -3,6 +3,13 @@ import type { Command } from 'commander';
 import { type Column, record, table } from './output.ts';
 import { type Connection, connection, type Env, type GlobalOptions } from './settings.ts';
 
+export interface WriteOptions {
+  /** The rights of a file that is made; else as the system has it. */
+  readonly mode?: number;
+  /** Fails where there is one already. */
+  readonly isNew?: boolean;
+}
+
 /** What the commands have of the world. */
 export interface Cli {
   readonly env: Env;
@@ -11,6 +18,7 @@ export interface Cli {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
   readonly readFile: (path: string) => Promise<string>;
+  readonly writeFile: (path: string, text: string, options?: WriteOptions) => Promise<void>;
   readonly now: () => Date;
 }
 

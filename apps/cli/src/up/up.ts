@@ -101,7 +101,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   handler = (request, response) => {
     (/^\/v1(?=[/?]|$)/.test(request.url ?? '') ? dataPlane.handler : controlPlane.handler)(request, response);
   };
-  dataPlane.closeFirst(server, config.shutdownGraceMs);
+  dataPlane.closeFirst(server, { delayMs: 0, graceMs: config.shutdownGraceMs });
   // Of another database, where the folder was used with one.
   const keptKey = (await readFile(operatorKeyFile, 'utf8').catch(() => '')).trim();
   const opens = keptKey !== '' && (await controlPlane.isOperatorKey(keptKey));

@@ -4,6 +4,7 @@ import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, eventually, freePort, testRun } from '@weighbridge/testing';
 import { manage, type Service } from '../mainJob.ts';
+import { type Balancer, startBalancer } from './balancer.ts';
 import { type FaultyApp, faultyApp } from './faultyApp.ts';
 import { type FaultyNats, startFaultyNats } from './faultyNats.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './faultyPostgres.ts';
@@ -27,6 +28,10 @@ export interface Cluster extends Service {
   /** Undefined unless it was asked for: the tests' own server is shared with others, and never restarted. */
   readonly postgres: FaultyPostgres | undefined;
   readonly controlPlane: FaultyApp;
+  /** The one above, and those beside it. */
+  readonly controlPlanes: readonly FaultyApp[];
+  /** All that stand before apps; none unless they were asked for. */
+  readonly balancers: readonly Balancer[];
   /** Where it serves the proxies: `host:port`. */
   readonly controlPlaneAddress: string;
   readonly proxies: readonly FaultyApp[];
@@ -45,6 +50,9 @@ export interface Cluster extends Service {
 export interface ClusterOptions {
   readonly proxies?: number;
   readonly workers?: number;
+  readonly controlPlanes?: number;
+  /** Callers, operators and proxies reach the apps through balancers, as in Kubernetes. */
+  readonly balanced?: boolean;
   /** A Postgres of its own, which may be broken. */
   readonly ownPostgres?: boolean;
   /** Spools side by side, so that one proxy finds what another left behind. */
@@ -88,8 +96,7 @@ async function startAll(
   const db = createDb(database.url, { applicationName: 'faults', onIdleError: () => {} });
   onClose(() => db.destroy());
 
-  const [DATABASE_URL, NATS_URL, grpc] = [database.url, nats.url, await freePort()];
-  const controlPlaneAddress = `127.0.0.1:${grpc}`;
+  const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
   const OPERATOR_KEY_FILE = join(folder, 'operator-key');
   const add = async (
     app: 'control-plane' | 'data-plane' | 'metering',
@@ -105,13 +112,47 @@ async function startAll(
   };
   const spoolDir = (name: string) => join(folder, options.sharedSpools ? 'spools' : `${name}-spools`, name);
   const count = (many = 1) => Array.from({ length: many }, (_, index) => index + 1);
-  const controlPlane = await add('control-plane', 'control-plane', {
-    DATABASE_URL,
-    OPERATOR_KEY_FILE,
-    MOCK_VENDOR_URL: vendor.url,
-    GRPC_PORT: String(grpc),
-    ...options.env?.controlPlane,
-  });
+  const balancers: Balancer[] = [];
+  const balance = async (apps: readonly FaultyApp[], port: (app: FaultyApp) => number) => {
+    const backends = apps.map((app) => ({
+      name: app.name,
+      port: port(app),
+      readyUrl: `${app.url}/readyz`,
+    }));
+    const balancer = await startBalancer(backends);
+    onClose(() => balancer.close());
+    balancers.push(balancer);
+    await eventually(
+      () => {
+        const out = backends.filter(({ name }) => !balancer.serves(name));
+        if (out.length > 0) throw new Error(`not ready: ${out.map(({ name }) => name).join(', ')}`);
+      },
+      { timeoutMs: 30_000 },
+    );
+    return balancer;
+  };
+  const httpPort = ({ url }: FaultyApp) => Number(new URL(url).port);
+  const grpcPorts = new Map<string, number>();
+  const controlPlanes: FaultyApp[] = [];
+  for (const at of count(options.controlPlanes)) {
+    const name = at === 1 ? 'control-plane' : `control-plane-${at}`;
+    const grpc = await freePort();
+    grpcPorts.set(name, grpc);
+    const settings = {
+      DATABASE_URL,
+      OPERATOR_KEY_FILE,
+      MOCK_VENDOR_URL: vendor.url,
+      GRPC_PORT: String(grpc),
+    };
+    controlPlanes.push(await add('control-plane', name, { ...settings, ...options.env?.controlPlane }));
+  }
+  const [controlPlane] = controlPlanes;
+  if (!controlPlane) throw new Error('a cluster has a control plane');
+  const grpcPort = ({ name }: FaultyApp) => grpcPorts.get(name) ?? 0;
+  const management = options.balanced ? await balance(controlPlanes, httpPort) : undefined;
+  const controlPlaneAddress = options.balanced
+    ? (await balance(controlPlanes, grpcPort)).address
+    : `127.0.0.1:${grpcPort(controlPlane)}`;
   const workers: FaultyApp[] = [];
   const addWorker = async () => {
     const env = { DATABASE_URL, NATS_URL, ...options.env?.metering };
@@ -131,11 +172,10 @@ async function startAll(
       }),
     ),
   );
+  const inference = options.balanced ? await balance(proxies, httpPort) : undefined;
   const service = {
-    managementUrl: controlPlane.url,
-    get inferenceUrl() {
-      return proxies[0]?.url ?? '';
-    },
+    managementUrl: management?.url ?? controlPlane.url,
+    inferenceUrl: inference?.url ?? proxies[0]?.url ?? '',
     operatorKey: (await readFile(OPERATOR_KEY_FILE, 'utf8')).trim(),
   };
   return {
@@ -145,13 +185,15 @@ async function startAll(
     nats,
     postgres,
     controlPlane,
+    controlPlanes,
+    balancers,
     controlPlaneAddress,
     proxies,
     workers,
     addWorker,
     async restore() {
       if (!nats.isRunning) await nats.start();
-      for (const app of [controlPlane, ...workers, ...proxies]) await app.restore();
+      for (const app of [...controlPlanes, ...workers, ...proxies]) await app.restore();
       // Its connections to a Postgres that was restarted are replaced as they are used.
       await eventually(async () => {
         const { status } = await manage(service, 'GET', '/api/v1/keys');

@@ -5,6 +5,20 @@ import { eventually, type ProcessEnd } from '@weighbridge/testing';
 import { type RunningProcess, startApp } from '../processes.ts';
 
 const FAULT_POINTS = fileURLToPath(new URL('faultPoints.mjs', import.meta.url));
+const MEMORY_PROBE = fileURLToPath(new URL('memoryProbe.mjs', import.meta.url));
+const HELD_TIMEOUT_MS = 30_000;
+
+/** What a process holds on to once all garbage is collected. */
+export interface Held {
+  /** With buffers, which are beside the heap. */
+  readonly heapBytes: number;
+  /** Open files and sockets; 0 where the system does not tell. */
+  readonly files: number;
+  /** What keeps it alive, by Node's names: timers, sockets. */
+  readonly resources: Readonly<Record<string, number>>;
+  /** Of the process itself. */
+  readonly listeners: number;
+}
 
 /** What faultPoints.mjs is to do in a process; nothing of it where a field is absent. */
 export interface Faults {
@@ -48,6 +62,8 @@ export interface FaultyApp {
   fired(): Promise<readonly string[]>;
   /** Whatever was done to it, it runs and nothing is asked of it. */
   restore(): Promise<void>;
+  /** Collects all garbage there, and looks what is left. */
+  held(): Promise<Held>;
   /** What the process that runs, or ran last, has written. */
   output(): string;
 }
@@ -66,7 +82,7 @@ export function faultyApp({ app, name, folder, port, env }: FaultyAppOptions): F
   let settings: Record<string, string> = {
     ...env,
     PORT: String(port),
-    NODE_OPTIONS: `--import ${FAULT_POINTS}`,
+    NODE_OPTIONS: `--import ${FAULT_POINTS} --import ${MEMORY_PROBE}`,
     FAULTS_FILE: file,
   };
   let running: RunningProcess | undefined;
@@ -138,6 +154,13 @@ export function faultyApp({ app, name, folder, port, env }: FaultyAppOptions): F
       await faulty.inject({});
       if (hasEnded) await faulty.start();
       else if (isFrozen) faulty.thaw();
+    },
+    async held() {
+      const { pid } = current();
+      await rm(`${file}.memory`, { force: true });
+      process.kill(pid, 'SIGUSR2');
+      const read = async () => JSON.parse(await readFile(`${file}.memory`, 'utf8')) as Held;
+      return await eventually(read, { timeoutMs: HELD_TIMEOUT_MS });
     },
     output: () => current().output(),
   };

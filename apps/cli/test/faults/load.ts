@@ -41,6 +41,8 @@ export interface LoadOptions {
   readonly ask?: (random: Random) => Asked;
   /** How many are under way at once. Default 8. */
   readonly atOnce?: number;
+  /** Connections are used again: only where no proxy goes away, which would fail requests that it never saw. */
+  readonly keepAlive?: boolean;
 }
 
 export interface Load {
@@ -57,6 +59,7 @@ const NO_PROXY_PAUSE_MS = 50;
 
 export function createLoad(options: LoadOptions): Load {
   const { caller, seed, series = '', proxies, ask = ordinary, atOnce = 8 } = options;
+  const agent = options.keepAlive ? keptAgent : freshAgent;
   const random = randomFrom(seed);
   const sent: Sent[] = [];
   let next = 1;
@@ -65,7 +68,7 @@ export function createLoad(options: LoadOptions): Load {
     const up = proxies.filter((proxy) => proxy.isUp);
     if (up.length === 0) return await pause(NO_PROXY_PAUSE_MS);
     const asked = ask(random);
-    sent.push(await sendTo(random.pick(up), caller, `${caller.name}.${series}${next++}`, asked));
+    sent.push(await sendTo(random.pick(up), caller, `${caller.name}.${series}${next++}`, asked, agent));
   }
   async function all(isOver: () => boolean, pauseMs: number): Promise<void> {
     const worker = async () => {
@@ -150,10 +153,17 @@ export function slowStream(chunks: number, chunkDelayMs: number): Asked {
 }
 
 /** No connection is used twice: one that is about to close would fail requests which the service never saw. */
-const agent = new Agent({ keepAlive: false, maxSockets: 256 });
+const freshAgent = new Agent({ keepAlive: false, maxSockets: 256 });
+const keptAgent = new Agent({ keepAlive: true, maxSockets: 256 });
 
 /** Sends one request; resolves when it is over, however it ends. */
-export function sendTo(proxy: FaultyApp, caller: Caller, number: string, asked: Asked): Promise<Sent> {
+export function sendTo(
+  proxy: FaultyApp,
+  caller: Caller,
+  number: string,
+  asked: Asked,
+  agent = freshAgent,
+): Promise<Sent> {
   return new Promise((resolve) => {
     const { path, body, headers, leavesAfter } = asked;
     const startedAt = performance.now();

@@ -88,10 +88,6 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 3
   failureThreshold: 2
-{{- if .values.preStopSeconds }}
-lifecycle:
-  preStop: { sleep: { seconds: {{ .values.preStopSeconds }} } }
-{{- end }}
 {{- end }}
 
 {{/* Not below /etc/weighbridge, where `file:` references may point: nobody is to send this key to a vendor. */}}

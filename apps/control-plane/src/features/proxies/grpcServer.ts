@@ -75,9 +75,12 @@ export async function listenGrpc(
   return {
     address: `${options.host}:${port}`,
     async close() {
+      // From here on nobody new is taken; who watches goes to another control plane at once, rather than when it is cut.
+      const ended = deps.watchers.close();
       const cut = setTimeout(() => server.forceShutdown(), CLOSE_GRACE_MS);
       await new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
       clearTimeout(cut);
+      await ended;
     },
   };
 }

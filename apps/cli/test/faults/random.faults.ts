@@ -3,15 +3,13 @@ import { expect, it } from 'vitest';
 import { startCluster } from './cluster.ts';
 import { FAULTS, type FaultContext } from './faultList.ts';
 import { type Asked, createLoad, ordinary, slowStream } from './load.ts';
+import { longForm } from './longForm.ts';
 import { type Random, randomFrom } from './random.ts';
 import { inWords, verdictOn } from './verdict.ts';
 
 /** How long faults go on before all has to settle and is judged. */
 const PERIOD_MS = 60_000;
 const SETTLE_TIMEOUT_MS = 180_000;
-
-const seed = Number(process.env.FAULTS_SEED);
-const minutes = Number(process.env.FAULTS_MINUTES);
 
 function ask(random: Random): Asked {
   const asked = random.chance(0.2)
@@ -21,12 +19,7 @@ function ask(random: Random): Asked {
 }
 
 it('under faults at random, the ledger stays what the vendor bills', async () => {
-  const began = performance.now();
-  const log = (kind: string, text: string) => {
-    const seconds = ((performance.now() - began) / 1_000).toFixed(1).padStart(7);
-    process.stdout.write(`${seconds} s  ${kind.padEnd(8)} ${text}\n`);
-  };
-  log('seed', `${seed}, for ${minutes} minutes`);
+  const { seed, minutes, log } = longForm(process.env);
   const random = randomFrom(seed);
   const cluster = await startCluster({ proxies: 2, workers: 2, ownPostgres: true, sharedSpools: true });
   const violations: string[] = [];

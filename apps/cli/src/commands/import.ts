@@ -1,0 +1,132 @@
+import { createHash } from 'node:crypto';
+import { answer } from '@weighbridge/client';
+import { Command } from 'commander';
+import { stringify } from 'yaml';
+import type { Json } from '../apply/wanted.ts';
+import { mapConfig } from '../litellm/config.ts';
+import { mapKeys, type WantedKey } from '../litellm/keys.ts';
+import { createReport, reportLines } from '../litellm/report.ts';
+import { readRows } from '../litellm/rows.ts';
+import { listPresent, sender } from './apply.ts';
+import { shown } from './output.ts';
+import { type Cli, openSession, type Session } from './session.ts';
+import { UsageError } from './usageError.ts';
+
+const NO_GROUPS: ReadonlyMap<string, readonly string[]> = new Map();
+const SECRET_MODE = 0o600;
+
+export function importCommand(cli: Cli): Command {
+  const command = new Command('import').description('move here from another gateway');
+  command
+    .command('litellm')
+    .description(
+      "turn LiteLLM's config.yaml, prices and keys into a file for apply, and say what became of each",
+    )
+    .option('--config <file>', 'its config.yaml')
+    .option('--prices <file>', 'its model_prices_and_context_window.json, for the models that are used')
+    .option(
+      '--keys <file>',
+      'its keys with their budgets: what /key/list?return_full_object=true answers, or a CSV',
+    )
+    .option('--teams <file>', 'its teams with their budgets: what /team/list answers, or a CSV')
+    .option('--out <file>', 'where the file for apply goes')
+    .option(
+      '--issue-keys <file>',
+      'once that is applied: issue the keys, and write their secrets here (mode 0600)',
+    )
+    .option('--dry-run', 'say what would become of each, and write nothing')
+    .addHelpText(
+      'after',
+      '\nNothing is sent to LiteLLM. Its keys are hashes, so that everybody gets a new one.\n\nExamples:\n  weighbridge import litellm --config config.yaml --keys keys.json --dry-run\n  weighbridge import litellm --config config.yaml --keys keys.json --out gateway.yaml\n  weighbridge apply -f gateway.yaml\n  weighbridge import litellm --config config.yaml --keys keys.json --issue-keys new-keys.jsonl',
+    )
+    .action(async (options, invoked: Command) => {
+      if (!options.config && !options.keys) throw new UsageError('Give --config, --keys, or both.');
+      if (!options.out && !options.issueKeys && !options.dryRun)
+        throw new UsageError(
+          'Give --out for the file, --issue-keys for the keys, or --dry-run to look only.',
+        );
+      const read = async (file: string | undefined) => (file ? await readText(cli, file) : undefined);
+      const [config, prices, keys, teams] = [
+        await read(options.config),
+        await read(options.prices),
+        await read(options.keys),
+        await read(options.teams),
+      ];
+      const report = createReport();
+      const listed = prices === undefined ? undefined : parseJson(prices, options.prices);
+      const sections = config === undefined ? undefined : mapConfig(config, listed, report);
+      const rows = keys === undefined ? [] : readRows(keys, options.keys);
+      const groups = sections?.groups ?? NO_GROUPS;
+      const teamRows = teams === undefined ? [] : readRows(teams, options.teams);
+      const people = mapKeys(rows, teamRows, groups, cli.now(), report);
+      const json = invoked.optsWithGlobals().json === true;
+
+      if (options.out && !options.dryRun) {
+        const file = {
+          models: sections?.models ?? [],
+          connectors: sections?.connectors ?? [],
+          profiles: sections?.profiles ?? [],
+          policies: people.policies,
+          principals: people.principals,
+        };
+        const filled = Object.fromEntries(Object.entries(file).filter(([, some]) => some.length > 0));
+        await cli.writeFile(options.out, stringify(filled, { aliasDuplicateObjects: false }));
+      }
+      if (json)
+        cli.out(JSON.stringify({ dry_run: options.dryRun ?? false, mappings: report.mappings }, null, 2));
+      else for (const line of reportLines(report)) cli.out(shown(line));
+      if (options.issueKeys && !options.dryRun) {
+        const session = await openSession(cli, invoked);
+        const issued = await issueKeys(session, people.keys, options.issueKeys);
+        cli.err(`${issued} keys issued; their secrets are in ${options.issueKeys}, and nowhere else.`);
+      }
+    });
+  return command;
+}
+
+function parseJson(text: string, file: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`${file} is not JSON.`);
+  }
+}
+
+async function readText(cli: Cli, file: string): Promise<string> {
+  try {
+    return await cli.readFile(file);
+  } catch (error) {
+    throw new UsageError(`${file} can't be read: ${(error as Error).message}`);
+  }
+}
+
+/** Each secret is written as soon as it is there, so that an interruption loses none. Returns how many there are. */
+async function issueKeys(session: Session, keys: readonly WantedKey[], file: string): Promise<number> {
+  const policies = await listPresent(sender(session.client), '/api/v1/policies');
+  const ids = new Map(policies.map(({ name, id }) => [name, String(id)]));
+  const missing = keys.find(({ policy }) => policy !== undefined && !ids.has(policy));
+  if (missing) throw new Error(`There is no policy ${missing.policy} yet: apply the file first.`);
+  let written = '';
+  // Made before the first key is: a secret without a place for it would be lost.
+  await session.writeFile(file, written, { mode: SECRET_MODE, isNew: true });
+  for (const key of keys) {
+    const issued = await answer(
+      session.client.POST('/api/v1/keys', {
+        // A second run within a day gets the same keys.
+        headers: { 'idempotency-key': `litellm-${createHash('sha256').update(key.origin).digest('hex')}` },
+        body: {
+          name: key.name,
+          principal_id: key.principal,
+          scopes: ['inference'],
+          ...(key.policy !== undefined && { policy_id: ids.get(key.policy) as string }),
+          ...(key.disabled && { disabled: true }),
+          ...(key.expiresAt !== undefined && { expires_at: key.expiresAt }),
+        },
+      }),
+    );
+    const line: Json = { name: key.name, principal_id: key.principal, id: issued.id, key: issued.key };
+    written += `${JSON.stringify(line)}\n`;
+    await session.writeFile(file, written, { mode: SECRET_MODE });
+  }
+  return keys.length;
+}

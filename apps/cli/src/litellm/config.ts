@@ -1,0 +1,237 @@
+import { parse } from 'yaml';
+import type { Json } from '../apply/wanted.ts';
+import type { ImportedModel } from '../catalog/importedModel.ts';
+import { readLiteLlm } from '../catalog/litellm.ts';
+import { asObject, type Deployment, decimal, readDeployment } from './deployment.ts';
+import type { Report } from './report.ts';
+
+/** What a config.yaml becomes: sections of a file for `weighbridge apply`. */
+export interface ConfigSections {
+  readonly connectors: readonly Json[];
+  readonly models: readonly Json[];
+  readonly profiles: readonly Json[];
+  /** The ids that stand behind each name that callers use there. */
+  readonly groups: ReadonlyMap<string, readonly string[]>;
+}
+
+const STRATEGIES: Readonly<Record<string, string>> = {
+  'simple-shuffle': 'weighted',
+  'latency-based-routing': 'fastest',
+  'cost-based-routing': 'cheapest',
+};
+const READ = [
+  'model_list',
+  'router_settings',
+  'litellm_settings',
+  'general_settings',
+  'environment_variables',
+];
+const HINTS: Readonly<Record<string, string>> = {
+  'general_settings.master_key':
+    'the operator key is made at the first start, or given as WEIGHBRIDGE_BOOTSTRAP_KEY',
+  'general_settings.database_url': 'DATABASE_URL is a database of its own',
+  'litellm_settings.cache': 'turn the response cache on by a policy or a profile',
+  'litellm_settings.num_retries': 'UPSTREAM_MAX_RETRIES of the data plane',
+  'litellm_settings.request_timeout': 'UPSTREAM_FIRST_BYTE_TIMEOUT_MS of the data plane',
+  'litellm_settings.max_budget': 'give a policy with counter_scope "policy" that is the parent of the others',
+  'router_settings.num_retries': 'UPSTREAM_MAX_RETRIES of the data plane',
+  'router_settings.timeout': 'UPSTREAM_FIRST_BYTE_TIMEOUT_MS of the data plane',
+  'router_settings.allowed_fails': 'circuit breakers are built in',
+  'router_settings.cooldown_time': 'circuit breakers are built in',
+};
+
+export function mapConfig(text: string, prices: unknown, report: Report): ConfigSections {
+  const config = asObject(parseYaml(text));
+  const list = Array.isArray(config.model_list) ? config.model_list : [];
+  const deployments = list.flatMap((entry, index) => {
+    const deployment = readDeployment(entry, `model_list[${index}]`, report);
+    return deployment ? [{ ...deployment, at: `model_list[${index}]` }] : [];
+  });
+  const groups = new Map<string, string[]>();
+  for (const { group, model } of deployments)
+    groups.set(group, [...new Set([...(groups.get(group) ?? []), model])]);
+  const router = asObject(config.router_settings);
+  const fallbacks = [...pairs(router.fallbacks), ...pairs(asObject(config.litellm_settings).fallbacks)];
+  const models = mapModels(deployments, prices, report);
+  const sections = {
+    connectors: mapConnectors(deployments, models, report),
+    models,
+    profiles: mapProfiles(deployments, groups, router, fallbacks, report),
+    groups,
+  };
+  for (const section of READ.slice(1)) {
+    for (const name of Object.keys(asObject(config[section]))) {
+      const at = `${section}.${name}`;
+      if (['routing_strategy', 'model_group_alias', 'fallbacks'].includes(name)) continue;
+      report.left(at, HINTS[at] ?? 'it has no counterpart');
+    }
+  }
+  for (const name of Object.keys(config)) if (!READ.includes(name)) report.left(name, 'it is not known here');
+  return sections;
+}
+
+/** The parser's own words repeat the line that it stumbled over, which may hold a secret. */
+function parseYaml(text: string): unknown {
+  try {
+    return parse(text, { prettyErrors: false });
+  } catch (error) {
+    const { code = 'unknown', pos = [0] } = error as { code?: string; pos?: readonly number[] };
+    const line = text.slice(0, pos[0]).split('\n').length;
+    throw new Error(`The config is not valid YAML: line ${line} (${code}).`);
+  }
+}
+
+type Placed = Deployment & { readonly at: string };
+
+/** One for each account: the same provider, address, credential and settings. */
+function mapConnectors(deployments: readonly Placed[], models: readonly Json[], report: Report): Json[] {
+  const accounts = new Map<string, Placed[]>();
+  for (const deployment of deployments) {
+    const account = JSON.stringify(deployment.account);
+    accounts.set(account, [...(accounts.get(account) ?? []), deployment]);
+  }
+  const named = new Map<string, number>();
+  return [...accounts.values()].map((served) => {
+    const [{ account } = { account: undefined }] = served;
+    const provider = account?.provider ?? '';
+    const nth = (named.get(provider) ?? 0) + 1;
+    named.set(provider, nth);
+    const name = nth === 1 ? `litellm-${provider}` : `litellm-${provider}-${nth}`;
+    // An account's price is for a model that the catalog has; of an own provider it has what the file brings.
+    const isPriced = (model: string) =>
+      !model.includes('*') && (account?.base_url === undefined || models.some((one) => one.model === model));
+    const prices = Object.fromEntries(
+      served.flatMap(({ model, price }) => (price && isPriced(model) ? [[model, price]] : [])),
+    );
+    for (const { at } of served) report.taken(at, `connector ${name}`);
+    return {
+      name,
+      ...account,
+      models: [...new Set(served.map(({ model }) => model))],
+      ...(Object.keys(prices).length > 0 && { prices }),
+    };
+  });
+}
+
+/** Prices and sizes of what is used, where LiteLLM's own list or the file gives them; else our catalog has to. */
+function mapModels(deployments: readonly Placed[], prices: unknown, report: Report): Json[] {
+  const models = new Map<string, Json>();
+  for (const { at, model, price, contextWindow, priceNames } of deployments) {
+    if (models.has(model) || model.includes('*')) continue;
+    const listed = prices === undefined ? undefined : listedModel(prices, priceNames);
+    const context_window = contextWindow ?? listed?.context_window;
+    const own = listed ? inDecimals(listed.price) : price;
+    if (own && context_window !== undefined) {
+      const max_output_tokens = listed?.max_output_tokens;
+      const capabilities = listed?.capabilities ?? [];
+      models.set(model, {
+        model,
+        context_window,
+        ...(max_output_tokens && { max_output_tokens }),
+        ...(capabilities.length > 0 && { capabilities: [...capabilities] }),
+        price: own,
+      });
+      report.taken(`${at}: its price`, `model ${model}`);
+    } else report.left(`${at}: its price`, `none is given for ${model}: the catalog has to have one`);
+  }
+  return [...models.values()];
+}
+
+/** The entry of the price map under the first of these names that it has. */
+function listedModel(prices: unknown, names: readonly string[]): ImportedModel | undefined {
+  const list = asObject(prices);
+  for (const name of names) {
+    const entry = list[name];
+    const [found] = entry === undefined ? [] : readLiteLlm({ [name]: entry }).models;
+    if (found) return found;
+  }
+  return undefined;
+}
+
+function inDecimals({ tiers, ...rates }: ImportedModel['price']): Json {
+  const written = (some: object): Json =>
+    Object.fromEntries(
+      Object.entries(some).map(([name, value]) => [name, name.endsWith('_price') ? decimal(value) : value]),
+    );
+  return { ...written(rates), ...(tiers.length > 0 && { tiers: tiers.map(written) }) };
+}
+
+function mapProfiles(
+  deployments: readonly Placed[],
+  groups: ReadonlyMap<string, readonly string[]>,
+  router: Json,
+  fallbacks: readonly (readonly [string, readonly string[]])[],
+  report: Report,
+): Json[] {
+  const theirs = String(router.routing_strategy ?? 'simple-shuffle');
+  const strategy = STRATEGIES[theirs] ?? 'weighted';
+  if (router.routing_strategy !== undefined)
+    report.taken(
+      'router_settings.routing_strategy',
+      `strategy ${strategy}`,
+      STRATEGIES[theirs] ? undefined : `${theirs} has no counterpart; shares by weight instead`,
+    );
+  const profiles = new Map<string, Json>();
+  const add = (group: string, from: string, targetsOf: string) => {
+    const models = (groups.get(targetsOf) ?? []).filter((model) => !model.includes('*'));
+    if (models.length === 0) return;
+    const name = profileName(group);
+    if (profiles.has(name)) return report.left(from, `the profile ${name} is there already`);
+    const then = fallbacks.filter(([of]) => of === targetsOf).flatMap(([, others]) => others);
+    const more = [...new Set(then.flatMap((other) => groups.get(other) ?? []))].filter(
+      (model) => !models.includes(model) && !model.includes('*'),
+    );
+    const isOrdered = more.length > 0;
+    const weightOf = (model: string) =>
+      deployments
+        .filter((one) => one.group === targetsOf && one.model === model)
+        .reduce((sum, { share }) => Math.min(sum + share, 1_000_000), 0);
+    profiles.set(name, {
+      name,
+      strategy: isOrdered ? 'ordered' : models.length === 1 ? 'ordered' : strategy,
+      targets:
+        isOrdered || strategy !== 'weighted' || models.length === 1
+          ? [...models, ...more].map((model) => ({ model }))
+          : models.map((model) => ({ model, weight: weightOf(model) })),
+    });
+    const unordered =
+      isOrdered && models.length > 1 ? '; its models are tried in order, since it has fallbacks' : '';
+    report.taken(from, `profile ${name}`, `callers ask for router/${name}${unordered}`);
+  };
+  for (const group of groups.keys()) add(group, `model_name ${group}`, group);
+  for (const [alias, target] of Object.entries(asObject(router.model_group_alias))) {
+    const group = typeof target === 'string' ? target : String(asObject(target).model ?? '');
+    const at = `router_settings.model_group_alias.${alias}`;
+    if (groups.has(group)) add(alias, at, group);
+    else report.left(at, 'the group that it names is not there');
+  }
+  for (const [of, others] of fallbacks) {
+    const known = others.filter((other) => groups.has(other));
+    const at = `fallbacks of ${of}`;
+    if (!groups.has(of)) report.left(at, 'the group that it names is not there');
+    else if (known.length === others.length) report.taken(at, `profile ${profileName(of)}`);
+    else report.left(at, 'some of the groups that it names are not there');
+  }
+  return [...profiles.values()];
+}
+
+/** `[{a: [b, c]}]` as pairs. */
+function pairs(value: unknown): [string, string[]][] {
+  if (!Array.isArray(value)) return [];
+  return value.flatMap((entry) =>
+    Object.entries(asObject(entry)).map(([of, others]): [string, string[]] => [
+      of,
+      Array.isArray(others) ? others.filter((other) => typeof other === 'string') : [],
+    ]),
+  );
+}
+
+/** Of what a profile's name may hold. */
+function profileName(group: string): string {
+  const name = group
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9._-]+/g, '-')
+    .replace(/^[._-]+/, '')
+    .slice(0, 100);
+  return name || 'unnamed';
+}

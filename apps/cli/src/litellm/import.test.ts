@@ -1,0 +1,365 @@
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { readApplyFile } from '../apply/applyFile.ts';
+import { serviceLaw } from '../apply/applyRules.ts';
+import { createProgram, runProgram } from '../commands/program.ts';
+
+const CONFIG = `
+model_list:
+  - model_name: GPT 4o
+    litellm_params: { model: azure/gpt-4o-eu, api_base: "https://eu.openai.azure.com/", api_key: os.environ/AZURE_EU, rpm: 60, api_version: 2024-02-01 }
+    model_info: { base_model: azure/gpt-4o }
+  - model_name: GPT 4o
+    litellm_params: { model: gpt-4o, api_key: sk-written-out, rpm: 20, timeout: 30 }
+  - model_name: claude
+    litellm_params: { model: anthropic/claude-x, api_key: os.environ/ANTHROPIC_KEY, weight: 3, order: 2, max_parallel_requests: 5 }
+  - model_name: local
+    litellm_params:
+      model: hosted_vllm/meta/llama
+      api_base: http://gpu.internal:8000/v1
+      input_cost_per_token: 0.0000001
+      output_cost_per_token: 2e-7
+    model_info: { max_input_tokens: 8192, supports_vision: true }
+  - model_name: any
+    litellm_params: { model: openai/*, api_key: os.environ/OPENAI_API_KEY }
+  - model_name: titan
+    litellm_params: { model: bedrock/amazon.titan, aws_region_name: us-east-1 }
+router_settings:
+  routing_strategy: simple-shuffle
+  fallbacks: [{ claude: ["GPT 4o"] }]
+  model_group_alias: { best: claude, gone: nothing }
+  redis_password: hunter2
+general_settings: { master_key: sk-master, alerting: [slack] }
+environment_variables: { SLACK_URL: "https://hooks.example/secret-path" }
+`;
+
+const PRICES = {
+  'azure/gpt-4o': {
+    litellm_provider: 'azure',
+    mode: 'chat',
+    max_input_tokens: 128_000,
+    max_output_tokens: 16_384,
+    input_cost_per_token: 2.5e-6,
+    output_cost_per_token: 1e-5,
+  },
+  'gpt-4o': {
+    litellm_provider: 'openai',
+    mode: 'chat',
+    max_input_tokens: 128_000,
+    input_cost_per_token: 2.5e-6,
+    output_cost_per_token: 1e-5,
+    cache_read_input_token_cost: 1.25e-6,
+  },
+};
+
+const KEYS = {
+  keys: [
+    {
+      token: 'a1'.repeat(32),
+      key_name: 'sk-...wxyz',
+      key_alias: 'notes',
+      user_id: 'ada@example.com',
+      team_id: 't1',
+      models: ['GPT 4o'],
+      max_budget: 12.5,
+      soft_budget: 10,
+      budget_duration: '30d',
+      rpm_limit: 60,
+      tpm_limit: 90_000,
+      spend: 3.2,
+      metadata: { cost_center: 7 },
+      aliases: {},
+      expires: null,
+      blocked: null,
+    },
+    {
+      token: 'b2'.repeat(32),
+      key_alias: 'batch',
+      team_id: 't1',
+      models: [],
+      max_budget: 9,
+      budget_duration: '3d',
+      blocked: true,
+    },
+    { token: 'c3'.repeat(32), key_alias: 'old', expires: '2020-01-01T00:00:00Z' },
+    { token: 'd4'.repeat(32), key_alias: 'plain', models: ['nobody-knows'] },
+  ],
+};
+const TEAMS = [
+  {
+    team_id: 't1',
+    team_alias: 'engines',
+    max_budget: 100,
+    budget_duration: '7d',
+    models: ['all-proxy-models'],
+  },
+];
+
+async function run(args: readonly string[], more: Record<string, string> = {}) {
+  const files: Record<string, string> = {
+    'config.yaml': CONFIG,
+    'prices.json': JSON.stringify(PRICES),
+    'keys.json': JSON.stringify(KEYS),
+    'teams.json': JSON.stringify(TEAMS),
+    ...more,
+  };
+  const [out, err]: [string[], string[]] = [[], []];
+  const cli = {
+    env: {},
+    version: '0',
+    out: (text: string) => out.push(text),
+    err: (text: string) => err.push(text),
+    readFile: async (path: string) => {
+      const text = files[path];
+      if (text === undefined) throw new Error('no such file');
+      return text;
+    },
+    writeFile: async (path: string, text: string) => {
+      files[path] = text;
+    },
+    now: () => new Date('2026-11-20T10:00:00Z'),
+  };
+  const code = await runProgram(createProgram(cli), ['import', 'litellm', ...args], cli);
+  return { code, out: out.join('\n'), err: err.join('\n'), files };
+}
+
+const ALL = [
+  '--config',
+  'config.yaml',
+  '--prices',
+  'prices.json',
+  '--keys',
+  'keys.json',
+  '--teams',
+  'teams.json',
+];
+const OUT = ['--out', 'gateway.yaml'];
+
+async function imported(...args: readonly string[]) {
+  const { files } = await run(args);
+  return parse(files['gateway.yaml'] ?? '');
+}
+
+describe('what comes from LiteLLM', () => {
+  it('is a file that apply takes, and that holds no secret', async () => {
+    const { code, out, err, files } = await run([...ALL, ...OUT]);
+    expect([code, err]).toEqual([0, '']);
+    const { published, rule } = await serviceLaw();
+    const file = readApplyFile('gateway.yaml', files['gateway.yaml'] ?? '', published, rule);
+    expect(file.connectors.length).toBeGreaterThan(3);
+    for (const secret of ['sk-written-out', 'sk-master', 'hunter2', 'secret-path', 'a1a1'])
+      expect(out + files['gateway.yaml']).not.toContain(secret);
+  });
+
+  it('makes a connector of each account, and references of its keys', async () => {
+    const { connectors } = await imported(...ALL, ...OUT);
+    expect(connectors).toEqual([
+      {
+        name: 'litellm-azure',
+        provider: 'azure',
+        dialect: 'openai',
+        base_url: 'https://eu.openai.azure.com/openai/v1',
+        credential_ref: 'env:AZURE_EU',
+        models: ['azure/gpt-4o-eu'],
+      },
+      {
+        name: 'litellm-openai',
+        provider: 'openai',
+        credential_ref: 'env:OPENAI_API_KEY',
+        first_byte_timeout_ms: 30_000,
+        models: ['openai/gpt-4o'],
+      },
+      {
+        name: 'litellm-anthropic',
+        provider: 'anthropic',
+        credential_ref: 'env:ANTHROPIC_KEY',
+        priority: 2,
+        weight: 3,
+        max_parallel: 5,
+        models: ['anthropic/claude-x'],
+      },
+      {
+        name: 'litellm-gpu-internal-8000',
+        provider: 'gpu-internal-8000',
+        dialect: 'openai',
+        base_url: 'http://gpu.internal:8000/v1',
+        credential_ref: 'env:GPU_INTERNAL_8000_API_KEY',
+        models: ['gpu-internal-8000/meta/llama'],
+        prices: { 'gpu-internal-8000/meta/llama': { input_price: '0.1', output_price: '0.2' } },
+      },
+      {
+        name: 'litellm-openai-2',
+        provider: 'openai',
+        credential_ref: 'env:OPENAI_API_KEY',
+        models: ['openai/*'],
+      },
+    ]);
+  });
+
+  it('prices the models that are used, exactly', async () => {
+    const { models } = await imported(...ALL, ...OUT);
+    expect(models).toEqual([
+      {
+        model: 'azure/gpt-4o-eu',
+        context_window: 128_000,
+        max_output_tokens: 16_384,
+        price: { input_price: '2.5', output_price: '10' },
+      },
+      {
+        model: 'openai/gpt-4o',
+        context_window: 128_000,
+        price: { input_price: '2.5', output_price: '10', cache_read_price: '1.25' },
+      },
+      {
+        model: 'gpu-internal-8000/meta/llama',
+        context_window: 8_192,
+        price: { input_price: '0.1', output_price: '0.2' },
+      },
+    ]);
+  });
+
+  it('makes a profile of each name that callers use, with its shares and fallbacks', async () => {
+    const { profiles } = await imported(...ALL, ...OUT);
+    expect(profiles).toEqual([
+      {
+        name: 'gpt-4o',
+        strategy: 'weighted',
+        targets: [
+          { model: 'azure/gpt-4o-eu', weight: 60 },
+          { model: 'openai/gpt-4o', weight: 20 },
+        ],
+      },
+      {
+        name: 'claude',
+        strategy: 'ordered',
+        targets: ['anthropic/claude-x', 'azure/gpt-4o-eu', 'openai/gpt-4o'].map((model) => ({ model })),
+      },
+      { name: 'local', strategy: 'ordered', targets: [{ model: 'gpu-internal-8000/meta/llama' }] },
+      {
+        name: 'best',
+        strategy: 'ordered',
+        targets: ['anthropic/claude-x', 'azure/gpt-4o-eu', 'openai/gpt-4o'].map((model) => ({ model })),
+      },
+    ]);
+  });
+
+  it('keeps the budget of each key below that of its team, and never allows more', async () => {
+    const { policies, principals } = await imported(...ALL, ...OUT);
+    expect(policies).toEqual([
+      { name: 'litellm team engines', limit_micro_usd: 100_000_000, window: 'week', counter_scope: 'policy' },
+      {
+        name: 'litellm key notes',
+        parent: 'litellm team engines',
+        limit_micro_usd: 12_500_000,
+        window: 'month',
+        thresholds: [80],
+        allowed_models: ['azure/gpt-4o-eu', 'openai/gpt-4o'],
+        requests_per_minute: 60,
+        tokens_per_minute: 90_000,
+        counter_scope: 'key',
+      },
+      {
+        name: 'litellm key batch',
+        parent: 'litellm team engines',
+        limit_micro_usd: 3_000_000,
+        window: 'day',
+        counter_scope: 'key',
+      },
+      { name: 'litellm key plain', allowed_models: ['litellm/nobody-knows'], counter_scope: 'key' },
+    ]);
+    expect(principals).toEqual(
+      ['ada@example.com', 'team:t1'].map((id) => ({ id, policy: 'litellm team engines' })),
+    );
+  });
+
+  it('is told of whole: what differs, and what was left', async () => {
+    const { out } = await run([...ALL, '--dry-run']);
+    for (const line of [
+      'model_list[1].litellm_params.api_key: it is written out, and not taken over: put it into OPENAI_API_KEY',
+      'model_list[0].litellm_params.api_version',
+      'model_list[3].model_info.supports_vision',
+      'model_list[5].litellm_params.model: there is no connector for bedrock yet',
+      'router_settings.model_group_alias.gone',
+      'router_settings.redis_password: it has no counterpart',
+      'general_settings.master_key',
+      'general_settings.alerting',
+      'environment_variables.SLACK_URL',
+      'callers ask for router/gpt-4o',
+      'key notes: its spend',
+      'key notes: metadata',
+      'key batch: its budget_duration → window day: for 3d there is none; the limit is by as much less',
+      'key old: it has expired',
+      'key plain: model nobody-knows',
+    ])
+      expect(out).toContain(line);
+  });
+
+  it('writes nothing where it is only looked at, and reads tables too', async () => {
+    const csv =
+      'token,key_alias,user_id,max_budget,budget_duration,models\nx,"a ""b"", c",ada,5.25,1d,"{gpt-4o,claude}"\n';
+    const looked = await run(['--keys', 'keys.csv', '--dry-run', ...OUT], { 'keys.csv': csv });
+    expect([looked.code, looked.files['gateway.yaml']]).toEqual([0, undefined]);
+    const { files } = await run(['--keys', 'keys.csv', ...OUT], { 'keys.csv': csv });
+    expect(parse(files['gateway.yaml'] ?? '').policies).toEqual([
+      {
+        name: 'litellm key a "b", c',
+        limit_micro_usd: 5_250_000,
+        window: 'day',
+        allowed_models: ['litellm/gpt-4o', 'litellm/claude'],
+        counter_scope: 'key',
+      },
+    ]);
+  });
+
+  it('allows no more where a limit can not be read, and lets nobody in by an expiry that can not', async () => {
+    const rows = [
+      { key_alias: 'float', max_budget: 0.1 + 0.2 },
+      { key_alias: 'words', max_budget: 'lots' },
+      {
+        key_alias: 'tier',
+        max_budget: null,
+        litellm_budget_table: { max_budget: 4, budget_duration: '1h', tpm_limit: 10 },
+      },
+      { key_alias: 'some day', expires: 'soon', max_budget: 1, budget_duration: '45s' },
+    ];
+    const files = { 'k.json': JSON.stringify({ keys: rows }) };
+    const { out, files: written } = await run(['--keys', 'k.json', ...OUT], files);
+    const { policies } = parse(written['gateway.yaml'] ?? '');
+    expect(policies).toEqual([
+      { name: 'litellm key float', limit_micro_usd: 300_000, window: 'none', counter_scope: 'key' },
+      { name: 'litellm key words', limit_micro_usd: 0, window: 'none', counter_scope: 'key' },
+      {
+        name: 'litellm key tier',
+        limit_micro_usd: 4_000_000,
+        window: 'hour',
+        tokens_per_minute: 10,
+        counter_scope: 'key',
+      },
+      { name: 'litellm key some day', limit_micro_usd: 1_000_000, window: 'none', counter_scope: 'key' },
+    ]);
+    expect(out).toContain('key words: its max_budget: it can not be read');
+    expect(out).toContain('key some day: its expiry: it can not be read: the key is issued disabled');
+    expect(out).toContain('45s is no window here');
+  });
+
+  it.each([
+    [[], 'Give --config, --keys, or both.'],
+    [['--config', 'config.yaml'], 'Give --out'],
+    [['--config', 'nowhere', '--dry-run'], "nowhere can't be read"],
+  ])('says what is missing in %j', async (args, said) => {
+    const { code, err } = await run(args);
+    expect([code, err]).toEqual([2, expect.stringContaining(said)]);
+  });
+
+  it('repeats nothing of a config that it can not read', async () => {
+    const text = 'model_list:\n  - { api_key: sk-secret, : [\n';
+    const { code, out, err } = await run(['--config', 'c.yaml', '--dry-run'], { 'c.yaml': text });
+    expect([code, err]).toEqual([1, expect.stringMatching(/not valid YAML: line \d/)]);
+    expect(out + err).not.toContain('sk-secret');
+  });
+
+  it('says how to ask for keys where the list holds their hashes alone', async () => {
+    const { code, err } = await run(['--keys', 'k.json', '--dry-run'], { 'k.json': '{"keys":["a1b2"]}' });
+    expect([code, err]).toEqual([1, expect.stringContaining('return_full_object=true')]);
+  });
+});

@@ -1,0 +1,73 @@
+import type { Json } from '../apply/wanted.ts';
+import { asObject } from './deployment.ts';
+
+/** What `/key/list`, `/key/info` or `/team/list` answer, as JSON, or a table of them as CSV. */
+export function readRows(content: string, name: string): Json[] {
+  if (!/^\s*[[{]/.test(content)) return readCsv(content);
+  let value: unknown;
+  try {
+    value = JSON.parse(content);
+  } catch {
+    // The parser's own words repeat a piece of the file.
+    throw new Error(`${name} is not JSON.`);
+  }
+  const { keys, teams, data, info } = asObject(value);
+  const found = [value, keys, teams, data].find(Array.isArray) ?? (info ? [info] : undefined);
+  if (!found) throw new Error(`${name} holds no list of keys or teams`);
+  // Without `return_full_object=true`, LiteLLM lists hashes alone.
+  if (found.some((entry: unknown) => typeof entry === 'string'))
+    throw new Error(`${name} lists hashes of keys only: ask /key/list with return_full_object=true`);
+  return found.map((entry: unknown) => flat(asObject(entry)));
+}
+
+/** `/key/info` has the key's fields inside; those of a budget that several keys have are inside too. */
+function flat({ info, litellm_budget_table: budget, ...row }: Json): Json {
+  const own = Object.entries({ ...row, ...asObject(info) }).filter(([, value]) => value !== null);
+  const { max_budget, budget_duration, rpm_limit, tpm_limit, max_parallel_requests } = asObject(budget);
+  const shared = { max_budget, budget_duration, rpm_limit, tpm_limit, max_parallel_requests };
+  const set = Object.entries(shared).filter(([, value]) => value !== null && value !== undefined);
+  return { ...Object.fromEntries(set), ...Object.fromEntries(own) };
+}
+
+/** RFC 4180. */
+function readCsv(content: string): Json[] {
+  const [head, ...lines] = csvRecords(content);
+  if (!head) return [];
+  return lines.map((line) => Object.fromEntries(head.map((name, at) => [name.trim(), cell(line[at] ?? '')])));
+}
+
+/** Lists are written as JSON, or as Postgres writes them. */
+function cell(value: string): unknown {
+  if (/^\[.*\]$/.test(value)) {
+    try {
+      return JSON.parse(value);
+    } catch {
+      return value;
+    }
+  }
+  return /^\{[^":]*\}$/.test(value) ? value.slice(1, -1).split(',').filter(Boolean) : value;
+}
+
+function csvRecords(content: string): string[][] {
+  const records: string[][] = [];
+  let [fields, field, isQuoted]: [string[], string, boolean] = [[], '', false];
+  const endField = () => {
+    fields.push(field);
+    field = '';
+  };
+  const endRecord = () => {
+    endField();
+    if (fields.length > 1 || fields[0] !== '') records.push(fields);
+    fields = [];
+  };
+  for (let at = 0; at < content.length; at++) {
+    const char = content[at] ?? '';
+    if (isQuoted && char === '"' && content[at + 1] === '"') field += content[++at];
+    else if (char === '"') isQuoted = !isQuoted;
+    else if (!isQuoted && char === ',') endField();
+    else if (!isQuoted && char === '\n') endRecord();
+    else if (isQuoted || char !== '\r') field += char;
+  }
+  endRecord();
+  return records;
+}

@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type Cluster, startCluster } from './cluster.ts';
+import { growth, inFigures, leaks, type Slice, soak } from './soak.ts';
+
+const SEED = 20_261_125;
+const AT_ONCE = 24;
+const SLICES = 6;
+const REQUESTS_IN_SLICE = 600;
+/** An entry in a map for each request takes more, let alone a listener with what it holds on to. */
+const MOST_BYTES_PER_REQUEST = 192;
+
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
+
+let cluster: Cluster;
+
+beforeAll(async () => {
+  cluster = await startCluster();
+});
+afterAll(() => cluster?.close());
+
+describe('25: as many requests as can be had', () => {
+  it('leave neither memory nor handles behind in any app', async () => {
+    const goesOn = (slices: readonly Slice[]) => slices.length < SLICES;
+    const onSlice = (slice: Slice) => process.stdout.write(`row 25: ${inFigures(slice)}\n`);
+    const options = { cluster, seed: SEED, atOnce: AT_ONCE, requestsInSlice: REQUESTS_IN_SLICE };
+    const slices = await soak({ ...options, goesOn, onSlice });
+    for (const name of slices[0]?.held.keys() ?? [])
+      process.stdout.write(`row 25: ${name} grows by ${growth(slices, name).toFixed(1)} bytes a request\n`);
+    expect(leaks(slices, MOST_BYTES_PER_REQUEST)).toEqual([]);
+  });
+});

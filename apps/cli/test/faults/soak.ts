@@ -1,0 +1,124 @@
+import type { Caller, Cluster } from './cluster.ts';
+import type { FaultyApp, Held } from './faultyApp.ts';
+import { type Asked, createLoad, type Load, ordinary } from './load.ts';
+import type { Random } from './random.ts';
+import { expectSound } from './verdict.ts';
+
+/** What an app held once a slice was over, all of it settled and all garbage collected. */
+export interface Slice {
+  /** Of the whole soak until then. */
+  readonly requests: number;
+  readonly held: ReadonlyMap<string, Held>;
+}
+
+export interface SoakOptions {
+  readonly cluster: Cluster;
+  readonly seed: number;
+  readonly atOnce: number;
+  /** Whether another slice is to follow these. */
+  readonly goesOn: (slices: readonly Slice[]) => boolean;
+  readonly requestsInSlice: number;
+  readonly onSlice?: (slice: Slice) => void;
+}
+
+/** Caches and pools fill, code gets warm: so many slices' worth of requests come before the first look. */
+const WARM_UP = 3;
+/** The bill of so many is kept until it is compared with the ledger. */
+const JUDGED_REQUESTS = 50_000;
+/** Connections are kept and closed, timers come and go: only what the least of the later slices has more counts. */
+const HANDLES_MARGIN = 8;
+
+/** As many requests as can be had, of all kinds; a look at each app after each slice, and the ledger beside the bill. */
+export async function soak(options: SoakOptions): Promise<readonly Slice[]> {
+  const { cluster, seed, atOnce, requestsInSlice, goesOn, onSlice } = options;
+  const slices: Slice[] = [];
+  const judgedAfter = Math.ceil(JUDGED_REQUESTS / requestsInSlice);
+  let [requests, caller, load] = [0, ...(await begin(0))];
+  async function begin(at: number): Promise<[Caller, Load]> {
+    const fresh = await cluster.caller(`soak-${at}`);
+    const { proxies } = cluster;
+    return [fresh, createLoad({ caller: fresh, seed: seed + at, proxies, ask, atOnce, keepAlive: true })];
+  }
+  while (goesOn(slices)) {
+    const count = slices.length === 0 ? WARM_UP * requestsInSlice : requestsInSlice;
+    await load.send(count);
+    await cluster.settled();
+    requests += count;
+    const held = new Map<string, Held>();
+    for (const app of appsOf(cluster)) held.set(app.name, await app.held());
+    const slice = { requests, held };
+    slices.push(slice);
+    onSlice?.(slice);
+    if (slices.length % judgedAfter !== 0 && goesOn(slices)) continue;
+    await expectSound(cluster, caller, load.sent, `soak, ${requests} requests`);
+    cluster.vendor.clear();
+    [caller, load] = await begin(slices.length);
+  }
+  return slices;
+}
+
+function appsOf({ controlPlanes, workers, proxies }: Cluster): readonly FaultyApp[] {
+  return [...controlPlanes, ...workers, ...proxies];
+}
+
+const SESSIONS = 50;
+const WORKLOAD_TYPES = 20;
+
+/** Everything that a proxy keeps something of: sessions, workload types, callers that leave, and errors. */
+function ask(random: Random): Asked {
+  const asked = ordinary(random);
+  const headers = {
+    ...asked.headers,
+    'x-svc-session-id': `session-${random.integer(SESSIONS)}`,
+    'x-svc-workload-type': `type-${random.integer(WORKLOAD_TYPES)}`,
+    ...(random.chance(0.02) && { 'x-mock-status': '400' }),
+  };
+  return { ...asked, headers, ...(random.chance(0.05) && { leavesAfter: random.integer(500) }) };
+}
+
+/** How an app's memory grew, in bytes for each request: the median of the slopes between any two slices. */
+export function growth(slices: readonly Slice[], app: string): number {
+  const points = slices.map(({ requests, held }) => ({
+    requests,
+    bytes: held.get(app)?.heapBytes ?? Number.NaN,
+  }));
+  const slopes = points.flatMap((one, at) =>
+    points.slice(at + 1).map((other) => (other.bytes - one.bytes) / (other.requests - one.requests)),
+  );
+  slopes.sort((one, other) => one - other);
+  return slopes[Math.floor(slopes.length / 2)] ?? Number.NaN;
+}
+
+/** What is wrong, in words; empty where memory is flat, and no handle was left open. */
+export function leaks(slices: readonly Slice[], mostBytesPerRequest: number): string[] {
+  const half = Math.floor(slices.length / 2);
+  if (half < 1) throw new Error('too few slices to tell');
+  return [...(slices[0]?.held.keys() ?? [])].flatMap((app) => {
+    const slope = growth(slices, app);
+    const grown = HANDLES.flatMap((what) => {
+      const counts = slices.map(({ held }) => countOf(held.get(app)?.[what]));
+      const [most, least] = [Math.max(...counts.slice(0, half)), Math.min(...counts.slice(-half))];
+      return least > most + HANDLES_MARGIN
+        ? [`${app} has ${least} ${what} at least, had ${most} at most`]
+        : [];
+    });
+    const grows = `${app} grows by ${slope.toFixed(0)} bytes a request`;
+    return [...(slope <= mostBytesPerRequest ? [] : [grows]), ...grown];
+  });
+}
+
+const HANDLES = ['files', 'resources', 'listeners'] as const;
+
+function countOf(count: Held[(typeof HANDLES)[number]] | undefined): number {
+  if (count === undefined) return Number.NaN;
+  return typeof count === 'number' ? count : Object.values(count).reduce((sum, one) => sum + one, 0);
+}
+
+/** A line for each app: how much it holds. */
+export function inFigures({ requests, held }: Slice): string {
+  const apps = [...held].map(([name, { heapBytes, files, resources }]) => {
+    const heap = (heapBytes / 1e6).toFixed(2);
+    return `${name} ${heap} MB, ${files} files, ${countOf(resources)} resources`;
+  });
+  return `${requests} requests: ${apps.join('; ')}`;
+}
