@@ -1,5 +1,11 @@
 import { checkConnection, createDb } from '@weighbridge/database';
-import { createMetrics, listenHttp, runService, startTracing } from '@weighbridge/runtime';
+import {
+  createMetrics,
+  describeCertificate,
+  listenHttp,
+  runService,
+  startTracing,
+} from '@weighbridge/runtime';
 import { loadConfig } from './config.ts';
 import { startControlPlane } from './controlPlane.ts';
 
@@ -16,6 +22,7 @@ const exitCode = await runService('control-plane', async (context) => {
   });
   context.onShutdown('database', () => db.destroy());
   await checkConnection(db);
+  describeCertificate(metrics, config.grpc.tls?.certificateFile);
   const { handler } = await startControlPlane(
     config,
     { db, now: () => new Date(), metrics, tracing },

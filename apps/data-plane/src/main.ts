@@ -3,12 +3,13 @@ import { readFileSync } from 'node:fs';
 import { openJetStreamBucket, openJetStreamUsageStream } from '@weighbridge/bus';
 import {
   createMetrics,
+  describeCertificate,
   listenHttp,
   runService,
   type ServiceContext,
   startTracing,
 } from '@weighbridge/runtime';
-import { answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
+import { ANSWERS_SET_BY, answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
 import { openPinBucket } from './pins/pinBucket.ts';
@@ -31,6 +32,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
   onShutdown('session pins', () => pinBucket.close());
   const sharedAnswers = await openSharedAnswers(settings, config.pins.replicas, context);
+  describeCertificate(metrics, config.controlPlane.tls?.certificateFile);
   const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version, metrics, tracing };
   const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
@@ -50,7 +52,7 @@ async function openSharedAnswers(
     {
       url: natsUrl,
       clientName: 'weighbridge-data-plane-answers',
-      setBy: 'NATS_BUCKET_REPLICAS and RESPONSE_CACHE_SHARED_MAX_BYTES',
+      setBy: ANSWERS_SET_BY,
       onError: (error, what) => logger.warn({ err: error }, what),
     },
     answersBucket({ maxBytes, replicas }),

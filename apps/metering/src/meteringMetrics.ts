@@ -1,4 +1,4 @@
-import type { LedgerState } from '@weighbridge/ledger';
+import type { BudgetUse, LedgerState } from '@weighbridge/ledger';
 import type { Metrics, Spread } from '@weighbridge/runtime';
 
 export interface MeteringMetrics {
@@ -13,6 +13,8 @@ export interface MeteringMetrics {
   readonly upkeepFailures: { inc(labels: { readonly task: string }): void };
   /** What the latest looks at the ledger showed. */
   show(state: LedgerState): void;
+  /** The policies that are nearest to their limit. */
+  showBudgets(use: readonly BudgetUse[]): void;
   showDifference(differenceNanoUsd: bigint): void;
 }
 
@@ -27,6 +29,7 @@ const BATCH_EVENTS = [1, 10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
 export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
   let state: LedgerState | undefined;
   let differenceNanoUsd = 0;
+  let budgets: readonly BudgetUse[] = [];
   const count = (name: string, help: string): Count => {
     const counter = metrics.counter(name, help, []);
     return { inc: (by) => counter.inc(by) };
@@ -63,6 +66,21 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
     'weighbridge_producers_lost',
     'Epochs of spools that nobody answers for any more.',
     ({ lostProducers }) => lostProducers,
+  );
+  metrics.gaugeBy(
+    'weighbridge_lost_producer_seconds',
+    'For how long nobody has answered for a spool.',
+    ['name', 'producer_id'],
+    () =>
+      (state?.lost ?? []).map(
+        ({ name, producerId, lostForMs }) => [{ name, producer_id: producerId }, lostForMs / 1_000] as const,
+      ),
+  );
+  metrics.gaugeBy(
+    'weighbridge_budget_used_ratio',
+    'How much of its limit the fullest counter of a policy has used in its present window.',
+    ['policy'],
+    () => budgets.map(({ policyId, usedRatio }) => [{ policy: policyId }, usedRatio] as const),
   );
   metrics.gauge(
     'weighbridge_ledger_difference_nano_usd',
@@ -101,6 +119,9 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
     ),
     show: (latest) => {
       state = latest;
+    },
+    showBudgets: (latest) => {
+      budgets = latest;
     },
     showDifference: (latest) => {
       differenceNanoUsd = Number(latest);

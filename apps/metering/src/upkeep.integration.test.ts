@@ -50,6 +50,10 @@ it('gives up who was silent for 25 minutes, and shows it', async () => {
   const shown = await roundAt(new Date(Date.now() + 26 * MINUTE_MS));
   expect(shown).toMatch(/^weighbridge_producers_lost 1$/m);
   expect(shown).toMatch(/^weighbridge_producers_open 0$/m);
+  // By name, for the alert that tells an operator which folder to look for.
+  expect(shown).toMatch(
+    new RegExp(`^weighbridge_lost_producer_seconds\\{name="host",producer_id="${producerId}"\\} \\d`, 'm'),
+  );
   expect(await states()).toEqual(['lost']);
 });
 

@@ -9,6 +9,7 @@ import {
   keepPartitions,
   markLost,
   measureModelOutputs,
+  readBudgetUse,
   readLedgerState,
   rebuildBuckets,
   tidyEvidence,
@@ -46,6 +47,8 @@ const DAY_MS = 86_400_000;
 const COMPARED_AT_MS = 3 * 3_600_000;
 const TICK_MS = 5_000;
 const RETRY_MS = 60_000;
+const BUDGETS_EVERY_MS = 60_000;
+const SHOWN_BUDGETS = 200;
 /** Usage reaches the ledger within seconds, unless something is down. */
 const FEEDBACK_WAIT_MS = 15 * 60_000;
 
@@ -128,6 +131,7 @@ const TASKS = [partitions, lostProducers, leasesOfClosed, modelOutputs, evidence
 export async function startUpkeep(deps: UpkeepDeps, logger: Logger): Promise<Upkeep> {
   const stopping = new AbortController();
   const { signal } = stopping;
+  let budgetsReadAt = Number.NEGATIVE_INFINITY;
   const dueAt = new Map(TASKS.map((task) => [task, task.firstAt?.(deps.now()) ?? 0]));
 
   async function round(): Promise<void> {
@@ -144,10 +148,19 @@ export async function startUpkeep(deps: UpkeepDeps, logger: Logger): Promise<Upk
       }
     }
     try {
-      deps.metrics.show(await readLedgerState(deps.db));
+      await look();
     } catch (error) {
       logger.warn({ err: error }, "the ledger's state could not be read");
     }
+  }
+
+  /** Each worker for itself, to show it. */
+  async function look(): Promise<void> {
+    deps.metrics.show(await readLedgerState(deps.db));
+    const now = deps.now();
+    if (now.getTime() - budgetsReadAt < BUDGETS_EVERY_MS) return;
+    budgetsReadAt = now.getTime();
+    deps.metrics.showBudgets(await readBudgetUse(deps.db, now, SHOWN_BUDGETS));
   }
 
   await round();

@@ -1,3 +1,10 @@
+export {
+  type BucketFacts,
+  examineNats,
+  type NatsExamination,
+  type NatsFacts,
+  type WantedBucket,
+} from './examine.ts';
 export { createInProcessUsageStream, type InProcessOptions } from './inProcess.ts';
 export { type JetStreamOptions, openJetStreamUsageStream } from './jetStream.ts';
 export type { KeyValueBucket, KeyValueEntry, KeyValueSettings } from './keyValue.ts';

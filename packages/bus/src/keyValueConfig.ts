@@ -26,11 +26,8 @@ export async function ensureBucket(
   setBy: string,
 ): Promise<StreamInfo> {
   const stream = streamOf(settings.name);
-  try {
-    return await manager.streams.info(stream);
-  } catch (error) {
-    if (!(error instanceof JetStreamApiError) || error.code !== JetStreamApiCodes.StreamNotFound) throw error;
-  }
+  const found = await findBucket(manager, settings);
+  if (found) return found;
   try {
     return await manager.streams.add({ name: stream, ...wantedBucket(settings) });
   } catch (error) {
@@ -39,6 +36,20 @@ export async function ensureBucket(
     throw new Error(`NATS does not create the bucket ${settings.name}: ${error.message}. Check ${setBy}`, {
       cause: error,
     });
+  }
+}
+
+/** The stream below a bucket as it is; undefined where there is none. */
+export async function findBucket(
+  manager: JetStreamManager,
+  { name }: Pick<KeyValueSettings, 'name'>,
+): Promise<StreamInfo | undefined> {
+  try {
+    return await manager.streams.info(streamOf(name));
+  } catch (error) {
+    if (error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound)
+      return undefined;
+    throw error;
   }
 }
 

@@ -37,7 +37,7 @@ export interface StreamSize {
  * create it.
  */
 export async function ensureStream(manager: JetStreamManager, size: StreamSize): Promise<StreamInfo> {
-  const found = await orUndefined(manager.streams.info(STREAM), JetStreamApiCodes.StreamNotFound);
+  const found = await findStream(manager);
   if (found) return found;
   try {
     return await manager.streams.add({ name: STREAM, ...wantedStream(size) });
@@ -68,7 +68,7 @@ export function streamMismatch({ config }: Pick<StreamInfo, 'config'>, size: Str
 
 /** In which fields a stream is not as it should be, in words; one that its server does not know counts as right. */
 export function configDifferences(
-  config: StreamConfig,
+  config: StreamConfig | ConsumerConfig,
   wanted: Readonly<Record<string, unknown>>,
 ): string | undefined {
   const actual: Readonly<Record<string, unknown>> = { ...config };
@@ -82,17 +82,8 @@ export function configDifferences(
 /** Makes a shard's durable consumer what it should be, creating it where it is missing. */
 export async function ensureConsumer(manager: JetStreamManager, shard: number): Promise<ConsumerInfo> {
   const durable = durableOf(shard);
-  const wanted = {
-    filter_subject: subjectOf(shard),
-    ack_policy: AckPolicy.Explicit,
-    ack_wait: nanos(ACK_WAIT_MS),
-    max_deliver: -1,
-    max_ack_pending: MAX_UNACKNOWLEDGED,
-  } satisfies Partial<ConsumerConfig>;
-  const found = await orUndefined(
-    manager.consumers.info(STREAM, durable),
-    JetStreamApiCodes.ConsumerNotFound,
-  );
+  const wanted = wantedConsumer(shard);
+  const found = await findConsumer(manager, shard);
   if (!found) return manager.consumers.add(STREAM, { durable_name: durable, ...wanted });
   const actual: Readonly<Record<string, unknown>> = { ...found.config };
   const differs = Object.entries(wanted).some(([field, value]) => actual[field] !== value);
@@ -102,11 +93,33 @@ export async function ensureConsumer(manager: JetStreamManager, shard: number): 
 
 /** Up to where a shard's messages are acknowledged; 0 while nobody has ever read it. */
 export async function acknowledgedUpTo(manager: JetStreamManager, shard: number): Promise<bigint> {
-  const found = await orUndefined(
-    manager.consumers.info(STREAM, durableOf(shard)),
-    JetStreamApiCodes.ConsumerNotFound,
-  );
+  const found = await findConsumer(manager, shard);
   return BigInt(found?.ack_floor.stream_seq ?? 0);
+}
+
+/** The stream as it is; undefined where there is none. */
+export function findStream(manager: JetStreamManager): Promise<StreamInfo | undefined> {
+  return orUndefined(manager.streams.info(STREAM), JetStreamApiCodes.StreamNotFound);
+}
+
+export function findConsumer(manager: JetStreamManager, shard: number): Promise<ConsumerInfo | undefined> {
+  return orUndefined(manager.consumers.info(STREAM, durableOf(shard)), JetStreamApiCodes.ConsumerNotFound);
+}
+
+/** In which fields a shard's consumer is not as it should be, in words; undefined where it is. */
+export function consumerDifferences({ config }: ConsumerInfo, shard: number): string | undefined {
+  const differences = configDifferences(config, wantedConsumer(shard));
+  return differences && `the consumer ${durableOf(shard)}: ${differences}`;
+}
+
+function wantedConsumer(shard: number) {
+  return {
+    filter_subject: subjectOf(shard),
+    ack_policy: AckPolicy.Explicit,
+    ack_wait: nanos(ACK_WAIT_MS),
+    max_deliver: -1,
+    max_ack_pending: MAX_UNACKNOWLEDGED,
+  } satisfies Partial<ConsumerConfig>;
 }
 
 function wantedStream(size: StreamSize) {

@@ -1,4 +1,5 @@
 export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx } from './createDb.ts';
+export { type DatabaseFacts, examineDatabase } from './examine.ts';
 export { isUnavailable } from './isUnavailable.ts';
 export { type Listener, listen } from './listen.ts';
 export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';

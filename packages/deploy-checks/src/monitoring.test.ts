@@ -1,46 +1,176 @@
-import { readdir } from 'node:fs/promises';
+import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
-import { REPOSITORY, read } from './repository.ts';
+import { testRun } from '@weighbridge/testing';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { stringify } from 'yaml';
+import { type RuleFile, readAlerts } from './alerts/alertRules.ts';
+import { manifests } from './helm.ts';
+import { documentedSeries, FOREIGN, type KnownSeries, labelsOfResult, unknownIn } from './knownMetrics.ts';
+import { ofKind } from './manifests.ts';
+import { withoutVariables } from './promql.ts';
+import { promtool } from './promtool.ts';
+import { CHART, read } from './repository.ts';
 
-const FILES = 'deploy/helm/weighbridge';
+// A promtool that has to be downloaded first takes its time.
+vi.setConfig({ testTimeout: 240_000 });
 
-/** The metrics that the code makes, by the names in its text. */
-async function made(): Promise<Set<string>> {
-  const sources = await Promise.all(
-    ['apps', 'packages'].map(async (folder) => {
-      const entries = await readdir(join(REPOSITORY, folder));
-      return await Promise.all(entries.map((entry) => sourcesOf(`${folder}/${entry}/src`)));
-    }),
-  );
-  const texts = await Promise.all(sources.flat(2).map(read));
-  return new Set(texts.flatMap((text) => text.match(/(?<=')weighbridge_[a-z_]+(?=')/g) ?? []));
+interface Panel {
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat?: string }[];
 }
 
-async function sourcesOf(folder: string): Promise<string[]> {
-  const files = await readdir(join(REPOSITORY, folder), { recursive: true }).catch(() => []);
-  return files
-    .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'))
-    .map((file) => `${folder}/${file}`);
+interface Dashboard {
+  readonly uid: string;
+  readonly title: string;
+  readonly templating: { readonly list: readonly { readonly name: string }[] };
+  readonly panels: readonly Panel[];
 }
 
-const named = (text: string): string[] =>
-  (text.match(/\bweighbridge_[a-z_]+/g) ?? []).map((name) => name.replace(/_(bucket|sum|count)$/, ''));
+const DASHBOARDS = ['control-stream', 'metering', 'spend', 'traffic', 'vendors'];
 
-describe('the metrics', () => {
-  it('that alerts, dashboards and autoscaling name are there', async () => {
-    const dashboards = (await readdir(join(REPOSITORY, FILES, 'dashboards'))).map(
-      (file) => `dashboards/${file}`,
+const dashboard = async (name: string) =>
+  JSON.parse(await read(`deploy/helm/weighbridge/dashboards/${name}.json`)) as Dashboard;
+
+const queriesOf = ({ panels }: Dashboard) =>
+  panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+
+describe('queries', () => {
+  let known: KnownSeries;
+  beforeAll(async () => {
+    known = new Map([...(await documentedSeries()), ...FOREIGN]);
+    expect(known.size).toBeGreaterThan(60);
+  });
+
+  it('of alerts and of autoscaling ask only for metrics that there are, by labels that they have', async () => {
+    for (const { alert, expr } of await readAlerts())
+      expect([alert, ...unknownIn(expr, known)]).toEqual([alert]);
+    const named = (await read('deploy/helm/weighbridge/templates/autoscaling.yaml')).match(
+      /\bweighbridge_\w+/g,
     );
-    const known = await made();
-    expect(known.size).toBeGreaterThan(20);
-    for (const file of ['alerts/weighbridge.yaml', 'templates/autoscaling.yaml', ...dashboards]) {
-      const names = named(await read(`${FILES}/${file}`));
-      expect(names.length, file).toBeGreaterThan(0);
-      expect(
-        names.filter((name) => !known.has(name)),
-        file,
-      ).toEqual([]);
+    expect(named).not.toBeNull();
+    for (const name of named ?? []) expect(known.has(name), name).toBe(true);
+  });
+
+  it('of dashboards do likewise', async () => {
+    for (const name of DASHBOARDS) {
+      const queries = queriesOf(await dashboard(name));
+      expect(queries.length, name).toBeGreaterThan(5);
+      for (const query of queries) {
+        expect([name, query, ...unknownIn(withoutVariables(query), known)]).toEqual([name, query]);
+      }
+    }
+  });
+
+  it('of dashboards are told apart by labels that their results have', async () => {
+    const targets = (await Promise.all(DASHBOARDS.map(dashboard))).flatMap(({ panels }) =>
+      panels.flatMap((panel) => panel.targets ?? []),
+    );
+    for (const { expr, legendFormat = '' } of targets) {
+      const labels = labelsOfResult(withoutVariables(expr), known);
+      const shown = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label);
+      expect([expr, shown.filter((label) => !labels.has(label))]).toEqual([expr, []]);
+    }
+    expect(labelsOfResult('sum by (model) (rate(weighbridge_tokens_total[5m]))', known)).toEqual(
+      new Set(['model']),
+    );
+  });
+
+  it('would be told of what there is not', () => {
+    expect(unknownIn('sum(rate(weighbridge_requests[5m]))', known)).toEqual([
+      'there is no metric weighbridge_requests',
+    ]);
+    expect(unknownIn('sum by (key) (weighbridge_leases{policy="x"})', known)).toEqual([
+      'weighbridge_leases has no label policy',
+      'weighbridge_leases has no label key',
+    ]);
+    expect(unknownIn('weighbridge_leases / on (policy) up', known)).toEqual([
+      'weighbridge_leases has no label policy',
+      'up has no label policy',
+    ]);
+    expect(unknownIn('sum(weighbridge_leases', known)[0]).toMatch(/^does not parse/);
+    expect(unknownIn('1 + 1', known)).toEqual(['asks for nothing: 1 + 1']);
+  });
+
+  it('of dashboards are queries to Prometheus itself', async () => {
+    const rules = (await Promise.all(DASHBOARDS.map(dashboard))).flatMap((one) =>
+      queriesOf(one).map((query, at) => ({
+        record: `${one.uid.replaceAll('-', '_')}:${at}`,
+        expr: withoutVariables(query),
+      })),
+    );
+    const file = join(await mkdtemp(join(testRun().folder, 'queries-')), 'rules.yaml');
+    await writeFile(file, stringify({ groups: [{ name: 'dashboards', rules }] }));
+    const { ok, output } = await promtool('check', 'rules', file);
+    expect(output).toContain(`SUCCESS: ${rules.length} rules found`);
+    expect(ok).toBe(true);
+  });
+});
+
+describe('dashboards', () => {
+  it('are these, each by its own name', async () => {
+    const files = await readdir(join(CHART, 'dashboards'));
+    expect(files.sort()).toEqual(DASHBOARDS.map((name) => `${name}.json`));
+    const all = await Promise.all(DASHBOARDS.map(dashboard));
+    expect(all.map(({ uid }) => uid)).toEqual(DASHBOARDS.map((name) => `weighbridge-${name}`));
+    expect(new Set(all.map(({ title }) => title)).size).toBe(DASHBOARDS.length);
+  });
+
+  it('say what each panel shows, lay none over another, and use only variables that they have', async () => {
+    for (const name of DASHBOARDS) {
+      const { panels, templating } = await dashboard(name);
+      const places = new Set<string>();
+      for (const { title, description, gridPos, targets = [] } of panels) {
+        expect(description, `${name}: ${title}`).toMatch(/\.$/);
+        for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
+          for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+            expect(places.has(`${x} ${y}`), `${name}: ${title} lies over another`).toBe(false);
+            places.add(`${x} ${y}`);
+          }
+        expect(gridPos.x + gridPos.w, `${name}: ${title}`).toBeLessThanOrEqual(24);
+        expect(targets.length, `${name}: ${title}`).toBeGreaterThan(0);
+      }
+      const variables = templating.list.map((variable) => `$${variable.name}`);
+      const used = panels
+        .flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => expr.match(/\$\w+/g) ?? []))
+        .filter((variable) => !variable.startsWith('$__'));
+      expect(new Set([...used, '$datasource']), name).toEqual(new Set(variables));
+    }
+  });
+});
+
+describe('the chart', () => {
+  const all = () =>
+    manifests(
+      '--set',
+      'fullnameOverride=gate,monitoring.alerts.enabled=true,monitoring.dashboards.enabled=true',
+      '--namespace',
+      'billing',
+    );
+
+  it('asks for the pods that it makes, where it makes them', async () => {
+    const [rule] = ofKind(await all(), 'PrometheusRule');
+    const { groups }: RuleFile = rule?.spec ?? { groups: [] };
+    const text = JSON.stringify(groups);
+    expect(text).not.toMatch(/namespace=\\"weighbridge\\"|pod=~\\"weighbridge-/);
+    expect(text).toContain(
+      'up{namespace=\\"billing\\",pod=~\\"gate-(control-plane|data-plane|metering)-.*\\"} == 0',
+    );
+    expect(groups.flatMap(({ rules }) => rules)).toHaveLength((await readAlerts()).length);
+  });
+
+  it('brings the dashboards as they are', async () => {
+    const maps = ofKind(await all(), 'ConfigMap').filter(({ metadata }) =>
+      metadata.name.includes('-dashboard-'),
+    );
+    expect(maps.map(({ metadata }) => metadata.name)).toEqual(
+      DASHBOARDS.map((name) => `gate-dashboard-${name}`),
+    );
+    for (const name of DASHBOARDS) {
+      const map = maps.find(({ metadata }) => metadata.name.endsWith(`-${name}`));
+      expect(JSON.parse(map?.data?.[`${name}.json`] ?? '')).toEqual(await dashboard(name));
     }
   });
 });

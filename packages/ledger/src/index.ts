@@ -72,7 +72,8 @@ export {
   type QuarantineEntry,
   type QuarantinePage,
 } from './quarantine.ts';
-export { type LedgerState, readLedgerState } from './readLedgerState.ts';
+export { type BudgetUse, readBudgetUse } from './readBudgetUse.ts';
+export { type LedgerState, type LostProducer, readLedgerState } from './readLedgerState.ts';
 export { readSpend, type Spend } from './readSpend.ts';
 export { RebuildRunningError, type Rebuilt, rebuildBuckets } from './rebuild.ts';
 export { readConfirms } from './received.ts';

@@ -12,10 +12,19 @@ export interface LedgerState {
   readonly longestGapMs: number;
   /** What is held in quarantine. */
   readonly heldUsage: number;
+  /** Spools that nobody answers for, those that have been lost for longest; at most a hundred. */
+  readonly lost: readonly LostProducer[];
+}
+
+export interface LostProducer {
+  readonly producerId: string;
+  /** Of its proxy, as it called itself. */
+  readonly name: string;
+  readonly lostForMs: number;
 }
 
 export async function readLedgerState(db: Database): Promise<LedgerState> {
-  const { rows } = await sql<LedgerState>`
+  const { rows } = await sql<Omit<LedgerState, 'lost'>>`
     WITH gap AS (
       SELECT gap_since FROM producer_shards JOIN producers USING (producer_id, epoch)
       WHERE gap_since IS NOT NULL AND state <> 'retired'
@@ -34,5 +43,14 @@ export async function readLedgerState(db: Database): Promise<LedgerState> {
     FROM producer`.execute(db);
   const [row] = rows;
   if (!row) throw new Error('an aggregate answered no row');
-  return row;
+  return { ...row, lost: row.lostProducers > 0 ? await readLost(db) : [] };
+}
+
+async function readLost(db: Database): Promise<LostProducer[]> {
+  const { rows } = await sql<LostProducer>`
+    SELECT producer_id AS "producerId", max(name) AS name,
+      greatest(extract(epoch FROM statement_timestamp() - min(ended_at)) * 1000, 0)::float8 AS "lostForMs"
+    FROM producers WHERE state = 'lost'
+    GROUP BY producer_id ORDER BY min(ended_at), producer_id LIMIT 100`.execute(db);
+  return rows;
 }

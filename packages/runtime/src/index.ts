@@ -1,3 +1,4 @@
+export { describeCertificate } from './certificateMetric.ts';
 export {
   DatabaseUrl,
   Host,

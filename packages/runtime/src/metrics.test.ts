@@ -27,3 +27,12 @@ it('bounds what labels take: what comes after a thousand sets of values is count
   expect(lines).toContain('weighbridge_many_total{policy="p999",limit="budget"} 2');
   expect(lines).toContain('weighbridge_many_total{policy="other",limit="other"} 1000');
 });
+
+it('reads a gauge when somebody looks, one value for each set of labels that there is then', async () => {
+  const metrics = createMetrics();
+  let spools = [{ name: 'a', id: '1' }];
+  metrics.gaugeBy('weighbridge_lost', 'Lost.', ['name', 'id'], () => spools.map((set) => [set, 7] as const));
+  expect(await metrics.text()).toMatch(/^weighbridge_lost\{name="a",id="1"\} 7$/m);
+  spools = [{ name: 'b', id: '2' }];
+  expect(await metrics.text()).not.toContain('name="a"');
+});

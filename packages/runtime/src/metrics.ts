@@ -20,12 +20,12 @@ export interface Metrics {
   counter<L extends string>(name: string, help: string, labels: readonly L[]): Count<L>;
   /** A value that is read when somebody asks. */
   gauge(name: string, help: string, read: () => number): void;
-  /** Values that are read when somebody asks, one for each value of a label that there is at that time. */
-  gaugeBy(
+  /** Values that are read when somebody asks, one for each set of label values that there is at that time. */
+  gaugeBy<L extends string>(
     name: string,
     help: string,
-    label: string,
-    read: () => Iterable<readonly [labelValue: string, value: number]>,
+    labels: readonly L[],
+    read: () => Iterable<readonly [labels: Readonly<Record<L, string>>, value: number]>,
   ): void;
   histogram(name: string, help: string, buckets: readonly number[]): Histogram;
   /** Counters for where each request comes by: the series of a set of label values is found once, and kept. */
@@ -60,15 +60,15 @@ export function createMetrics(): Metrics {
         },
       });
     },
-    gaugeBy(name, help, label, read) {
+    gaugeBy(name, help, labels, read) {
       new Gauge({
         name,
         help,
-        labelNames: [label],
+        labelNames: [...labels],
         registers,
         collect() {
           this.reset();
-          for (const [labelValue, value] of read()) this.set({ [label]: labelValue }, value);
+          for (const [set, value] of read()) this.set(set, value);
         },
       });
     },

@@ -41,10 +41,11 @@ export async function startPostgresContainer(
 export async function startNatsContainer(
   storeDir: string,
   port: number | undefined,
+  jetStream: readonly string[],
 ): Promise<{ url: string; stop(signal: NodeJS.Signals): Promise<void> }> {
   const { GenericContainer, Wait } = await import('testcontainers');
   const container = await new GenericContainer(NATS_IMAGE)
-    .withCommand(['-js', '-sd', '/data'])
+    .withCommand([...jetStream, '-sd', '/data'])
     .withBindMounts([{ source: storeDir, target: '/data' }])
     .withExposedPorts(port === undefined ? 4222 : { container: 4222, host: port })
     .withWaitStrategy(Wait.forLogMessage(/Server is ready/))

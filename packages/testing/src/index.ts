@@ -9,6 +9,7 @@ export {
   startProcess,
   type TestProcess,
 } from './processes.ts';
+export { findPromtool } from './promtool.ts';
 export { startTcpRelay, type TcpRelay } from './tcpRelay.ts';
 export { createEmptyDatabase, createTestDatabase, type TestDatabase } from './testDatabase.ts';
 export { startTestIssuer, TEST_AUDIENCE, type TestClaims, type TestIssuer } from './testIssuer.ts';

@@ -18,24 +18,27 @@ export interface TestNats {
 
 /**
  * A NATS server for one test file. Give the `storeDir` and `port` of one that was stopped to bring it back. With
- * TEST_NATS_URL the server is shared with others: name streams and buckets uniquely.
+ * TEST_NATS_URL the server is shared with others: name streams and buckets uniquely. One without JetStream has to be its own.
  */
 export async function startNats(
-  options: { storeDir?: string; port?: number } = {},
+  options: { storeDir?: string; port?: number; jetStream?: boolean } = {},
   run: TestRun = testRun(),
 ): Promise<TestNats> {
   const { folder, nats } = run;
   const storeDir = options.storeDir ?? (await mkdtemp(join(folder, 'nats-')));
   await mkdir(storeDir, { recursive: true });
+  const jetStream = options.jetStream === false ? [] : ['-js'];
   switch (nats.kind) {
     case 'shared':
+      if (options.jetStream === false)
+        throw new Error('A NATS without JetStream takes another than TEST_NATS_URL.');
       return { url: nats.url, pid: undefined, storeDir, stop: async () => {} };
     case 'docker': {
-      const { url, stop } = await startNatsContainer(storeDir, options.port);
+      const { url, stop } = await startNatsContainer(storeDir, options.port, jetStream);
       return { url, pid: undefined, storeDir, stop: (signal = 'SIGTERM') => stop(signal) };
     }
     case 'binary':
-      return startNatsProcess(run, nats.path, storeDir, options.port);
+      return startNatsProcess(run, nats.path, storeDir, jetStream, options.port);
   }
 }
 
@@ -43,6 +46,7 @@ async function startNatsProcess(
   run: TestRun,
   command: string,
   storeDir: string,
+  jetStream: readonly string[],
   port = -1,
 ): Promise<TestNats> {
   const portsDir = await mkdtemp(join(run.folder, 'nats-ports-'));
@@ -50,7 +54,7 @@ async function startNatsProcess(
   const server = await startProcess(
     {
       command,
-      args: ['-js', '-sd', storeDir, ...listen],
+      args: [...jetStream, '-sd', storeDir, ...listen],
       readyWhen: /Server is ready/,
       timeoutMs: 20_000,
     },

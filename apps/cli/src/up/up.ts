@@ -9,7 +9,13 @@ import { checkConnection, createDb, type Database, takeLock } from '@weighbridge
 import { startLocalPostgres } from '@weighbridge/local-postgres';
 import { loadLedgerConfig, startMetering } from '@weighbridge/metering';
 import { startMockVendor } from '@weighbridge/mock-vendor';
-import { createMetrics, listenHttp, type ServiceContext, startTracing } from '@weighbridge/runtime';
+import {
+  createMetrics,
+  describeCertificate,
+  listenHttp,
+  type ServiceContext,
+  startTracing,
+} from '@weighbridge/runtime';
 import { banner } from './banner.ts';
 import { loadUpConfig, type UpConfig } from './config.ts';
 import { openDataDir } from './dataDir.ts';
@@ -35,6 +41,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const now = () => new Date();
   // One for all three apps: the control plane shows it at /metrics.
   const metrics = createMetrics();
+  describeCertificate(metrics, undefined);
   const tracing = await startTracing(config.tracing, metrics, context);
 
   // The port first: when it is taken, nothing else need be started to say so.

@@ -23,6 +23,7 @@ const secrets: Record<string, string> = {
   'the token of the control plane': hex(),
   'the state key': base64(),
   'the key of the response cache': base64(),
+  'the key of the collector': hex(),
   'a credential of the environment': `sk-env-${hex()}`,
   'a sealed credential': `sk-sealed-${hex()}`,
   'a credential that its vendor repeats': `sk-echo-${hex()}`,
@@ -229,7 +230,7 @@ async function callByTokens(): Promise<void> {
 
 /** All that there is to be read, and proof that each kind of it is what it is taken for. */
 async function everythingWritten(): Promise<Written[]> {
-  const { db, urls, apps, folder, natsUrl } = service;
+  const { db, urls, apps, folder, natsUrl, collector } = service;
   await eventually(
     async () => {
       const rows = await db.selectFrom('usage_events').select('event_id').execute();
@@ -237,6 +238,7 @@ async function everythingWritten(): Promise<Written[]> {
     },
     { timeoutMs: 30_000 },
   );
+  const tracesSent = () => [{ where: 'the traces', bytes: Buffer.concat(collector.raw) }];
   const metrics = await Promise.all(
     Object.entries(urls).map(async ([app, url]) => ({
       where: `the metrics of ${app}`,
@@ -254,6 +256,7 @@ async function everythingWritten(): Promise<Written[]> {
   await eventually(async () => {
     holds(await messagesOf(natsUrl), 'the stream USAGE', 'sealed/echo');
     expect((await filesBelow(folder)).map(({ where }) => where)).toContain('the file state');
+    holds(tracesSent(), 'the traces', 'sealed/echo');
   });
 
   const logs = Object.entries(apps).map(([app, { output }]) => ({
@@ -271,7 +274,7 @@ async function everythingWritten(): Promise<Written[]> {
   for (const app of Object.keys(urls)) holds(metrics, `the metrics of ${app}`, 'weighbridge_');
   for (const app of Object.keys(apps)) holds(logs, `the log of ${app}`, 'is ready');
   holds(answers, 'the answer to GET', 'actor_oidc_subject');
-  return [...tables, ...messages, ...files, ...metrics, ...logs];
+  return [...tables, ...messages, ...files, ...metrics, ...logs, ...tracesSent()];
 }
 
 function holds(written: readonly Written[], where: string, text: string): void {

@@ -8,7 +8,9 @@ import { startMockVendor } from '@weighbridge/mock-vendor';
 import {
   createTestDatabase,
   freePort,
+  type OtlpReceiver,
   startNats,
+  startOtlpReceiver,
   startTestIssuer,
   TEST_AUDIENCE,
   type TestIssuer,
@@ -21,6 +23,8 @@ export interface GuardedService {
   readonly apps: Readonly<Record<'api' | 'inference' | 'metering', RunningProcess>>;
   readonly vendors: { readonly sealedUrl: string; readonly echoUrl: string };
   readonly issuer: TestIssuer;
+  /** Where all three send their traces. */
+  readonly collector: OtlpReceiver;
   readonly db: Database;
   readonly natsUrl: string;
   /** Where the proxy writes its spool and its state. */
@@ -31,18 +35,19 @@ export interface GuardedService {
 /** `secret` says what each is, by its name. */
 export async function startGuardedService(secret: (name: string) => string): Promise<GuardedService> {
   const folder = await mkdtemp(join(tmpdir(), 'weighbridge-secrets-'));
-  const [environment, sealed, echo, database, nats, issuer] = await Promise.all([
+  const [environment, sealed, echo, database, nats, issuer, collector] = await Promise.all([
     startMockVendor({ apiKey: secret('a credential of the environment') }),
     startMockVendor({ apiKey: secret('a sealed credential') }),
     startEcho(),
     createTestDatabase(),
     startNats(),
     startTestIssuer(),
+    startOtlpReceiver(),
   ]);
   const db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
   const [api, grpc] = [await freePort(), await freePort()];
   const [inference, metering] = [await freePort(), await freePort()];
-  const [DATABASE_URL, NATS_URL, LOG_LEVEL] = [database.url, nats.url, 'debug'];
+  const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
   const CONTROL_PLANE_TOKEN = secret('the token of the control plane');
   const settings = {
     'control-plane': {
@@ -68,13 +73,19 @@ export async function startGuardedService(secret: (name: string) => string): Pro
       STATE_KEY: secret('the state key'),
       STATE_FILE: join(folder, 'state'),
       SPOOL_DIR: join(folder, 'spools', 'own'),
+      REQUEST_LOG_SUCCESS_RATIO: '1',
       RESPONSE_CACHE_SHARED: 'true',
       RESPONSE_CACHE_KEY: secret('the key of the response cache'),
       UPSTREAM_MAX_RETRIES: '0',
     },
     metering: { DATABASE_URL, NATS_URL, PORT: String(metering) },
   };
-  const start = (app: keyof typeof settings) => startApp(app, { LOG_LEVEL, ...settings[app] }, /is ready/);
+  const all = {
+    LOG_LEVEL: 'debug',
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_EXPORTER_OTLP_HEADERS: `x-collector-key=${secret('the key of the collector')}`,
+  };
+  const start = (app: keyof typeof settings) => startApp(app, { ...all, ...settings[app] }, /is ready/);
   const [first, second, third] = await Promise.all([
     start('control-plane'),
     start('data-plane'),
@@ -92,6 +103,7 @@ export async function startGuardedService(secret: (name: string) => string): Pro
       echoUrl: `http://127.0.0.1:${(echo.address() as AddressInfo).port}/v1`,
     },
     issuer,
+    collector,
     db,
     natsUrl: nats.url,
     folder,
@@ -100,7 +112,8 @@ export async function startGuardedService(secret: (name: string) => string): Pro
       await db.destroy();
       echo.closeAllConnections();
       echo.close();
-      await Promise.all([environment.close(), sealed.close(), issuer.close(), nats.stop()]);
+      await Promise.all([environment, sealed, issuer, collector].map((one) => one.close()));
+      await nats.stop();
       await database.drop();
       await rm(folder, { recursive: true, force: true });
     },

@@ -17,6 +17,9 @@ const DAY_MS = 86_400_000;
 /** Of an answer as it goes there; a server of NATS takes a little more, unless it was told otherwise. */
 const MAX_VALUE_BYTES = 1_000_000;
 
+/** The settings that decide how that bucket should be. */
+export const ANSWERS_SET_BY = 'NATS_BUCKET_REPLICAS and RESPONSE_CACHE_SHARED_MAX_BYTES';
+
 /** The bucket of the shared level. Answers are kept there for a day at most, however long a policy keeps them. */
 export function answersBucket(size: {
   readonly maxBytes: number;

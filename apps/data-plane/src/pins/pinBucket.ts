@@ -22,22 +22,22 @@ export interface PinBucketOptions {
 /** An identifier of a model and one of a connector, in JSON. */
 const MAX_PIN_BYTES = 4_096;
 
+/** The settings that decide how the bucket should be. */
+export const PINS_SET_BY = 'SESSION_PIN_TTL_MS, SESSION_PINS_MAX_BYTES and NATS_BUCKET_REPLICAS';
+
+export function pinBucketSettings({ ttlMs, maxBytes, replicas }: PinSettings): KeyValueSettings {
+  return { name: 'SESSION_PINS', ttlMs, maxBytes, maxValueBytes: MAX_PIN_BYTES, replicas };
+}
+
 /** What keeps the session pins: a bucket of NATS, or of this process. */
 export async function openPinBucket(
-  { ttlMs, maxBytes, replicas }: PinSettings,
+  pins: PinSettings,
   { natsUrl, onError }: PinBucketOptions,
 ): Promise<KeyValueBucket> {
-  const settings: KeyValueSettings = {
-    name: 'SESSION_PINS',
-    ttlMs,
-    maxBytes,
-    maxValueBytes: MAX_PIN_BYTES,
-    replicas,
-  };
+  const settings = pinBucketSettings(pins);
   if (natsUrl === undefined) return createInProcessBucket(settings);
-  const setBy = 'SESSION_PIN_TTL_MS, SESSION_PINS_MAX_BYTES and NATS_BUCKET_REPLICAS';
   return openJetStreamBucket(
-    { url: natsUrl, clientName: 'weighbridge-session-pins', setBy, onError },
+    { url: natsUrl, clientName: 'weighbridge-session-pins', setBy: PINS_SET_BY, onError },
     settings,
   );
 }

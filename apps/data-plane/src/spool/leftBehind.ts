@@ -189,7 +189,7 @@ function isAdopted(name: string): boolean {
   return name.includes('@');
 }
 
-async function epochFolders(dir: string): Promise<string[]> {
+export async function epochFolders(dir: string): Promise<string[]> {
   return (await foldersIn(dir)).filter((name) => EPOCH_FOLDER.test(name)).sort();
 }
 

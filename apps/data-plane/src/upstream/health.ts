@@ -102,10 +102,10 @@ export function describeHealth(
   metrics.gaugeBy(
     'weighbridge_connector_state',
     '0 closed, 1 half-open, 2 open, 3 dead: its vendor refused the credential.',
-    'connector',
+    ['connector'],
     () =>
       [...(table()?.connectors.values() ?? [])]
         .flat()
-        .map((connector) => [connector.id, STATES[health.state(connector)]] as const),
+        .map((connector) => [{ connector: connector.id }, STATES[health.state(connector)]] as const),
   );
 }

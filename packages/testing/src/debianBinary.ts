@@ -8,22 +8,32 @@ const TIMEOUT_MS = 180_000;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** A program, and the package of Debian (or Ubuntu) that holds it. */
+export interface DebianBinary {
+  readonly package: string;
+  readonly binary: string;
+}
+
 /**
- * Takes nats-server out of Debian's (or Ubuntu's) package, without installing it and without root, and puts it into
- * the cache folder. Throws with what apt-get said.
+ * Takes a program out of Debian's (or Ubuntu's) package, without installing it and without root, and puts it into the
+ * cache folder. Throws with what apt-get said.
  */
-export async function downloadNats(cacheDir: string, env: Environment): Promise<string> {
+export async function downloadBinary(
+  wanted: DebianBinary,
+  cacheDir: string,
+  env: Environment,
+): Promise<string> {
   await mkdir(cacheDir, { recursive: true, mode: 0o700 });
   const work = await mkdtemp(join(cacheDir, 'download-'));
   try {
-    const archive = await downloadPackage(work, env);
+    const archive = await downloadPackage(wanted.package, work, env);
     await run('dpkg-deb', ['--extract', archive, join(work, 'package')], work, env);
-    const binary = ['usr/sbin/nats-server', 'usr/bin/nats-server']
-      .map((path) => join(work, 'package', path))
+    const binary = ['usr/sbin', 'usr/bin']
+      .map((folder) => join(work, 'package', folder, wanted.binary))
       .find((path) => existsSync(path));
-    if (binary === undefined) throw new Error(`${archive} holds no nats-server`);
+    if (binary === undefined) throw new Error(`${archive} holds no ${wanted.binary}`);
     await chmod(binary, 0o755);
-    const target = join(cacheDir, 'nats-server');
+    const target = join(cacheDir, wanted.binary);
     await rename(binary, target);
     return target;
   } finally {
@@ -32,7 +42,7 @@ export async function downloadNats(cacheDir: string, env: Environment): Promise<
 }
 
 /** With the system's package lists if it has current ones, else with lists of our own. */
-async function downloadPackage(work: string, env: Environment): Promise<string> {
+async function downloadPackage(name: string, work: string, env: Environment): Promise<string> {
   await mkdir(join(work, 'lists', 'partial'), { recursive: true });
   await mkdir(join(work, 'apt', 'archives', 'partial'), { recursive: true });
   const options = [
@@ -42,7 +52,7 @@ async function downloadPackage(work: string, env: Environment): Promise<string> 
     // As root, apt would download as a user who can't write here.
     ...(process.getuid?.() === 0 ? ['APT::Sandbox::User=root'] : []),
   ].flatMap((option) => ['-o', option]);
-  const download = [...options, 'download', 'nats-server'];
+  const download = [...options, 'download', name];
   try {
     await run('apt-get', download, work, env);
   } catch {
@@ -50,7 +60,7 @@ async function downloadPackage(work: string, env: Environment): Promise<string> 
     await run('apt-get', [...ownLists, ...options, 'update'], work, env);
     await run('apt-get', [...ownLists, ...download], work, env);
   }
-  const archive = (await readdir(work)).find((name) => name.endsWith('.deb'));
+  const archive = (await readdir(work)).find((file) => file.endsWith('.deb'));
   if (archive === undefined) throw new Error('apt-get downloaded no package');
   return join(work, archive);
 }

@@ -1,0 +1,64 @@
+import { type DatabaseFacts, examineDatabase } from '@weighbridge/database';
+import { clockFinding, type Finding, fail, ok, why } from './finding.ts';
+
+/** Whether a service of this release can work on a database, as its user. */
+export async function databaseChecks(databaseUrl: string, now: () => Date): Promise<Finding[]> {
+  const before = now();
+  let facts: DatabaseFacts;
+  try {
+    facts = await examineDatabase(databaseUrl);
+  } catch (error) {
+    return [
+      fail(
+        'database',
+        why(error),
+        'Correct DATABASE_URL, or start Postgres, or open the way to it (network policy, pg_hba.conf).',
+      ),
+    ];
+  }
+  return [
+    facts.isReadOnly
+      ? fail(
+          'database',
+          `Postgres ${facts.version}, which takes no writes: a standby, or a read-only session`,
+          'Let DATABASE_URL lead to the primary, such as the service `-rw` of CloudNativePG.',
+        )
+      : ok('database', `Postgres ${facts.version}`),
+    schemaFinding(facts),
+    rightsFinding(facts),
+    clockFinding("database's clock", facts.now, before, now()),
+  ];
+}
+
+function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseFacts): Finding {
+  if (schemaMismatch === undefined) {
+    return isSchemaReadable
+      ? ok('schema', 'that of this release')
+      : fail('schema', 'it can not be read', 'Grant this user the rights below.');
+  }
+  return fail(
+    'schema',
+    schemaMismatch,
+    schemaMismatch.includes('newer')
+      ? 'Use the release that the database was migrated by, this command of it too.'
+      : 'Run `weighbridge migrate` with a user that owns the schema; the release before goes on working on it.',
+  );
+}
+
+function rightsFinding({ lacking, mayCreate, ownsLedger }: DatabaseFacts): Finding {
+  const missing = [
+    ...(lacking.length > 0 ? [`may not read and write ${some(lacking)}`] : []),
+    ...(mayCreate ? [] : ['may not make tables in the schema']),
+    ...(ownsLedger === false ? ['does not own usage_events'] : []),
+  ];
+  if (missing.length === 0) return ok('rights', 'the user may all that a service does');
+  return fail(
+    'rights',
+    `the user ${missing.join('; ')}`,
+    'Migrate and run as one user, which owns the schema: metering adds a partition to the ledger each month. ' +
+      'As the owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO …; GRANT CREATE ON SCHEMA public TO …; and, to own the ledger, GRANT <its owner> TO ….',
+  );
+}
+
+const some = (names: readonly string[]): string =>
+  names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more tables` : names.join(', ');

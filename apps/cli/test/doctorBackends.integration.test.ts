@@ -1,0 +1,243 @@
+import { AckPolicy, jetstreamManager } from '@nats-io/jetstream';
+import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
+import { openJetStreamUsageStream } from '@weighbridge/bus';
+import { openPinBucket } from '@weighbridge/data-plane';
+import { createDb, type Database } from '@weighbridge/database';
+import { createEmptyDatabase, createTestDatabase, startNats } from '@weighbridge/testing';
+import { sql } from 'kysely';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ahead, diagnose } from './doctor.ts';
+
+describe('weighbridge doctor, of a database,', () => {
+  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let db: Database;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+  });
+  afterAll(async () => {
+    await db.destroy();
+    await database.drop();
+  });
+
+  it('finds all in order, and says what it was not let look at', async () => {
+    const { code, levels, said } = await diagnose({ DATABASE_URL: database.url });
+    for (const check of ['database', 'schema', 'rights', "database's clock"]) {
+      expect([check, levels(check)]).toEqual([check, levels(check).map(() => 'ok')]);
+      expect(levels(check)).not.toEqual([]);
+    }
+    expect([levels('service'), levels('nats'), levels('spool')]).toEqual([
+      ['skipped'],
+      ['skipped'],
+      ['skipped'],
+    ]);
+    expect(said('service')).toContain('No key to call the service with');
+    expect(said('nats')).toContain('NATS_URL');
+    expect(code).toBe(0);
+  });
+
+  it('says that it can not be reached, and nothing of the password', async () => {
+    const { code, levels, said } = await diagnose({
+      DATABASE_URL: 'postgresql://user:secret@127.0.0.1:1/db',
+    });
+    expect([code, levels('database')]).toEqual([1, ['fail']]);
+    expect(said('database')).toMatch(/ECONNREFUSED.*DATABASE_URL/);
+    expect(said('database')).not.toContain('secret');
+  });
+
+  it('says of a schema that it is older or newer than this release', async () => {
+    const empty = await createEmptyDatabase();
+    try {
+      const { levels, said } = await diagnose({ DATABASE_URL: empty.url });
+      expect(levels('schema')).toEqual(['fail']);
+      expect(said('schema')).toMatch(/lacks the migration 0001-initial.*weighbridge migrate/);
+    } finally {
+      await empty.drop();
+    }
+    const newer = '9999-of-tomorrow';
+    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES (${newer}, '')`.execute(db);
+    const { code, said } = await diagnose({ DATABASE_URL: database.url });
+    expect([code, said('schema')]).toEqual([
+      1,
+      expect.stringMatching(/newer than this release.*9999-of-tomorrow/),
+    ]);
+    await sql`DELETE FROM kysely_migration WHERE name = ${newer}`.execute(db);
+  });
+
+  it('says which rights a user lacks', async () => {
+    const role = `doctor_${process.pid}_${Date.now()}`;
+    await sql.raw(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'`).execute(db);
+    try {
+      await sql.raw(`GRANT SELECT ON ALL TABLES IN SCHEMA public TO ${role}`).execute(db);
+      await sql.raw('REVOKE CREATE ON SCHEMA public FROM PUBLIC').execute(db);
+      const url = new URL(database.url);
+      url.username = role;
+      url.password = 'secret';
+      const { code, levels, said } = await diagnose({ DATABASE_URL: url.href });
+      expect([code, levels('database'), levels('schema'), levels('rights')]).toEqual([
+        1,
+        ['ok', 'ok'],
+        ['ok'],
+        ['fail'],
+      ]);
+      expect(said('rights')).toMatch(
+        /may not read and write .* more tables; may not make tables .*; does not own/,
+      );
+      expect(said('rights')).toMatch(/GRANT/);
+      await sql.raw(`REVOKE SELECT ON kysely_migration FROM ${role}`).execute(db);
+      expect((await diagnose({ DATABASE_URL: url.href })).said('schema')).toMatch(/can not be read/);
+    } finally {
+      await sql.raw(`DROP OWNED BY ${role}`).execute(db);
+      await sql.raw(`DROP ROLE ${role}`).execute(db);
+    }
+  });
+
+  it('says of one that takes no writes that it is the wrong one', async () => {
+    const url = new URL(database.url);
+    url.searchParams.set('options', '-c default_transaction_read_only=on');
+    const { code, levels, said } = await diagnose({ DATABASE_URL: url.href });
+    expect([code, levels('database')[0]]).toEqual([1, 'fail']);
+    expect(said('database')).toMatch(/takes no writes.*primary/);
+  });
+
+  it('compares the clocks', async () => {
+    const { code, levels, said } = await diagnose({ DATABASE_URL: database.url }, { now: ahead(600) });
+    expect([code, levels("database's clock")]).toEqual([1, ['fail']]);
+    expect(said("database's clock")).toMatch(/\d+ s behind the one here.*time server/);
+    const little = await diagnose({ DATABASE_URL: database.url }, { now: ahead(-15) });
+    expect([little.code, little.levels("database's clock")]).toEqual([0, ['warn']]);
+    expect(little.said("database's clock")).toContain('ahead of');
+  });
+});
+
+describe('weighbridge doctor, of NATS,', () => {
+  let nats: Awaited<ReturnType<typeof startNats>>;
+  let connection: NatsConnection;
+  beforeAll(async () => {
+    nats = await startNats();
+    connection = await connect({ servers: nats.url });
+  });
+  afterAll(async () => {
+    await connection.close();
+    await nats.stop();
+  });
+  const manager = () => jetstreamManager(connection);
+  const onError = () => {};
+  const MIB = 1_048_576;
+
+  beforeEach(async () => {
+    const pins = { ttlMs: 3_600_000, maxBytes: 134_217_728, replicas: 1 };
+    await (await openPinBucket(pins, { natsUrl: nats.url, onError })).close();
+  });
+  afterEach(async () => {
+    for (const name of ['USAGE', 'KV_SESSION_PINS', 'KV_RESPONSE_CACHE']) {
+      await (await manager()).streams.delete(name).catch(() => {});
+    }
+  });
+
+  /** The stream as the apps make it, read once by metering. */
+  async function usage(maxBytes = MIB, { read = true } = {}) {
+    const stream = await openJetStreamUsageStream({ url: nats.url, name: 'test', maxBytes, onError });
+    if (read) for (const shard of [0, 1, 2, 3]) await (await stream.consume(shard, async () => {})).stop();
+    return stream;
+  }
+  const env = () => ({ NATS_URL: nats.url, NATS_STREAM_MAX_BYTES: String(MIB) });
+
+  it('finds all in order', async () => {
+    await (await usage()).close();
+    const { code, findings } = await diagnose(env());
+    expect(findings.filter(({ level }) => level === 'ok').map(({ check }) => check)).toEqual([
+      'nats',
+      'usage stream',
+      'usage consumers',
+      'bucket SESSION_PINS',
+      "nats' clock",
+    ]);
+    expect(findings.filter(({ level }) => level !== 'ok' && level !== 'skipped')).toEqual([]);
+    expect(code).toBe(0);
+    // What it asked the clock by is gone.
+    expect(await (await manager()).consumers.list('KV_SESSION_PINS').next()).toEqual([]);
+  });
+
+  it('says that it can not be reached, and which setting is not valid', async () => {
+    const away = await diagnose({ NATS_URL: 'nats://user:secret@127.0.0.1:1' });
+    expect([away.code, away.levels('nats')]).toEqual([1, ['fail']]);
+    expect(away.said('nats')).toMatch(/refused.*NATS_URL/i);
+    expect(away.said('nats')).not.toContain('secret');
+    const wrong = await diagnose({ ...env(), NATS_STREAM_REPLICAS: '9' });
+    expect([wrong.code, wrong.said('nats')]).toEqual([
+      1,
+      expect.stringContaining('NATS_STREAM_REPLICAS is not valid'),
+    ]);
+  });
+
+  it('says that JetStream is missing', async () => {
+    const plain = await startNats({ jetStream: false });
+    try {
+      const { code, levels, said } = await diagnose({ NATS_URL: plain.url });
+      expect([code, levels('nats'), levels('usage')]).toEqual([1, ['fail'], []]);
+      expect(said('nats')).toMatch(/without JetStream/);
+    } finally {
+      await plain.stop();
+    }
+  });
+
+  it('tells what is not there yet', async () => {
+    await (await manager()).streams.delete('KV_SESSION_PINS');
+    const { code, levels, said } = await diagnose(env());
+    expect([code, levels('usage stream'), levels('bucket SESSION_PINS'), levels("nats' clock")]).toEqual([
+      0,
+      ['warn'],
+      ['warn'],
+      ['skipped'],
+    ]);
+    await (await usage(MIB, { read: false })).close();
+    const unread = await diagnose(env());
+    expect(unread.levels('usage')).toEqual(['ok', 'warn']);
+    expect(unread.said('usage consumers')).toMatch(/none for the shards 0, 1, 2, 3 .*Metering has not run/);
+    expect(said('usage stream')).toContain('there is none');
+  });
+
+  it('says how stream, consumers and buckets differ, and how to mend them', async () => {
+    await (await usage()).close();
+    const streams = (await manager()).streams;
+    await streams.update('USAGE', { max_bytes: 3 * MIB, max_age: nanos(3_600_000) });
+    await streams.update('KV_SESSION_PINS', { max_age: nanos(600_000) });
+    await (await manager()).consumers.update('USAGE', 'metering-s2', { ack_wait: nanos(1_000) });
+    const { code, levels, said } = await diagnose(env());
+    expect([code, levels('usage'), levels('bucket')]).toEqual([1, ['fail', 'fail'], ['fail']]);
+    expect(said('usage stream')).toMatch(/max_bytes is 3145728 and should be 1048576.*max_age.*To mend it/);
+    expect(said('usage consumers')).toMatch(/metering-s2: ack_wait is 1000000000 and should be 60000000000/);
+    expect(said('bucket SESSION_PINS')).toMatch(/max_age.*SESSION_PIN_TTL_MS/);
+  });
+
+  it('looks at the bucket of shared answers where the proxies have one', async () => {
+    await (await usage()).close();
+    const shared = {
+      RESPONSE_CACHE_SHARED: 'true',
+      RESPONSE_CACHE_KEY: Buffer.alloc(32, 7).toString('base64'),
+    };
+    expect((await diagnose(env())).levels('bucket')).toEqual(['ok']);
+    expect((await diagnose({ ...env(), ...shared })).levels('bucket')).toEqual(['ok', 'warn']);
+  });
+
+  it('warns of a stream that fills', async () => {
+    const stream = await usage();
+    for (const id of ['a', 'b', 'c', 'd']) await stream.publish(0, id, Buffer.alloc(200_000));
+    await stream.close();
+    const { code, levels, said } = await diagnose(env());
+    expect([code, levels('usage stream')]).toEqual([0, ['warn']]);
+    expect(said('usage stream')).toMatch(/7\d % full.*Metering does not keep up/);
+  });
+
+  it('compares the clocks', async () => {
+    await (await manager()).consumers.add('KV_SESSION_PINS', {
+      ack_policy: AckPolicy.None,
+      durable_name: 'kept',
+    });
+    const { code, levels } = await diagnose(env(), { now: ahead(-600) });
+    expect([code, levels("nats' clock")]).toEqual([1, ['fail']]);
+    const { streams } = await manager();
+    expect((await streams.info('KV_SESSION_PINS')).state.consumer_count).toBe(1);
+  });
+});

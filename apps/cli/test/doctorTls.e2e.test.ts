@@ -1,0 +1,216 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createTestDatabase, freePort } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type Issued, issue, tlsFiles } from './certificates.ts';
+import { diagnose } from './doctor.ts';
+import { type RunningProcess, startApp } from './processes.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const DAY_MS = 86_400_000;
+const inDays = (days: number) => new Date(Date.now() + days * DAY_MS);
+const TOKEN = 'a token that the apps share';
+
+let folder: string;
+let authority: Issued;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
+  authority = await issue({ name: 'authority', isAuthority: true, to: inDays(300) });
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe('weighbridge doctor, of certificates,', () => {
+  const issued = (wanted: Parameters<typeof issue>[0] = {}) => issue({ issuer: authority, ...wanted });
+  const files = (own: Issued, believed = [authority.cert]) => tlsFiles(folder, 'own', own, believed);
+
+  it('finds all in order', async () => {
+    const { code, findings } = await diagnose(await files(await issued()));
+    expect(
+      findings.filter(({ level }) => level !== 'skipped').map(({ check, level }) => [check, level]),
+    ).toEqual([
+      ['certificate', 'ok'],
+      ['chain', 'ok'],
+      ['authority', 'ok'],
+    ]);
+    expect(code).toBe(0);
+  });
+
+  it('says of one that it ended, ends soon or begins later', async () => {
+    const ended = await diagnose(await files(await issued({ from: inDays(-9), to: inDays(-2) })));
+    expect([ended.code, ended.levels('certificate')]).toEqual([1, ['fail']]);
+    expect(ended.said('certificate')).toMatch(/"CN=weighbridge" ended on \d{4}-\d\d-\d\d.*Renew it/);
+    const soon = await diagnose(await files(await issued({ to: inDays(5.5) })));
+    expect([soon.code, soon.levels('certificate'), soon.said('certificate')]).toEqual([
+      0,
+      ['warn'],
+      expect.stringContaining('ends in 5 days'),
+    ]);
+    const later = await diagnose(await files(await issued({ from: inDays(2), to: inDays(30) })));
+    expect([later.levels('certificate'), later.said('certificate')]).toEqual([
+      ['fail'],
+      expect.stringContaining('in force only from'),
+    ]);
+  });
+
+  it('says that an authority ends too', async () => {
+    const ending = await issue({ name: 'ending', isAuthority: true, to: inDays(3.5) });
+    const { levels, said } = await diagnose(await files(await issued({ issuer: ending }), [ending.cert]));
+    expect([levels('authority'), said('authority')]).toEqual([
+      ['warn'],
+      expect.stringContaining('ends in 3 days'),
+    ]);
+  });
+
+  it('says where certificate, key and chain do not belong together', async () => {
+    const own = await issued();
+    const mixed = await diagnose(await files({ ...own, key: (await issued()).key }));
+    expect([mixed.code, mixed.said('certificate')]).toEqual([
+      1,
+      expect.stringContaining('is not the key of'),
+    ]);
+
+    const stranger = await issue({ name: 'stranger', isAuthority: true });
+    const unbelieved = await diagnose(await files(own, [stranger.cert]));
+    expect([unbelieved.code, unbelieved.levels('chain')]).toEqual([0, ['warn']]);
+    const broken = await diagnose(await files({ ...own, cert: `${own.cert}\n${stranger.cert}` }));
+    expect([broken.code, broken.levels('chain'), broken.said('chain')]).toEqual([
+      1,
+      ['fail'],
+      expect.stringContaining('is not issued by "CN=stranger"'),
+    ]);
+    const between = await issue({ name: 'between', isAuthority: true, issuer: authority });
+    const leaf = await issued({ issuer: between });
+    const whole = await diagnose(await files({ ...leaf, cert: `${leaf.cert}\n${between.cert}` }));
+    expect([whole.code, whole.levels('chain')]).toEqual([0, ['ok']]);
+  });
+
+  it('says which files are missing or hold something else', async () => {
+    const settings = await files(await issued());
+    const { CONTROL_TLS_CA_FILE: _, ...two } = settings;
+    expect((await diagnose(two)).said('certificates')).toContain('CONTROL_TLS_CA_FILE is missing');
+    await rm(settings.CONTROL_TLS_KEY_FILE);
+    await writeFile(settings.CONTROL_TLS_CA_FILE, 'nothing');
+    const { code, levels, said } = await diagnose(settings);
+    expect([code, levels('certificate')]).toEqual([1, ['fail', 'fail']]);
+    expect(said('certificate')).toMatch(/own\.key can't be read: ENOENT[\s\S]*own\.ca holds no certificate/);
+  });
+});
+
+describe('weighbridge doctor, of the line to a control plane,', () => {
+  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  const running: RunningProcess[] = [];
+  let address: string;
+  let port: number;
+  let api: number;
+  let own: Issued;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    const shown = await issue({ ip: '127.0.0.1', issuer: authority, to: inDays(4.5) });
+    own = await issue({ name: 'data-plane', issuer: authority });
+    port = await freePort();
+    api = await freePort();
+    address = `127.0.0.1:${port}`;
+    running.push(
+      await startApp(
+        'control-plane',
+        {
+          DATABASE_URL: database.url,
+          PORT: String(api),
+          GRPC_PORT: String(port),
+          CONTROL_PLANE_TOKEN: TOKEN,
+          OPERATOR_KEY_FILE: join(folder, 'operator-key'),
+          MOCK_VENDOR_URL: 'http://127.0.0.1:1/v1',
+          ...(await tlsFiles(folder, 'control-plane', shown, [authority.cert])),
+        },
+        /is ready/,
+      ),
+    );
+  });
+  afterAll(async () => {
+    await Promise.all(running.map((process) => process.stop()));
+    await database.drop();
+  });
+
+  const settings = async (believed = authority.cert, identity = own) => ({
+    CONTROL_PLANE_ADDRESS: address,
+    CONTROL_PLANE_TOKEN: TOKEN,
+    ...(await tlsFiles(folder, 'data-plane', identity, [believed])),
+  });
+
+  it('finds it in order, and looks at the certificate that it shows', async () => {
+    const { code, levels, said } = await diagnose(await settings());
+    expect([code, levels('control plane')]).toEqual([0, ['warn', 'ok']]);
+    expect(said("control plane's certificate")).toContain('ends in 4 days');
+    expect(said('control plane')).toContain(`${address} answers a data plane`);
+  });
+
+  it('and the control plane shows when that one ends, for the alert', async () => {
+    const text = await (await fetch(`http://127.0.0.1:${api}/metrics`)).text();
+    const endsAt = Number(text.match(/^weighbridge_certificate_expires_timestamp_seconds (\S+)$/m)?.[1]);
+    expect(Math.abs(endsAt - inDays(4.5).getTime() / 1_000)).toBeLessThan(600);
+  });
+
+  it('says that it is not there', async () => {
+    const nowhere = { ...(await settings()), CONTROL_PLANE_ADDRESS: `127.0.0.1:${await freePort()}` };
+    const { code, levels, said } = await diagnose(nowhere);
+    expect([code, levels('control plane')]).toEqual([1, ['fail']]);
+    expect(said('control plane')).toMatch(/ECONNREFUSED[\s\S]*CONTROL_PLANE_ADDRESS is right/);
+  });
+
+  it('says what TLS finds wrong with a certificate', async () => {
+    const weak = await issue({ issuer: authority, algorithm: 'sha1' });
+    const { code, said } = await diagnose(await settings(authority.cert, weak));
+    expect([code, said('control plane')]).toEqual([1, expect.stringContaining('md too weak')]);
+  });
+
+  it('says that it does not take the token', async () => {
+    const { code, levels, said } = await diagnose({
+      ...(await settings()),
+      CONTROL_PLANE_TOKEN: 'another token than theirs',
+    });
+    expect([code, levels('control plane')]).toEqual([1, ['warn', 'fail']]);
+    expect(said('control plane')).toContain('CONTROL_PLANE_TOKEN must be the one');
+    expect(said('control plane')).not.toContain('another token');
+  });
+
+  it('says whose certificate is not believed', async () => {
+    const stranger = await issue({ name: 'stranger', isAuthority: true });
+    const theirs = await diagnose(await settings(stranger.cert));
+    expect([theirs.code, theirs.levels('control plane')]).toEqual([1, ['warn', 'fail', 'fail']]);
+    expect(theirs.said("control plane's certificate")).toContain('not believed by CONTROL_TLS_CA_FILE');
+    const ours = await diagnose(await settings(authority.cert, stranger));
+    expect([ours.code, ours.levels('control plane').at(-1)]).toEqual([1, 'fail']);
+    expect(ours.said('control plane')).toContain('believes the authority of CONTROL_TLS_CERTIFICATE_FILE');
+  });
+
+  it('says that the certificate is for another name', async () => {
+    const { code, said } = await diagnose({
+      ...(await settings()),
+      CONTROL_PLANE_ADDRESS: `localhost:${port}`,
+    });
+    expect([code, said("control plane's certificate")]).toEqual([
+      1,
+      expect.stringMatching(/it is not for localhost \(IP Address:127\.0\.0\.1\)/),
+    ]);
+  });
+
+  it('says of a control plane without a data plane that no proxy is known', async () => {
+    const WEIGHBRIDGE_KEY = (await readFile(join(folder, 'operator-key'), 'utf8')).trim();
+    const { code, levels, said } = await diagnose(
+      { WEIGHBRIDGE_URL: `http://127.0.0.1:${api}`, WEIGHBRIDGE_KEY },
+      { args: ['--live'] },
+    );
+    expect([code, levels('proxies'), said('proxies')]).toEqual([
+      1,
+      ['fail'],
+      expect.stringContaining('none is known'),
+    ]);
+    expect([levels('connector env-mock'), said('connector env-mock')]).toEqual([
+      ['fail'],
+      expect.stringContaining('could not be reached (ECONNREFUSED)'),
+    ]);
+  });
+});

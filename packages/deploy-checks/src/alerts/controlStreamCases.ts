@@ -1,0 +1,143 @@
+import { type AlertCase, histogram, NAMESPACE, ofPod, onPod } from './alertCase.ts';
+
+const STATE = ofPod('weighbridge_view_state');
+const REVISION = 'weighbridge_applied_revision';
+const EXPIRES = ofPod('weighbridge_certificate_expires_timestamp_seconds', 'control-plane-0');
+const CALLS = 'weighbridge_control_calls_total';
+const REQUESTS = 'weighbridge_management_requests_total';
+const calls = (outcome: string) => ofPod(CALLS, 'control-plane-0', `call="lease",outcome="${outcome}"`);
+const requests = (status: number) =>
+  ofPod(REQUESTS, 'control-plane-0', `method="GET",route="/api/v1/keys",status="${status}"`);
+
+export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
+  {
+    alert: 'WeighbridgeViewStale',
+    fires: {
+      series: { [STATE]: '1+0x2 2+0x9' },
+      at: '5m',
+      labels: onPod(),
+      says: 'weighbridge-data-plane-0 has not heard from its control plane for some time. It refuses unknown keys now, and everything once MAX_STALENESS_MS is over.',
+    },
+    // A control plane that is replaced.
+    quiet: { series: { [STATE]: '1+0x2 2 1+0x9' }, at: '4m' },
+  },
+  {
+    alert: 'WeighbridgeViewExpired',
+    fires: {
+      series: { [STATE]: '2+0x9 3' },
+      at: '10m',
+      labels: onPod(),
+      says: 'weighbridge-data-plane-0 answers 503 until its control plane is back.',
+    },
+    quiet: { series: { [STATE]: '2+0x10' }, at: '10m' },
+  },
+  {
+    alert: 'WeighbridgeProxyBehind',
+    fires: {
+      series: { [ofPod(REVISION)]: '70+1x10', [ofPod(REVISION, 'data-plane-1')]: '70+0x10' },
+      at: '5m',
+      labels: onPod('data-plane-1'),
+      says: 'weighbridge-data-plane-1 is 5 revisions behind: a key that was revoked may still work there.',
+    },
+    quiet: {
+      series: { [ofPod(REVISION)]: '70+1x10', [ofPod(REVISION, 'data-plane-1')]: '70 70 72+1x10' },
+      at: '5m',
+    },
+  },
+  {
+    alert: 'WeighbridgePropagationSlow',
+    fires: {
+      series: histogram('weighbridge_propagation_seconds', {
+        share: 0.5,
+        bound: 2.5,
+        most: 10,
+        pod: 'control-plane-0',
+      }),
+      at: '20m',
+      labels: { namespace: NAMESPACE },
+      says: 'One in a hundred takes more than 9.85s until a proxy has applied it.',
+    },
+    quiet: {
+      series: histogram('weighbridge_propagation_seconds', {
+        share: 1,
+        bound: 2.5,
+        most: 10,
+        pod: 'control-plane-0',
+      }),
+      at: '20m',
+    },
+  },
+  {
+    alert: 'WeighbridgeControlCallsFail',
+    fires: {
+      series: { [calls('error')]: '0+10x20', [calls('ok')]: '0+90x20' },
+      at: '15m',
+      labels: { namespace: NAMESPACE, call: 'lease' },
+      says: '10% of the calls lease fail. Without resolve, new keys are refused; without lease, budgets run dry.',
+    },
+    quiet: { series: { [calls('error')]: '0+1x20', [calls('ok')]: '0+99x20' }, at: '15m' },
+  },
+  {
+    alert: 'WeighbridgeControlCallsSlow',
+    fires: {
+      series: histogram('weighbridge_control_call_duration_seconds', {
+        share: 0.5,
+        bound: 0.5,
+        most: 2.5,
+        pod: 'control-plane-0',
+        labels: 'call="resolve"',
+      }),
+      at: '20m',
+      labels: { namespace: NAMESPACE, call: 'resolve' },
+      says: 'One in a hundred of the calls resolve takes more than 2.46s.',
+    },
+    quiet: {
+      series: histogram('weighbridge_control_call_duration_seconds', {
+        share: 1,
+        bound: 0.5,
+        most: 2.5,
+        pod: 'control-plane-0',
+        labels: 'call="resolve"',
+      }),
+      at: '20m',
+    },
+  },
+  {
+    alert: 'WeighbridgeManagementErrors',
+    fires: {
+      series: { [requests(503)]: '0+10x30', [requests(200)]: '0+90x30' },
+      at: '20m',
+      labels: { namespace: NAMESPACE },
+      says: '10% of its requests end in 5xx.',
+    },
+    // What callers do wrong is not its fault.
+    quiet: { series: { [requests(404)]: '0+90x30', [requests(500)]: '0+1x30' }, at: '20m' },
+  },
+  {
+    alert: 'WeighbridgeCertificateExpires',
+    fires: {
+      series: { [EXPIRES]: '518400+0x120' },
+      at: '2h',
+      labels: onPod('control-plane-0'),
+      says: 'That of weighbridge-control-plane-0 ends in 5d 22h 0m 0s.',
+    },
+    // Without TLS there is no certificate.
+    quiet: {
+      series: {
+        [EXPIRES]: '2592000+0x120',
+        [ofPod('weighbridge_certificate_expires_timestamp_seconds')]: 'NaN+0x120',
+      },
+      at: '2h',
+    },
+  },
+  {
+    alert: 'WeighbridgeCertificateExpired',
+    fires: {
+      series: { [EXPIRES]: '3600+0x120' },
+      at: '2h',
+      labels: onPod('control-plane-0'),
+      says: 'That of weighbridge-control-plane-0 ends in -1h 0m 0s. After that, proxies and control plane do not find each other.',
+    },
+    quiet: { series: { [EXPIRES]: '518400+0x120' }, at: '2h' },
+  },
+];

@@ -1,0 +1,158 @@
+import { type AlertCase, NAMESPACE, ofPod, onPod } from './alertCase.ts';
+
+const USED = ofPod('weighbridge_spool_used_bytes');
+const MAX = ofPod('weighbridge_spool_max_bytes');
+const DAMAGED = ofPod('weighbridge_spool_damaged_records');
+const UNCONFIRMED = ofPod('weighbridge_usage_unconfirmed_events');
+const MARK_AGE = ofPod('weighbridge_usage_mark_age_seconds');
+const metering = (metric: string, labels = '') => ofPod(metric, 'metering-0', labels);
+const LAG = metering('weighbridge_ledger_lag_seconds');
+const GAP = metering('weighbridge_ledger_longest_gap_seconds');
+const HELD = metering('weighbridge_quarantine_held');
+const LOST = metering(
+  'weighbridge_lost_producer_seconds',
+  'name="weighbridge-data-plane-7",producer_id="0d5c8a4e"',
+);
+const DIFFERENCE = 'weighbridge_ledger_difference_nano_usd';
+const UPKEEP = metering('weighbridge_ledger_upkeep_failures_total', 'task="partitions"');
+const FAILURES = metering('weighbridge_usage_failures_total', 'shard="3"');
+const GIB = 1024 ** 3;
+
+/** Of the groups `spool` and `metering`. */
+export const USAGE_CASES: readonly AlertCase[] = [
+  {
+    alert: 'WeighbridgeSpoolFilling',
+    fires: {
+      series: { [MAX]: `${GIB}+0x20`, [USED]: `${GIB * 0.6}+0x20` },
+      at: '10m',
+      labels: onPod(),
+      says: 'That of weighbridge-data-plane-0 is 60% full. Full, it refuses what costs money.',
+    },
+    quiet: { series: { [MAX]: `${GIB}+0x20`, [USED]: `${GIB * 0.4}+0x20` }, at: '10m' },
+  },
+  {
+    alert: 'WeighbridgeSpoolFull',
+    fires: {
+      series: { [MAX]: `${GIB}+0x20`, [USED]: `${GIB}+0x20` },
+      at: '3m',
+      labels: onPod(),
+      says: 'That of weighbridge-data-plane-0 is 100% full.',
+    },
+    quiet: { series: { [MAX]: `${GIB}+0x20`, [USED]: `${GIB * 0.6}+0x20` }, at: '10m' },
+  },
+  {
+    alert: 'WeighbridgeSpoolDamaged',
+    fires: {
+      series: { [DAMAGED]: '2+0x5' },
+      at: '1m',
+      labels: onPod(),
+      says: 'weighbridge-data-plane-0 met 2 such places. What was there may be missing in the ledger.',
+    },
+    quiet: { series: { [DAMAGED]: '0+0x5' }, at: '1m' },
+  },
+  {
+    alert: 'WeighbridgeUsageUnconfirmed',
+    fires: {
+      series: { [UNCONFIRMED]: '200000+0x30' },
+      at: '20m',
+      labels: onPod(),
+      says: '200000 events of weighbridge-data-plane-0 or more were unconfirmed for ten minutes.',
+    },
+    // A peak that is worked off.
+    quiet: { series: { [UNCONFIRMED]: '200000+0x8 10+0x3 200000+0x8 10+0x9' }, at: '20m' },
+  },
+  {
+    alert: 'WeighbridgeUsageMarkOld',
+    fires: {
+      series: { [MARK_AGE]: '0+60x30' },
+      at: '20m',
+      labels: onPod(),
+      says: 'What weighbridge-data-plane-0 settled 20m 0s ago is not in the ledger yet. Reports are as old as that; nothing is lost while its spool has room.',
+    },
+    quiet: { series: { [MARK_AGE]: '30+0x30' }, at: '20m' },
+  },
+  {
+    alert: 'WeighbridgeLedgerLags',
+    fires: {
+      series: { [LAG]: '0+60x30' },
+      at: '10m',
+      labels: { namespace: NAMESPACE },
+      says: 'The ledger is known to be complete only up to 10m 0s ago.',
+    },
+    quiet: { series: { [LAG]: '90+0x30' }, at: '10m' },
+  },
+  {
+    alert: 'WeighbridgeLedgerFarBehind',
+    fires: {
+      series: { [LAG]: '0+60x40' },
+      at: '30m',
+      labels: { namespace: NAMESPACE },
+      says: 'The ledger is known to be complete only up to 30m 0s ago. Budgets hold all the same, by what proxies have leased.',
+    },
+    quiet: { series: { [LAG]: '600+0x40' }, at: '30m' },
+  },
+  {
+    alert: 'WeighbridgeLedgerGap',
+    fires: {
+      series: { [GAP]: '0+60x9' },
+      at: '5m',
+      labels: { namespace: NAMESPACE },
+      says: 'The oldest gap has been there for 5m 0s.',
+    },
+    // What came out of order.
+    quiet: { series: { [GAP]: '0 40 0+0x9' }, at: '2m' },
+  },
+  {
+    alert: 'WeighbridgeUsageQuarantined',
+    fires: {
+      series: { [HELD]: '0 3+0x20' },
+      at: '10m',
+      labels: { namespace: NAMESPACE },
+      says: '3 of them are held, and spend is reported as incomplete: `weighbridge quarantine list` shows them.',
+    },
+    quiet: { series: { [HELD]: '0+0x20' }, at: '10m' },
+  },
+  {
+    alert: 'WeighbridgeProducerLost',
+    fires: {
+      series: { [LOST]: '0+60x20' },
+      at: '10m',
+      labels: { namespace: NAMESPACE, name: 'weighbridge-data-plane-7', producer_id: '0d5c8a4e' },
+      says: 'Nobody answers for the spool 0d5c8a4e of the proxy weighbridge-data-plane-7. Where its folder is, `weighbridge spool replay DIR` hands it over.',
+    },
+    // Replayed: then it is not there any more.
+    quiet: { series: { [LOST]: '0+60x7 stale' }, at: '10m' },
+  },
+  {
+    alert: 'WeighbridgeLedgerDiffers',
+    fires: {
+      series: { [metering(DIFFERENCE)]: '0+0x5', [ofPod(DIFFERENCE, 'metering-1')]: '-12+0x5' },
+      at: '1m',
+      labels: { namespace: NAMESPACE },
+      says: 'They are apart by 12 nano-USD: `weighbridge ledger rebuild` says where.',
+    },
+    quiet: { series: { [metering(DIFFERENCE)]: '0+0x5' }, at: '1m' },
+  },
+  {
+    alert: 'WeighbridgeUpkeepFails',
+    fires: {
+      series: { [UPKEEP]: '1+1x30' },
+      at: '25m',
+      labels: { namespace: NAMESPACE, task: 'partitions' },
+      says: 'The task is partitions.',
+    },
+    // Once, and then it went.
+    quiet: { series: { [UPKEEP]: '0+0x5 1+0x30' }, at: '20m' },
+  },
+  {
+    alert: 'WeighbridgeMeteringStuck',
+    fires: {
+      series: { [FAILURES]: '1+4x30' },
+      at: '20m',
+      labels: { namespace: NAMESPACE, shard: '3' },
+      says: 'The database refuses what shard 3 brings. It waits in the stream and in the spools, and nothing is lost while they have room.',
+    },
+    // Postgres was restarted.
+    quiet: { series: { [FAILURES]: '0+0x5 3+0x30' }, at: '12m' },
+  },
+];

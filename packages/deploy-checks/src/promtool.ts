@@ -1,0 +1,20 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { findPromtool, testRun } from '@weighbridge/testing';
+import type { Ran } from './helm.ts';
+
+let found: Promise<string> | undefined;
+
+/** Runs Prometheus' promtool; what it says, and whether it was content. */
+export async function promtool(...args: readonly string[]): Promise<Ran> {
+  found ??= findPromtool(join(testRun().folder, 'cache'));
+  const command = await found;
+  return await promisify(execFile)(command, args, { maxBuffer: 16 * 1024 * 1024 }).then(
+    ({ stdout, stderr }) => ({ ok: true, output: stdout + stderr }),
+    (error: { stdout?: string; stderr?: string }) => ({
+      ok: false,
+      output: `${error.stdout}${error.stderr}`,
+    }),
+  );
+}

@@ -1,0 +1,40 @@
+import type { Database, Policies } from '@weighbridge/database';
+import { type WindowKind, windowAt } from '@weighbridge/domain';
+import { sql } from 'kysely';
+
+/** How much of its limit the fullest counter of a policy has used in its present window. */
+export interface BudgetUse {
+  readonly policyId: string;
+  /** 1 where all of it is spent; above, where a limit was lowered or an attempt cost more than was held. */
+  readonly usedRatio: number;
+}
+
+const MAX_POLICIES = 1_000;
+
+/** The policies nearest to their limit, at most `limit` of them. Those that limit nothing, or allow nothing, are left out. */
+export async function readBudgetUse(db: Database, now: Date, limit: number): Promise<BudgetUse[]> {
+  const policies = await db
+    .selectFrom('policies')
+    .select(['id', 'counter_version', 'window_kind', 'timezone'])
+    .where('deleted_at', 'is', null)
+    .where('enforcement', '<>', 'off')
+    .where('limit_nano_usd', '>', 0n)
+    .orderBy('id')
+    .limit(MAX_POLICIES)
+    .execute();
+  if (policies.length === 0) return [];
+  const starts = policies.map(
+    ({ window_kind, timezone }) =>
+      windowAt(window_kind satisfies Policies['window_kind'] & WindowKind, timezone, now).start,
+  );
+  const { rows } = await sql<{ policy_id: string; used: number }>`
+    SELECT policies.id AS policy_id, max(bucket.spent_nano_usd / policies.limit_nano_usd::float8) AS used
+    FROM unnest(${policies.map(({ id }) => id)}::text[], ${starts}::timestamptz[]) AS present (policy_id, window_start)
+    JOIN policies ON policies.id = present.policy_id
+    JOIN spend_buckets AS bucket ON bucket.policy_id = present.policy_id
+      AND bucket.window_start = present.window_start AND bucket.counter_version = policies.counter_version
+      -- Sums of principals beside a counter of another scope are no counters: nothing limits them.
+      AND policies.counter_scope = split_part(bucket.subject, ':', 1)
+    GROUP BY policies.id ORDER BY used DESC, policies.id LIMIT ${limit}`.execute(db);
+  return rows.map(({ policy_id, used }) => ({ policyId: policy_id, usedRatio: used }));
+}
