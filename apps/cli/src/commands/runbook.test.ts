@@ -18,6 +18,7 @@ async function taken(line: string): Promise<string> {
     out: () => {},
     err: (text: string) => said.push(text),
     readFile: async () => '',
+    writeFile: async () => {},
     now: () => new Date('2026-11-20T10:00:00Z'),
   };
   const program = createProgram(cli);
