@@ -15,6 +15,11 @@ const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const FIXTURES = fileURLToPath(new URL('fixtures/docs', import.meta.url));
 const BLOCK_TIMEOUT_MS = 60_000;
 
+/** What the documents' connectors refer to. */
+const CREDENTIALS = Object.fromEntries(
+  ['OPENAI', 'ANTHROPIC', 'AZURE', 'GROQ'].map((name) => [`${name}_API_KEY`, 'sk-none']),
+);
+
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 const { blocks, faults } = await readDocuments(ROOT);
@@ -33,7 +38,8 @@ beforeAll(async () => {
   const env = {
     PORT,
     WEIGHBRIDGE_DATA_DIR: dataDir,
-    OPENAI_API_KEY: 'sk-none',
+    ...CREDENTIALS,
+    GROQ_TEAM_KEY: 'sk-none',
     ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
   };
   running = await startApp('cli', env, /Ctrl-C stops it/, ['up']);

@@ -28,6 +28,7 @@ export async function diagnose(
     readFile: async (path: string): Promise<string> => {
       throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' });
     },
+    writeFile: async () => {},
     now,
   };
   const code = await runProgram(createProgram(cli), ['doctor', '--json', ...args], cli);

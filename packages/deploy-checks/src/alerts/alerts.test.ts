@@ -109,7 +109,7 @@ describe('the alerts', () => {
     for (const { alert, labels, annotations } of alerts) {
       const entry = entries.get(alert) ?? '';
       for (const part of ['**Means.**', '**Look at.**', '**Do.**']) expect(entry, alert).toContain(part);
-      expect(entry, alert).toMatch(/```sh\n(.|\n)+```/);
+      expect(entry, alert).toMatch(/```sh[^\n]*\n(.|\n)+```/);
       expect(annotations.runbook_url, alert).toMatch(
         new RegExp(`/docs/runbook\\.md#${alert.toLowerCase()}$`),
       );
