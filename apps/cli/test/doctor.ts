@@ -24,7 +24,6 @@ export async function diagnose(
     version: '0.1.0',
     out: (text: string) => out.push(text),
     err: (text: string) => err.push(text),
-    writeFile: async () => {},
     readFile: async (path: string): Promise<string> => {
       throw Object.assign(new Error(`no such file: ${path}`), { code: 'ENOENT' });
     },
