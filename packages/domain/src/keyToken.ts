@@ -4,6 +4,7 @@ import { crc32 } from 'node:zlib';
 /** Every token of the service begins so. */
 export const TOKEN_PREFIX = 'sk-svc-';
 
+const BEARER = 'Bearer ';
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const SECRET_LENGTH = 43; // 43 × log2(62) = 256.03 bits
 const CHECKSUM_LENGTH = 6;
@@ -40,8 +41,12 @@ export function keyHint(token: string): string {
 }
 
 /** The token of an `Authorization: Bearer …` header; undefined where there is none. */
-export function bearerToken(authorization: string | undefined): string | undefined {
-  return /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+export function bearerToken(authorization = ''): string | undefined {
+  // As nearly all clients write it.
+  if (authorization.startsWith(BEARER) && !/\s/.test(authorization.slice(BEARER.length))) {
+    return authorization.slice(BEARER.length) || undefined;
+  }
+  return /^Bearer +(\S+) *$/i.exec(authorization)?.[1];
 }
 
 function checksum(body: string): string {

@@ -1,8 +1,9 @@
+import { Slots } from '../slots.ts';
 import type { Caller } from './caller.ts';
 
 /** The requests that were admitted and not yet settled, so that none is forgotten when the service ends. */
 export class Attempts {
-  readonly #callers = new Set<Caller>();
+  readonly #callers = new Slots<Caller>();
   #isCut = false;
   #wake: (() => void) | undefined;
 
@@ -24,7 +25,8 @@ export class Attempts {
   async close(graceMs: number, served: Promise<unknown>): Promise<void> {
     const timer = setTimeout(() => {
       this.#isCut = true;
-      for (const caller of this.#callers) caller.cut();
+      // One that is cut may be settled at once.
+      for (const caller of [...this.#callers.values()]) caller.cut();
     }, graceMs);
     await served;
     if (this.#callers.size > 0) {

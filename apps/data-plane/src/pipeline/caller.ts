@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { AppError } from '@weighbridge/errors';
+import type { Slotted } from '../slots.ts';
 import { Cancellation } from '../upstream/cancellation.ts';
 import type { AnswerHeaders } from './answerHeaders.ts';
 
@@ -18,7 +19,8 @@ export interface CallersAnswer {
 }
 
 /** The caller's side of a request: whether it is still there, and how fast it reads. */
-export class Caller {
+export class Caller implements Slotted {
+  slot = -1;
   readonly response: ServerResponse;
   /** Of this service's own, for whatever the answer will be. */
   readonly headers: AnswerHeaders;

@@ -1,4 +1,5 @@
 import type { Logger } from '@weighbridge/runtime';
+import { Slots, type Slotted } from '../slots.ts';
 import { createDiskSync } from './diskSync.ts';
 import { type EpochFiles, numberOf } from './epochFiles.ts';
 import { encodeHeader, encodeSettle, HEADER_BYTES, type IntentFields } from './record.ts';
@@ -6,7 +7,7 @@ import { newSegment, noteSettled, type Segment, type WrittenSegment } from './se
 import type { SpoolFiles } from './spoolFiles.ts';
 import type { SettledEvent } from './types.ts';
 
-export interface OpenIntent extends IntentFields {
+export interface OpenIntent extends IntentFields, Slotted {
   /** Its INTENT as it was written, the head within it. */
   readonly record: Buffer;
 }
@@ -33,7 +34,7 @@ export interface EpochWriterDeps {
 }
 
 export interface EpochWriter {
-  readonly open: ReadonlyMap<string, OpenIntent>;
+  readonly open: Pick<Slots<OpenIntent>, 'size'>;
   /** What a new segment begins with now: the bytes of its header and its copies. */
   readonly openingBytes: number;
   /** False after a failure, until it is time to try again. */
@@ -68,7 +69,8 @@ const JOINED_BYTES = 64 * 1024;
  */
 export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
   const { epoch, files, segmentBytes, logger } = deps;
-  const open = new Map(deps.open);
+  const open = new Slots<OpenIntent>();
+  for (const intent of deps.open?.values() ?? []) open.add(intent);
   const leases = new Map(deps.leases);
   let copiedBytes = 0;
   for (const { record } of open.values()) copiedBytes += record.length;
@@ -196,7 +198,7 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
   function* openingOf(records: readonly Buffer[]): Generator<Buffer> {
     const previousBytes = epoch.segments.at(-1)?.bytes ?? 0;
     const copies = open.size + leases.size;
-    const intents = Array.from(open.values(), (intent) => intent.record);
+    const intents = open.values().map((intent) => intent.record);
     let chunk = [encodeHeader(epoch.seed, { ...epoch, previousBytes, copies })];
     let bytes = 0;
     for (const copy of [...intents, ...leases.values(), ...records]) {
@@ -249,10 +251,10 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
         if (event) {
           noteSettled(segment, event.shard, event.n);
           epoch.lastN[event.shard] = event.n;
-          open.delete(intent.eventId);
+          open.delete(intent);
           copiedBytes -= intent.record.length;
         } else {
-          open.set(intent.eventId, intent);
+          open.add(intent);
           copiedBytes += intent.record.length;
         }
       }

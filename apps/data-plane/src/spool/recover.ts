@@ -128,7 +128,7 @@ function visitor(replay: Replay, segment: Segment): (view: Buffer, end: number) 
 
 function keep({ open, leases }: Pick<Replay, 'open' | 'leases'>, record: Buffer): void {
   if (recordType(record) === RecordType.intent) {
-    const intent = { ...decodeIntent(record), record };
+    const intent = { ...decodeIntent(record), record, slot: -1 };
     open.set(intent.eventId, intent);
     return;
   }

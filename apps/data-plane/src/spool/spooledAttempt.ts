@@ -26,7 +26,7 @@ export class SpooledAttempt implements OpenAttempt {
     this.#settledBytes = settledBytes;
     // The caller's buffer is free again: what is kept is within the record.
     const kept = record.subarray(record.length - head.length);
-    this.#intent = { eventId, shard, reserveNanoUsd, head: kept, record };
+    this.#intent = { eventId, shard, reserveNanoUsd, head: kept, record, slot: -1 };
     spool.add(new QueuedBegin(this, this.#intent));
   }
 
