@@ -74,6 +74,42 @@ describe('the body of an answer', () => {
     await taker.end;
   });
 
+  it('is not over before all was taken that came at once when its source went on', async () => {
+    const body: AnswerBody = new AnswerBody({
+      pause() {},
+      resume() {
+        for (const name of ['c', 'd']) body.push(Buffer.from(name));
+        body.end();
+      },
+      abort() {},
+    });
+    const taken: string[] = [];
+    const waiting: (() => void)[] = [];
+    let isOver = false;
+    const end = body.each((chunk) => {
+      taken.push(String(chunk).slice(0, 1));
+      return new Promise((resolve) => waiting.push(resolve));
+    });
+    void end.then(() => {
+      isOver = true;
+    });
+    const catchUp = async () => {
+      waiting.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    body.push(Buffer.from('a'));
+    body.push(Buffer.from('b'.repeat(20 * 1024)));
+    await catchUp();
+    await catchUp();
+    expect(taken).toEqual(['a', 'b', 'c']);
+    expect(isOver).toBe(false);
+    await catchUp();
+    expect(taken).toEqual(['a', 'b', 'c', 'd']);
+    expect(isOver).toBe(false);
+    await catchUp();
+    await end;
+  });
+
   it('has its source wait while nobody takes it', () => {
     const { body, told } = bodyOfSource();
     body.push(CHUNK);

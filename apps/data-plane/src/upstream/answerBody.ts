@@ -76,7 +76,7 @@ export class AnswerBody {
   push(chunk: Buffer): void {
     if (this.#isOver) return;
     // What most chunks find: all before them was taken.
-    if (this.#take && !this.#isWaiting && this.#chunks.length === 0) {
+    if (this.#take && this.#hasTakenAll) {
       this.#hand(this.#take, chunk);
       return;
     }
@@ -124,12 +124,16 @@ export class AnswerBody {
       this.#bytes -= chunk.length;
       this.#hand(this.#take, chunk);
     }
-    if (this.#isWaiting || this.#chunks.length > 0) return;
-    if (this.#isPaused && !this.#isOver) {
+    if (this.#isPaused && !this.#isOver && this.#hasTakenAll) {
       this.#isPaused = false;
+      // Which may bring more at once, and its end.
       this.#source.resume();
     }
-    if (this.#take && this.#isOver) this.#settle(this.#error);
+    if (this.#take && this.#isOver && this.#hasTakenAll) this.#settle(this.#error);
+  }
+
+  get #hasTakenAll(): boolean {
+    return !this.#isWaiting && this.#chunks.length === 0;
   }
 
   #hand(take: Take, chunk: Buffer): void {
