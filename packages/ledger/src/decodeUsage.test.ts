@@ -1,6 +1,6 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import { UsageBatchSchema } from '@weighbridge/contracts';
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { Outcome, PriceSource, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyEvent, proxyEvent } from '../test/anyEvent.ts';
@@ -48,6 +48,57 @@ function changed(event: Uint8Array, { cut, at, byte, field, value, text }: Chang
   return Buffer.concat([event, writer.finish()]);
 }
 
+const BUCKETS = UsageEventSchema.field.buckets.number;
+/** Whatever is zero or empty, an encoding leaves out. */
+const EVERY_FIELD = {
+  estimated: true,
+  httpStatus: 200,
+  streamed: true,
+  firstByteUs: 5,
+  durationUs: 9,
+  attribution: { user: 'ada' },
+  responseId: 'resp_1',
+  priceSource: PriceSource.CATALOG,
+  cacheHit: true,
+};
+/** Of the messages within it, other fields. */
+const OTHER_VALUES = {
+  ...EVERY_FIELD,
+  requestId: 'req_2',
+  keyId: 'key_2',
+  principalId: 'bob',
+  buckets: [{ policyId: 'pol_b', counterVersion: 2, subject: 'policy', windowStartMs: 1_793_491_200_000n }],
+  modelRequested: 'mock/other',
+  model: 'mock/other',
+  connectorId: 'con_2',
+  usage: { cacheRead: 11 },
+  costNanoUsd: 8n,
+  priceVersion: 2,
+  outcome: Outcome.INTERRUPTED,
+  httpStatus: 201,
+  admittedAtMs: 1_795_000_000_001n,
+  settledAtMs: 1_795_000_000_101n,
+  firstByteUs: 6,
+  durationUs: 10,
+  attribution: { team: 'research' },
+  responseId: 'resp_2',
+  priceSource: PriceSource.CONNECTOR,
+  attempt: 2,
+  modelAttempt: 2,
+};
+
+/** The bytes of each field of an encoding, by its number, in their order. */
+function fieldsOf(payload: Uint8Array): Map<number, Uint8Array> {
+  const fields = new Map<number, Uint8Array>();
+  const reader = new BinaryReader(payload);
+  for (let start = 0; reader.pos < reader.len; start = reader.pos) {
+    const [number, type] = reader.tag();
+    reader.skip(type, number);
+    fields.set(number, payload.subarray(start, reader.pos));
+  }
+  return fields;
+}
+
 /** Mostly such as are read in place, and quickly made. */
 const someEvent = fc.oneof({ weight: 9, arbitrary: proxyEvent.map(encodedEvent) }, anyEvent);
 
@@ -67,6 +118,22 @@ describe('an event read in place', () => {
       { numRuns: 400 },
     );
     expect(read).toBeGreaterThan(80);
+  });
+
+  it('has no field twice but its buckets: the library knows what is merged, and of what the last one counts', () => {
+    const [fields, others] = [fieldsOf(encodedEvent(EVERY_FIELD)), fieldsOf(encodedEvent(OTHER_VALUES))];
+    const every = UsageEventSchema.fields.map(({ number }) => number);
+    expect([[...fields.keys()], [...others.keys()]]).toEqual([every, every]);
+    const known = createKnownParts();
+    const isRead = (all: Iterable<Uint8Array>) =>
+      readEvent(Buffer.concat([...all]), origin, ids, known) !== undefined;
+    expect(isRead(fields.values())).toBe(true);
+    for (const [number, again] of others) {
+      const behindIt = [...fields].flatMap(([one, bytes]) => (one === number ? [bytes, again] : [bytes]));
+      const atTheEnd = [...fields.values(), again];
+      const read = { number, behindIt: isRead(behindIt), atTheEnd: isRead(atTheEnd) };
+      expect(read).toEqual({ number, behindIt: number === BUCKETS, atTheEnd: false });
+    }
   });
 
   it('is every event that a proxy writes, also one of a later release', () => {
