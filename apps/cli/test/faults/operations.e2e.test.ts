@@ -35,8 +35,10 @@ describe('what an operator does under load', () => {
     expect(status).toBe(200);
     const rotated: Caller = { ...caller, key: String(body.key) };
     expect(rotated.key).not.toBe(caller.key);
+    const byOldSecret = old.sent.length;
     const renewed = createLoad({ caller: rotated, seed: SEED, series: 'new', proxies, atOnce: 4 });
     await renewed.send(100);
+    await eventually(() => expect(old.sent.length).toBeGreaterThan(byOldSecret + 20), { timeoutMs: 20_000 });
     await running.stop();
     const sent = [...old.sent, ...renewed.sent];
     expect(sent.map(({ end }) => end)).toEqual(Array(sent.length).fill('whole'));
@@ -71,5 +73,39 @@ describe('what an operator does under load', () => {
     expect(load.sent.filter(({ end }) => end !== 'whole')).toEqual([]);
     const figures = await expectSound(cluster, caller, load.sent, 'row 24');
     expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
+  });
+
+  it('24: told to stop, an app says so, and takes requests until its load balancer can have heard', async () => {
+    const caller = await cluster.caller('row-24-told');
+    const [proxy] = cluster.proxies;
+    if (!proxy) throw new Error('there is no proxy');
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
+    const serves = [
+      {
+        app: proxy,
+        async request() {
+          await load.send(10);
+          expect(load.sent.map(({ end }) => end)).toEqual(Array(10).fill('whole'));
+        },
+      },
+      {
+        app: cluster.controlPlane,
+        request: async () => expect((await manage(cluster, 'GET', '/api/v1/keys')).status).toBe(200),
+      },
+    ];
+    for (const { app, request } of serves) {
+      await app.stop();
+      // Longer than this machine can be slow: nobody waits for its end.
+      await app.start({ SHUTDOWN_DELAY_MS: '600000' });
+      process.kill(app.pid, 'SIGTERM');
+      await eventually(async () => expect((await fetch(`${app.url}/readyz`)).status).toBe(503), {
+        timeoutMs: 15_000,
+      });
+      await request();
+      await app.stop('SIGKILL');
+      await app.start({ SHUTDOWN_DELAY_MS: '0' });
+    }
+    const figures = await expectSound(cluster, caller, load.sent, 'row 24, told to stop');
+    expect(figures).toMatchObject({ exactRows: 10, estimatedRows: 0 });
   });
 });
