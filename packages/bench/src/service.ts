@@ -18,7 +18,7 @@ type App = 'control-plane' | 'data-plane' | 'metering';
 /** As the chart and the compose file start them. */
 export const NODE_OPTIONS: Readonly<Record<App, string>> = {
   'control-plane': '',
-  'data-plane': '--max-old-space-size=384',
+  'data-plane': '',
   metering: '--max-semi-space-size=32',
 };
 

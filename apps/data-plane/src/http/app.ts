@@ -1,6 +1,7 @@
 import type { RequestListener } from 'node:http';
 import { createHttpApp, refuseOtherMethods, requireJsonType, toHandler } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Body } from '../body/body.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readFeedback } from '../feedback/feedback.ts';
 import { type FeedbackDeps, giveFeedback } from '../feedback/giveFeedback.ts';
@@ -59,7 +60,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       authenticateFirst(api, deps);
       for (const operation of OPERATIONS) {
         api.post(operation.path, async (request, reply) => {
-          const body = (request.body as Buffer | undefined) ?? NO_BODY;
+          const body = new Body([(request.body as Buffer | undefined) ?? NO_BODY]);
           await answerRouted(deps, request, reply, { kind: 'generation', operation, body });
         });
       }

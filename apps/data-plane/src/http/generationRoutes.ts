@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { newId } from '@weighbridge/domain';
 import { isJsonType } from '@weighbridge/runtime';
+import { Body } from '../body/body.ts';
 import { endpointOf } from '../observe/endpoints.ts';
 import { OPERATIONS, type Operation } from '../operations/operation.ts';
 import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
@@ -61,7 +62,7 @@ async function generate(
     // Before the body is read: nobody uploads 32 MiB to learn that the key is wrong.
     const key = await authenticate(deps.keys, headers, operation.wire, deps.now().getTime());
     observed.key = key;
-    const body = await wholeBody(request);
+    const body = await bodyOf(request);
     // The caller left before it had said what it wants.
     if (!body) return deps.observer.answered(observed, 0);
     const asks = { kind: 'generation', operation, body } as const;
@@ -79,13 +80,12 @@ async function generate(
 }
 
 /** Of the length that its head says; undefined where it breaks off. */
-function wholeBody(request: IncomingMessage): Promise<Buffer | undefined> {
+function bodyOf(request: IncomingMessage): Promise<Body | undefined> {
   return new Promise((resolve) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
     request.on('end', () => {
-      const [first] = pieces;
-      resolve(pieces.length === 1 && first ? first : Buffer.concat(pieces));
+      resolve(new Body(pieces));
     });
     request.on('error', () => resolve(undefined));
     request.on('close', () => resolve(undefined));
