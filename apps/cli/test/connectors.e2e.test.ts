@@ -1,9 +1,8 @@
 import { chmod, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort } from '@weighbridge/testing';
+import { createTestDatabase, eventually, freePort, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
@@ -12,8 +11,7 @@ const CREDENTIAL = 'sk-canary-of-the-vendor-1234567890';
 const MODEL = 'acme/tuned/model';
 
 let dataDir: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+let database: TestDatabase;
 let vendor: MockVendor;
 let process: RunningProcess;
 let service: Service;
@@ -41,13 +39,11 @@ beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-'));
   await chmod(dataDir, 0o711);
   [database, vendor] = await Promise.all([createTestDatabase(), startMockVendor({ apiKey: CREDENTIAL })]);
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
   await start();
 });
 afterAll(async () => {
   await process?.stop();
   await vendor?.close();
-  await db?.destroy();
   await database?.drop();
   await rm(dataDir, { recursive: true, force: true });
 });
@@ -103,7 +99,7 @@ it('an operator adds an account, a model and its prices by the API, and each req
   // What was charged before stays as it was charged.
   await eventually(
     async () => {
-      const rows = await db
+      const rows = await database.db
         .selectFrom('usage_events')
         .select(['price_source', 'price_version', 'cost_nano_usd', 'input_tokens', 'output_tokens'])
         .where('model', '=', MODEL)

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, freePort, startNats } from '@weighbridge/testing';
+import { createTestDatabase, freePort, startNats, type TestDatabase } from '@weighbridge/testing';
 import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { documentedMetrics, labelsOf, typesOf } from './documentedMetrics.ts';
@@ -260,7 +260,7 @@ describe('weighbridge up, where something is wrong,', () => {
 });
 
 describe('weighbridge up on a database that is there already', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let database: TestDatabase;
   let folders: [string, string];
   const started: RunningProcess[] = [];
   beforeEach(async () => {

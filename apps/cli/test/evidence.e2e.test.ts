@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort } from '@weighbridge/testing';
+import { createTestDatabase, eventually, freePort, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
@@ -19,7 +19,7 @@ const BEST = { chat: 'north/writer', code: 'south/coder' } as const;
 type Kind = keyof typeof BEST;
 
 let dataDir: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let database: TestDatabase;
 let vendor: MockVendor;
 let north: { server: Server; url: string };
 let south: { server: Server; url: string };

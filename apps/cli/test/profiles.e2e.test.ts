@@ -6,9 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort } from '@weighbridge/testing';
+import { createTestDatabase, eventually, freePort, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
@@ -18,8 +17,7 @@ vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 let dataDir: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+let database: TestDatabase;
 /** Serve `acme/*` and `bolt/*`. */
 let vendors: [MockVendor, MockVendor];
 /** Serves `down/*`: with errors alone. */
@@ -75,7 +73,6 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => broken.listen(0, '127.0.0.1', resolve));
   const brokenUrl = `http://127.0.0.1:${(broken.address() as AddressInfo).port}/v1`;
   [database, ...vendors] = await Promise.all([createTestDatabase(), startMockVendor(), startMockVendor()]);
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
   const port = String(await freePort());
   const hosts = [...vendors.map(({ url }) => url), brokenUrl].map((url) => new URL(url).host);
   app = await startApp(
@@ -107,7 +104,6 @@ afterAll(async () => {
   await app?.stop();
   for (const vendor of vendors ?? []) await vendor.close();
   broken?.close();
-  await db?.destroy();
   await database?.drop();
   await rm(dataDir, { recursive: true, force: true });
 });
@@ -157,7 +153,7 @@ it('where a model fails the next one answers, and the ledger has both, each at i
   const tokens = (await complete(key, 'router/robust')).data.usage?.total_tokens ?? 0;
   expect(tokens).toBeGreaterThan(0);
   const rows = async () =>
-    await db
+    await database.db
       .selectFrom('usage_events')
       .select(['model', 'model_requested', 'model_attempt', 'attempt', 'http_status', 'cost_nano_usd'])
       .where('key_id', '=', keyId)

@@ -1,9 +1,8 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createDb, type Database } from '@weighbridge/database';
 import { startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import { createTestDatabase, eventually, freePort, startNats, type TestDatabase } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
@@ -12,18 +11,15 @@ const GRACE_MS = 700;
 const SHUTDOWN_GRACE_MS = String(GRACE_MS);
 
 let folder: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+let database: TestDatabase;
 const closing: (() => unknown)[] = [];
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
   database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
 });
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
-  await db.destroy();
   await database.drop();
   await rm(folder, { recursive: true, force: true });
 });
@@ -54,7 +50,7 @@ function slow(service: Service, key: string, seconds: number, stream: boolean): 
 }
 
 async function rows() {
-  return await db
+  return await database.db
     .selectFrom('usage_events')
     .select(['outcome', 'estimated', 'streamed', 'output_tokens', 'cost_nano_usd'])
     .orderBy('streamed')

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
-import { eventually, startNats, startTcpRelay, type TcpRelay } from '@weighbridge/testing';
+import { eventually, startNats, startTcpRelay, type TcpRelay, type TestNats } from '@weighbridge/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { KeyValueBucket, KeyValueSettings } from './keyValue.ts';
 import { createInProcessBucket } from './keyValueInProcess.ts';
 import { type JetStreamBucketOptions, openJetStreamBucket } from './keyValueJetStream.ts';
 
-let nats: Awaited<ReturnType<typeof startNats>>;
+let nats: TestNats;
 const opened: KeyValueBucket[] = [];
 beforeAll(async () => {
   nats = await startNats();

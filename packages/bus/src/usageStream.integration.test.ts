@@ -1,12 +1,12 @@
 import { AckPolicy, jetstreamManager, RetentionPolicy } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
-import { eventually, startNats } from '@weighbridge/testing';
+import { eventually, startNats, type TestNats } from '@weighbridge/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createInProcessUsageStream } from './inProcess.ts';
 import { openJetStreamUsageStream } from './jetStream.ts';
 import { MessageTooLargeError, type UsageStream } from './usageStream.ts';
 
-let nats: Awaited<ReturnType<typeof startNats>>;
+let nats: TestNats;
 beforeAll(async () => {
   nats = await startNats();
 });

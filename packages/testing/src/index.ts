@@ -11,6 +11,12 @@ export {
 } from './processes.ts';
 export { findPromtool } from './promtool.ts';
 export { startTcpRelay, type TcpRelay } from './tcpRelay.ts';
-export { createEmptyDatabase, createTestDatabase, type TestDatabase } from './testDatabase.ts';
+export {
+  createEmptyDatabase,
+  createTestDatabase,
+  type TestDatabase,
+  type TestDatabaseOptions,
+  useDatabase,
+} from './testDatabase.ts';
 export { startTestIssuer, TEST_AUDIENCE, type TestClaims, type TestIssuer } from './testIssuer.ts';
 export { type TestRun, testRun } from './testRun.ts';
