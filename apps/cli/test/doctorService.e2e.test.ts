@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,6 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import {
   createTestDatabase,
   eventually,
-  freePort,
   startNats,
   type TestDatabase,
   type TestNats,
@@ -16,7 +15,8 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ahead, diagnose } from './doctor.ts';
 import { manage, type Service, sdk } from './mainJob.ts';
-import { type RunningProcess, startApp } from './processes.ts';
+import type { RunningProcess } from './processes.ts';
+import { startUp } from './startUp.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -38,28 +38,17 @@ beforeAll(async () => {
     startNats(),
     startMockVendor({ apiKey: VENDOR_KEY }),
   ]);
-  const port = String(await freePort());
   const spool = join(folder, 'spools', 'data-plane');
-  app = await startApp(
-    'cli',
-    {
-      WEIGHBRIDGE_DATA_DIR: folder,
-      PORT: port,
-      DATABASE_URL: database.url,
-      NATS_URL: nats.url,
-      SPOOL_DIR: spool,
-      OPENAI_API_KEY: VENDOR_KEY,
-      OPENAI_BASE_URL: vendor.url,
-    },
-    /Ctrl-C stops it/,
-    ['up'],
-  );
-  const url = `http://127.0.0.1:${port}`;
-  const operatorKey = (await readFile(join(folder, 'operator-key'), 'utf8')).trim();
-  service = { managementUrl: url, inferenceUrl: url, operatorKey };
+  ({ process: app, service } = await startUp(folder, {
+    DATABASE_URL: database.url,
+    NATS_URL: nats.url,
+    SPOOL_DIR: spool,
+    OPENAI_API_KEY: VENDOR_KEY,
+    OPENAI_BASE_URL: vendor.url,
+  }));
   env = {
-    WEIGHBRIDGE_URL: url,
-    WEIGHBRIDGE_KEY: operatorKey,
+    WEIGHBRIDGE_URL: service.managementUrl,
+    WEIGHBRIDGE_KEY: service.operatorKey,
     DATABASE_URL: database.url,
     NATS_URL: nats.url,
     SPOOL_DIR: spool,

@@ -6,6 +6,7 @@ import { createTestDatabase, eventually, freePort, startNats, type TestDatabase 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
+import { startUp } from './startUp.ts';
 
 const GRACE_MS = 700;
 const SHUTDOWN_GRACE_MS = String(GRACE_MS);
@@ -102,17 +103,8 @@ async function expectAllSettled(): Promise<void> {
 
 describe('an orderly stop tells the caller of each cut answer, and bills what was delivered:', () => {
   it('the whole service in one process, by SIGINT', async () => {
-    const port = String(await freePort());
-    const env = {
-      WEIGHBRIDGE_DATA_DIR: folder,
-      DATABASE_URL: database.url,
-      PORT: port,
-      SHUTDOWN_GRACE_MS,
-    };
-    const process = track(await startApp('cli', env, /Ctrl-C stops it/, ['up']));
-    const url = `http://127.0.0.1:${port}`;
-    const operatorKey = (await readFile(join(folder, 'operator-key'), 'utf8')).trim();
-    await stopInTheMidst(process, { managementUrl: url, inferenceUrl: url, operatorKey }, 'SIGINT');
+    const { process, service } = await startUp(folder, { DATABASE_URL: database.url, SHUTDOWN_GRACE_MS });
+    await stopInTheMidst(track(process), service, 'SIGINT');
     // All of it in one process: when that has ended, everything is in the ledger.
     await expectAllSettled();
     expect(process.output()).not.toContain('could not be closed');
