@@ -5,6 +5,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fault, type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
+import { post } from './post.ts';
 import { ALICE, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 import { seeded } from './spoolFixture.ts';
 
@@ -47,12 +48,8 @@ async function start(
 const hello = { model: 'mock/echo', messages: [{ role: 'user' as const, content: 'Hello there' }] };
 
 function ask(headers: Record<string, string> = {}, body: object = hello, init: RequestInit = {}) {
-  return fetch(`${proxy.url}/v1/${'input' in body ? 'responses' : 'chat/completions'}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-    ...init,
-  });
+  const path = 'input' in body ? '/v1/responses' : '/v1/chat/completions';
+  return post(proxy, path, body, headers, init);
 }
 
 /** How many attempts it took. */

@@ -5,6 +5,7 @@ import { Route, Strategy } from '@weighbridge/contracts';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { eventually, startNats, startTcpRelay, type TcpRelay, type TestNats } from '@weighbridge/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { post } from './post.ts';
 import { ALICE, BOB, PIN_BUCKET, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 import { seeded } from './spoolFixture.ts';
 
@@ -96,15 +97,12 @@ interface Asked {
 
 /** The model and the connector that a request was served by. */
 async function placeOf(proxy: TestProxy, { session, token = ALICE, model, body }: Asked) {
-  const answer = await fetch(`${proxy.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${token}`,
-      'content-type': 'application/json',
-      ...(session !== undefined && { 'x-svc-session-id': session }),
-    },
-    body: JSON.stringify({ model: model ?? 'mock/echo', messages: [], ...body }),
-  });
+  const headers = {
+    authorization: `Bearer ${token}`,
+    ...(session !== undefined && { 'x-svc-session-id': session }),
+  };
+  const asked = { model: model ?? 'mock/echo', messages: [], ...body };
+  const answer = await post(proxy, '/v1/chat/completions', asked, headers);
   const { choices } = (await answer.json()) as { choices: [{ message: { content: string } }] };
   expect(answer.status).toBe(200);
   const connector = choices[0].message.content;
@@ -294,11 +292,7 @@ describe('with vendors that keep responses', () => {
   }
 
   async function respond(proxy: TestProxy, body: object, headers: Record<string, string> = {}) {
-    const answer = await fetch(`${proxy.url}/v1/responses`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-      body: JSON.stringify({ model: 'mock/echo', input: 'x', ...body }),
-    });
+    const answer = await post(proxy, '/v1/responses', { model: 'mock/echo', input: 'x', ...body }, headers);
     expect(answer.status).toBe(200);
     return (await answer.json()) as { id: string };
   }
