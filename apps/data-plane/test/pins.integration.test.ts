@@ -2,12 +2,12 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type KeyValueBucket, openJetStreamBucket } from '@weighbridge/bus';
 import { Route, Strategy } from '@weighbridge/contracts';
+import { seededRandom } from '@weighbridge/domain';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { eventually, startNats, startTcpRelay, type TcpRelay, type TestNats } from '@weighbridge/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { post } from './post.ts';
 import { ALICE, BOB, PIN_BUCKET, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
-import { seeded } from './spoolFixture.ts';
 
 const SEED = Number(process.env.PINS_SEED ?? 20_261_120);
 const SLOW = { timeoutMs: 20_000 };
@@ -137,7 +137,7 @@ function profileOf(random: () => number) {
 }
 
 it(`1,000 sessions over 4 proxies stay on their targets, and leave together one that is gone (seed ${SEED})`, async () => {
-  const random = seeded(SEED);
+  const random = seededRandom(SEED);
   const { proxies } = await startFour('THOUSAND');
   const sessions = Array.from({ length: 1_000 }, (_, at) => `session-${at}`);
   const places = new Map<string, string>();
