@@ -2,7 +2,7 @@ import { AckPolicy, jetstreamManager } from '@nats-io/jetstream';
 import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { openJetStreamUsageStream } from '@weighbridge/bus';
 import { openPinBucket } from '@weighbridge/data-plane';
-import { createEmptyDatabase, startNats, type TestNats, useDatabase } from '@weighbridge/testing';
+import { createEmptyDatabase, startNats, useDatabase, useNats } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ahead, diagnose } from './doctor.ts';
@@ -101,15 +101,13 @@ describe('weighbridge doctor, of a database,', () => {
 });
 
 describe('weighbridge doctor, of NATS,', () => {
-  let nats: TestNats;
+  const nats = useNats();
   let connection: NatsConnection;
   beforeAll(async () => {
-    nats = await startNats();
     connection = await connect({ servers: nats.url });
   });
   afterAll(async () => {
     await connection.close();
-    await nats.stop();
   });
   const manager = () => jetstreamManager(connection);
   const onError = () => {};

@@ -4,10 +4,11 @@ import { type KeyValueBucket, openJetStreamBucket } from '@weighbridge/bus';
 import { Route, Strategy } from '@weighbridge/contracts';
 import { seededRandom } from '@weighbridge/domain';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { eventually, startNats, startTcpRelay, type TcpRelay, type TestNats } from '@weighbridge/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { eventually, startTcpRelay, type TcpRelay, useNats } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { post } from './post.ts';
-import { ALICE, BOB, PIN_BUCKET, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { ALICE, BOB, PIN_BUCKET, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { proxyWith } from './useProxy.ts';
 
 const SEED = Number(process.env.PINS_SEED ?? 20_261_120);
 const SLOW = { timeoutMs: 20_000 };
@@ -16,10 +17,8 @@ const IDS = ['con_a', 'con_b', 'con_c'];
 
 /** A vendor whose answer is the credential that it was shown: so it tells which connector a request went through. */
 let vendor: { url: string; server: Server };
-let nats: TestNats;
-let closing: (() => Promise<unknown>)[] = [];
+const nats = useNats();
 beforeAll(async () => {
-  nats = await startNats();
   const server = createServer(async (request, response) => {
     for await (const _ of request);
     const content = request.headers.authorization?.replace('Bearer ', '');
@@ -36,14 +35,9 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   vendor = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, server };
 });
-afterEach(async () => {
-  for (const close of closing.reverse()) await close();
-  closing = [];
-});
 afterAll(async () => {
   vendor.server.close();
   vendor.server.closeAllConnections();
-  await nats.stop();
 });
 
 const connectorsOf = (ids: readonly string[], random: () => number = () => 0) =>
@@ -63,14 +57,12 @@ async function openBucket(
     { url, clientName: 'test', setBy: 'nothing', timeoutMs: 20_000, onError },
     { ...PIN_BUCKET, name },
   );
-  closing.push(() => bucket.close());
+  onTestFinished(() => bucket.close());
   return bucket;
 }
 
 async function start(options: Partial<TestProxyOptions> = {}): Promise<TestProxy> {
-  const proxy = await startProxy({ vendorUrl: vendor.url, connectors: connectorsOf(IDS), ...options });
-  closing.push(() => proxy.close());
-  return proxy;
+  return await proxyWith({ vendorUrl: vendor.url, connectors: connectorsOf(IDS), ...options });
 }
 
 /** Proxies that share what NATS keeps, each on a line of its own. */
@@ -80,7 +72,7 @@ async function startFour(name: string) {
   const told: string[] = [];
   for (let at = 0; at < 4; at++) {
     const line = await startTcpRelay(nats.url);
-    closing.push(() => line.close());
+    onTestFinished(() => line.close());
     lines.push(line);
     const bucket = await openBucket(line.url, name, (_error, what) => void told.push(what));
     proxies.push(await start({ pinBucket: bucket }));
@@ -286,7 +278,7 @@ describe('with vendors that keep responses', () => {
 
   async function startWithTwo(options: Partial<TestProxyOptions> = {}): Promise<TestProxy> {
     vendors = [await startMockVendor(), await startMockVendor()];
-    for (const one of vendors) closing.push(() => one.close());
+    for (const one of vendors) onTestFinished(() => one.close());
     const connectors = vendors.map(({ url }) => ({ baseUrl: url }));
     return start({ connectors, ...options });
   }

@@ -1,5 +1,5 @@
 export { eventually } from './eventually.ts';
-export { startNats, type TestNats } from './nats.ts';
+export { startNats, type TestNats, useNats } from './nats.ts';
 export { type OpenTestRun, openTestRun } from './openTestRun.ts';
 export { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from './otlpReceiver.ts';
 export {
