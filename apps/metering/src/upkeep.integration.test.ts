@@ -1,32 +1,22 @@
-import { createDb, type Database } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
 import { listProducers, readIdRange, registerProducer } from '@weighbridge/ledger';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { createTestDatabase } from '@weighbridge/testing';
+import { useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { createMeteringMetrics } from './meteringMetrics.ts';
 import { startUpkeep } from './upkeep.ts';
 
 const MINUTE_MS = 60_000;
 const logger = createLogger('test');
 logger.level = 'silent';
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
-beforeAll(async () => {
-  database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-});
-afterAll(async () => {
-  await db.destroy();
-  await database.drop();
-});
+const database = useDatabase();
 
 /** One round at a time of the clock; returns the metrics that it shows. */
 async function roundAt(now: Date): Promise<string> {
   const metrics = createMetrics();
   const upkeep = await startUpkeep(
-    { db, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
+    { db: database.db, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
     logger,
   );
   await upkeep.stop();
@@ -36,14 +26,14 @@ async function roundAt(now: Date): Promise<string> {
 it('has room for what comes now before it says that it is ready, however long nobody came by', async () => {
   const inHalfAYear = new Date(Date.now() + 180 * 24 * 60 * MINUTE_MS);
   await roundAt(inHalfAYear);
-  const { before } = await readIdRange(db);
+  const { before } = await readIdRange(database.db);
   expect(before.getTime()).toBeGreaterThan(inHalfAYear.getTime() + 30 * 24 * 60 * MINUTE_MS);
 });
 
 it('gives up who was silent for 25 minutes, and shows it', async () => {
   const producerId = newUuid();
-  await registerProducer(db, { producerId, epoch: newUuid(), name: 'host', now: new Date() });
-  const states = async () => (await listProducers(db, { limit: 10 })).map(({ state }) => state);
+  await registerProducer(database.db, { producerId, epoch: newUuid(), name: 'host', now: new Date() });
+  const states = async () => (await listProducers(database.db, { limit: 10 })).map(({ state }) => state);
 
   expect(await roundAt(new Date(Date.now() + 24 * MINUTE_MS))).toMatch(/^weighbridge_producers_open 1$/m);
   expect(await states()).toEqual(['open']);
@@ -58,18 +48,18 @@ it('gives up who was silent for 25 minutes, and shows it', async () => {
 });
 
 it('leaves the tasks to the worker that is at one, and counts those that fail', async () => {
-  const { before } = await readIdRange(db);
+  const { before } = await readIdRange(database.db);
   const later = new Date(before.getTime() + MINUTE_MS);
-  await db.transaction().execute(async (tx) => {
+  await database.db.transaction().execute(async (tx) => {
     await sql`SELECT pg_advisory_xact_lock(9071336027)`.execute(tx);
     expect(await roundAt(later)).not.toMatch(/^weighbridge_ledger_upkeep_failures_total\{.*\} [1-9]/m);
-    expect((await readIdRange(db)).before).toEqual(before);
+    expect((await readIdRange(database.db)).before).toEqual(before);
   });
-  await db.schema.alterTable('producers').renameTo('producers_away').execute();
+  await database.db.schema.alterTable('producers').renameTo('producers_away').execute();
   expect(await roundAt(later)).toMatch(
     /^weighbridge_ledger_upkeep_failures_total\{task="lost producers"\} 1$/m,
   );
-  await db.schema.alterTable('producers_away').renameTo('producers').execute();
+  await database.db.schema.alterTable('producers_away').renameTo('producers').execute();
   await roundAt(later);
-  expect((await readIdRange(db)).before.getTime()).toBeGreaterThan(before.getTime());
+  expect((await readIdRange(database.db)).before.getTime()).toBeGreaterThan(before.getTime());
 });
