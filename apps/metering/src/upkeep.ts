@@ -7,6 +7,7 @@ import {
   forgetLeases,
   forgetProducers,
   keepPartitions,
+  keptFrom,
   markLost,
   measureModelOutputs,
   readBudgetUse,
@@ -56,8 +57,9 @@ const partitions: Task = {
   name: 'partitions',
   everyMs: 3_600_000,
   async run({ db, now, retentionDays }, logger) {
-    const dropped = await keepPartitions(db, { now: now(), retentionDays });
-    const endedBefore = new Date(now().getTime() - retentionDays * DAY_MS);
+    const retention = { now: now(), retentionDays };
+    const dropped = await keepPartitions(db, retention);
+    const endedBefore = await keptFrom(db, retention);
     await forgetLeases(db, { endedBefore });
     await forgetProducers(db, { endedBefore });
     await forgetFeedback(db, { givenBefore: endedBefore });

@@ -51,7 +51,7 @@ export {
 } from './listProducers.ts';
 export { type ModelOutput, measureModelOutputs, readModelOutputs } from './modelOutputs.ts';
 export { type OpenedCounter, openCounter } from './openCounter.ts';
-export { type IdRange, keepPartitions, type Retention, readIdRange } from './partitions.ts';
+export { type IdRange, keepPartitions, keptFrom, type Retention, readIdRange } from './partitions.ts';
 export {
   closeEpoch,
   forgetProducers,

@@ -43,12 +43,25 @@ export interface Retention {
  * counted stays in the buckets, as their opening balances. Returns the names of what was dropped. Rejects, having done the
  * months before, where the ledger is too busy to be locked for a moment: call it again later.
  */
-export async function keepPartitions(db: Database, { now, retentionDays }: Retention): Promise<string[]> {
-  await createAhead(db, now);
-  const keptFrom = new Date(now.getTime() - retentionDays * DAY_MS);
-  const outdated = (await readPartitions(db)).filter(({ end }) => end <= keptFrom);
+export async function keepPartitions(db: Database, retention: Retention): Promise<string[]> {
+  await createAhead(db, retention.now);
+  const from = await keptFrom(db, retention);
+  const outdated = (await readPartitions(db)).filter(({ end }) => end <= from);
   for (const partition of outdated) await dropPartition(db, partition);
   return outdated.map(({ name }) => name);
+}
+
+/**
+ * From when on the ledger's rows are kept, by the clock that says the earlier time, ours or the database's: what is dropped
+ * never comes back, and a machine may wake up in another year.
+ */
+export async function keptFrom(db: Database, { now, retentionDays }: Retention): Promise<Date> {
+  const { rows } = await sql<{
+    now: Date;
+  }>`SELECT least(${now}::timestamptz, statement_timestamp()) AS now`.execute(db);
+  const [row] = rows;
+  if (!row) throw new Error('a query without FROM answered no row');
+  return new Date(row.now.getTime() - retentionDays * DAY_MS);
 }
 
 async function createAhead(db: Database, now: Date): Promise<void> {
