@@ -144,7 +144,10 @@ export async function closeEpoch(
   return isClosed;
 }
 
-/** Closes an epoch of which all that was declared has come. Call it when its shards' rows are locked. */
+/**
+ * Closes an epoch of which all that was declared has come, also one whose loss was accepted: its leases end with it. Call it
+ * when its shards' rows are locked.
+ */
 export async function closeIfComplete(tx: Tx, { producerId, epoch }: Epoch): Promise<boolean> {
   // Of two shards that get complete at once, neither sees the other before its commit: the second waits here, and then sees.
   await sql`
@@ -157,7 +160,7 @@ export async function closeIfComplete(tx: Tx, { producerId, epoch }: Epoch): Pro
   if (!rows[0]?.complete) return false;
   await sql`
     UPDATE producers SET state = 'closed', ended_at = statement_timestamp()
-    WHERE producer_id = ${producerId} AND epoch = ${epoch} AND state IN ('open', 'lost')`.execute(tx);
+    WHERE producer_id = ${producerId} AND epoch = ${epoch} AND state <> 'closed'`.execute(tx);
   return true;
 }
 
