@@ -108,6 +108,21 @@ it('whoever takes a spool over supersedes those before, which stay open until al
   expect((await listed(other.epoch))?.superseded_by).toBeNull();
 });
 
+it('whoever lives on in an epoch that was closed is told to end, and supersedes nobody', async () => {
+  const copied = runSince(60);
+  await register(copied);
+  expect(await closeEpoch(ledger.db, { ...copied, lastN: [0n, 0n, 0n, 0n], now: new Date() })).toBe(true);
+  const next = runSince(5, copied.producerId);
+  await register(next);
+  expect(await register(copied)).toBe('superseded');
+  expect((await listed(next.epoch))?.superseded_by).toBeNull();
+  const alone = runSince(60);
+  await register(alone);
+  await closeEpoch(ledger.db, { ...alone, lastN: [0n, 0n, 0n, 0n], now: new Date() });
+  expect(await register(alone)).toBe('superseded');
+  expect(await stateOf(alone)).toBe('closed');
+});
+
 it('two that take a spool over at once never both keep it', async () => {
   for (let round = 0; round < 10; round++) {
     const producerId = randomUUID();

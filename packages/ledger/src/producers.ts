@@ -45,7 +45,8 @@ export interface Hello extends Epoch {
 
 /**
  * Says that a process writes to a spool. Whoever wrote to it before gets nothing any more; one that learns so by this has
- * to end. An epoch that was given up for lost is open again: it lives.
+ * to end, as has one whose epoch is closed: somebody handed over a copy of its spool. An epoch that was given up for lost
+ * is open again: it lives.
  */
 export async function registerProducer(
   db: Database,
@@ -68,9 +69,9 @@ export async function registerProducer(
           ended_at: sql<Date | null>`CASE WHEN ${HAS_ENDED} THEN producers.ended_at END`,
         }),
       )
-      .returning('superseded_by')
+      .returning(['superseded_by', 'state'])
       .executeTakeFirstOrThrow();
-    if (own.superseded_by !== null) return 'superseded';
+    if (own.superseded_by !== null || own.state === 'closed') return 'superseded';
     await tx
       .updateTable('producers')
       .set({ superseded_by: epoch })
