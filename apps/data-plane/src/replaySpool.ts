@@ -93,7 +93,9 @@ async function replayEpoch(
     await epoch.remove();
     print(`${what}, all in the ledger. Closed and removed.`);
   } else if (missing > 0) {
-    print(`${what}, of which the ledger has not confirmed ${missing}. They stay: try again. ${why(refusal)}`);
+    print(
+      `${what}, of which the ledger has not confirmed ${missing}. They stay: try again once metering runs, on the NATS that was named here. ${why(refusal)}`,
+    );
   } else print(`${what}, all in the ledger. It remains to be closed: try again. ${why(refusal)}`);
   return isClosed;
 }
