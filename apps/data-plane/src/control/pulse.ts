@@ -40,6 +40,11 @@ export class Pulse {
     return wallMs + this.#offsetMs;
   }
 
+  /** How far this host's clock is ahead of the control plane's, or behind where it is negative. */
+  get aheadMs(): number {
+    return -this.#offsetMs;
+  }
+
   /** How long the control plane has been silent, by whichever clock says longer: one may have stood still, or been set. */
   silenceMs(now: Moment): number {
     if (!this.#heardAt) return Number.POSITIVE_INFINITY;
