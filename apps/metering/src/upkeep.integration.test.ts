@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createDb, type Database } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
 import { listProducers, readIdRange, registerProducer } from '@weighbridge/ledger';
@@ -23,10 +24,10 @@ afterAll(async () => {
 });
 
 /** One round at a time of the clock; returns the metrics that it shows. */
-async function roundAt(now: Date): Promise<string> {
+async function roundAt(now: Date, on: Database = db): Promise<string> {
   const metrics = createMetrics();
   const upkeep = await startUpkeep(
-    { db, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
+    { db: on, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
     logger,
   );
   await upkeep.stop();
@@ -55,6 +56,25 @@ it('gives up who was silent for 25 minutes, and shows it', async () => {
     new RegExp(`^weighbridge_lost_producer_seconds\\{name="host",producer_id="${producerId}"\\} \\d`, 'm'),
   );
   expect(await states()).toEqual(['lost']);
+});
+
+it('is not cut off while a task takes its time on a database that ends idle transactions', async () => {
+  const impatient = createDb(`${database.url}?options=-c%20idle_in_transaction_session_timeout%3D100`, {
+    applicationName: 'test',
+    onIdleError: () => {},
+  });
+  try {
+    const shown = await db.transaction().execute(async (tx) => {
+      // What a task waits for, for longer than that.
+      await sql`LOCK TABLE producers IN ACCESS EXCLUSIVE MODE`.execute(tx);
+      const round = roundAt(new Date(), impatient);
+      await sleep(500);
+      return { round };
+    });
+    expect(await shown.round).not.toMatch(/^weighbridge_ledger_upkeep_failures_total\{.*\} [1-9]/m);
+  } finally {
+    await impatient.destroy();
+  }
 });
 
 it('leaves the tasks to the worker that is at one, and counts those that fail', async () => {

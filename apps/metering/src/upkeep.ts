@@ -183,6 +183,8 @@ export async function startUpkeep(deps: UpkeepDeps, logger: Logger): Promise<Upk
 /** Runs a task unless another worker is at one: that one does it. */
 async function alone(db: Database, run: () => Promise<void>): Promise<void> {
   await db.transaction().execute(async (tx) => {
+    // Idle for as long as the task takes on connections of its own, whatever the database's default.
+    await sql`SET LOCAL idle_in_transaction_session_timeout = 0`.execute(tx);
     const { rows } = await sql<{ taken: boolean }>`
       SELECT pg_try_advisory_xact_lock(${UPKEEP_LOCK}) AS taken`.execute(tx);
     if (rows[0]?.taken) await run();
