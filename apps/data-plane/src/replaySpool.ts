@@ -49,6 +49,7 @@ export async function replaySpool({ dir, env, print }: ReplayOptions): Promise<b
       const sending = { stream, newBatchId: newUuid, nowMs: () => performance.now(), logger, timing };
       const epochs = await spool.takeLeftBehind();
       if (epochs.length === 0) print('Nothing was left behind.');
+      if (spool.damagedRecords > 0) print(damaged(spool.damagedRecords));
       let isDone = true;
       for (const epoch of epochs) {
         if (!(await replayEpoch(sending, epoch, control.closeEpoch, print))) isDone = false;
@@ -110,6 +111,10 @@ async function silence({ nowMs }: EpochSenderDeps, epoch: SpoolEpoch, signal: Ab
     if (leftNow !== left) sinceMs = nowMs();
     left = leftNow;
   }
+}
+
+function damaged(records: number): string {
+  return `Its files could not be read at ${records} place(s), named in the log: what stood there is missing unless the ledger has it already. Compare the vendor's bill.`;
 }
 
 function why(refusal: unknown): string {
