@@ -159,7 +159,8 @@ export async function startDataPlane(
   onShutdown('upstream connections', () => upstreams.close());
 
   const attempts = new Attempts();
-  const lookUps = metrics.counter('weighbridge_key_lookups_total', 'Keys looked up in the cache.', ['met']);
+  const lookUps = metrics.tallies('weighbridge_key_lookups_total', 'Keys looked up in the cache.', ['met']);
+  const [hits, misses] = [lookUps.of('hit'), lookUps.of('miss')];
   const reserveExceeded = metrics.counter(
     'weighbridge_reserve_exceeded_total',
     'Attempts under a hard budget that cost more than was reserved: the vendor passed the limit that it was given.',
@@ -184,7 +185,7 @@ export async function startDataPlane(
         const fault = clockFault(pulse.aheadMs);
         return fault === undefined ? undefined : clockIsOff(fault);
       },
-      count: (met) => lookUps.inc({ met }),
+      count: (met) => (met === 'hit' ? hits : misses).add(1),
       nowMs: () => performance.now(),
       clockMs: () => pulse.clockMs(Date.now()),
     }),

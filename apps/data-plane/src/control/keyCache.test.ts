@@ -4,6 +4,7 @@ import { tokenSha256 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
 import { createKeyCache } from './keyCache.ts';
+import { keyEntry } from './keyEntry.ts';
 import { createKeyStore } from './keyStore.ts';
 import type { ViewState } from './view.ts';
 
@@ -166,19 +167,12 @@ describe('the key cache', () => {
   });
 
   it('holds as much as its bytes allow', async () => {
-    const store = createKeyStore(30_000);
+    const store = createKeyStore(10_000);
     const look = store.beginLookUp();
     const { key } = answer(1n);
     if (!key) throw new Error('there is a key');
     for (let n = 0; n < 100; n++) {
-      const entry = {
-        key: { id: `key_${n}` } as never,
-        message: key,
-        revision: 1n,
-        readAtMs: 0,
-        maxAgeMs: 1,
-        bytes: 1_000,
-      };
+      const entry = keyEntry(key, { revision: 1n, readAtMs: 0, maxAgeMs: 1 });
       look.store(`t${n}`, entry);
     }
     expect(store.size).toBe(30);

@@ -10,13 +10,14 @@ import { listModels, type ModelsQuery, retrieveModel } from '../operations/model
 import { OPERATIONS } from '../operations/operation.ts';
 import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
+import { Client } from '../pipeline/client.ts';
 import { errorAnswer } from '../pipeline/failure.ts';
 import type { Generation, StoredResponse } from '../pipeline/plan.ts';
 import { requireTable } from '../pipeline/serve.ts';
 import { type AnswerDeps, answer } from './answer.ts';
 import { allowOrigins } from './cors.ts';
 import { generationRoutes } from './generationRoutes.ts';
-import { queryOf } from './query.ts';
+import { splitUrl } from './requestUrl.ts';
 import { wireOf } from './wire.ts';
 
 declare module 'fastify' {
@@ -144,12 +145,12 @@ async function answerRouted(
   asks: Generation | StoredResponse,
 ): Promise<void> {
   const { id, key, headers, receivedAt, url } = request;
-  const client = { response: reply.raw, headers: new AnswerHeaders(), take: () => reply.hijack() };
+  const client = new Client(reply.raw, new AnswerHeaders(), () => reply.hijack());
   const endpoint = asks.kind === 'generation' ? endpointOf(asks.operation) : 'stored_responses';
   const observed = observedOf(deps, request, endpoint);
   request.observed = observed;
   try {
-    const inference = { id, key, headers, query: queryOf(url), receivedAt, asks, observed };
+    const inference = { id, key, headers, query: splitUrl(url).query, receivedAt, asks, observed };
     await answer(deps, inference, wireOf(request), client);
     deps.observer.answered(observed, reply.raw.statusCode);
   } catch (error) {
