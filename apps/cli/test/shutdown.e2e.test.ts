@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { createDb, type Database } from '@weighbridge/database';
 import { startMockVendor } from '@weighbridge/mock-vendor';
 import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 const GRACE_MS = 700;
 const SHUTDOWN_GRACE_MS = String(GRACE_MS);
