@@ -1,5 +1,5 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
 
 /** Which ids of events the ledger takes, by the times in them. */
@@ -56,15 +56,23 @@ export async function keepPartitions(db: Database, retention: Retention): Promis
  * never comes back, and a machine may wake up in another year.
  */
 export async function keptFrom(db: Database, { now, retentionDays }: Retention): Promise<Date> {
-  const { rows } = await sql<{
-    now: Date;
-  }>`SELECT least(${now}::timestamptz, statement_timestamp()) AS now`.execute(db);
-  const [row] = rows;
-  if (!row) throw new Error('a query without FROM answered no row');
-  return new Date(row.now.getTime() - retentionDays * DAY_MS);
+  const earlier = await instant(db, sql`least(${now}::timestamptz, statement_timestamp())`);
+  return new Date(earlier.getTime() - retentionDays * DAY_MS);
 }
 
-async function createAhead(db: Database, now: Date): Promise<void> {
+async function instant(db: Database, expression: RawBuilder<unknown>): Promise<Date> {
+  const { rows } = await sql<{ at: Date }>`SELECT ${expression} AS at`.execute(db);
+  const [row] = rows;
+  if (!row) throw new Error('a query without FROM answered no row');
+  return row.at;
+}
+
+async function createAhead(db: Database, ownNow: Date): Promise<void> {
+  // By a clock that is decades ahead, not a thousand of them, for each of which every query pays.
+  const now = await instant(
+    db,
+    sql`least(${ownNow}::timestamptz, statement_timestamp() + interval '5 years')`,
+  );
   const ahead = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + MONTHS_AHEAD, 1));
   const last = (await readPartitions(db)).at(-1)?.month ?? now;
   if (last >= ahead) return;
