@@ -15,7 +15,8 @@ export class Pulse {
 
   beat(heartbeat: Heartbeat, now: Moment): void {
     this.heard(now);
-    this.#offsetMs = Number(heartbeat.clockMs) - now.wallMs;
+    // One that tells no time says nothing of ours.
+    if (heartbeat.clockMs > 0n) this.#offsetMs = Number(heartbeat.clockMs) - now.wallMs;
     this.#liveProxies = Math.max(1, heartbeat.liveProxies);
     for (const { model, p95Tokens } of heartbeat.modelOutputs) this.#usualTokens.set(model, p95Tokens);
   }
