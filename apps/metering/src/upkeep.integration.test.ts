@@ -23,11 +23,17 @@ afterAll(async () => {
   await database.drop();
 });
 
+const announced: unknown[] = [];
+const stream = {
+  announce: (name: string, payload: Uint8Array) =>
+    void announced.push({ name, ...JSON.parse(Buffer.from(payload).toString()) }),
+};
+
 /** One round at a time of the clock; returns the metrics that it shows. */
 async function roundAt(now: Date, on: Database = db): Promise<string> {
   const metrics = createMetrics();
   const upkeep = await startUpkeep(
-    { db: on, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
+    { db: on, stream, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
     logger,
   );
   await upkeep.stop();
@@ -75,6 +81,31 @@ it('is not cut off while a task takes its time on a database that ends idle tran
   } finally {
     await impatient.destroy();
   }
+});
+
+it('tells what a counter reached by something else than usage', async () => {
+  const now = new Date();
+  const counter = {
+    window_kind: 'none',
+    timezone: 'UTC',
+    counter_scope: 'policy',
+    counter_since: now,
+  } as const;
+  const times = { created_at: now, updated_at: now };
+  const policy = { id: 'pol_1', name: 'team', enforcement: 'enforce', ...times } as const;
+  await db
+    .insertInto('policies')
+    .values({ ...policy, ...counter, limit_nano_usd: 1_000_000n, thresholds: [80] })
+    .execute();
+  await sql`
+    INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
+    VALUES ('pol_1/1/0/policy', 'pol_1', 1, 'policy', to_timestamp(0), 900000)`.execute(db);
+  expect(await roundAt(now)).toMatch(/^weighbridge_budget_thresholds_total\{percent="80"\} 1$/m);
+  expect(announced).toMatchObject([
+    { name: 'budget_threshold', policy_id: 'pol_1', percent: 80, spent_micro_usd: 900 },
+  ]);
+  await roundAt(now);
+  expect(announced).toHaveLength(1);
 });
 
 it('leaves the tasks to the worker that is at one, and counts those that fail', async () => {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { UsageStream } from '@weighbridge/bus';
 import type { Database } from '@weighbridge/database';
 import {
   closeLeases,
@@ -13,14 +14,17 @@ import {
   readBudgetUse,
   readLedgerState,
   rebuildBuckets,
+  recordOverdueThresholds,
   tidyEvidence,
 } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
+import { announceThreshold } from './announceThreshold.ts';
 import type { MeteringMetrics } from './meteringMetrics.ts';
 
 export interface UpkeepDeps {
   readonly db: Database;
+  readonly stream: Pick<UsageStream, 'announce'>;
   readonly now: () => Date;
   readonly retentionDays: number;
   readonly metrics: MeteringMetrics;
@@ -110,6 +114,17 @@ const feedback: Task = {
   run: async ({ db, now }) => void (await countPendingFeedback(db, now(), FEEDBACK_WAIT_MS)),
 };
 
+/** What counters reached by something else than usage: nothing may ever be added to them again. */
+const thresholds: Task = {
+  name: 'thresholds',
+  everyMs: 60_000,
+  async run({ db, stream, metrics, now }, logger) {
+    for (const reached of await recordOverdueThresholds(db, now())) {
+      announceThreshold(stream, metrics, logger, reached);
+    }
+  },
+};
+
 const comparison: Task = {
   name: 'comparison of buckets and ledger',
   everyMs: DAY_MS,
@@ -127,7 +142,16 @@ const comparison: Task = {
   },
 };
 
-const TASKS = [partitions, lostProducers, leasesOfClosed, modelOutputs, evidence, feedback, comparison];
+const TASKS = [
+  partitions,
+  lostProducers,
+  leasesOfClosed,
+  modelOutputs,
+  evidence,
+  feedback,
+  thresholds,
+  comparison,
+];
 
 /** Looks after the ledger until stopped: each task at its time, and only one worker at a time. Resolves after a first round. */
 export async function startUpkeep(deps: UpkeepDeps, logger: Logger): Promise<Upkeep> {

@@ -90,7 +90,7 @@ export {
 } from './requests.ts';
 export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spendBreakdown.ts';
 export { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery } from './spendQuery.ts';
-export type { ThresholdReached } from './thresholds.ts';
+export { recordOverdueThresholds, type ThresholdReached } from './thresholds.ts';
 export { touchKeys } from './touchKeys.ts';
 export type {
   Confirm,
