@@ -15,6 +15,7 @@ import { keepLeases, restoreLeases } from './budget/keptLeases.ts';
 import { createLimits } from './budget/limits.ts';
 import { openResponseCache, type SharedAnswers } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
+import { clockFault, clockIsOff } from './control/clockFault.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
 import { createKeyCache } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
@@ -180,6 +181,10 @@ export async function startDataPlane(
       store,
       resolve: controlPlane.resolve,
       state: (nowMs) => view.state(nowMs),
+      refusal: () => {
+        const fault = clockFault(pulse.aheadMs);
+        return fault === undefined ? undefined : clockIsOff(fault);
+      },
       count: (met) => (met === 'hit' ? hits : misses).add(1),
       nowMs: () => performance.now(),
       clockMs: () => pulse.clockMs(Date.now()),
@@ -218,6 +223,8 @@ export async function startDataPlane(
     notReady: () => {
       const refusal = controlPlane.refusal();
       if (refusal) return refusal.message;
+      const fault = clockFault(pulse.aheadMs);
+      if (fault !== undefined) return fault;
       const state = view.state(performance.now());
       return state === 'live' || state === 'stale' ? undefined : `the view of the control plane is ${state}`;
     },

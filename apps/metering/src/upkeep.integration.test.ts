@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createDb, type Database } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
 import { listProducers, readIdRange, registerProducer } from '@weighbridge/ledger';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
@@ -12,11 +14,17 @@ const logger = createLogger('test');
 logger.level = 'silent';
 const database = useDatabase();
 
+const announced: unknown[] = [];
+const stream = {
+  announce: (name: string, payload: Uint8Array) =>
+    void announced.push({ name, ...JSON.parse(Buffer.from(payload).toString()) }),
+};
+
 /** One round at a time of the clock; returns the metrics that it shows. */
-async function roundAt(now: Date): Promise<string> {
+async function roundAt(now: Date, on: Database = database.db): Promise<string> {
   const metrics = createMetrics();
   const upkeep = await startUpkeep(
-    { db: database.db, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
+    { db: on, stream, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
     logger,
   );
   await upkeep.stop();
@@ -45,6 +53,50 @@ it('gives up who was silent for 25 minutes, and shows it', async () => {
     new RegExp(`^weighbridge_lost_producer_seconds\\{name="host",producer_id="${producerId}"\\} \\d`, 'm'),
   );
   expect(await states()).toEqual(['lost']);
+});
+
+it('is not cut off while a task takes its time on a database that ends idle transactions', async () => {
+  const impatient = createDb(`${database.url}?options=-c%20idle_in_transaction_session_timeout%3D100`, {
+    applicationName: 'test',
+    onIdleError: () => {},
+  });
+  try {
+    const shown = await database.db.transaction().execute(async (tx) => {
+      // What a task waits for, for longer than that.
+      await sql`LOCK TABLE producers IN ACCESS EXCLUSIVE MODE`.execute(tx);
+      const round = roundAt(new Date(), impatient);
+      await sleep(500);
+      return { round };
+    });
+    expect(await shown.round).not.toMatch(/^weighbridge_ledger_upkeep_failures_total\{.*\} [1-9]/m);
+  } finally {
+    await impatient.destroy();
+  }
+});
+
+it('tells what a counter reached by something else than usage', async () => {
+  const now = new Date();
+  const counter = {
+    window_kind: 'none',
+    timezone: 'UTC',
+    counter_scope: 'policy',
+    counter_since: now,
+  } as const;
+  const times = { created_at: now, updated_at: now };
+  const policy = { id: 'pol_1', name: 'team', enforcement: 'enforce', ...times } as const;
+  await database.db
+    .insertInto('policies')
+    .values({ ...policy, ...counter, limit_nano_usd: 1_000_000n, thresholds: [80] })
+    .execute();
+  await sql`
+    INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
+    VALUES ('pol_1/1/0/policy', 'pol_1', 1, 'policy', to_timestamp(0), 900000)`.execute(database.db);
+  expect(await roundAt(now)).toMatch(/^weighbridge_budget_thresholds_total\{percent="80"\} 1$/m);
+  expect(announced).toMatchObject([
+    { name: 'budget_threshold', policy_id: 'pol_1', percent: 80, spent_micro_usd: 900 },
+  ]);
+  await roundAt(now);
+  expect(announced).toHaveLength(1);
 });
 
 it('leaves the tasks to the worker that is at one, and counts those that fail', async () => {

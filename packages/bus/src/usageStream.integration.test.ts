@@ -266,6 +266,14 @@ describe('JetStream', () => {
     ).rejects.toThrow('NATS_STREAM_REPLICAS (3)');
   });
 
+  it('says that another stream takes what it is published on', async () => {
+    await withManager((manager) => manager.streams.add({ name: 'OTHER', subjects: ['usage.>'] }));
+    await expect(openJetStream()).rejects.toThrow(
+      /subjects overlap .* Another stream takes .* usage\.v1\.\*/,
+    );
+    await withManager((manager) => manager.streams.delete('OTHER'));
+  });
+
   it('is brought back by a publisher, as another stream', async () => {
     const stream = await openJetStream();
     const before = await stream.publish(0, 'before', bytes('before'));

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { KeySchema, type ResolveResponse, ResolveResponseSchema } from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
 import { createKeyCache } from './keyCache.ts';
 import { keyEntry } from './keyEntry.ts';
@@ -38,7 +39,13 @@ function answer(
 }
 
 function cacheWith(resolve: () => Promise<ResolveResponse>) {
-  const world = { nowMs: 0, state: 'live' as ViewState, asked: 0, met: { hit: 0, miss: 0 } };
+  const world = {
+    nowMs: 0,
+    state: 'live' as ViewState,
+    refusal: undefined as AppError | undefined,
+    asked: 0,
+    met: { hit: 0, miss: 0 },
+  };
   const store = createKeyStore(10_000_000);
   const cache = createKeyCache({
     store,
@@ -47,6 +54,7 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
       return resolve();
     },
     state: () => world.state,
+    refusal: () => world.refusal,
     count: (met) => {
       world.met[met]++;
     },
@@ -57,6 +65,17 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
 }
 
 describe('the key cache', () => {
+  it('lets no key in while nothing may be spent, known or not', async () => {
+    const { world, cache } = cacheWith(async () => answer(1n));
+    await cache.find(SHA);
+    world.refusal = new AppError('unavailable', 'clock_is_off', 'Not now.');
+    await expect(cache.find(SHA)).rejects.toMatchObject({ kind: 'unavailable', code: 'clock_is_off' });
+    await expect(cache.find(tokenSha256('sk-svc-two'))).rejects.toMatchObject({ code: 'clock_is_off' });
+    expect(world.asked).toBe(1);
+    world.refusal = undefined;
+    expect(await cache.find(SHA)).toMatchObject({ id: 'key_1' });
+  });
+
   it('asks once for a cold key, however many requests want it', async () => {
     const { world, cache } = cacheWith(async () => answer(1n));
     const found = await Promise.all(Array.from({ length: 1_000 }, () => cache.find(SHA)));

@@ -10,6 +10,8 @@ export interface KeyCacheDeps {
   readonly store: KeyStore;
   readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
   readonly state: (nowMs: number) => ViewState;
+  /** Why no key may be used now; undefined as a rule. */
+  readonly refusal?: () => AppError | undefined;
   /** Monotonic, in milliseconds. */
   readonly nowMs: () => number;
   /** The control plane's clock as far as it is known here, in Unix milliseconds. */
@@ -36,7 +38,15 @@ const MOST_RESOLVED = 4_000;
  * Keys as the control plane told them, until its stream says otherwise. Tokens that nobody knows are not kept: a key that
  * was just created works at once. However many requests want a key, one look-up is under way.
  */
-export function createKeyCache({ store, resolve, state, count, nowMs, clockMs }: KeyCacheDeps): KeyCache {
+export function createKeyCache({
+  store,
+  resolve,
+  state,
+  refusal,
+  count,
+  nowMs,
+  clockMs,
+}: KeyCacheDeps): KeyCache {
   const underWay = new Map<string, Promise<KeyEntry | undefined>>();
   const resolved = new LRUCache<KeyEntry, ResolvedKey>({ max: MOST_RESOLVED });
 
@@ -87,6 +97,8 @@ export function createKeyCache({ store, resolve, state, count, nowMs, clockMs }:
       if (standing === 'starting' || standing === 'expired') {
         return Promise.reject(unreachable(`the view is ${standing}`));
       }
+      const refused = refusal?.();
+      if (refused) return Promise.reject(refused);
       const tokenId = tokenIdOf(tokenSha256);
       const known = store.get(tokenId);
       count(known ? 'hit' : 'miss');

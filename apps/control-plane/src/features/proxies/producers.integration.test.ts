@@ -173,6 +173,30 @@ describe('a proxy that says to which spool it writes', () => {
     second.leave();
   });
 
+  it('ends when a copy of its spool was handed over while it runs, since it is granted nothing any more', async () => {
+    const producerId = newUuid();
+    const proxy = startProxy(producerId);
+    await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(0));
+    expect(await closeEpoch({ producerId, epoch: proxy.epoch, lastN: [0n, 0n, 0n, 0n] })).toBe(true);
+    // One that closes its own epoch says a few words more, and is gone.
+    proxy.report(0n);
+    const { heartbeats } = proxy.seen;
+    await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(heartbeats + 1));
+    expect(proxy.seen.ended).toBeUndefined();
+    await sql`UPDATE producers SET ended_at = ended_at - interval '1 minute' WHERE epoch = ${proxy.epoch}`.execute(
+      db,
+    );
+    await eventually(() => {
+      proxy.report(0n);
+      expect(proxy.seen.ended).toMatchObject({
+        code: status.FAILED_PRECONDITION,
+        details: expect.stringContaining('a copy of it was replayed'),
+      });
+    });
+    const again = startProxy(producerId, proxy.epoch);
+    await eventually(() => expect(again.seen.ended?.code).toBe(status.FAILED_PRECONDITION));
+  });
+
   it('is refused where what it says is no name of a spool', async () => {
     const proxy = startProxy('pod-1');
     await eventually(() => expect(proxy.seen.ended?.code).toBe(status.INVALID_ARGUMENT));
