@@ -267,11 +267,11 @@ describe('JetStream', () => {
   });
 
   it('says that another stream takes what it is published on', async () => {
-    await withManager((manager) => manager.streams.add({ name: 'OTHER', subjects: ['usage.>'] }));
+    await withManager(nats.url, (manager) => manager.streams.add({ name: 'OTHER', subjects: ['usage.>'] }));
     await expect(openJetStream()).rejects.toThrow(
       /subjects overlap .* Another stream takes .* usage\.v1\.\*/,
     );
-    await withManager((manager) => manager.streams.delete('OTHER'));
+    await withManager(nats.url, (manager) => manager.streams.delete('OTHER'));
   });
 
   it('is brought back by a publisher, as another stream', async () => {

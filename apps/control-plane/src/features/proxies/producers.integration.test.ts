@@ -184,7 +184,7 @@ describe('a proxy that says to which spool it writes', () => {
     await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(heartbeats + 1));
     expect(proxy.seen.ended).toBeUndefined();
     await sql`UPDATE producers SET ended_at = ended_at - interval '1 minute' WHERE epoch = ${proxy.epoch}`.execute(
-      db,
+      database.db,
     );
     await eventually(() => {
       proxy.report(0n);
