@@ -2,9 +2,15 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from '@nats-io/transport-node';
-import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import {
+  createTestDatabase,
+  eventually,
+  freePort,
+  startNats,
+  type TestDatabase,
+  type TestNats,
+} from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
@@ -21,9 +27,8 @@ const EVENTUALLY = { timeoutMs: 60_000, intervalMs: 200 };
 
 /** The conditions are produced on the real apps, and what those then show is given to Prometheus' rules engine. */
 describe('the alerts, by what the apps really show,', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
-  let nats: Awaited<ReturnType<typeof startNats>>;
-  let db: Database;
+  let database: TestDatabase;
+  let nats: TestNats;
   let vendor: MockVendor;
   let mock: MockVendor;
   let folder: string;
@@ -45,7 +50,6 @@ describe('the alerts, by what the apps really show,', () => {
       startMockVendor({ apiKey: VENDOR_KEY }),
       startMockVendor(),
     ]);
-    db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
     const grpc = String(await freePort());
     ports = {
       'control-plane-0': await freePort(),
@@ -103,7 +107,6 @@ describe('the alerts, by what the apps really show,', () => {
   });
   afterAll(async () => {
     await Promise.all([dataPlane, metering, controlPlane].map((app) => app?.stop('SIGKILL')));
-    await db?.destroy();
     await Promise.all([vendor?.close(), mock?.close(), nats?.stop(), database?.drop()]);
     await rm(folder, { recursive: true, force: true });
   });
@@ -155,16 +158,16 @@ describe('the alerts, by what the apps really show,', () => {
     ]) {
       await sql`INSERT INTO producers (producer_id, epoch, name, state, first_seen_at, last_seen_at, mark_at, ended_at)
         VALUES (${UUID + id}, ${UUID + id}, ${name}, ${state}, ${ago('1 hour')}, now(), ${ago('20 minutes')},
-          ${state === 'lost' ? ago('10 minutes') : null})`.execute(db);
+          ${state === 'lost' ? ago('10 minutes') : null})`.execute(database.db);
     }
     await sql`INSERT INTO producer_shards (producer_id, epoch, shard, received, gap_since)
-      VALUES (${`${UUID}12`}, ${`${UUID}12`}, 2, '{[1,5),[8,9)}', ${ago('5 minutes')})`.execute(db);
+      VALUES (${`${UUID}12`}, ${`${UUID}12`}, 2, '{[1,5),[8,9)}', ${ago('5 minutes')})`.execute(database.db);
     const policy = await manage(service, 'POST', '/api/v1/policies', {
       body: { name: 'nearly used up', limit_micro_usd: 1_000_000, window: 'none', counter_scope: 'policy' },
     });
     await sql`INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
       SELECT 'planted', id, counter_version, 'policy', to_timestamp(0), limit_nano_usd * 95 / 100
-      FROM policies WHERE id = ${String(policy.body.id)}`.execute(db);
+      FROM policies WHERE id = ${String(policy.body.id)}`.execute(database.db);
 
     metering = await startApp('metering', meteringEnv, /is ready/);
     const shown = await eventually(async () => {

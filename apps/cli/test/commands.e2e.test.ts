@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { eventually, freePort } from '@weighbridge/testing';
+import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type RunningProcess, startApp } from './processes.ts';
+import type { RunningProcess } from './processes.ts';
+import { newDataDir, startUp } from './startUp.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
@@ -13,18 +13,17 @@ const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 vi.setConfig({ testTimeout: 120_000 });
 
 let dataDir: string;
-let service: RunningProcess;
+let running: RunningProcess;
 let url: string;
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-commands-'));
-  await chmod(dataDir, 0o711);
-  const PORT = String(await freePort());
-  url = `http://127.0.0.1:${PORT}`;
-  service = await startApp('cli', { WEIGHBRIDGE_DATA_DIR: dataDir, PORT }, /Ctrl-C stops it/, ['up']);
+  dataDir = await newDataDir('weighbridge-commands-');
+  const up = await startUp(dataDir);
+  running = up.process;
+  url = up.service.managementUrl;
 });
 afterAll(async () => {
-  await service?.stop();
+  await running?.stop();
   await rm(dataDir, { recursive: true, force: true });
 });
 

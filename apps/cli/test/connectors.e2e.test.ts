@@ -1,53 +1,37 @@
-import { chmod, mkdtemp, readFile, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort } from '@weighbridge/testing';
+import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
-import { type RunningProcess, startApp } from './processes.ts';
+import type { RunningProcess } from './processes.ts';
+import { newDataDir, startUp } from './startUp.ts';
 
 const CREDENTIAL = 'sk-canary-of-the-vendor-1234567890';
 const MODEL = 'acme/tuned/model';
 
 let dataDir: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+let database: TestDatabase;
 let vendor: MockVendor;
 let process: RunningProcess;
 let service: Service;
 
 async function start(): Promise<void> {
-  const port = String(await freePort());
-  process = await startApp(
-    'cli',
-    {
-      WEIGHBRIDGE_DATA_DIR: dataDir,
-      PORT: port,
-      DATABASE_URL: database.url,
-      ALLOWED_UPSTREAM_HOSTS: new URL(vendor.url).host,
-      LOG_LEVEL: 'debug',
-    },
-    /Ctrl-C stops it/,
-    ['up'],
-  );
-  const url = `http://127.0.0.1:${port}`;
-  const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
-  service = { managementUrl: url, inferenceUrl: url, operatorKey };
+  ({ process, service } = await startUp(dataDir, {
+    DATABASE_URL: database.url,
+    ALLOWED_UPSTREAM_HOSTS: new URL(vendor.url).host,
+    LOG_LEVEL: 'debug',
+  }));
 }
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-'));
-  await chmod(dataDir, 0o711);
+  dataDir = await newDataDir();
   [database, vendor] = await Promise.all([createTestDatabase(), startMockVendor({ apiKey: CREDENTIAL })]);
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
   await start();
 });
 afterAll(async () => {
   await process?.stop();
   await vendor?.close();
-  await db?.destroy();
   await database?.drop();
   await rm(dataDir, { recursive: true, force: true });
 });
@@ -103,7 +87,7 @@ it('an operator adds an account, a model and its prices by the API, and each req
   // What was charged before stays as it was charged.
   await eventually(
     async () => {
-      const rows = await db
+      const rows = await database.db
         .selectFrom('usage_events')
         .select(['price_source', 'price_version', 'cost_nano_usd', 'input_tokens', 'output_tokens'])
         .where('model', '=', MODEL)

@@ -4,7 +4,14 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import {
+  createTestDatabase,
+  eventually,
+  freePort,
+  startNats,
+  type TestDatabase,
+  type TestNats,
+} from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
@@ -54,8 +61,8 @@ async function startWire(
 }
 
 describe('proxies and their control plane', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
-  let nats: Awaited<ReturnType<typeof startNats>>;
+  let database: TestDatabase;
+  let nats: TestNats;
   let vendor: MockVendor;
   let folder: string;
   let service: Service;

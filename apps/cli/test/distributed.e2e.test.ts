@@ -1,7 +1,6 @@
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import {
   createTestDatabase,
@@ -10,6 +9,8 @@ import {
   type OtlpReceiver,
   startNats,
   startOtlpReceiver,
+  type TestDatabase,
+  type TestNats,
 } from '@weighbridge/testing';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -20,12 +21,11 @@ const VENDOR_KEY = 'sk-vendor-secret-that-no-caller-sees';
 const CONTROL_PLANE_TOKEN = 'a token that the apps share';
 
 describe('three processes on real NATS and Postgres', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
-  let nats: Awaited<ReturnType<typeof startNats>>;
+  let database: TestDatabase;
+  let nats: TestNats;
   let vendor: MockVendor;
   let mock: MockVendor;
   let collector: OtlpReceiver;
-  let db: Database;
   let folder: string;
   let service: Service;
   const running: RunningProcess[] = [];
@@ -39,7 +39,6 @@ describe('three processes on real NATS and Postgres', () => {
       startMockVendor(),
       startOtlpReceiver(),
     ]);
-    db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
     const [api, grpc, inference, health] = [
       await freePort(),
       await freePort(),
@@ -93,7 +92,6 @@ describe('three processes on real NATS and Postgres', () => {
 
   afterAll(async () => {
     const ends = await Promise.all(running.map((process) => process.stop()));
-    await db?.destroy();
     await Promise.all([
       vendor?.close(),
       mock?.close(),
@@ -153,7 +151,11 @@ describe('three processes on real NATS and Postgres', () => {
     expect(Object.keys(plain.headers).filter((name) => name.startsWith('x-svc-'))).toEqual([]);
     expect(JSON.parse(plain.body.toString())).toMatchObject({ model: 'gpt-4o-mini' });
 
-    const rows = await db.selectFrom('usage_events').selectAll().where('key_id', '=', keyId).execute();
+    const rows = await database.db
+      .selectFrom('usage_events')
+      .selectAll()
+      .where('key_id', '=', keyId)
+      .execute();
     expect(rows).toHaveLength(3);
     const attributed = rows.find((row) => !row.streamed);
     expect(attributed).toMatchObject({
@@ -182,9 +184,9 @@ describe('three processes on real NATS and Postgres', () => {
       model: 'mock/echo',
       messages: [{ role: 'user', content: 'x' }],
     });
-    const tables = await db.introspection.getTables();
+    const tables = await database.db.introspection.getTables();
     for (const { name } of tables) {
-      const rows = await db
+      const rows = await database.db
         .selectFrom(name as 'keys')
         .selectAll()
         .execute();

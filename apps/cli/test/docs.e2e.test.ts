@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process';
-import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { eventually, freePort } from '@weighbridge/testing';
+import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createProgram } from '../src/commands/program.ts';
 import { blocksOf, type CommandBlock, readDocuments } from './documentedCommands.ts';
 import { manage, type Service } from './mainJob.ts';
-import { type RunningProcess, startApp } from './processes.ts';
+import type { RunningProcess } from './processes.ts';
+import { newDataDir, startUp } from './startUp.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
@@ -31,27 +31,18 @@ let running: RunningProcess;
 let service: Service;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'weighbridge-docs-'));
-  await chmod(folder, 0o711);
-  const PORT = String(await freePort());
-  const dataDir = join(folder, '.weighbridge');
-  const env = {
-    PORT,
-    WEIGHBRIDGE_DATA_DIR: dataDir,
+  folder = await newDataDir('weighbridge-docs-');
+  ({ process: running, service } = await startUp(join(folder, '.weighbridge'), {
     ...CREDENTIALS,
     GROQ_TEAM_KEY: 'sk-none',
     ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
-  };
-  running = await startApp('cli', env, /Ctrl-C stops it/, ['up']);
-  const url = `http://127.0.0.1:${PORT}`;
-  const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
-  service = { managementUrl: url, inferenceUrl: url, operatorKey };
+  }));
   // On a busy machine, the first request may find that its proxy was granted nothing yet, and is told to try again.
   await eventually(
     async () => {
-      const { status } = await fetch(`${url}/v1/chat/completions`, {
+      const { status } = await fetch(`${service.inferenceUrl}/v1/chat/completions`, {
         method: 'POST',
-        headers: { authorization: `Bearer ${operatorKey}`, 'content-type': 'application/json' },
+        headers: { authorization: `Bearer ${service.operatorKey}`, 'content-type': 'application/json' },
         body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'Hello' }] }),
       });
       expect(status).toBe(200);

@@ -2,23 +2,13 @@ import { AckPolicy, jetstreamManager } from '@nats-io/jetstream';
 import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { openJetStreamUsageStream } from '@weighbridge/bus';
 import { openPinBucket } from '@weighbridge/data-plane';
-import { createDb, type Database } from '@weighbridge/database';
-import { createEmptyDatabase, createTestDatabase, startNats } from '@weighbridge/testing';
+import { createEmptyDatabase, startNats, useDatabase, useNats } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ahead, diagnose } from './doctor.ts';
 
 describe('weighbridge doctor, of a database,', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
-  let db: Database;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  });
-  afterAll(async () => {
-    await db.destroy();
-    await database.drop();
-  });
+  const database = useDatabase();
 
   it('finds all in order, and says what it was not let look at', async () => {
     const { code, levels, said } = await diagnose({ DATABASE_URL: database.url });
@@ -55,21 +45,21 @@ describe('weighbridge doctor, of a database,', () => {
       await empty.drop();
     }
     const newer = '9999-of-tomorrow';
-    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES (${newer}, '')`.execute(db);
+    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES (${newer}, '')`.execute(database.db);
     const { code, said } = await diagnose({ DATABASE_URL: database.url });
     expect([code, said('schema')]).toEqual([
       1,
       expect.stringMatching(/newer than this release.*9999-of-tomorrow/),
     ]);
-    await sql`DELETE FROM kysely_migration WHERE name = ${newer}`.execute(db);
+    await sql`DELETE FROM kysely_migration WHERE name = ${newer}`.execute(database.db);
   });
 
   it('says which rights a user lacks', async () => {
     const role = `doctor_${process.pid}_${Date.now()}`;
-    await sql.raw(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'`).execute(db);
+    await sql.raw(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'`).execute(database.db);
     try {
-      await sql.raw(`GRANT SELECT ON ALL TABLES IN SCHEMA public TO ${role}`).execute(db);
-      await sql.raw('REVOKE CREATE ON SCHEMA public FROM PUBLIC').execute(db);
+      await sql.raw(`GRANT SELECT ON ALL TABLES IN SCHEMA public TO ${role}`).execute(database.db);
+      await sql.raw('REVOKE CREATE ON SCHEMA public FROM PUBLIC').execute(database.db);
       const url = new URL(database.url);
       url.username = role;
       url.password = 'secret';
@@ -84,11 +74,11 @@ describe('weighbridge doctor, of a database,', () => {
         /may not read and write .* more tables; may not make tables .*; does not own/,
       );
       expect(said('rights')).toMatch(/GRANT/);
-      await sql.raw(`REVOKE SELECT ON kysely_migration FROM ${role}`).execute(db);
+      await sql.raw(`REVOKE SELECT ON kysely_migration FROM ${role}`).execute(database.db);
       expect((await diagnose({ DATABASE_URL: url.href })).said('schema')).toMatch(/can not be read/);
     } finally {
-      await sql.raw(`DROP OWNED BY ${role}`).execute(db);
-      await sql.raw(`DROP ROLE ${role}`).execute(db);
+      await sql.raw(`DROP OWNED BY ${role}`).execute(database.db);
+      await sql.raw(`DROP ROLE ${role}`).execute(database.db);
     }
   });
 
@@ -111,15 +101,13 @@ describe('weighbridge doctor, of a database,', () => {
 });
 
 describe('weighbridge doctor, of NATS,', () => {
-  let nats: Awaited<ReturnType<typeof startNats>>;
+  const nats = useNats();
   let connection: NatsConnection;
   beforeAll(async () => {
-    nats = await startNats();
     connection = await connect({ servers: nats.url });
   });
   afterAll(async () => {
     await connection.close();
-    await nats.stop();
   });
   const manager = () => jetstreamManager(connection);
   const onError = () => {};

@@ -1,25 +1,30 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import {
+  createTestDatabase,
+  eventually,
+  startNats,
+  type TestDatabase,
+  type TestNats,
+} from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ahead, diagnose } from './doctor.ts';
 import { manage, type Service, sdk } from './mainJob.ts';
-import { type RunningProcess, startApp } from './processes.ts';
+import type { RunningProcess } from './processes.ts';
+import { startUp } from './startUp.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const VENDOR_KEY = 'sk-vendor';
 const UUID = '00000000-0000-7000-8000-0000000000';
 
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
-let db: Database;
+let database: TestDatabase;
+let nats: TestNats;
 let vendor: MockVendor;
 let folder: string;
 let app: RunningProcess;
@@ -33,29 +38,17 @@ beforeAll(async () => {
     startNats(),
     startMockVendor({ apiKey: VENDOR_KEY }),
   ]);
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  const port = String(await freePort());
   const spool = join(folder, 'spools', 'data-plane');
-  app = await startApp(
-    'cli',
-    {
-      WEIGHBRIDGE_DATA_DIR: folder,
-      PORT: port,
-      DATABASE_URL: database.url,
-      NATS_URL: nats.url,
-      SPOOL_DIR: spool,
-      OPENAI_API_KEY: VENDOR_KEY,
-      OPENAI_BASE_URL: vendor.url,
-    },
-    /Ctrl-C stops it/,
-    ['up'],
-  );
-  const url = `http://127.0.0.1:${port}`;
-  const operatorKey = (await readFile(join(folder, 'operator-key'), 'utf8')).trim();
-  service = { managementUrl: url, inferenceUrl: url, operatorKey };
+  ({ process: app, service } = await startUp(folder, {
+    DATABASE_URL: database.url,
+    NATS_URL: nats.url,
+    SPOOL_DIR: spool,
+    OPENAI_API_KEY: VENDOR_KEY,
+    OPENAI_BASE_URL: vendor.url,
+  }));
   env = {
-    WEIGHBRIDGE_URL: url,
-    WEIGHBRIDGE_KEY: operatorKey,
+    WEIGHBRIDGE_URL: service.managementUrl,
+    WEIGHBRIDGE_KEY: service.operatorKey,
     DATABASE_URL: database.url,
     NATS_URL: nats.url,
     SPOOL_DIR: spool,
@@ -63,18 +56,17 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await app?.stop();
-  await db?.destroy();
   await Promise.all([vendor?.close(), nats?.stop(), database?.drop()]);
   await rm(folder, { recursive: true, force: true });
 });
 
 /** Lets a fault be there while the doctor looks. */
 async function during<T>(fault: string, mend: string, look: () => Promise<T>): Promise<T> {
-  await sql.raw(fault).execute(db);
+  await sql.raw(fault).execute(database.db);
   try {
     return await look();
   } finally {
-    await sql.raw(mend).execute(db);
+    await sql.raw(mend).execute(database.db);
   }
 }
 
@@ -169,7 +161,9 @@ describe('weighbridge doctor, of a running service,', () => {
     expect([sealed.code, sealed.levels('connector sealed')]).toEqual([0, ['ok']]);
     // As under a key-encryption key that is not there any more.
     await sql`UPDATE connectors SET credential_sealed = set_byte(credential_sealed, octet_length(credential_sealed) - 1,
-      get_byte(credential_sealed, octet_length(credential_sealed) - 1) # 1) WHERE id = ${id}`.execute(db);
+      get_byte(credential_sealed, octet_length(credential_sealed) - 1) # 1) WHERE id = ${id}`.execute(
+      database.db,
+    );
     const broken = await diagnose(SERVICE());
     expect([broken.code, broken.levels('connector sealed')]).toEqual([1, ['fail']]);
     expect(broken.said('connector sealed')).toContain('WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS');

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createTestDatabase, freePort } from '@weighbridge/testing';
+import { createTestDatabase, freePort, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Issued, issue, tlsFiles } from './certificates.ts';
 import { diagnose } from './doctor.ts';
@@ -99,7 +99,7 @@ describe('weighbridge doctor, of certificates,', () => {
 });
 
 describe('weighbridge doctor, of the line to a control plane,', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let database: TestDatabase;
   const running: RunningProcess[] = [];
   let address: string;
   let port: number;

@@ -1,29 +1,18 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
 import { platform, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, freePort, startNats } from '@weighbridge/testing';
+import { createTestDatabase, freePort, startNats, type TestDatabase } from '@weighbridge/testing';
 import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { documentedMetrics, labelsOf, typesOf } from './documentedMetrics.ts';
 import { mainJob, manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
-
-const READY = /Ctrl-C stops it/;
-
-/** `weighbridge up` on a folder; the banner is the only thing that a user gets. */
-async function startUp(dataDir: string, env: Record<string, string> = {}) {
-  const port = env.PORT ?? String(await freePort());
-  const process = await startApp('cli', { WEIGHBRIDGE_DATA_DIR: dataDir, PORT: port, ...env }, READY, ['up']);
-  const url = `http://127.0.0.1:${port}`;
-  const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
-  const service: Service = { managementUrl: url, inferenceUrl: url, operatorKey };
-  return { process, service };
-}
+import { newDataDir, startUp } from './startUp.ts';
 
 /** Runs `weighbridge up` to its end and returns what it said. */
 async function failedUp(dataDir: string, env: Record<string, string> = {}): Promise<string> {
@@ -44,8 +33,7 @@ describe('weighbridge up', () => {
   let service: Service;
 
   beforeAll(async () => {
-    dataDir = await mkdtemp(join(tmpdir(), 'weighbridge up '));
-    await chmod(dataDir, 0o711);
+    dataDir = await newDataDir('weighbridge up ');
     vendor = await startMockVendor();
     ({ process, service } = await startUp(dataDir, {
       OPENAI_API_KEY: 'sk-vendor',
@@ -215,8 +203,7 @@ describe('weighbridge up', () => {
 describe('weighbridge up, where something is wrong,', () => {
   let folder: string;
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
-    await chmod(folder, 0o711);
+    folder = await newDataDir();
   });
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
@@ -260,7 +247,7 @@ describe('weighbridge up, where something is wrong,', () => {
 });
 
 describe('weighbridge up on a database that is there already', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
+  let database: TestDatabase;
   let folders: [string, string];
   const started: RunningProcess[] = [];
   beforeEach(async () => {

@@ -1,13 +1,12 @@
-import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort } from '@weighbridge/testing';
+import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
-import { type RunningProcess, startApp } from './processes.ts';
+import type { RunningProcess } from './processes.ts';
+import { newDataDir, startUp } from './startUp.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
@@ -19,7 +18,7 @@ const BEST = { chat: 'north/writer', code: 'south/coder' } as const;
 type Kind = keyof typeof BEST;
 
 let dataDir: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let database: TestDatabase;
 let vendor: MockVendor;
 let north: { server: Server; url: string };
 let south: { server: Server; url: string };
@@ -71,25 +70,13 @@ async function addModel(model: string, url: string): Promise<void> {
 }
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-'));
-  await chmod(dataDir, 0o711);
+  dataDir = await newDataDir();
   [database, vendor] = await Promise.all([createTestDatabase(), startMockVendor({ keep: 0 })]);
   [north, south] = await Promise.all([startVendor('code'), startVendor('chat')]);
-  const port = String(await freePort());
-  process = await startApp(
-    'cli',
-    {
-      WEIGHBRIDGE_DATA_DIR: dataDir,
-      PORT: port,
-      DATABASE_URL: database.url,
-      ALLOWED_UPSTREAM_HOSTS: [north, south].map(({ url }) => new URL(url).host).join(','),
-    },
-    /Ctrl-C stops it/,
-    ['up'],
-  );
-  const url = `http://127.0.0.1:${port}`;
-  const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
-  service = { managementUrl: url, inferenceUrl: url, operatorKey };
+  ({ process, service } = await startUp(dataDir, {
+    DATABASE_URL: database.url,
+    ALLOWED_UPSTREAM_HOSTS: [north, south].map(({ url }) => new URL(url).host).join(','),
+  }));
   await addModel(BEST.chat, north.url);
   await addModel(BEST.code, south.url);
   const targets = Object.values(BEST).map((model) => ({ model }));

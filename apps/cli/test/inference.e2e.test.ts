@@ -1,14 +1,22 @@
-import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Anthropic from '@anthropic-ai/sdk';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import {
+  createTestDatabase,
+  eventually,
+  freePort,
+  startNats,
+  type TestDatabase,
+  type TestNats,
+} from '@weighbridge/testing';
 import Anthropic0 from 'anthropic-sdk-0';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
+import { newDataDir, startUp } from './startUp.ts';
 
 const text = 'Hello there, weighbridge';
 const messages = [{ role: 'user' as const, content: text }];
@@ -75,15 +83,10 @@ describe('the inference surface, embedded', () => {
   let service: Service;
 
   const start = async () => {
-    const port = String(await freePort());
-    running = await startApp('cli', { WEIGHBRIDGE_DATA_DIR: folder, PORT: port }, /Ctrl-C stops it/, ['up']);
-    const url = `http://127.0.0.1:${port}`;
-    const operatorKey = (await readFile(join(folder, 'operator-key'), 'utf8')).trim();
-    service = { managementUrl: url, inferenceUrl: url, operatorKey };
+    ({ process: running, service } = await startUp(folder));
   };
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
-    await chmod(folder, 0o711);
+    folder = await newDataDir();
     await start();
   });
   afterAll(async () => {
@@ -97,8 +100,8 @@ describe('the inference surface, embedded', () => {
 });
 
 describe('the inference surface, as separate processes', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
-  let nats: Awaited<ReturnType<typeof startNats>>;
+  let database: TestDatabase;
+  let nats: TestNats;
   let mock: MockVendor;
   let folder: string;
   let service: Service;

@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { createDb, type Database } from '@weighbridge/database';
-import { createEmptyDatabase, freePort } from '@weighbridge/testing';
+import { createEmptyDatabase, freePort, type TestDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApp } from './processes.ts';
@@ -12,16 +11,11 @@ vi.setConfig({ testTimeout: 120_000 });
 
 const SECRET = 'a-password-that-nobody-is-told';
 
-let database: Awaited<ReturnType<typeof createEmptyDatabase>>;
-let db: Database;
+let database: TestDatabase;
 beforeAll(async () => {
   database = await createEmptyDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
 });
-afterAll(async () => {
-  await db?.destroy();
-  await database?.drop();
-});
+afterAll(() => database?.drop());
 
 function migrate(env: Record<string, string>): Promise<{ code: number; out: string; err: string }> {
   return new Promise((resolve) => {
@@ -65,7 +59,9 @@ describe('weighbridge migrate', () => {
 
   it('and the control plane refuse a database that is newer than the release, and say so', async () => {
     expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({ code: 0 });
-    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(db);
+    await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(
+      database.db,
+    );
     const newer = /newer than this release: it has the migration 9999-later/;
     expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({
       code: 1,

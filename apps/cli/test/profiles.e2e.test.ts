@@ -1,25 +1,23 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createDb, type Database } from '@weighbridge/database';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort } from '@weighbridge/testing';
+import { createTestDatabase, eventually, type TestDatabase } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { manage, type Service, sdk } from './mainJob.ts';
-import { type RunningProcess, startApp } from './processes.ts';
+import type { RunningProcess } from './processes.ts';
+import { newDataDir, startUp } from './startUp.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 let dataDir: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+let database: TestDatabase;
 /** Serve `acme/*` and `bolt/*`. */
 let vendors: [MockVendor, MockVendor];
 /** Serves `down/*`: with errors alone. */
@@ -67,31 +65,18 @@ async function weighbridge(...args: string[]): Promise<Record<string, unknown>> 
 }
 
 beforeAll(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-'));
-  await chmod(dataDir, 0o711);
+  dataDir = await newDataDir();
   broken = createServer((_request, response) => {
     response.writeHead(500, { 'content-type': 'application/json' }).end('{"error":{"message":"down"}}');
   });
   await new Promise<void>((resolve) => broken.listen(0, '127.0.0.1', resolve));
   const brokenUrl = `http://127.0.0.1:${(broken.address() as AddressInfo).port}/v1`;
   [database, ...vendors] = await Promise.all([createTestDatabase(), startMockVendor(), startMockVendor()]);
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-  const port = String(await freePort());
   const hosts = [...vendors.map(({ url }) => url), brokenUrl].map((url) => new URL(url).host);
-  app = await startApp(
-    'cli',
-    {
-      WEIGHBRIDGE_DATA_DIR: dataDir,
-      PORT: port,
-      DATABASE_URL: database.url,
-      ALLOWED_UPSTREAM_HOSTS: hosts.join(','),
-    },
-    /Ctrl-C stops it/,
-    ['up'],
-  );
-  const url = `http://127.0.0.1:${port}`;
-  const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
-  service = { managementUrl: url, inferenceUrl: url, operatorKey };
+  ({ process: app, service } = await startUp(dataDir, {
+    DATABASE_URL: database.url,
+    ALLOWED_UPSTREAM_HOSTS: hosts.join(','),
+  }));
 
   const accounts = { acme: vendors[0].url, bolt: vendors[1].url, down: brokenUrl };
   for (const [provider, base_url] of Object.entries(accounts)) {
@@ -107,7 +92,6 @@ afterAll(async () => {
   await app?.stop();
   for (const vendor of vendors ?? []) await vendor.close();
   broken?.close();
-  await db?.destroy();
   await database?.drop();
   await rm(dataDir, { recursive: true, force: true });
 });
@@ -157,7 +141,7 @@ it('where a model fails the next one answers, and the ledger has both, each at i
   const tokens = (await complete(key, 'router/robust')).data.usage?.total_tokens ?? 0;
   expect(tokens).toBeGreaterThan(0);
   const rows = async () =>
-    await db
+    await database.db
       .selectFrom('usage_events')
       .select(['model', 'model_requested', 'model_attempt', 'attempt', 'http_status', 'cost_nano_usd'])
       .where('key_id', '=', keyId)

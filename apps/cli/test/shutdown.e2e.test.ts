@@ -1,29 +1,28 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createDb, type Database } from '@weighbridge/database';
 import { startMockVendor } from '@weighbridge/mock-vendor';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createTestDatabase, eventually, freePort, startNats, type TestDatabase } from '@weighbridge/testing';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { manage, type Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
+import { startUp } from './startUp.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
 const GRACE_MS = 700;
 const SHUTDOWN_GRACE_MS = String(GRACE_MS);
 
 let folder: string;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+let database: TestDatabase;
 const closing: (() => unknown)[] = [];
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
   database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
 });
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
-  await db.destroy();
   await database.drop();
   await rm(folder, { recursive: true, force: true });
 });
@@ -54,7 +53,7 @@ function slow(service: Service, key: string, seconds: number, stream: boolean): 
 }
 
 async function rows() {
-  return await db
+  return await database.db
     .selectFrom('usage_events')
     .select(['outcome', 'estimated', 'streamed', 'output_tokens', 'cost_nano_usd'])
     .orderBy('streamed')
@@ -106,17 +105,8 @@ async function expectAllSettled(): Promise<void> {
 
 describe('an orderly stop tells the caller of each cut answer, and bills what was delivered:', () => {
   it('the whole service in one process, by SIGINT', async () => {
-    const port = String(await freePort());
-    const env = {
-      WEIGHBRIDGE_DATA_DIR: folder,
-      DATABASE_URL: database.url,
-      PORT: port,
-      SHUTDOWN_GRACE_MS,
-    };
-    const process = track(await startApp('cli', env, /Ctrl-C stops it/, ['up']));
-    const url = `http://127.0.0.1:${port}`;
-    const operatorKey = (await readFile(join(folder, 'operator-key'), 'utf8')).trim();
-    await stopInTheMidst(process, { managementUrl: url, inferenceUrl: url, operatorKey }, 'SIGINT');
+    const { process, service } = await startUp(folder, { DATABASE_URL: database.url, SHUTDOWN_GRACE_MS });
+    await stopInTheMidst(track(process), service, 'SIGINT');
     // All of it in one process: when that has ended, everything is in the ledger.
     await expectAllSettled();
     expect(process.output()).not.toContain('could not be closed');

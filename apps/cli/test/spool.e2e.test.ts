@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { readdir } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { cp, lstat, readdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -65,6 +65,8 @@ it('what a killed proxy left is handed over once, what was under way at its rese
   expect(await replay(spoolDir)).toMatchObject({ code: 1, told: expect.stringContaining('Another process') });
   await proxy.stop('SIGKILL');
   expect(await cut).toBe('cut');
+  const copy = join(dirname(dirname(spoolDir)), 'copy', 'spool');
+  await cp(spoolDir, copy, { recursive: true, filter: async (path) => !(await lstat(path)).isSocket() });
 
   expect(await replay(dirname(spoolDir))).toMatchObject({
     code: 1,
@@ -87,4 +89,13 @@ it('what a killed proxy left is handed over once, what was under way at its rese
   const states = await db.selectFrom('producers').select('state').execute();
   expect(states).toEqual([{ state: 'closed' }]);
   expect(await readdir(spoolDir)).toEqual(['producer']);
+
+  // A copy of it changes nothing, and what its disk has spoilt is told.
+  const [segment = ''] = (await readdir(copy, { recursive: true })).filter((name) => name.endsWith('.spool'));
+  const bytes = await readFile(join(copy, segment));
+  bytes[bytes.length >> 1] = ~(bytes[bytes.length >> 1] ?? 0);
+  await writeFile(join(copy, segment), bytes);
+  const spoilt = await replay(copy);
+  expect(spoilt).toMatchObject({ code: 0, told: expect.stringContaining('could not be read at 1 place') });
+  expect(await rows()).toEqual(ledger);
 });

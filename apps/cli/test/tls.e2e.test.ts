@@ -1,7 +1,14 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createTestDatabase, eventually, freePort, startNats } from '@weighbridge/testing';
+import {
+  createTestDatabase,
+  eventually,
+  freePort,
+  startNats,
+  type TestDatabase,
+  type TestNats,
+} from '@weighbridge/testing';
 import { generate } from 'selfsigned';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RunningProcess, startApp } from './processes.ts';
@@ -13,8 +20,8 @@ async function certificate(): Promise<{ cert: string; private: string }> {
 }
 
 describe('the apps, by mutual TLS,', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
-  let nats: Awaited<ReturnType<typeof startNats>>;
+  let database: TestDatabase;
+  let nats: TestNats;
   let folder: string;
   let controlPlane: RunningProcess;
   let grpc: number;

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { type Key, KeySchema, type Snapshot, SnapshotSchema } from '@weighbridge/contracts';
-import { createDb, type Database } from '@weighbridge/database';
+import type { Database } from '@weighbridge/database';
 import { mintToken, tokenSha256 } from '@weighbridge/domain';
 import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
@@ -61,7 +61,7 @@ export interface TestApi {
 
 export async function startTestApi(env: Record<string, string> = {}): Promise<TestApi> {
   const database = await createTestDatabase();
-  const db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+  const { db } = database;
   let log = '';
   const logger = createLogger('test', {
     write: (line) => {
@@ -133,7 +133,6 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
     },
     async close() {
       await app.close();
-      await db.destroy();
       await database.drop();
     },
   };

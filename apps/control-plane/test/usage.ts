@@ -20,6 +20,13 @@ export interface Used {
   readonly workloadType?: string;
 }
 
+/** Forgets every attempt, and what they added up to. */
+export async function emptyLedger(db: Database): Promise<void> {
+  for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour'] as const) {
+    await db.deleteFrom(table).execute();
+  }
+}
+
 /** Writes attempts into the ledger, as metering would; returns the ids of their requests. */
 export async function recordAttempts(db: Database, attempts: readonly Used[]): Promise<string[]> {
   const events = attempts.map((used, n) => {

@@ -15,6 +15,7 @@ import { keepLeases, restoreLeases } from './budget/keptLeases.ts';
 import { createLimits } from './budget/limits.ts';
 import { openResponseCache, type SharedAnswers } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
+import { clockFault, clockIsOff } from './control/clockFault.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
 import { createKeyCache } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
@@ -158,7 +159,8 @@ export async function startDataPlane(
   onShutdown('upstream connections', () => upstreams.close());
 
   const attempts = new Attempts();
-  const lookUps = metrics.counter('weighbridge_key_lookups_total', 'Keys looked up in the cache.', ['met']);
+  const lookUps = metrics.tallies('weighbridge_key_lookups_total', 'Keys looked up in the cache.', ['met']);
+  const [hits, misses] = [lookUps.of('hit'), lookUps.of('miss')];
   const reserveExceeded = metrics.counter(
     'weighbridge_reserve_exceeded_total',
     'Attempts under a hard budget that cost more than was reserved: the vendor passed the limit that it was given.',
@@ -179,7 +181,11 @@ export async function startDataPlane(
       store,
       resolve: controlPlane.resolve,
       state: (nowMs) => view.state(nowMs),
-      count: (met) => lookUps.inc({ met }),
+      refusal: () => {
+        const fault = clockFault(pulse.aheadMs);
+        return fault === undefined ? undefined : clockIsOff(fault);
+      },
+      count: (met) => (met === 'hit' ? hits : misses).add(1),
       nowMs: () => performance.now(),
       clockMs: () => pulse.clockMs(Date.now()),
     }),
@@ -217,6 +223,8 @@ export async function startDataPlane(
     notReady: () => {
       const refusal = controlPlane.refusal();
       if (refusal) return refusal.message;
+      const fault = clockFault(pulse.aheadMs);
+      if (fault !== undefined) return fault;
       const state = view.state(performance.now());
       return state === 'live' || state === 'stale' ? undefined : `the view of the control plane is ${state}`;
     },

@@ -12,11 +12,13 @@ import {
 import { ANSWERS_SET_BY, answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
+import { paceHeap } from './paceHeap.ts';
 import { openPinBucket } from './pins/pinBucket.ts';
 import { runProcesses } from './processes.ts';
 
 async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
+  onShutdown('heap', paceHeap());
   const config = loadConfig(process.env);
   const metrics = createMetrics();
   const tracing = await startTracing(settings.tracing, metrics, context);

@@ -49,6 +49,7 @@ export async function replaySpool({ dir, env, print }: ReplayOptions): Promise<b
       const sending = { stream, newBatchId: newUuid, nowMs: () => performance.now(), logger, timing };
       const epochs = await spool.takeLeftBehind();
       if (epochs.length === 0) print('Nothing was left behind.');
+      if (spool.damagedRecords > 0) print(damaged(spool.damagedRecords));
       let isDone = true;
       for (const epoch of epochs) {
         if (!(await replayEpoch(sending, epoch, control.closeEpoch, print))) isDone = false;
@@ -93,7 +94,9 @@ async function replayEpoch(
     await epoch.remove();
     print(`${what}, all in the ledger. Closed and removed.`);
   } else if (missing > 0) {
-    print(`${what}, of which the ledger has not confirmed ${missing}. They stay: try again. ${why(refusal)}`);
+    print(
+      `${what}, of which the ledger has not confirmed ${missing}. They stay: try again once metering runs, on the NATS that was named here. ${why(refusal)}`,
+    );
   } else print(`${what}, all in the ledger. It remains to be closed: try again. ${why(refusal)}`);
   return isClosed;
 }
@@ -108,6 +111,10 @@ async function silence({ nowMs }: EpochSenderDeps, epoch: SpoolEpoch, signal: Ab
     if (leftNow !== left) sinceMs = nowMs();
     left = leftNow;
   }
+}
+
+function damaged(records: number): string {
+  return `Its files could not be read at ${records} place(s), named in the log: what stood there is missing unless the ledger has it already. Compare the vendor's bill.`;
 }
 
 function why(refusal: unknown): string {

@@ -1,19 +1,10 @@
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ALICE, startProxy, type TestProxy } from './proxy.ts';
+import { expect, it } from 'vitest';
+import { post } from './post.ts';
+import { useProxy, useVendor } from './useProxy.ts';
 
-let vendor: MockVendor;
-let proxy: TestProxy;
-
-beforeAll(async () => {
-  vendor = await startMockVendor();
-  proxy = await startProxy({ vendorUrl: vendor.url });
-});
-afterAll(async () => {
-  await proxy?.close();
-  await vendor?.close();
-});
+const vendor = useVendor();
+const proxy = useProxy(vendor);
 
 const space = fc.stringMatching(/^[ \t\r\n]{0,3}$/);
 const scalar = fc.oneof(
@@ -73,11 +64,7 @@ it('a body reaches the vendor byte for byte but for the documented changes: 1,00
     const path = paths[at % paths.length] ?? paths[0];
     const { gap, model, streams } = generated;
     vendor.clear();
-    const answer = await fetch(proxy.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' },
-      body: `${gap}{${gap}${write(generated, model)}${gap}}${gap}`,
-    });
+    const answer = await post(proxy, path, `${gap}{${gap}${write(generated, model)}${gap}}${gap}`);
     await answer.arrayBuffer();
     const asked =
       streams && path === '/v1/chat/completions' ? '"stream_options":{"include_usage":true},' : '';

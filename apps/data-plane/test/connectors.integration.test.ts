@@ -2,7 +2,9 @@ import { create } from '@bufbuild/protobuf';
 import { PriceSchema, PriceSource } from '@weighbridge/contracts';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ALICE, startProxy, type TestProxy } from './proxy.ts';
+import { HELLO, post } from './post.ts';
+import { startProxy, type TestProxy } from './proxy.ts';
+import { proxyWith } from './useProxy.ts';
 
 let vendor: MockVendor;
 let proxy: TestProxy;
@@ -29,13 +31,7 @@ afterAll(async () => {
   await vendor?.close();
 });
 
-async function complete(model: string): Promise<Response> {
-  return await fetch(`${proxy.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'x' }] }),
-  });
-}
+const complete = (model: string) => post(proxy, '/v1/chat/completions', { ...HELLO, model });
 
 it('a request goes to a connector that serves its model, by the name there, and costs what was negotiated there', async () => {
   const answer = await complete('mock/echo');
@@ -59,19 +55,11 @@ it('a request goes to a connector that serves its model, by the name there, and 
 });
 
 it("a connector's own time-outs stand in for the proxy's", async () => {
-  const impatient = await startProxy({ vendorUrl: vendor.url, connectors: [{ firstByteTimeoutMs: 50 }] });
-  const response = await fetch(`${impatient.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${ALICE}`,
-      'content-type': 'application/json',
-      'x-mock-delay-ms': '10000',
-    },
-    body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'x' }] }),
-  });
+  const connectors = [{ firstByteTimeoutMs: 50 }];
+  const impatient = await proxyWith({ vendorUrl: vendor.url, connectors });
+  const response = await post(impatient, '/v1/chat/completions', HELLO, { 'x-mock-delay-ms': '10000' });
   expect([response.status, (await response.json()) as object]).toMatchObject([
     504,
     { error: { code: 'upstream_timeout' } },
   ]);
-  await impatient.close();
 });

@@ -1,24 +1,11 @@
 import { request } from 'node:http';
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ALICE, settled, startProxy, type TestProxy } from './proxy.ts';
+import { describe, expect, it } from 'vitest';
+import { ALICE, settled } from './proxy.ts';
+import { useProxy, useVendor } from './useProxy.ts';
 
-let vendor: MockVendor;
-let proxy: TestProxy;
-
-beforeAll(async () => {
-  vendor = await startMockVendor();
-  proxy = await startProxy({ vendorUrl: vendor.url });
-});
-beforeEach(() => {
-  vendor.clear();
-  proxy.events.length = 0;
-});
-afterAll(async () => {
-  await proxy?.close();
-  await vendor?.close();
-});
+const vendor = useVendor();
+const proxy = useProxy(vendor);
 
 interface Answer {
   readonly status: number | undefined;

@@ -1,12 +1,13 @@
 import Anthropic from '@anthropic-ai/sdk';
 import { create } from '@bufbuild/protobuf';
 import { Outcome, PriceSchema, PriceSource, type UsageEvent } from '@weighbridge/contracts';
+import { seededRandom } from '@weighbridge/domain';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fault, type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
+import { post } from './post.ts';
 import { ALICE, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
-import { seeded } from './spoolFixture.ts';
 
 const SEED = Number(process.env.FAILOVER_SEED ?? 20_261_120);
 const OPEN_MS = 5_000;
@@ -47,12 +48,8 @@ async function start(
 const hello = { model: 'mock/echo', messages: [{ role: 'user' as const, content: 'Hello there' }] };
 
 function ask(headers: Record<string, string> = {}, body: object = hello, init: RequestInit = {}) {
-  return fetch(`${proxy.url}/v1/${'input' in body ? 'responses' : 'chat/completions'}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-    ...init,
-  });
+  const path = 'input' in body ? '/v1/responses' : '/v1/chat/completions';
+  return post(proxy, path, body, headers, init);
 }
 
 /** How many attempts it took. */
@@ -74,7 +71,7 @@ describe('while one of two vendors fails at random', () => {
   const FAULTS: Fault[] = [{ status: 429 }, { status: 500 }, 'reset', 'reset after the head', 'stall'];
 
   it(`the real SDKs see no error, and each attempt is metered (seed ${SEED})`, async () => {
-    const random = seeded(SEED);
+    const random = seededRandom(SEED);
     a.fault = () => (random() < 0.3 ? FAULTS[Math.floor(random() * FAULTS.length)] : undefined);
     // Its breaker forgets at once: an open one would spare its callers the faults.
     let nowMs = 0;
@@ -285,7 +282,7 @@ it(`requests are shared by weight within a priority (seed ${SEED})`, async () =>
       { priority: 1, weight: 3 },
       { priority: 1, weight: 1 },
     ],
-    { random: seeded(SEED) },
+    { random: seededRandom(SEED) },
   );
   for (let at = 0; at < 30; at++) await Promise.all(Array.from({ length: 10 }, () => attemptsOf(ask())));
   // Four standard deviations are 30.

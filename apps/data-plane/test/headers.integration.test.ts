@@ -1,9 +1,10 @@
-import { createServer, type RequestListener } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ALICE, settled, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { describe, expect, it } from 'vitest';
+import { post } from './post.ts';
+import { ALICE, settled, type TestProxy } from './proxy.ts';
+import { vendorThat } from './servers.ts';
+import { proxyWith, useVendor } from './useProxy.ts';
 
 const CREDENTIAL = 'sk-vendor-0123456789';
 const MESSAGES = [{ role: 'user', content: 'Hello there' }];
@@ -13,40 +14,7 @@ const ROUTES: [string, object][] = [
   ['/v1/messages', { model: 'mock/echo', messages: MESSAGES, max_tokens: 100 }],
 ];
 
-let vendor: MockVendor;
-const closing: (() => Promise<unknown> | unknown)[] = [];
-
-beforeAll(async () => {
-  vendor = await startMockVendor();
-});
-afterEach(async () => {
-  vendor.clear();
-  for (const close of closing.splice(0)) await close();
-});
-afterAll(() => vendor?.close());
-
-async function proxyWith(options: Partial<TestProxyOptions>): Promise<TestProxy> {
-  const proxy = await startProxy({ vendorUrl: vendor.url, ...options });
-  closing.push(() => proxy.close());
-  return proxy;
-}
-
-async function vendorThat(listener: RequestListener): Promise<string> {
-  const server = createServer(listener);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closing.push(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-}
-
-const post = (proxy: TestProxy, path: string, body: object, headers: Record<string, string> = {}) =>
-  fetch(proxy.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  });
+const vendor = useVendor();
 
 /** Writes bytes to the proxy as they are, and reads until it closes. */
 function raw({ url }: TestProxy, bytes: string): Promise<string> {
@@ -101,7 +69,7 @@ describe('no header is made by', () => {
     ['a name with a line end', 'x-passed\rx-injected: 1'],
     ['a NUL', 'x-passed: a\0x-injected: 1'],
   ])('%s', async (_what, line) => {
-    const proxy = await proxyWith({});
+    const proxy = await proxyWith({ vendorUrl: vendor.url });
     const body = JSON.stringify(ROUTES[0]?.[1]);
     const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer ${ALICE}\r\n`;
     const answer = await raw(
@@ -114,7 +82,7 @@ describe('no header is made by', () => {
   });
 
   it('what stands in a body, a path or a query', async () => {
-    const proxy = await proxyWith({ connectors: [{ credential: CREDENTIAL }] });
+    const proxy = await proxyWith({ vendorUrl: vendor.url, connectors: [{ credential: CREDENTIAL }] });
     const text = 'echo\r\nx-injected: 1';
     const named = await post(proxy, '/v1/chat/completions', { model: `mock/${text}`, messages: MESSAGES });
     expect([named.status, named.headers.has('x-injected')]).toEqual([404, false]);
@@ -130,6 +98,7 @@ describe('no header is made by', () => {
     'the name of a model, though no header can hold it: %s',
     async (name) => {
       const proxy = await proxyWith({
+        vendorUrl: vendor.url,
         models: [{ id: `mock/${name}`, upstreamName: 'echo', nanoPerToken: 1_000n }],
       });
       for (const stream of [false, true]) {

@@ -1,25 +1,12 @@
 import Anthropic from '@anthropic-ai/sdk';
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { eventually } from '@weighbridge/testing';
 import Anthropic0 from 'anthropic-sdk-0';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ALICE, NARROW, SPENT, settled, startProxy, type TestProxy } from './proxy.ts';
+import { describe, expect, it } from 'vitest';
+import { ALICE, NARROW, SPENT, settled } from './proxy.ts';
+import { useProxy, useVendor } from './useProxy.ts';
 
-let vendor: MockVendor;
-let proxy: TestProxy;
-
-beforeAll(async () => {
-  vendor = await startMockVendor({ apiKey: 'vendor-secret' });
-  proxy = await startProxy({ vendorUrl: vendor.url });
-});
-beforeEach(() => {
-  vendor.clear();
-  proxy.events.length = 0;
-});
-afterAll(async () => {
-  await proxy?.close();
-  await vendor?.close();
-});
+const vendor = useVendor({ apiKey: 'vendor-secret' });
+const proxy = useProxy(vendor);
 
 const hello = {
   model: 'mock/echo',

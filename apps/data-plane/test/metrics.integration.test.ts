@@ -2,6 +2,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { eventually } from '@weighbridge/testing';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { post } from './post.ts';
 import { ALICE, RATED, SPENT, startProxy, type TestProxy } from './proxy.ts';
 
 let vendor: MockVendor;
@@ -22,15 +23,10 @@ function sdk(key = ALICE): OpenAI {
   return new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: key, maxRetries: 0 });
 }
 
-function ask(headers: Record<string, string> = {}, body: object = hello, path = 'chat/completions') {
-  return fetch(`${proxy.url}/v1/${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  }).then(async (response) => {
-    await response.text().catch(() => {});
-    return response;
-  });
+async function ask(headers: Record<string, string> = {}, body: object = hello, path = 'chat/completions') {
+  const response = await post(proxy, `/v1/${path}`, body, headers);
+  await response.text().catch(() => {});
+  return response;
 }
 
 /** The value of a series; undefined where there is none. */

@@ -1,23 +1,10 @@
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ALICE, BOB, NARROW, SPENT, settled, startProxy, type TestProxy } from './proxy.ts';
+import { describe, expect, it } from 'vitest';
+import { ALICE, BOB, NARROW, SPENT, settled } from './proxy.ts';
+import { useProxy, useVendor } from './useProxy.ts';
 
-let vendor: MockVendor;
-let proxy: TestProxy;
-
-beforeAll(async () => {
-  vendor = await startMockVendor({ apiKey: 'vendor-secret' });
-  proxy = await startProxy({ vendorUrl: vendor.url });
-});
-beforeEach(() => {
-  vendor.clear();
-  proxy.events.length = 0;
-});
-afterAll(async () => {
-  await proxy?.close();
-  await vendor?.close();
-});
+const vendor = useVendor({ apiKey: 'vendor-secret' });
+const proxy = useProxy(vendor);
 
 function client(apiKey = ALICE, options: { maxRetries?: number; timeout?: number } = {}): OpenAI {
   return new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey, maxRetries: 0, ...options });

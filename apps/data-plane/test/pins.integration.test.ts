@@ -2,11 +2,13 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type KeyValueBucket, openJetStreamBucket } from '@weighbridge/bus';
 import { Route, Strategy } from '@weighbridge/contracts';
+import { seededRandom } from '@weighbridge/domain';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { eventually, startNats, startTcpRelay, type TcpRelay, type TestNats } from '@weighbridge/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ALICE, BOB, PIN_BUCKET, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
-import { seeded } from './spoolFixture.ts';
+import { eventually, startTcpRelay, type TcpRelay, useNats } from '@weighbridge/testing';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { post } from './post.ts';
+import { ALICE, BOB, PIN_BUCKET, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { proxyWith } from './useProxy.ts';
 
 const SEED = Number(process.env.PINS_SEED ?? 20_261_120);
 const SLOW = { timeoutMs: 20_000 };
@@ -15,10 +17,8 @@ const IDS = ['con_a', 'con_b', 'con_c'];
 
 /** A vendor whose answer is the credential that it was shown: so it tells which connector a request went through. */
 let vendor: { url: string; server: Server };
-let nats: TestNats;
-let closing: (() => Promise<unknown>)[] = [];
+const nats = useNats();
 beforeAll(async () => {
-  nats = await startNats();
   const server = createServer(async (request, response) => {
     for await (const _ of request);
     const content = request.headers.authorization?.replace('Bearer ', '');
@@ -35,14 +35,9 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   vendor = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, server };
 });
-afterEach(async () => {
-  for (const close of closing.reverse()) await close();
-  closing = [];
-});
 afterAll(async () => {
   vendor.server.close();
   vendor.server.closeAllConnections();
-  await nats.stop();
 });
 
 const connectorsOf = (ids: readonly string[], random: () => number = () => 0) =>
@@ -62,14 +57,12 @@ async function openBucket(
     { url, clientName: 'test', setBy: 'nothing', timeoutMs: 20_000, onError },
     { ...PIN_BUCKET, name },
   );
-  closing.push(() => bucket.close());
+  onTestFinished(() => bucket.close());
   return bucket;
 }
 
 async function start(options: Partial<TestProxyOptions> = {}): Promise<TestProxy> {
-  const proxy = await startProxy({ vendorUrl: vendor.url, connectors: connectorsOf(IDS), ...options });
-  closing.push(() => proxy.close());
-  return proxy;
+  return await proxyWith({ vendorUrl: vendor.url, connectors: connectorsOf(IDS), ...options });
 }
 
 /** Proxies that share what NATS keeps, each on a line of its own. */
@@ -79,7 +72,7 @@ async function startFour(name: string) {
   const told: string[] = [];
   for (let at = 0; at < 4; at++) {
     const line = await startTcpRelay(nats.url);
-    closing.push(() => line.close());
+    onTestFinished(() => line.close());
     lines.push(line);
     const bucket = await openBucket(line.url, name, (_error, what) => void told.push(what));
     proxies.push(await start({ pinBucket: bucket }));
@@ -96,15 +89,12 @@ interface Asked {
 
 /** The model and the connector that a request was served by. */
 async function placeOf(proxy: TestProxy, { session, token = ALICE, model, body }: Asked) {
-  const answer = await fetch(`${proxy.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${token}`,
-      'content-type': 'application/json',
-      ...(session !== undefined && { 'x-svc-session-id': session }),
-    },
-    body: JSON.stringify({ model: model ?? 'mock/echo', messages: [], ...body }),
-  });
+  const headers = {
+    authorization: `Bearer ${token}`,
+    ...(session !== undefined && { 'x-svc-session-id': session }),
+  };
+  const asked = { model: model ?? 'mock/echo', messages: [], ...body };
+  const answer = await post(proxy, '/v1/chat/completions', asked, headers);
   const { choices } = (await answer.json()) as { choices: [{ message: { content: string } }] };
   expect(answer.status).toBe(200);
   const connector = choices[0].message.content;
@@ -139,7 +129,7 @@ function profileOf(random: () => number) {
 }
 
 it(`1,000 sessions over 4 proxies stay on their targets, and leave together one that is gone (seed ${SEED})`, async () => {
-  const random = seeded(SEED);
+  const random = seededRandom(SEED);
   const { proxies } = await startFour('THOUSAND');
   const sessions = Array.from({ length: 1_000 }, (_, at) => `session-${at}`);
   const places = new Map<string, string>();
@@ -288,17 +278,13 @@ describe('with vendors that keep responses', () => {
 
   async function startWithTwo(options: Partial<TestProxyOptions> = {}): Promise<TestProxy> {
     vendors = [await startMockVendor(), await startMockVendor()];
-    for (const one of vendors) closing.push(() => one.close());
+    for (const one of vendors) onTestFinished(() => one.close());
     const connectors = vendors.map(({ url }) => ({ baseUrl: url }));
     return start({ connectors, ...options });
   }
 
   async function respond(proxy: TestProxy, body: object, headers: Record<string, string> = {}) {
-    const answer = await fetch(`${proxy.url}/v1/responses`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-      body: JSON.stringify({ model: 'mock/echo', input: 'x', ...body }),
-    });
+    const answer = await post(proxy, '/v1/responses', { model: 'mock/echo', input: 'x', ...body }, headers);
     expect(answer.status).toBe(200);
     return (await answer.json()) as { id: string };
   }

@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import Anthropic from '@anthropic-ai/sdk';
 import { Route, Strategy } from '@weighbridge/contracts';
-import { emptyStratum, type Strata, workloadTypeKey } from '@weighbridge/domain';
+import { emptyStratum, type Strata, seededRandom, workloadTypeKey } from '@weighbridge/domain';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
 import { ALICE, HARD, NARROW, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
-import { seeded } from './spoolFixture.ts';
 
 const CHAT = [Route.CHAT_COMPLETIONS, Route.RESPONSES];
 /** Three vendors with one model each: the second one is cheaper, the third speaks the other dialect alone. */
@@ -96,7 +95,7 @@ describe('each strategy, by the real SDK', () => {
   });
 
   it('`weighted` shares the requests by weight', async () => {
-    await start([profile('weighted', Strategy.WEIGHTED)], { random: seeded(3) });
+    await start([profile('weighted', Strategy.WEIGHTED)], { random: seededRandom(3) });
     const served: (string | null)[] = [];
     for (let at = 0; at < 15; at++) {
       served.push(...(await Promise.all(Array.from({ length: 10 }, () => servedBy('router/weighted')))));
@@ -119,7 +118,7 @@ describe('each strategy, by the real SDK', () => {
           }
         : undefined;
     const profiles = [profile('fastest', Strategy.FASTEST), profile('adaptive', Strategy.ADAPTIVE)];
-    await start(profiles, { strata, random: seeded(11) });
+    await start(profiles, { strata, random: seededRandom(11) });
     for (let at = 0; at < 5; at++) {
       expect(await servedBy('router/fastest')).toBe('acme/large');
       expect(await servedBy('router/fastest', { 'x-svc-workload-type': 'chat' })).toBe('bolt/small');
@@ -155,7 +154,7 @@ describe('each strategy, by the real SDK', () => {
 });
 
 it('a request that goes on from a stored response goes to the account that keeps it', async () => {
-  await start([profile('weighted', Strategy.WEIGHTED)], { random: seeded(9) });
+  await start([profile('weighted', Strategy.WEIGHTED)], { random: seededRandom(9) });
   const model = 'router/weighted';
   for (let at = 0; at < 6; at++) {
     const first = await openai().responses.create({ model, input: 'Hello' });

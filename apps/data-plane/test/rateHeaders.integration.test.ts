@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { HELLO, post } from './post.ts';
 import { ALICE, RATED, startProxy, type TestProxy } from './proxy.ts';
 
 let vendor: Server;
@@ -26,11 +27,9 @@ afterAll(async () => {
 });
 
 async function limitsToldTo(token: string): Promise<Record<string, string>> {
-  const { headers } = await fetch(`${proxy.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'mock/echo', messages: [{ role: 'user', content: 'x' }], max_tokens: 10 }),
-  });
+  const authorization = `Bearer ${token}`;
+  const body = { ...HELLO, max_tokens: 10 };
+  const { headers } = await post(proxy, '/v1/chat/completions', body, { authorization });
   return Object.fromEntries([...headers].filter(([name]) => /ratelimit|retry-after/.test(name)));
 }
 

@@ -4,6 +4,7 @@ import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { observe } from '../src/observe/observed.ts';
 import { createRequestLog } from '../src/observe/requestLog.ts';
+import { post } from './post.ts';
 import { ALICE, SPENT, startProxy, type TestProxy } from './proxy.ts';
 
 const CANARY = 'sk-canary-7f3a9c1e5b2d8046a1c3e5f7';
@@ -25,12 +26,8 @@ afterEach(async () => {
 
 const hello = { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello there' }] };
 
-async function ask(headers: Record<string, string> = {}, body: unknown = hello, query = '') {
-  const response = await fetch(`${proxy.url}/v1/chat/completions${query}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  });
+async function ask(headers: Record<string, string> = {}, body: object | string = hello, query = '') {
+  const response = await post(proxy, `/v1/chat/completions${query}`, body, headers);
   await response.text().catch(() => {});
   return response;
 }

@@ -1,71 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import Anthropic from '@anthropic-ai/sdk';
-import { CacheScope, Strategy } from '@weighbridge/contracts';
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import OpenAI from 'openai';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  ALICE,
-  BOB,
-  RATED,
-  SPENT,
-  settled,
-  startProxy,
-  type TestProxy,
-  type TestProxyOptions,
-} from './proxy.ts';
+import type OpenAI from 'openai';
+import { describe, expect, it } from 'vitest';
+import { OF_POLICY, useCachingProxy } from './cachingProxy.ts';
+import { HELLO } from './post.ts';
+import { RATED, SPENT, settled } from './proxy.ts';
+import { useVendor } from './useProxy.ts';
 
-const HOUR_MS = 3_600_000;
-const OF_PRINCIPAL = { policyId: 'pol_1', scope: 'principal', ttlMs: HOUR_MS } as const;
-const OF_POLICY = { ...OF_PRINCIPAL, scope: 'policy' } as const;
-
-let vendor: MockVendor;
-let proxy: TestProxy;
-
-beforeEach(async () => {
-  vendor = await startMockVendor({ apiKey: 'vendor-secret' });
-  await startWith({ policyCache: OF_PRINCIPAL });
-});
-afterEach(async () => {
-  await proxy.close();
-  await vendor.close();
-});
-
-async function startWith(options: Partial<TestProxyOptions>): Promise<void> {
-  await proxy?.close();
-  proxy = await startProxy({ vendorUrl: vendor.url, ...options });
-}
-
-type Options = { readonly key?: string; readonly headers?: Record<string, string> };
-
-function openai({ key = ALICE, headers = {} }: Options = {}): OpenAI {
-  return new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: key, maxRetries: 0, defaultHeaders: headers });
-}
-
-function anthropic({ key = ALICE, headers = {} }: Options = {}): Anthropic {
-  return new Anthropic({ baseURL: proxy.url, apiKey: key, maxRetries: 0, defaultHeaders: headers });
-}
-
-const hello = {
-  model: 'mock/echo',
-  messages: [{ role: 'user' as const, content: 'Hello there, weighbridge' }],
-};
-
-/** Asks once, and tells how the cache came into it. */
-async function ask(options: Options = {}, body: Partial<OpenAI.ChatCompletionCreateParamsNonStreaming> = {}) {
-  const { data, response } = await openai(options)
-    .chat.completions.create({ ...hello, ...body })
-    .withResponse();
-  return { data, cache: response.headers.get('x-svc-cache'), headers: response.headers };
-}
-
-async function post(path: string, body: string, headers: Record<string, string> = {}): Promise<Response> {
-  return await fetch(`${proxy.url}/v1${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-    body,
-  });
-}
+const vendor = useVendor({ apiKey: 'vendor-secret' });
+const caching = useCachingProxy(vendor);
+const { anthropic, ask, openai, post, startWith } = caching;
 
 async function read(answer: Response): Promise<{ text: string; headers: Headers }> {
   return { text: await answer.text(), headers: answer.headers };
@@ -84,11 +27,11 @@ describe('a request that was answered before', () => {
     expect(Number(again.headers.get('age'))).toBeGreaterThanOrEqual(0);
     expect(again.headers.get('x-request-id')).toMatch(/^req_/);
     expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'));
-    expect(settled(proxy.events)).toMatchObject([
+    expect(settled(caching.proxy.events)).toMatchObject([
       { usage: { input: 13, output: 6 } },
       { outcome: 'SUCCESS', usage: { input: 0, output: 0 }, cost: 0n },
     ]);
-    expect(proxy.events).toMatchObject([
+    expect(caching.proxy.events).toMatchObject([
       { cacheHit: false },
       { cacheHit: true, model: 'mock/echo', connectorId: 'con_0', attempt: 1 },
     ]);
@@ -96,11 +39,11 @@ describe('a request that was answered before', () => {
 
   it('is known whatever its spaces, the order of its fields, and what no answer depends on', async () => {
     await post(
-      '/chat/completions',
+      '/v1/chat/completions',
       '{"model":"mock/echo","messages":[{"role":"user","content":"a b"}],"user":"u1"}',
     );
     const again = await post(
-      '/chat/completions',
+      '/v1/chat/completions',
       ' { "messages" : [ { "content":"a b", "role":"user" } ],\n "metadata":{"x":"y"}, "model":"mock/echo", "stream":false }',
       { traceparent: '00-1-2-01', 'user-agent': 'other' },
     );
@@ -111,10 +54,10 @@ describe('a request that was answered before', () => {
       '{"model":"mock/echo","messages":[{"role":"user","content":"a b"}],"seed":9007199254740992}',
       '{"model":"mock/echo","messages":[{"role":"user","content":"a b"}],"seed":9007199254740993}',
     ]) {
-      expect((await post('/chat/completions', other)).headers.get('x-svc-cache')).toBe('miss');
+      expect((await post('/v1/chat/completions', other)).headers.get('x-svc-cache')).toBe('miss');
     }
-    const beta = await post('/chat/completions', JSON.stringify(hello), { 'openai-beta': 'x' });
-    const plain = await post('/chat/completions', JSON.stringify(hello));
+    const beta = await post('/v1/chat/completions', HELLO, { 'openai-beta': 'x' });
+    const plain = await post('/v1/chat/completions', HELLO);
     expect([beta, plain].map(({ headers }) => headers.get('x-svc-cache'))).toEqual(['miss', 'miss']);
   });
 
@@ -178,7 +121,7 @@ describe('a stream', () => {
   ])("of %s is replayed to OpenAI's SDK, its usage only to whom asked", async (_what, body) => {
     const read = async (options: object) => {
       const asked = await openai()
-        .chat.completions.create({ ...hello, ...body, stream: true, ...options })
+        .chat.completions.create({ ...HELLO, ...body, stream: true, ...options })
         .withResponse();
       const chunks: OpenAI.ChatCompletionChunk[] = [];
       for await (const chunk of asked.data) chunks.push(chunk);
@@ -203,12 +146,14 @@ describe('a stream', () => {
     expect(vendor.bill).toHaveLength(1);
 
     const final = await openai()
-      .chat.completions.stream({ ...hello, ...body })
+      .chat.completions.stream({ ...HELLO, ...body })
       .finalChatCompletion();
     expect(final.choices[0]?.finish_reason).toBe('tools' in body ? 'tool_calls' : 'stop');
     // A document is another form than a stream.
     expect((await ask({}, body)).cache).toBe('miss');
-    expect(proxy.events.filter(({ cacheHit }) => cacheHit).every(({ streamed }) => streamed)).toBe(true);
+    expect(caching.proxy.events.filter(({ cacheHit }) => cacheHit).every(({ streamed }) => streamed)).toBe(
+      true,
+    );
   });
 
   it("is replayed to Anthropic's SDK, text and tools alike", async () => {
@@ -253,157 +198,17 @@ describe('a stream', () => {
 
   it('that was compressed on its way is replayed plain', async () => {
     for (const stream of [false, true]) {
-      const body = JSON.stringify({ ...hello, max_tokens: 100, stream });
+      const body = { ...HELLO, max_tokens: 100, stream };
       const gzip = async () => {
-        const { headers, ...answer } = await read(await post('/messages', body, { 'x-mock-gzip': 'true' }));
+        const { headers, ...answer } = await read(
+          await post('/v1/messages', body, { 'x-mock-gzip': 'true' }),
+        );
         return { ...answer, cache: headers.get('x-svc-cache'), encoding: headers.get('content-encoding') };
       };
       const [first, again] = [await gzip(), await gzip()];
       expect(first).toMatchObject({ cache: 'miss', encoding: 'gzip' });
       expect(again).toEqual({ text: first.text, cache: 'hit', encoding: null });
     }
-  });
-});
-
-describe('nobody gets', () => {
-  it("another principal's answer, unless the policy shares them", async () => {
-    expect((await ask()).cache).toBe('miss');
-    expect((await ask({ key: BOB })).cache).toBe('miss');
-    proxy.policyCache = OF_POLICY;
-    expect((await ask()).cache).toBe('miss');
-    expect((await ask({ key: BOB })).cache).toBe('hit');
-    proxy.policyCache = { ...OF_POLICY, policyId: 'pol_2' };
-    expect((await ask({ key: BOB })).cache).toBe('miss');
-  });
-
-  it('the answer of another workload type, which are told apart whole', async () => {
-    const of = (type: string) => ask({ headers: { 'x-svc-workload-type': type } });
-    proxy.policyCache = OF_POLICY;
-    const long = 'x'.repeat(300);
-    expect((await of(`${long}1`)).cache).toBe('miss');
-    expect((await of(`${long}2`)).cache).toBe('miss');
-    expect((await ask()).cache).toBe('miss');
-    expect((await of(`${long}1`)).cache).toBe('hit');
-  });
-
-  it('what the policy keeps no longer, or never kept', async () => {
-    proxy.policyCache = undefined;
-    expect((await ask()).cache).toBe('bypass');
-    proxy.policyCache = OF_PRINCIPAL;
-    expect((await ask()).cache).toBe('miss');
-    proxy.policyCache = { ...OF_PRINCIPAL, ttlMs: 0 };
-    expect((await ask()).cache).toBe('miss');
-    expect(vendor.bill).toHaveLength(3);
-  });
-
-  it('the answer of a model that it may not use any more', async () => {
-    expect((await ask()).cache).toBe('miss');
-    proxy.allows = (model) => model !== 'mock/echo';
-    await expect(ask()).rejects.toMatchObject({ code: 'model_not_allowed' });
-    proxy.allows = () => true;
-    expect((await ask()).cache).toBe('hit');
-  });
-});
-
-describe('a profile', () => {
-  const profile = (...models: string[]) => ({
-    id: 'prf_1',
-    name: 'p',
-    strategy: Strategy.ORDERED,
-    targets: models.map((model) => ({ model, weight: 1 })),
-    cache: { scope: CacheScope.PRINCIPAL, ttlSeconds: 60 },
-  });
-  const [echo, other] = ['mock/echo', 'mock/gpt/with/slashes'] as const;
-  const askIt = async (session?: string) => {
-    const headers = session === undefined ? {} : { 'x-svc-session-id': session };
-    const { cache, headers: answered } = await ask({ headers }, { model: 'router/p' });
-    return `${cache} of ${answered.get('x-svc-model')}`;
-  };
-
-  it('gives what any of its models made, and nothing of one that it does not have any more', async () => {
-    await startWith({ profiles: [profile(echo, other)] });
-    expect(await askIt()).toBe(`miss of ${echo}`);
-    proxy.tell({ profiles: [profile(other, echo)] });
-    expect(await askIt()).toBe(`hit of ${echo}`);
-    proxy.tell({ profiles: [profile(other)] });
-    expect(await askIt()).toBe(`miss of ${other}`);
-    expect((await ask({}, { model: echo })).cache).toBe('bypass');
-  });
-
-  it('gives a session only what its own model made', async () => {
-    await startWith({ profiles: [profile(other, echo)] });
-    expect(await askIt('old')).toBe(`miss of ${other}`);
-    proxy.tell({ profiles: [profile(echo, other)] });
-    expect(await askIt('new')).toBe(`miss of ${echo}`);
-    expect(await askIt('old')).toBe(`miss of ${other}`);
-    expect(await askIt('old')).toBe(`hit of ${other}`);
-    expect(await askIt()).toBe(`hit of ${other}`);
-  });
-});
-
-describe('what is never kept', () => {
-  it.each<[string, Record<string, string>, object]>([
-    ['an error', { 'x-mock-status': '500' }, {}],
-    ['an answer that was cut at its limit', {}, { max_tokens: 2 }],
-    ['a stream that was cut at its limit', {}, { max_tokens: 2, stream: true }],
-    ['a stream with an error in it', { 'x-mock-sse-error': 'true' }, { stream: true }],
-    ['a stream that broke off', { 'x-mock-reset': 'mid' }, { stream: true }],
-    ['an answer that broke off', { 'x-mock-reset': 'mid' }, {}],
-    ['a stream that is too large', { 'x-mock-chunks': '9000' }, { stream: true }],
-  ])('%s', async (_what, headers, body) => {
-    for (const path of ['/chat/completions', '/messages']) {
-      const text = JSON.stringify({ max_tokens: 128_000, ...hello, ...body });
-      for (let time = 0; time < 2; time++) {
-        const answer = await post(path, text, headers).catch(() => undefined);
-        await answer?.text().catch(() => undefined);
-        expect(answer?.headers.get('x-svc-cache') ?? 'miss').toBe('miss');
-      }
-    }
-    expect(proxy.events.some(({ cacheHit }) => cacheHit)).toBe(false);
-  });
-
-  it('an answer that is too large', async () => {
-    const headers = { 'x-mock-output-tokens': '120000' };
-    for (let time = 0; time < 2; time++) {
-      const { cache, data } = await ask({ headers }, { n: 4 });
-      expect([cache, data.choices.length]).toEqual(['miss', 4]);
-    }
-  });
-
-  it('what is made of more than the request, or leaves something at the vendor', async () => {
-    const input = { model: 'mock/echo', input: 'Hello' };
-    for (const body of [input, { ...input, store: true }, { ...input, store: null }]) {
-      for (let time = 0; time < 2; time++) {
-        const answer = await post('/responses', JSON.stringify(body));
-        expect([answer.status, answer.headers.get('x-svc-cache')]).toEqual([200, 'bypass']);
-      }
-    }
-    for (const more of [
-      { tools: [{ type: 'web_search' }] },
-      { store: true },
-      { web_search_options: {} },
-      { container: 'c' },
-    ]) {
-      const answer = await post('/chat/completions', JSON.stringify({ ...hello, ...more }));
-      expect(answer.headers.get('x-svc-cache')).toBe('bypass');
-    }
-    const counted = await post('/messages/count_tokens', JSON.stringify(hello));
-    expect([counted.status, counted.headers.get('x-svc-cache')]).toEqual([200, 'bypass']);
-  });
-
-  it('more than fits: what was asked for last stays', async () => {
-    await startWith({ policyCache: OF_PRINCIPAL, responseCacheBytes: 256 * 1024 });
-    const content = (at: number) => `${at} ${'x'.repeat(8_000)}`;
-    const askOf = (at: number) => ask({}, { messages: [{ role: 'user', content: content(at) }] });
-    for (let at = 0; at < 60; at++) await askOf(at);
-    expect((await askOf(59)).cache).toBe('hit');
-    expect((await askOf(0)).cache).toBe('miss');
-    const text = await proxy.metrics.text();
-    const used = Number(/^weighbridge_response_cache_used_bytes (\d+)$/m.exec(text)?.[1]);
-    expect(used).toBeGreaterThan(128 * 1024);
-    expect(used).toBeLessThanOrEqual(256 * 1024);
-    expect(text).toContain('weighbridge_response_cache_lookups_total{met="memory"} 1');
-    expect(text).toContain('weighbridge_response_cache_kept_total 61');
   });
 });
 

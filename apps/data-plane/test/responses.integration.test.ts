@@ -1,9 +1,11 @@
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { request } from 'node:http';
 import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { post } from './post.ts';
 import { ALICE, BOB, NARROW, SPENT, settled, startProxy, type TestProxy } from './proxy.ts';
+import { vendorThat } from './servers.ts';
+import { proxyWith } from './useProxy.ts';
 
 let vendor: MockVendor;
 let second: MockVendor;
@@ -191,25 +193,15 @@ describe('responses', () => {
   });
 
   it('that never tell their id are not given out', async () => {
-    const silent = createServer((_request, response) => {
+    const vendorUrl = await vendorThat((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       for (let at = 0; at < 40; at++) response.write(`data: {"type":"x","y":"${'z'.repeat(50_000)}"}\n\n`);
       response.end();
     });
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
-    const { port } = silent.address() as AddressInfo;
-    const another = await startProxy({ vendorUrl: `http://127.0.0.1:${port}/v1` });
-    const answer = await fetch(`${another.url}/v1/responses`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ ...hello, stream: true }),
-    });
+    const answer = await post(await proxyWith({ vendorUrl }), '/v1/responses', { ...hello, stream: true });
     const seen = await answer.text();
     expect(seen).toContain('response_not_recorded');
     expect(seen).not.toContain('zzz');
-    await another.close();
-    silent.closeAllConnections();
-    silent.close();
   });
 
   it('need a budget to be made, and none to be read', async () => {

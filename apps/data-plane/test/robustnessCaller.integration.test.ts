@@ -1,42 +1,13 @@
-import { createServer as createHttpServer, type ServerResponse } from 'node:http';
-import { type AddressInfo, connect, createServer, type Server } from 'node:net';
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ALICE, settled, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import type { ServerResponse } from 'node:http';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { HELLO, HELLO_BY_ROUTE, post } from './post.ts';
+import { ALICE, settled } from './proxy.ts';
+import { vendorThat } from './servers.ts';
+import { proxyWith, useProxy, useVendor } from './useProxy.ts';
 
-let vendor: MockVendor;
-const closing: (() => Promise<unknown> | unknown)[] = [];
-
-beforeAll(async () => {
-  vendor = await startMockVendor();
-});
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-});
-afterAll(() => vendor?.close());
-
-async function proxyWith(options: Partial<TestProxyOptions>): Promise<TestProxy> {
-  const proxy = await startProxy({ vendorUrl: vendor.url, ...options });
-  closing.push(() => proxy.close());
-  return proxy;
-}
-
-async function portOf(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closing.push(() => server.close());
-  return (server.address() as AddressInfo).port;
-}
-
-const hello = { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello there' }] };
-
-function ask({ url }: TestProxy, body: object = hello, init: RequestInit = {}) {
-  return fetch(`${url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-    ...init,
-  });
-}
+const vendor = useVendor();
+const proxy = useProxy(vendor, { chunkTimeoutMs: 500, drainMs: 300 });
 
 /** Its head can't be written, as if it held what no header can say; what is written after that can. */
 function failOnce(response: ServerResponse): void {
@@ -54,12 +25,14 @@ describe('a caller', () => {
     const silent = createServer((socket) => {
       connections++;
       socket.on('error', () => {});
-      closing.push(() => socket.destroy());
+      onTestFinished(() => void socket.destroy());
     });
-    const vendorUrl = `https://127.0.0.1:${await portOf(silent)}/v1`;
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void silent.close());
+    const vendorUrl = `https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`;
     const slow = await proxyWith({ vendorUrl, drainMs: 10, connectTimeoutMs: 30_000 });
     const leaving = new AbortController();
-    const asked = ask(slow, hello, { signal: leaving.signal });
+    const asked = post(slow, '/v1/chat/completions', HELLO, {}, { signal: leaving.signal });
     await expect.poll(() => connections, { timeout: 15_000 }).toBe(1);
     leaving.abort();
     await expect(asked).rejects.toThrow();
@@ -70,7 +43,7 @@ describe('a caller', () => {
 
   it('that stops reading has left after a while, and holds nothing any more', async () => {
     let isFirst = true;
-    const stalling = createHttpServer((_received, response) => {
+    const vendorUrl = await vendorThat((_received, response) => {
       if (!isFirst) return void response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
       isFirst = false;
       response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -81,8 +54,6 @@ describe('a caller', () => {
       response.on('error', () => {});
       go();
     });
-    const vendorUrl = `http://127.0.0.1:${await portOf(stalling)}/v1`;
-    closing.push(() => stalling.closeAllConnections());
     const narrow = await proxyWith({
       vendorUrl,
       stalledMs: 300,
@@ -91,17 +62,17 @@ describe('a caller', () => {
     });
     const { hostname, port } = new URL(narrow.url);
     const socket = connect(Number(port), hostname);
-    closing.push(() => socket.destroy());
+    onTestFinished(() => void socket.destroy());
     socket.on('error', () => {});
     socket.pause();
-    const body = JSON.stringify({ ...hello, stream: true });
+    const body = JSON.stringify({ ...HELLO, stream: true });
     socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ALICE}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
     await expect
       .poll(() => settled(narrow.events), { timeout: 20_000 })
       .toMatchObject([{ outcome: 'CLIENT_GONE' }]);
-    expect((await ask(narrow)).status).toBe(200);
+    expect((await post(narrow, '/v1/chat/completions', HELLO)).status).toBe(200);
   });
 
   it.each([
@@ -110,15 +81,53 @@ describe('a caller', () => {
   ])('is told where %s can not be passed on, and it is settled', async (_what, stream, event) => {
     let isBroken = true;
     const odd = await proxyWith({
+      vendorUrl: vendor.url,
       before: (_request, response) => {
         if (isBroken) failOnce(response);
         isBroken = false;
       },
     });
-    const answer = await ask(odd, { ...hello, stream });
+    const answer = await post(odd, '/v1/chat/completions', { ...HELLO, stream });
     expect(answer.status).toBe(500);
     expect(await answer.json()).toMatchObject({ error: { request_id: expect.any(String) } });
     expect(settled(odd.events)).toMatchObject([event]);
-    expect((await ask(odd)).status).toBe(200);
+    expect((await post(odd, '/v1/chat/completions', HELLO)).status).toBe(200);
+  });
+});
+
+describe.each(HELLO_BY_ROUTE)('a caller that leaves %s', (path, body) => {
+  async function leaveAfterFirstByte(headers: Record<string, string>): Promise<void> {
+    const leaving = new AbortController();
+    const answer = await post(proxy, path, { ...body, stream: true }, headers, { signal: leaving.signal });
+    await answer.body?.getReader().read();
+    leaving.abort();
+  }
+
+  it('has the vendor listened to for what it counted, within the cap', async () => {
+    await leaveAfterFirstByte({ 'x-mock-chunks': '10', 'x-mock-chunk-delay-ms': '5' });
+    await expect
+      .poll(() => settled(proxy.events))
+      .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: false, usage: { output: 10 } }]);
+  });
+
+  it('stops a vendor that takes longer, and what came is counted', async () => {
+    await leaveAfterFirstByte({ 'x-mock-chunks': '1000', 'x-mock-chunk-delay-ms': '20' });
+    await expect
+      .poll(() => settled(proxy.events), { timeout: 15_000 })
+      .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: true }]);
+    await expect.poll(() => vendor.bill[0]?.completed).toBe(false);
+    const billed = vendor.bill[0]?.outputTokens ?? 0;
+    expect(billed).toBeLessThan(100);
+    const counted = settled(proxy.events)[0]?.usage.output ?? 0;
+    expect(Math.abs(counted - billed)).toBeLessThanOrEqual(3);
+  });
+
+  it('before the answer has the vendor waited for no longer than the cap', async () => {
+    const asked = post(proxy, path, body, { 'x-mock-delay-ms': '5000' }, { signal: AbortSignal.timeout(50) });
+    await expect(asked).rejects.toThrow();
+    await expect
+      .poll(() => settled(proxy.events), { timeout: 15_000 })
+      .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: true }]);
+    await expect.poll(() => vendor.bill).toEqual([]);
   });
 });

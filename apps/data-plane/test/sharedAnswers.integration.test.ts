@@ -1,37 +1,24 @@
 import { randomBytes } from 'node:crypto';
 import { openJetStreamBucket } from '@weighbridge/bus';
-import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
-import { eventually, startNats, type TestNats } from '@weighbridge/testing';
+import { eventually, useNats } from '@weighbridge/testing';
 import OpenAI from 'openai';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { answersBucket, type SharedAnswers } from '../src/cache/openResponseCache.ts';
-import { ALICE, startProxy, type TestProxy } from './proxy.ts';
+import { ALICE, type TestProxy } from './proxy.ts';
+import { proxyWith, useVendor } from './useProxy.ts';
 
 const policyCache = { policyId: 'pol_1', scope: 'principal', ttlMs: 3_600_000 } as const;
 const sealingKey = randomBytes(32);
 
-let nats: TestNats;
-let vendor: MockVendor;
-const closing: (() => Promise<unknown>)[] = [];
-
-beforeAll(async () => {
-  nats = await startNats();
-});
-beforeEach(async () => {
-  vendor = await startMockVendor({ apiKey: 'vendor-secret' });
-});
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
-  await vendor.close();
-});
-afterAll(() => nats.stop());
+const nats = useNats();
+const vendor = useVendor({ apiKey: 'vendor-secret' });
 
 async function startWith(key = sealingKey): Promise<{ proxy: TestProxy; stored: Uint8Array[] }> {
   const bucket = await openJetStreamBucket(
     { url: nats.url, clientName: 'test', setBy: 'THE_SETTINGS', timeoutMs: 20_000, onError: () => {} },
     answersBucket({ maxBytes: 16 * 1024 * 1024, replicas: 1 }),
   );
-  closing.push(() => bucket.close());
+  onTestFinished(() => bucket.close());
   // An answer is on its way to the store when its caller has it already.
   const stored: Uint8Array[] = [];
   const put = async (name: string, value: Uint8Array) => {
@@ -39,8 +26,7 @@ async function startWith(key = sealingKey): Promise<{ proxy: TestProxy; stored: 
     stored.push(value);
   };
   const sharedAnswers: SharedAnswers = { bucket: { ...bucket, put }, sealingKey: key, waitMs: 20_000 };
-  const proxy = await startProxy({ vendorUrl: vendor.url, policyCache, sharedAnswers });
-  closing.push(() => proxy.close());
+  const proxy = await proxyWith({ vendorUrl: vendor.url, policyCache, sharedAnswers });
   return { proxy, stored };
 }
 

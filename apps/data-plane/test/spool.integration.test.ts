@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { seededRandom } from '@weighbridge/domain';
 import { eventually, startProcess } from '@weighbridge/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { decoded, newPlace, placeIn, SHARDS, type SpoolPlace, seeded, unconfirmed } from './spoolFixture.ts';
+import { decoded, newPlace, placeIn, SHARDS, type SpoolPlace, unconfirmed } from './spoolFixture.ts';
 
 const WRITER = fileURLToPath(new URL('spoolWriter.mjs', import.meta.url));
 const places: SpoolPlace[] = [];
@@ -16,7 +17,7 @@ async function startWriter(place: SpoolPlace) {
   const log = join(place.dir, '..', 'log');
   const writer = await startProcess({ command: process.execPath, args: [WRITER, place.dir, log] });
   const lines = () => readFileSync(log, 'utf8').split('\n').slice(0, -1);
-  await eventually(() => expect(lines().length).toBeGreaterThan(100));
+  await eventually(() => expect(lines().length).toBeGreaterThan(100), { timeoutMs: 20_000 });
   return { writer, lines };
 }
 
@@ -25,7 +26,7 @@ describe('a process that works on a spool and is killed', () => {
     const place = newPlace();
     places.push(place);
     const { writer, lines } = await startWriter(place);
-    await sleep(seeded(seed)() * 300);
+    await sleep(seededRandom(seed)() * 300);
     await expect(place.open()).rejects.toThrow(/Another process works on the spool.*SPOOL_DIR/);
     await writer.stop('SIGKILL');
 

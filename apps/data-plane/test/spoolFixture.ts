@@ -8,6 +8,8 @@ import { createLogger } from '@weighbridge/runtime';
 import { openSpool } from '../src/spool/spool.ts';
 import type { SettledEvent, Spool, SpoolEpoch, SpoolOptions } from '../src/spool/types.ts';
 
+export { seededRandom as seeded } from '@weighbridge/domain';
+
 export const SHARDS = [0, 1, 2, 3] as const;
 
 export interface SpoolPlace {
@@ -87,15 +89,4 @@ export function filesOf(spool: SpoolPlace, epoch: string): { path: string; bytes
   return readdirSync(folder)
     .sort()
     .map((name) => ({ path: join(folder, name), bytes: statSync(join(folder, name)).size }));
-}
-
-/** Numbers from 0 up to below 1, the same for a seed each time. */
-export function seeded(seed: number): () => number {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -2,6 +2,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createLogger, createMetrics, type Metrics, startTracing, type Tracing } from '@weighbridge/runtime';
 import { eventually, type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { post } from './post.ts';
 import { ALICE, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 
 const CALLER = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
@@ -54,11 +55,7 @@ async function start(options: Partial<TestProxyOptions> = {}): Promise<void> {
 const hello = { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello there' }], max_tokens: 50 };
 
 async function ask(headers: Record<string, string> = {}, body: object = hello, path = 'chat/completions') {
-  const response = await fetch(`${proxy.url}/v1/${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  });
+  const response = await post(proxy, `/v1/${path}`, body, headers);
   await response.text().catch(() => {});
   return response;
 }

@@ -13,18 +13,16 @@ import {
   UsageEventSchema,
   usageShard,
 } from '@weighbridge/contracts';
-import { createDb, type Database } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
 import { findQuarantined, readConfirms, readSpend, releaseQuarantined } from '@weighbridge/ledger';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { createTestDatabase, eventually } from '@weighbridge/testing';
+import { eventually, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startMetering } from './metering.ts';
 
 const WINDOW_START_MS = 1_793_491_200_000n;
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+const database = useDatabase({ maxConnections: 20 });
 let stream: UsageStream;
 let metrics: ReturnType<typeof createMetrics>;
 let stopWorkers: () => Promise<void>;
@@ -34,17 +32,9 @@ let failures = 0;
 const logger = createLogger('test');
 logger.level = 'silent';
 
-beforeAll(async () => {
-  database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {}, maxConnections: 20 });
-});
-afterAll(async () => {
-  await db.destroy();
-  await database.drop();
-});
 beforeEach(async () => {
   await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, producers, producer_shards, quarantined_usage`.execute(
-    db,
+    database.db,
   );
   failures = 0;
   stream = createInProcessUsageStream({ onError: () => void failures++ });
@@ -62,7 +52,7 @@ async function startWorkers(count: number, shownIn?: typeof metrics): Promise<()
   for (let worker = 0; worker < count; worker++) {
     await startMetering(
       {
-        db,
+        db: database.db,
         stream,
         now: () => new Date(),
         retentionDays: 400,
@@ -123,7 +113,7 @@ async function settled(events: number, quarantined: number) {
     async () => {
       const { rows } = await sql<{ events: number; quarantined: number }>`
         SELECT (SELECT count(*)::integer FROM usage_events) AS events,
-               (SELECT count(*)::integer FROM quarantined_usage) AS quarantined`.execute(db);
+               (SELECT count(*)::integer FROM quarantined_usage) AS quarantined`.execute(database.db);
       expect(rows[0]).toEqual({ events, quarantined });
     },
     { timeoutMs: 20_000, intervalMs: 20 },
@@ -131,13 +121,17 @@ async function settled(events: number, quarantined: number) {
 }
 
 async function spent(): Promise<bigint> {
-  const rows = await db.selectFrom('spend_buckets').selectAll().where('subject', '=', 'policy').execute();
+  const rows = await database.db
+    .selectFrom('spend_buckets')
+    .selectAll()
+    .where('subject', '=', 'policy')
+    .execute();
   return rows.reduce((sum, row) => sum + row.spent_nano_usd, 0n);
 }
 
 const spendOf = (principalId: string) =>
   readSpend(
-    db,
+    database.db,
     {
       policyId: 'pol_1',
       counterVersion: 1,
@@ -168,7 +162,7 @@ describe('metering', () => {
           checks.push(
             sql<{ held: bigint }>`
               SELECT count(*) AS held FROM usage_events WHERE epoch = ${epoch} AND shard = ${of} AND n <= ${n}`
-              .execute(db)
+              .execute(database.db)
               .then(({ rows }) => expect(rows[0]?.held, `seed ${seed}`).toBe(n)),
           );
         }
@@ -214,7 +208,7 @@ describe('metering', () => {
     const { rows } = await sql<{ ledger: bigint; principals: bigint }>`
       SELECT (SELECT sum(cost_nano_usd)::bigint FROM usage_events) AS ledger,
              (SELECT sum(spent_nano_usd)::bigint FROM spend_buckets WHERE subject LIKE 'principal:%') AS principals`.execute(
-      db,
+      database.db,
     );
     expect(rows[0], `seed ${seed}`).toEqual({ ledger: sent, principals: sent });
     expect(failures).toBe(0);
@@ -248,8 +242,10 @@ describe('metering', () => {
     await settled(500, 1);
     expect(await spent()).toBe(500n * 7n);
     // Its number is accounted for.
-    expect(await readConfirms(db, source.producerId, [source.epoch])).toMatchObject([{ shard, n: 501n }]);
-    expect(await db.selectFrom('quarantined_usage').selectAll().executeTakeFirst()).toMatchObject({
+    expect(await readConfirms(database.db, source.producerId, [source.epoch])).toMatchObject([
+      { shard, n: 501n },
+    ]);
+    expect(await database.db.selectFrom('quarantined_usage').selectAll().executeTakeFirst()).toMatchObject({
       kind: 'event',
       state: 'held',
       epoch: source.epoch,
@@ -265,12 +261,14 @@ describe('metering', () => {
     await settled(1, 1);
     expect((await spendOf('ada')).principalComplete).toBe(false);
     expect((await spendOf('bob')).principalComplete).toBe(true);
-    const [{ id }] = (await db.selectFrom('quarantined_usage').select('id').execute()) as [{ id: bigint }];
+    const [{ id }] = (await database.db.selectFrom('quarantined_usage').select('id').execute()) as [
+      { id: bigint },
+    ];
 
-    const release = () => releaseQuarantined(db, { id, by: 'operator', now: new Date() });
+    const release = () => releaseQuarantined(database.db, { id, by: 'operator', now: new Date() });
     expect(await release()).toEqual({ stillRefused: 'the cost is negative' });
     const mended = toBinary(UsageEventSchema, event({ costNanoUsd: 5n }));
-    await db
+    await database.db
       .updateTable('quarantined_usage')
       .set({ payload: Buffer.from(mended) })
       .execute();
@@ -278,11 +276,14 @@ describe('metering', () => {
       expect.arrayContaining(['released', undefined]),
     );
     expect(await spendOf('ada')).toMatchObject({ spent: 12n, principalSpent: 12n, principalComplete: true });
-    expect(await findQuarantined(db, id)).toMatchObject({ state: 'released', resolved_by: 'operator' });
+    expect(await findQuarantined(database.db, id)).toMatchObject({
+      state: 'released',
+      resolved_by: 'operator',
+    });
   });
 
   it('records nothing and forgets nothing while the database refuses for a reason of its own', async () => {
-    await db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
+    await database.db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
     const source = newSource();
     const confirms: Uint8Array[] = [];
     stream.onConfirm(source.producerId, (payload) => void confirms.push(payload));
@@ -290,7 +291,7 @@ describe('metering', () => {
     await eventually(async () => expect(failures).toBeGreaterThan(0), { timeoutMs: 10_000 });
     expect(confirms).toEqual([]);
     expect(await metrics.text()).toMatch(/^weighbridge_usage_failures_total\{shard="\d"\} [1-9]/m);
-    await db.schema.alterTable('usage_events_away').renameTo('usage_events').execute();
+    await database.db.schema.alterTable('usage_events_away').renameTo('usage_events').execute();
     await settled(1, 1);
     expect(await spent()).toBe(7n);
     await eventually(() => expect(confirms).toHaveLength(1));
@@ -305,7 +306,7 @@ describe('metering', () => {
     await publish(junk);
     await publish(batchOf(newSource(), 1, [event()]));
     await settled(1, 1);
-    const kept = await db.selectFrom('quarantined_usage').selectAll().executeTakeFirstOrThrow();
+    const kept = await database.db.selectFrom('quarantined_usage').selectAll().executeTakeFirstOrThrow();
     expect([...kept.payload]).toEqual([...junk]);
     expect(kept).toMatchObject({ kind: 'batch', epoch: null });
     // It may be anybody's.
@@ -318,7 +319,7 @@ describe('metering', () => {
     for (const firstN of [1, 1_501, 3_001]) await publish(batchOf(source, firstN, poison));
     await publish(batchOf(source, 4_501, [event()]));
     await settled(1, 4_500);
-    expect(await readConfirms(db, source.producerId, [source.epoch])).toMatchObject([{ n: 4_501n }]);
+    expect(await readConfirms(database.db, source.producerId, [source.epoch])).toMatchObject([{ n: 4_501n }]);
   });
 
   it('answers a proxy that asks what the ledger holds of its epochs', async () => {
@@ -345,8 +346,8 @@ describe('metering', () => {
 
   it('lets the last use of a key follow its traffic, also when what it reads was counted before', async () => {
     const now = new Date();
-    await db.insertInto('principals').values({ id: 'ada', created_at: now }).execute();
-    await db
+    await database.db.insertInto('principals').values({ id: 'ada', created_at: now }).execute();
+    await database.db
       .insertInto('keys')
       .values({
         id: 'key_1',
@@ -365,7 +366,7 @@ describe('metering', () => {
     await publish(message);
     await eventually(async () => expect(await lastUsed()).toEqual(new Date(admitted)), { timeoutMs: 10_000 });
     // As after a crash between the ledger's commit and this write.
-    await db.updateTable('keys').set({ last_used_at: null }).execute();
+    await database.db.updateTable('keys').set({ last_used_at: null }).execute();
     await publish(message);
     await eventually(async () => expect(await lastUsed()).toEqual(new Date(admitted)), { timeoutMs: 10_000 });
     expect(await spent()).toBe(7n);
@@ -373,4 +374,4 @@ describe('metering', () => {
 });
 
 const lastUsed = async () =>
-  (await db.selectFrom('keys').select('last_used_at').executeTakeFirstOrThrow()).last_used_at;
+  (await database.db.selectFrom('keys').select('last_used_at').executeTakeFirstOrThrow()).last_used_at;

@@ -1,32 +1,30 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createDb, type Database } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
 import { listProducers, readIdRange, registerProducer } from '@weighbridge/ledger';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { createTestDatabase } from '@weighbridge/testing';
+import { useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { createMeteringMetrics } from './meteringMetrics.ts';
 import { startUpkeep } from './upkeep.ts';
 
 const MINUTE_MS = 60_000;
 const logger = createLogger('test');
 logger.level = 'silent';
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
-beforeAll(async () => {
-  database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-});
-afterAll(async () => {
-  await db.destroy();
-  await database.drop();
-});
+const database = useDatabase();
+
+const announced: unknown[] = [];
+const stream = {
+  announce: (name: string, payload: Uint8Array) =>
+    void announced.push({ name, ...JSON.parse(Buffer.from(payload).toString()) }),
+};
 
 /** One round at a time of the clock; returns the metrics that it shows. */
-async function roundAt(now: Date): Promise<string> {
+async function roundAt(now: Date, on: Database = database.db): Promise<string> {
   const metrics = createMetrics();
   const upkeep = await startUpkeep(
-    { db, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
+    { db: on, stream, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
     logger,
   );
   await upkeep.stop();
@@ -36,14 +34,14 @@ async function roundAt(now: Date): Promise<string> {
 it('has room for what comes now before it says that it is ready, however long nobody came by', async () => {
   const inHalfAYear = new Date(Date.now() + 180 * 24 * 60 * MINUTE_MS);
   await roundAt(inHalfAYear);
-  const { before } = await readIdRange(db);
+  const { before } = await readIdRange(database.db);
   expect(before.getTime()).toBeGreaterThan(inHalfAYear.getTime() + 30 * 24 * 60 * MINUTE_MS);
 });
 
 it('gives up who was silent for 25 minutes, and shows it', async () => {
   const producerId = newUuid();
-  await registerProducer(db, { producerId, epoch: newUuid(), name: 'host', now: new Date() });
-  const states = async () => (await listProducers(db, { limit: 10 })).map(({ state }) => state);
+  await registerProducer(database.db, { producerId, epoch: newUuid(), name: 'host', now: new Date() });
+  const states = async () => (await listProducers(database.db, { limit: 10 })).map(({ state }) => state);
 
   expect(await roundAt(new Date(Date.now() + 24 * MINUTE_MS))).toMatch(/^weighbridge_producers_open 1$/m);
   expect(await states()).toEqual(['open']);
@@ -57,19 +55,63 @@ it('gives up who was silent for 25 minutes, and shows it', async () => {
   expect(await states()).toEqual(['lost']);
 });
 
+it('is not cut off while a task takes its time on a database that ends idle transactions', async () => {
+  const impatient = createDb(`${database.url}?options=-c%20idle_in_transaction_session_timeout%3D100`, {
+    applicationName: 'test',
+    onIdleError: () => {},
+  });
+  try {
+    const shown = await database.db.transaction().execute(async (tx) => {
+      // What a task waits for, for longer than that.
+      await sql`LOCK TABLE producers IN ACCESS EXCLUSIVE MODE`.execute(tx);
+      const round = roundAt(new Date(), impatient);
+      await sleep(500);
+      return { round };
+    });
+    expect(await shown.round).not.toMatch(/^weighbridge_ledger_upkeep_failures_total\{.*\} [1-9]/m);
+  } finally {
+    await impatient.destroy();
+  }
+});
+
+it('tells what a counter reached by something else than usage', async () => {
+  const now = new Date();
+  const counter = {
+    window_kind: 'none',
+    timezone: 'UTC',
+    counter_scope: 'policy',
+    counter_since: now,
+  } as const;
+  const times = { created_at: now, updated_at: now };
+  const policy = { id: 'pol_1', name: 'team', enforcement: 'enforce', ...times } as const;
+  await database.db
+    .insertInto('policies')
+    .values({ ...policy, ...counter, limit_nano_usd: 1_000_000n, thresholds: [80] })
+    .execute();
+  await sql`
+    INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
+    VALUES ('pol_1/1/0/policy', 'pol_1', 1, 'policy', to_timestamp(0), 900000)`.execute(database.db);
+  expect(await roundAt(now)).toMatch(/^weighbridge_budget_thresholds_total\{percent="80"\} 1$/m);
+  expect(announced).toMatchObject([
+    { name: 'budget_threshold', policy_id: 'pol_1', percent: 80, spent_micro_usd: 900 },
+  ]);
+  await roundAt(now);
+  expect(announced).toHaveLength(1);
+});
+
 it('leaves the tasks to the worker that is at one, and counts those that fail', async () => {
-  const { before } = await readIdRange(db);
+  const { before } = await readIdRange(database.db);
   const later = new Date(before.getTime() + MINUTE_MS);
-  await db.transaction().execute(async (tx) => {
+  await database.db.transaction().execute(async (tx) => {
     await sql`SELECT pg_advisory_xact_lock(9071336027)`.execute(tx);
     expect(await roundAt(later)).not.toMatch(/^weighbridge_ledger_upkeep_failures_total\{.*\} [1-9]/m);
-    expect((await readIdRange(db)).before).toEqual(before);
+    expect((await readIdRange(database.db)).before).toEqual(before);
   });
-  await db.schema.alterTable('producers').renameTo('producers_away').execute();
+  await database.db.schema.alterTable('producers').renameTo('producers_away').execute();
   expect(await roundAt(later)).toMatch(
     /^weighbridge_ledger_upkeep_failures_total\{task="lost producers"\} 1$/m,
   );
-  await db.schema.alterTable('producers_away').renameTo('producers').execute();
+  await database.db.schema.alterTable('producers_away').renameTo('producers').execute();
   await roundAt(later);
-  expect((await readIdRange(db)).before.getTime()).toBeGreaterThan(before.getTime());
+  expect((await readIdRange(database.db)).before.getTime()).toBeGreaterThan(before.getTime());
 });

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { UsageStream } from '@weighbridge/bus';
 import type { Database } from '@weighbridge/database';
 import {
   closeLeases,
@@ -7,19 +8,23 @@ import {
   forgetLeases,
   forgetProducers,
   keepPartitions,
+  keptFrom,
   markLost,
   measureModelOutputs,
   readBudgetUse,
   readLedgerState,
   rebuildBuckets,
+  recordOverdueThresholds,
   tidyEvidence,
 } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
+import { announceThreshold } from './announceThreshold.ts';
 import type { MeteringMetrics } from './meteringMetrics.ts';
 
 export interface UpkeepDeps {
   readonly db: Database;
+  readonly stream: Pick<UsageStream, 'announce'>;
   readonly now: () => Date;
   readonly retentionDays: number;
   readonly metrics: MeteringMetrics;
@@ -56,8 +61,9 @@ const partitions: Task = {
   name: 'partitions',
   everyMs: 3_600_000,
   async run({ db, now, retentionDays }, logger) {
-    const dropped = await keepPartitions(db, { now: now(), retentionDays });
-    const endedBefore = new Date(now().getTime() - retentionDays * DAY_MS);
+    const retention = { now: now(), retentionDays };
+    const dropped = await keepPartitions(db, retention);
+    const endedBefore = await keptFrom(db, retention);
     await forgetLeases(db, { endedBefore });
     await forgetProducers(db, { endedBefore });
     await forgetFeedback(db, { givenBefore: endedBefore });
@@ -108,6 +114,17 @@ const feedback: Task = {
   run: async ({ db, now }) => void (await countPendingFeedback(db, now(), FEEDBACK_WAIT_MS)),
 };
 
+/** What counters reached by something else than usage: nothing may ever be added to them again. */
+const thresholds: Task = {
+  name: 'thresholds',
+  everyMs: 60_000,
+  async run({ db, stream, metrics, now }, logger) {
+    for (const reached of await recordOverdueThresholds(db, now())) {
+      announceThreshold(stream, metrics, logger, reached);
+    }
+  },
+};
+
 const comparison: Task = {
   name: 'comparison of buckets and ledger',
   everyMs: DAY_MS,
@@ -125,7 +142,16 @@ const comparison: Task = {
   },
 };
 
-const TASKS = [partitions, lostProducers, leasesOfClosed, modelOutputs, evidence, feedback, comparison];
+const TASKS = [
+  partitions,
+  lostProducers,
+  leasesOfClosed,
+  modelOutputs,
+  evidence,
+  feedback,
+  thresholds,
+  comparison,
+];
 
 /** Looks after the ledger until stopped: each task at its time, and only one worker at a time. Resolves after a first round. */
 export async function startUpkeep(deps: UpkeepDeps, logger: Logger): Promise<Upkeep> {
@@ -181,6 +207,8 @@ export async function startUpkeep(deps: UpkeepDeps, logger: Logger): Promise<Upk
 /** Runs a task unless another worker is at one: that one does it. */
 async function alone(db: Database, run: () => Promise<void>): Promise<void> {
   await db.transaction().execute(async (tx) => {
+    // Idle for as long as the task takes on connections of its own, whatever the database's default.
+    await sql`SET LOCAL idle_in_transaction_session_timeout = 0`.execute(tx);
     const { rows } = await sql<{ taken: boolean }>`
       SELECT pg_try_advisory_xact_lock(${UPKEEP_LOCK}) AS taken`.execute(tx);
     if (rows[0]?.taken) await run();

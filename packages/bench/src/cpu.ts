@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import pg from 'pg';
 
 /** Linux counts in ticks of 10 ms, whatever its kernel's own. */
@@ -16,13 +16,20 @@ export function cpuSeconds(pid: number | undefined): number | undefined {
   if (pid === undefined) return undefined;
   const times = processTimes(pid);
   if (!times) return undefined;
-  const children = readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map((name) => processTimes(Number(name)))
-    .filter((child) => child?.parent === pid);
   return (
-    times.ownSeconds + times.endedSeconds + children.reduce((sum, child) => sum + (child?.ownSeconds ?? 0), 0)
+    times.ownSeconds +
+    times.endedSeconds +
+    childrenOf(pid).reduce((sum, child) => sum + (processTimes(child)?.ownSeconds ?? 0), 0)
   );
+}
+
+/** The ids of a process' children; none where the system does not tell. */
+export function childrenOf(pid: number): number[] {
+  if (!existsSync('/proc')) return [];
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((child) => processTimes(child)?.parent === pid);
 }
 
 /** The main process of a Postgres; undefined where that runs elsewhere or the system does not tell. */

@@ -7,14 +7,15 @@ import { openJetStreamUsageStream, type UsageStream } from '@weighbridge/bus';
 import { UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
 import { startNats, startProcess, type TestNats, type TestProcess, type TestRun } from '@weighbridge/testing';
 import { cpuSeconds, findPostmaster } from './cpu.ts';
+import { NODE_OPTIONS } from './service.ts';
 import type { MeasuredBatch } from './usage.ts';
 
 const METERING = fileURLToPath(new URL('../../../apps/metering/dist/main.js', import.meta.url));
 const READY_TIMEOUT_MS = 60_000;
 const IN_FLIGHT = 64;
 const ALL_RECORDED_TIMEOUT_MS = 300_000;
-/** Confirms are best effort: a lost one is asked for. */
-const ASK_EVERY_MS = 1_000;
+/** Confirms are best effort: when none came for so long, those that are missing are asked for. */
+const ASK_AFTER_MS = 2_000;
 const ASK_AT_ONCE = 100;
 
 /** What it took until the ledger held all, in seconds. */
@@ -32,6 +33,8 @@ export interface MeterRun {
   meter(batches: readonly MeasuredBatch[]): Promise<Taken>;
   /** The same where all of them are in the stream before metering goes on, as after an outage. */
   drain(batches: readonly MeasuredBatch[]): Promise<Taken>;
+  /** The same where one batch is published every so often. */
+  pace(batches: readonly MeasuredBatch[], everyMs: number): Promise<Taken>;
   stop(): Promise<void>;
 }
 
@@ -46,12 +49,11 @@ export async function startMeterRun(
     {
       command: process.execPath,
       args: [...(cpuProf === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${cpuProf}`]), METERING],
-      // As the chart and the compose file start it.
       env: {
         DATABASE_URL: databaseUrl,
         NATS_URL: nats.url,
         PORT: '0',
-        NODE_OPTIONS: '--max-semi-space-size=32',
+        NODE_OPTIONS: NODE_OPTIONS.metering,
       },
       readyWhen: /metering is ready/,
       timeoutMs: READY_TIMEOUT_MS,
@@ -86,6 +88,11 @@ export async function startMeterRun(
         process.kill(metering.pid, 'SIGCONT');
       }
     },
+    pace: (batches, everyMs) =>
+      measure(() => {
+        const recorded = allRecorded(stream, metering, batches);
+        return Promise.all([publishPaced(stream, batches, everyMs), recorded]);
+      }),
     async stop() {
       await stream.close();
       await metering.stop();
@@ -102,6 +109,17 @@ async function publishAll(stream: UsageStream, batches: readonly MeasuredBatch[]
     }
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, publisher));
+}
+
+async function publishPaced(
+  stream: UsageStream,
+  batches: readonly MeasuredBatch[],
+  everyMs: number,
+): Promise<void> {
+  for (const { shard, payload } of batches) {
+    await sleep(everyMs);
+    await stream.publish(shard, randomUUID(), payload);
+  }
 }
 
 /** Rejects when metering ends or takes too long. */
@@ -121,8 +139,15 @@ async function allRecorded(
   }
   const all = new EventEmitter<{ confirmed: [] }>();
   const confirmed = once(all, 'confirmed');
+  const asking = setInterval(() => {
+    for (const producerId of [...missing.keys()].slice(0, ASK_AT_ONCE)) {
+      const query = { producerId, epochs: [epochs.get(producerId) ?? ''] };
+      stream.askConfirm(toBinary(UsageConfirmQuerySchema, create(UsageConfirmQuerySchema, query)));
+    }
+  }, ASK_AFTER_MS);
   const listening = [...missing].map(([producerId, shards]) =>
     stream.onConfirm(producerId, (payload) => {
+      asking.refresh();
       for (const confirm of fromBinary(UsageConfirmsSchema, payload).confirms) {
         const name = `${confirm.epoch}/${confirm.shard}`;
         const last = shards.get(name);
@@ -132,12 +157,6 @@ async function allRecorded(
       if (missing.size === 0) all.emit('confirmed');
     }),
   );
-  const asking = setInterval(() => {
-    for (const producerId of [...missing.keys()].slice(0, ASK_AT_ONCE)) {
-      const query = { producerId, epochs: [epochs.get(producerId) ?? ''] };
-      stream.askConfirm(toBinary(UsageConfirmQuerySchema, create(UsageConfirmQuerySchema, query)));
-    }
-  }, ASK_EVERY_MS);
   const given = new AbortController();
   try {
     await Promise.race([

@@ -11,6 +11,8 @@ export const FULL_BATCH_EVENTS = 256;
 /** As large as they are where a proxy sends what it has every 20 ms. */
 export const SMALL_BATCH_EVENTS = 4;
 const RAW_TRANSACTION_EVENTS = 1_000;
+/** Of one producer at its own pace. */
+const ALONE_BATCHES = 40;
 /** One event for so many that are measured. */
 const WARM_UP_SHARE = 3;
 
@@ -38,6 +40,11 @@ export interface MeteringFigures {
   readonly beside: StreamFigures;
   /** What the producers had published before, as after an outage. */
   readonly drained: StreamFigures;
+  /** One of the many by itself, in the same batches and at the pace that each of them had beside. */
+  readonly alone: StreamFigure & {
+    /** What an event costs from many, by that. */
+    readonly manyByIt: Figure | undefined;
+  };
 }
 
 export interface StreamFigures {
@@ -92,7 +99,9 @@ export async function measureMetering(run: TestRun, options: MeteringOptions): P
     const one = await stream('one producer', 1, FULL_BATCH_EVENTS);
     const small = await stream('one producer in small batches', 1, SMALL_BATCH_EVENTS);
     const many = await stream(`${producers} producers`, producers, SMALL_BATCH_EVENTS);
-    rounds.push({ raw, one, small, many });
+    onProgress(`round ${round} of ${repeats}: one of them by itself`);
+    const alone = await measureAlone(run, many.beside.wall * producers);
+    rounds.push({ raw, one, small, many, alone });
   }
   return {
     events: count,
@@ -104,6 +113,11 @@ export async function measureMetering(run: TestRun, options: MeteringOptions): P
     },
     beside: streamFigures(rounds, 'beside'),
     drained: streamFigures(rounds, 'drained'),
+    alone: {
+      rate: figure(rounds.map(({ alone }) => 1 / alone.wall)),
+      cpu: cpuFigures(rounds.map(({ alone }) => alone.cpu)),
+      manyByIt: optionalFigure(rounds.map(({ many, alone }) => cpuRatio(many.beside, alone))),
+    },
   };
 }
 
@@ -132,6 +146,7 @@ interface Round {
   readonly one: TakenBoth;
   readonly small: TakenBoth;
   readonly many: TakenBoth;
+  readonly alone: Taken;
 }
 
 interface TakenBoth {
@@ -179,6 +194,25 @@ async function measureStream(
         beside: perEvent(beside, eventsIn(batches.slice(first, second))),
         drained: perEvent(drained, eventsIn(batches.slice(second))),
       };
+    } finally {
+      await meterRun.stop();
+    }
+  } finally {
+    await database.drop();
+  }
+}
+
+/** One producer in small batches, an event every so many seconds. */
+async function measureAlone(run: TestRun, secondsPerEvent: number): Promise<Taken> {
+  const events = measuredEvents(ALONE_BATCHES * SMALL_BATCH_EVENTS, new Date());
+  const batches = measuredBatches(events, { producers: 1, eventsPerBatch: SMALL_BATCH_EVENTS });
+  const database = await createTestDatabase(run);
+  try {
+    const meterRun = await startMeterRun(run, database.url, undefined);
+    try {
+      const taken = await meterRun.pace(batches, secondsPerEvent * SMALL_BATCH_EVENTS * 1_000);
+      await checkLedger(database.url, events);
+      return perEvent(taken, events.length);
     } finally {
       await meterRun.stop();
     }

@@ -26,7 +26,7 @@ export function describeMetering(figures: MeteringFigures): string {
     row(`one, in small batches, ${name}`, oneInSmall.rate, oneInSmall.cpu),
     row(`${figures.producers} producers, ${name}`, manyProducers.rate, manyProducers.cpu),
   ];
-  const { rawSql, beside, drained } = figures;
+  const { rawSql, beside, drained, alone } = figures;
   return [
     `${figures.events} events, ${figures.repeats} rounds: median (min–max)`,
     '',
@@ -35,11 +35,15 @@ export function describeMetering(figures: MeteringFigures): string {
       row('raw SQL', rawSql.rate, rawSql.postgres && { postgres: rawSql.postgres }),
       ...rows('beside', beside),
       ...rows('drained', drained),
+      row('one of them by itself', alone.rate, alone.cpu),
     ]),
     '',
     'beside: with the producers on the same machine at the same time; drained: all was in the stream before',
     ...ratioLines('beside', beside, figures.producers),
     ...ratioLines('drained', drained, figures.producers),
+    `an event of ${figures.producers} producers / of one of them by itself, at its own pace: ${
+      alone.manyByIt ? formatFigure(alone.manyByIt, 2) : 'unknown'
+    } of the CPU of metering and Postgres`,
     'the ledger held every event once, and every bucket was the sum of its events',
   ].join('\n');
 }

@@ -9,10 +9,18 @@ import {
   type TestProcess,
   type TestRun,
 } from '@weighbridge/testing';
+import { findPostmaster } from './cpu.ts';
 
 const READY_TIMEOUT_MS = 60_000;
 
 type App = 'control-plane' | 'data-plane' | 'metering';
+
+/** As the chart and the compose file start them. */
+export const NODE_OPTIONS: Readonly<Record<App, string>> = {
+  'control-plane': '',
+  'data-plane': '',
+  metering: '--max-semi-space-size=32',
+};
 
 /** An app as a user starts it, from its built entry; `nodeArgs` come before that. */
 export async function startBuiltApp(
@@ -28,7 +36,16 @@ export async function startBuiltApp(
     entry,
   ]);
   const readyWhen = /(plane|metering) is ready/;
-  return await startProcess({ command, args, env: { ...env }, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
+  return await startProcess(
+    {
+      command,
+      args,
+      env: { NODE_OPTIONS: NODE_OPTIONS[app], ...env },
+      readyWhen,
+      timeoutMs: READY_TIMEOUT_MS,
+    },
+    run,
+  );
 }
 
 /** A command that runs on one core only, or some, where they are named. */
@@ -119,6 +136,8 @@ export interface Service {
   readonly vendor: StartedNode;
   readonly databaseUrl: string;
   readonly natsUrl: string;
+  /** The processes that take in usage: NATS, Postgres and metering. */
+  readonly recorders: readonly number[];
   /** What is closed last was opened first. */
   close(): Promise<void>;
 }
@@ -150,7 +169,9 @@ export async function startService(
     });
     closing.push(() => metering.stop());
     const { url: databaseUrl } = database;
-    return { controlPlane, metering, vendor, databaseUrl, natsUrl: nats.url, close };
+    const postgres = await findPostmaster(databaseUrl);
+    const recorders = [nats.pid, metering.pid, postgres].filter((pid) => pid !== undefined);
+    return { controlPlane, metering, vendor, databaseUrl, natsUrl: nats.url, recorders, close };
   } catch (error) {
     await close();
     throw error;

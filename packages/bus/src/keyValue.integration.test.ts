@@ -1,21 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { jetstreamManager } from '@nats-io/jetstream';
-import { connect } from '@nats-io/transport-node';
-import { eventually, startNats, startTcpRelay, type TcpRelay } from '@weighbridge/testing';
+import { eventually, startTcpRelay, type TcpRelay, useNats } from '@weighbridge/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { withManager } from '../test/withManager.ts';
 import type { KeyValueBucket, KeyValueSettings } from './keyValue.ts';
 import { createInProcessBucket } from './keyValueInProcess.ts';
 import { type JetStreamBucketOptions, openJetStreamBucket } from './keyValueJetStream.ts';
 
-let nats: Awaited<ReturnType<typeof startNats>>;
+const nats = useNats();
 const opened: KeyValueBucket[] = [];
-beforeAll(async () => {
-  nats = await startNats();
-});
 afterEach(async () => {
   for (const bucket of opened.splice(0)) await bucket.close();
 });
-afterAll(() => nats.stop());
 
 const SETTINGS = { ttlMs: 60_000, maxBytes: 1024 * 1024, maxValueBytes: 64 * 1024, replicas: 1 };
 /** On a slow machine too, an answer comes in time. */
@@ -170,18 +165,6 @@ describe.each(Object.entries(implementations))('a bucket, %s', (_name, openFor) 
 });
 
 describe('a bucket in NATS', () => {
-  /** What an operator can do with the command line of NATS. */
-  async function withManager<T>(
-    act: (manager: Awaited<ReturnType<typeof jetstreamManager>>) => Promise<T>,
-  ): Promise<T> {
-    const connection = await connect({ servers: nats.url });
-    try {
-      return await act(await jetstreamManager(connection));
-    } finally {
-      await connection.close();
-    }
-  }
-
   it('outlives the process that wrote to it', async () => {
     const name = anyName();
     const writer = await openJetStream({ name });
@@ -198,7 +181,9 @@ describe('a bucket in NATS', () => {
         `The bucket ${name} .*max_age is 60000000000 and should be 120000000000; max_bytes is 1048576 and should be 4096.*set THE_SETTINGS to what it has.*nats kv del ${name}`,
       ),
     );
-    await withManager((manager) => manager.streams.update(`KV_${name}`, { discard: 'new' as never }));
+    await withManager(nats.url, (manager) =>
+      manager.streams.update(`KV_${name}`, { discard: 'new' as never }),
+    );
     await expect(openJetStream({ name })).rejects.toThrow('discard is new and should be old');
   });
 
@@ -210,7 +195,7 @@ describe('a bucket in NATS', () => {
     const name = anyName();
     const bucket = await openJetStream({ name });
     for (const call of [() => bucket.get('k'), () => bucket.create('k', bytes('new'))]) {
-      await withManager((manager) => manager.streams.delete(`KV_${name}`));
+      await withManager(nats.url, (manager) => manager.streams.delete(`KV_${name}`));
       await expect(call()).rejects.toThrow();
       await eventually(async () => expect(await bucket.get('k')).toBeUndefined());
     }

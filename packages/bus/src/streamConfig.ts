@@ -14,6 +14,7 @@ import {
 import { nanos } from '@nats-io/transport-node';
 
 const STREAM = 'USAGE';
+const SUBJECTS = 'usage.v1.*';
 export const subjectOf = (shard: number): string => `usage.v1.s${shard}`;
 const durableOf = (shard: number): string => `metering-s${shard}`;
 
@@ -23,6 +24,8 @@ const DUPLICATE_WINDOW_MS = 120_000;
 const MAX_UNACKNOWLEDGED = 16_384;
 /** JSStreamNameExistErr: another process created it between our look and our attempt. */
 export const STREAM_NAME_IN_USE = 10_058;
+/** JSStreamSubjectOverlapErr. */
+const SUBJECTS_OVERLAP = 10_065;
 
 /** What differs between installations. */
 export interface StreamSize {
@@ -45,10 +48,18 @@ export async function ensureStream(manager: JetStreamManager, size: StreamSize):
     if (!(error instanceof JetStreamApiError)) throw error;
     if (error.code === STREAM_NAME_IN_USE) return manager.streams.info(STREAM);
     throw new Error(
-      `NATS does not create the stream ${STREAM}: ${error.message}. Check NATS_STREAM_REPLICAS (${size.replicas}) and NATS_STREAM_MAX_BYTES (${size.maxBytes})`,
-      { cause: error },
+      `NATS does not create the stream ${STREAM}: ${error.message}. ${howToMend(error, size)}`,
+      {
+        cause: error,
+      },
     );
   }
+}
+
+function howToMend({ code }: JetStreamApiError, { replicas, maxBytes }: StreamSize): string {
+  return code === SUBJECTS_OVERLAP
+    ? `Another stream takes the subjects ${SUBJECTS}: find it (nats stream ls --subjects), and take them from it`
+    : `Check NATS_STREAM_REPLICAS (${replicas}) and NATS_STREAM_MAX_BYTES (${maxBytes})`;
 }
 
 /**
@@ -124,7 +135,7 @@ function wantedConsumer(shard: number) {
 
 function wantedStream(size: StreamSize) {
   return {
-    subjects: ['usage.v1.*'],
+    subjects: [SUBJECTS],
     retention: RetentionPolicy.Workqueue,
     storage: StorageType.File,
     // A full stream refuses: the publisher keeps what it could not hand over.

@@ -1,31 +1,16 @@
-import { AckPolicy, jetstreamManager, RetentionPolicy } from '@nats-io/jetstream';
-import { connect } from '@nats-io/transport-node';
-import { eventually, startNats } from '@weighbridge/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { AckPolicy, RetentionPolicy } from '@nats-io/jetstream';
+import { eventually, startNats, useNats } from '@weighbridge/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { deferred } from '../test/deferred.ts';
+import { withManager } from '../test/withManager.ts';
 import { createInProcessUsageStream } from './inProcess.ts';
 import { openJetStreamUsageStream } from './jetStream.ts';
 import { MessageTooLargeError, type UsageStream } from './usageStream.ts';
 
-let nats: Awaited<ReturnType<typeof startNats>>;
-beforeAll(async () => {
-  nats = await startNats();
-});
-afterAll(() => nats.stop());
+const nats = useNats();
 beforeEach(async () => {
-  await withManager((manager) => manager.streams.delete('USAGE').catch(() => {}));
+  await withManager(nats.url, (manager) => manager.streams.delete('USAGE').catch(() => {}));
 });
-
-/** What an operator can do with the command line of NATS. */
-async function withManager<T>(
-  act: (manager: Awaited<ReturnType<typeof jetstreamManager>>) => Promise<T>,
-): Promise<T> {
-  const connection = await connect({ servers: nats.url });
-  try {
-    return await act(await jetstreamManager(connection));
-  } finally {
-    await connection.close();
-  }
-}
 
 const openJetStream = (options: { maxBytes?: number; name?: string } = {}) =>
   openJetStreamUsageStream({ url: nats.url, name: 'test', onError: () => {}, ...options });
@@ -37,14 +22,6 @@ const implementations: Record<string, () => Promise<UsageStream>> = {
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const text = (payload: Uint8Array | undefined) => new TextDecoder().decode(payload);
-
-function deferred<T>() {
-  let resolve: (value: T) => void = () => {};
-  const promise = new Promise<T>((fulfil) => {
-    resolve = fulfil;
-  });
-  return { promise, resolve };
-}
 
 describe.each(Object.entries(implementations))('the usage stream, %s', (_name, open) => {
   /** Publishes, then reads until `count` messages were handled; what `handle` throws makes the batch come again. */
@@ -259,7 +236,7 @@ describe('JetStream', () => {
   });
 
   it('does not start on a stream that would lose or refuse messages, and says how to mend it', async () => {
-    await withManager((manager) =>
+    await withManager(nats.url, (manager) =>
       manager.streams.add({
         name: 'USAGE',
         subjects: ['usage.v1.*'],
@@ -289,10 +266,18 @@ describe('JetStream', () => {
     ).rejects.toThrow('NATS_STREAM_REPLICAS (3)');
   });
 
+  it('says that another stream takes what it is published on', async () => {
+    await withManager(nats.url, (manager) => manager.streams.add({ name: 'OTHER', subjects: ['usage.>'] }));
+    await expect(openJetStream()).rejects.toThrow(
+      /subjects overlap .* Another stream takes .* usage\.v1\.\*/,
+    );
+    await withManager(nats.url, (manager) => manager.streams.delete('OTHER'));
+  });
+
   it('is brought back by a publisher, as another stream', async () => {
     const stream = await openJetStream();
     const before = await stream.publish(0, 'before', bytes('before'));
-    await withManager((manager) => manager.streams.delete('USAGE'));
+    await withManager(nats.url, (manager) => manager.streams.delete('USAGE'));
     await expect(stream.publish(0, 'after', bytes('after'))).rejects.toThrow();
     const after = await stream.publish(0, 'after', bytes('after'));
     expect(after.sequence).toBe(1n);
@@ -309,7 +294,7 @@ describe('JetStream', () => {
     });
     await stream.publish(3, 'before', bytes('before'));
     await eventually(async () => expect(seen).toEqual(['before']));
-    await withManager(async (manager) => {
+    await withManager(nats.url, async (manager) => {
       await manager.streams.delete('USAGE');
       await eventually(() => manager.consumers.info('USAGE', 'metering-s3'));
       await stream.publish(3, 'after', bytes('after'));
@@ -324,7 +309,7 @@ describe('JetStream', () => {
   it('takes over a durable consumer of other limits as it should be, with what waits for it', async () => {
     const stream = await openJetStream();
     await stream.publish(1, 'waiting', bytes('waiting'));
-    await withManager(async (manager) => {
+    await withManager(nats.url, async (manager) => {
       await manager.consumers.add('USAGE', {
         durable_name: 'metering-s1',
         filter_subject: 'usage.v1.s1',
@@ -346,7 +331,7 @@ describe('JetStream', () => {
     const stream = await openJetStream();
     const old = await stream.publish(0, 'a1', bytes('a1'));
     for (const name of ['a2', 'a3']) await stream.publish(0, name, bytes(name));
-    await withManager((manager) => manager.streams.delete('USAGE'));
+    await withManager(nats.url, (manager) => manager.streams.delete('USAGE'));
     const other = await openJetStream();
     const { streamId } = await other.publish(0, 'b', bytes('b'));
     // Nobody told the publisher. What it says of this one is outdated, so it will be sent again: that is the safe side.
@@ -377,62 +362,5 @@ describe('JetStream', () => {
     await eventually(async () => expect(seen).toEqual(['before', 'after']));
     await stream.close();
     await again.stop();
-  });
-});
-
-describe('the in-process usage stream', () => {
-  it('counts as handled only what comes before the first message that is not', async () => {
-    const stream = createInProcessUsageStream({ onError: () => {} });
-    const release = deferred<void>();
-    await stream.consume(0, () => release.promise);
-    await stream.publish(0, 'first', new Uint8Array(1));
-    const second = deferred<void>();
-    await stream.consume(0, async () => second.resolve());
-    await stream.publish(0, 'second', new Uint8Array(1));
-    await second.promise;
-    expect((await stream.position()).handledUpTo[0]).toBe(0n);
-    release.resolve();
-    await eventually(async () => expect((await stream.position()).handledUpTo[0]).toBe(2n));
-    await stream.close();
-  });
-
-  it('says how much is left to the spool when it is closed while nothing can be handled', async () => {
-    const told: [unknown, string][] = [];
-    const stream = createInProcessUsageStream({ onError: (error, what) => told.push([error, what]) });
-    for (let at = 0; at < 150; at++) await stream.publish(0, `m${at}`, new Uint8Array(1));
-    await stream.publish(1, 'other', new Uint8Array(1));
-    const away = new Error('the database is away');
-    const consumption = await stream.consume(0, async () => {
-      throw away;
-    });
-    await expect.poll(() => told.length).toBeGreaterThan(0);
-    await consumption.stop();
-    await stream.close();
-    expect(told.at(-1)).toEqual([
-      away,
-      '151 messages of usage were not handled: the spool keeps them for the next start',
-    ]);
-  });
-
-  it('refuses for good what is larger than it is', async () => {
-    const stream = createInProcessUsageStream({ maxBytes: 10, onError: () => {} });
-    await expect(stream.publish(0, 'a', new Uint8Array(11))).rejects.toThrow(MessageTooLargeError);
-    await stream.close();
-  });
-
-  it('refuses when it is full: the publisher keeps what it could not hand over', async () => {
-    const stream = createInProcessUsageStream({ maxBytes: 10, onError: () => {} });
-    await stream.publish(0, 'a', new Uint8Array(10));
-    await expect(stream.publish(0, 'b', new Uint8Array(1))).rejects.toThrow('full');
-    await stream.consume(0, async () => {});
-    await expect
-      .poll(() =>
-        stream.publish(0, 'c', new Uint8Array(1)).then(
-          () => true,
-          () => false,
-        ),
-      )
-      .toBe(true);
-    await stream.close();
   });
 });

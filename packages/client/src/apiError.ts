@@ -12,7 +12,10 @@ export interface Refusal {
   readonly cause?: unknown;
 }
 
-/** A call that the service refused, or that did not reach it: then `status` is 0 and `code` is `unreachable`. */
+/**
+ * A call that the service refused; or that did not reach it, or took longer than is waited for: then `status` is 0, and
+ * `code` is `unreachable` or `no_answer_yet`.
+ */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly status: number;

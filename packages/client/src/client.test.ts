@@ -56,6 +56,14 @@ describe('a call', () => {
     expect(error.message).toContain('http://gateway.test');
     expect(JSON.stringify([error, error.message])).not.toContain('sk-svc-secret');
   });
+
+  it('that takes longer than it is waited for is not said to reach nobody', async () => {
+    const cause = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' });
+    const client = clientOf(() => Promise.reject(new TypeError('fetch failed', { cause })));
+    const error = await readKey(client).catch((reason) => reason);
+    expect(error).toMatchObject({ status: 0, code: 'no_answer_yet' });
+    expect(error.message).toMatch(/^http:\/\/gateway\.test has not answered .* It goes on/);
+  });
 });
 
 describe('pages', () => {

@@ -27,11 +27,21 @@ export function createClient({ baseUrl, apiKey, fetch }: ClientOptions): Client 
     onError({ error, request }) {
       if (error instanceof ApiError) return error;
       const { origin } = new URL(request.url);
+      if (isSlow(error)) {
+        const message = `${origin} has not answered for minutes, and is no longer waited for. It goes on with what it was asked.`;
+        return new ApiError({ status: 0, code: 'no_answer_yet', message, cause: error });
+      }
       const message = `${origin} can't be reached: is Weighbridge running there?`;
       return new ApiError({ status: 0, code: 'unreachable', message, cause: error });
     },
   });
   return client;
+}
+
+/** As Node's fetch says that it gave up waiting (https://undici.nodejs.org/#/docs/api/Errors). */
+function isSlow(error: unknown): boolean {
+  const { code } = (error as { cause?: { code?: unknown } } | null)?.cause ?? {};
+  return code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT';
 }
 
 /** The body of an answer: `const key = await answer(client.GET(…))`. */

@@ -1,5 +1,5 @@
 import { TypeID } from 'typeid-js';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { idTimeMs, isId, newId, newUuid } from './ids.ts';
 
 describe('ids', () => {
@@ -35,6 +35,25 @@ describe('ids', () => {
     expect(madeAt).toBeGreaterThanOrEqual(before);
     // The clock of one that follows others in the same millisecond may run ahead by some.
     expect(madeAt).toBeLessThanOrEqual(Date.now() + 1_000);
+  });
+
+  it('tell the time that the clock was set to, also where that is back: it had been wrong', () => {
+    const clock = vi.spyOn(Date, 'now');
+    const madeAt = (nowMs: number) => {
+      clock.mockReturnValue(nowMs);
+      return [idTimeMs(newId('req')), idTimeMs(newId('req'))];
+    };
+    try {
+      const now = new Date('2031-05-01T00:00:00Z').getTime();
+      const wrong = now + 100 * 86_400_000;
+      expect(madeAt(wrong)).toEqual([wrong, wrong]);
+      expect(madeAt(now)).toEqual([now, now]);
+      // By a little, as clocks are set all the time, their order comes first.
+      expect(madeAt(now - 1_000)).toEqual([now, now]);
+    } finally {
+      clock.mockRestore();
+    }
+    expect(Math.abs(idTimeMs(newId('req')) - Date.now())).toBeLessThan(60_000);
   });
 
   it('are of one type only', () => {

@@ -68,6 +68,8 @@ let latestMs = 0;
 /** Tells those of one millisecond apart, in their order. */
 let count = 0;
 const MOST = 0xfff;
+/** A clock that was set back further had been wrong: ids go back with it, rather than tell another time until the process ends. */
+const MAX_AHEAD_MS = 60_000;
 
 /** RFC 9562, section 5.7, with the counter of its section 6.2 in the bits beside the version. */
 function nextUuid(): void {
@@ -76,7 +78,7 @@ function nextUuid(): void {
     poolAt = 0;
   }
   const nowMs = Date.now();
-  if (nowMs > latestMs) {
+  if (nowMs > latestMs || latestMs - nowMs > MAX_AHEAD_MS) {
     latestMs = nowMs;
     // Half of the range is left to count on.
     count = ((pool[poolAt] ?? 0) << 3) | ((pool[poolAt + 1] ?? 0) >> 5);

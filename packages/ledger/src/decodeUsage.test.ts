@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyEvent, proxyEvent } from '../test/anyEvent.ts';
 import { encodedEvent } from '../test/usageEvents.ts';
-import { decodeByLibrary } from './decodeUsage.ts';
+import { decodeBatch, decodeByLibrary, decodeEvent } from './decodeUsage.ts';
 import { createKnownParts } from './knownParts.ts';
 import { readBatch } from './readBatch.ts';
 import { readEvent } from './readEvent.ts';
@@ -194,4 +194,15 @@ describe('a message read in place', () => {
     );
     expect(read).toBeGreaterThan(100);
   });
+});
+
+it('what can not be read at all is said to be no usage, in words that say what it was to be', () => {
+  const garbage = new TextEncoder().encode('this is no protobuf');
+  const reason = /^it can not be read as a Usage(Batch|Event) \(.+\)$/;
+  expect(decodeBatch(garbage, ids).refused).toMatchObject([
+    { kind: 'batch', reason: expect.stringMatching(reason) },
+  ]);
+  expect(decodeEvent(garbage, undefined, ids).refused).toMatchObject([
+    { kind: 'event', reason: expect.stringMatching(reason) },
+  ]);
 });

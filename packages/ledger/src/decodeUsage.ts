@@ -1,4 +1,4 @@
-import { fromBinary } from '@bufbuild/protobuf';
+import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
 import { USAGE_SHARDS, UsageBatchSchema, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import { attributionOf, NO_ATTRIBUTION, payerOf } from './eventParts.ts';
 import { createKnownParts, type KnownParts } from './knownParts.ts';
@@ -25,7 +25,7 @@ export function decodeBatch(
 ): UsageToRecord {
   let batch: UsageBatchParts;
   try {
-    batch = readBatch(payload) ?? fromBinary(UsageBatchSchema, payload);
+    batch = readBatch(payload) ?? decoded(UsageBatchSchema, payload);
     checkBatch(batch);
   } catch (error) {
     const reason = reasonOf(error);
@@ -79,7 +79,7 @@ export function decodeByLibrary(
 ): LedgerEvent | RefusedUsage {
   let event: UsageEvent | undefined;
   try {
-    event = fromBinary(UsageEventSchema, payload);
+    event = decoded(UsageEventSchema, payload);
     const attribution = event.attribution ? attributionOf(event.attribution) : NO_ATTRIBUTION;
     return ledgerEvent(event, payerOf(event), attribution, origin, ids);
   } catch (error) {
@@ -101,6 +101,15 @@ function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatchPart
 /** Whether it may say whose spend a refused event is. */
 function isKept(principalId: string): boolean {
   return principalId !== '' && !principalId.includes('\0');
+}
+
+/** In words for an operator: a decoder's own say nothing of what it was to read. */
+function decoded<Desc extends DescMessage>(schema: Desc, payload: Uint8Array): MessageShape<Desc> {
+  try {
+    return fromBinary(schema, payload);
+  } catch (error) {
+    throw new Error(`it can not be read as a ${schema.name} (${reasonOf(error)})`);
+  }
 }
 
 /** Of a decoder's error, too: it may quote what it read. */

@@ -51,7 +51,7 @@ export {
 } from './listProducers.ts';
 export { type ModelOutput, measureModelOutputs, readModelOutputs } from './modelOutputs.ts';
 export { type OpenedCounter, openCounter } from './openCounter.ts';
-export { type IdRange, keepPartitions, type Retention, readIdRange } from './partitions.ts';
+export { type IdRange, keepPartitions, keptFrom, type Retention, readIdRange } from './partitions.ts';
 export {
   closeEpoch,
   forgetProducers,
@@ -90,7 +90,7 @@ export {
 } from './requests.ts';
 export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spendBreakdown.ts';
 export { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery } from './spendQuery.ts';
-export type { ThresholdReached } from './thresholds.ts';
+export { recordOverdueThresholds, type ThresholdReached } from './thresholds.ts';
 export { touchKeys } from './touchKeys.ts';
 export type {
   Confirm,

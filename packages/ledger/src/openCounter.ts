@@ -20,9 +20,10 @@ const SUM_TIMEOUT_MS = 600_000;
  * Opens a policy's new counter, in the transaction that gives it its version, with what the ledger holds for the window
  * of `now` and those after it: spend belongs to the window that it was admitted in, whichever counter counted it first.
  * What is recorded later finds the new counter by itself (successors.ts); until the transaction ends, it waits. What leases
- * hold in earlier counters, they hold in the new one as well.
+ * hold in earlier counters, they hold in the new one as well. Returns from when on there were rows to add up; null where
+ * none was ever dropped.
  */
-export async function openCounter(tx: Tx, policy: OpenedCounter, now: Date): Promise<void> {
+export async function openCounter(tx: Tx, policy: OpenedCounter, now: Date): Promise<Date | null> {
   await lockCounters(tx, 'exclusive');
   await sql`SET LOCAL statement_timeout = ${sql.lit(SUM_TIMEOUT_MS)}`.execute(tx);
   let at: Date | undefined = now;
@@ -34,6 +35,9 @@ export async function openCounter(tx: Tx, policy: OpenedCounter, now: Date): Pro
   }
   await carryLeases(tx, policy, windowAt(policy.window_kind, policy.timezone, now).start);
   await sql`SET LOCAL statement_timeout TO DEFAULT`.execute(tx);
+  // After it was added up: what is dropped from then on waits for this transaction.
+  const floor = await tx.selectFrom('ledger_floor').select('dropped_before').executeTakeFirstOrThrow();
+  return floor.dropped_before;
 }
 
 async function openBuckets(tx: Tx, policy: OpenedCounter, { start, end }: Window): Promise<void> {

@@ -76,6 +76,22 @@ it('dropping months keeps every bucket: opening balance and the rows that are le
   expect(opened.some(({ opening_nano_usd }) => opening_nano_usd > 0n)).toBe(true);
 });
 
+it('nothing is dropped by a clock that runs ahead of the database, however far', async () => {
+  const present = new Date();
+  await sql`SELECT create_usage_partition(${present})`.execute(ledger.db);
+  await recordUsage(ledger.db, eventsOnly([eventIn(1, present.toISOString(), 5n)]));
+  const now = new Date(present.getTime() + 800 * 86_400_000);
+  await keepPartitions(ledger.db, { now, retentionDays: 400 });
+  expect(await ledger.db.selectFrom('usage_events').select('cost_nano_usd').execute()).toHaveLength(1);
+  expect((await readIdRange(ledger.db)).from.getTime()).toBeLessThanOrEqual(present.getTime());
+});
+
+it('no more than some years are made ahead by a clock that is decades off', async () => {
+  await keepPartitions(ledger.db, { now: new Date('9000-01-01T00:00:00Z'), retentionDays: 400 });
+  const { before } = await readIdRange(ledger.db);
+  expect(before.getTime()).toBeLessThan(Date.now() + 6 * 366 * 86_400_000);
+});
+
 it('a counter that began after rows were dropped says from when on it is complete; one before has them', async () => {
   const db = ledger.db;
   const windowStart = new Date(0);

@@ -1,5 +1,5 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
 
 /** Which ids of events the ledger takes, by the times in them. */
@@ -43,15 +43,36 @@ export interface Retention {
  * counted stays in the buckets, as their opening balances. Returns the names of what was dropped. Rejects, having done the
  * months before, where the ledger is too busy to be locked for a moment: call it again later.
  */
-export async function keepPartitions(db: Database, { now, retentionDays }: Retention): Promise<string[]> {
-  await createAhead(db, now);
-  const keptFrom = new Date(now.getTime() - retentionDays * DAY_MS);
-  const outdated = (await readPartitions(db)).filter(({ end }) => end <= keptFrom);
+export async function keepPartitions(db: Database, retention: Retention): Promise<string[]> {
+  await createAhead(db, retention.now);
+  const from = await keptFrom(db, retention);
+  const outdated = (await readPartitions(db)).filter(({ end }) => end <= from);
   for (const partition of outdated) await dropPartition(db, partition);
   return outdated.map(({ name }) => name);
 }
 
-async function createAhead(db: Database, now: Date): Promise<void> {
+/**
+ * From when on the ledger's rows are kept, by the clock that says the earlier time, ours or the database's: what is dropped
+ * never comes back, and a machine may wake up in another year.
+ */
+export async function keptFrom(db: Database, { now, retentionDays }: Retention): Promise<Date> {
+  const earlier = await instant(db, sql`least(${now}::timestamptz, statement_timestamp())`);
+  return new Date(earlier.getTime() - retentionDays * DAY_MS);
+}
+
+async function instant(db: Database, expression: RawBuilder<unknown>): Promise<Date> {
+  const { rows } = await sql<{ at: Date }>`SELECT ${expression} AS at`.execute(db);
+  const [row] = rows;
+  if (!row) throw new Error('a query without FROM answered no row');
+  return row.at;
+}
+
+async function createAhead(db: Database, ownNow: Date): Promise<void> {
+  // By a clock that is decades ahead, not a thousand of them, for each of which every query pays.
+  const now = await instant(
+    db,
+    sql`least(${ownNow}::timestamptz, statement_timestamp() + interval '5 years')`,
+  );
   const ahead = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + MONTHS_AHEAD, 1));
   const last = (await readPartitions(db)).at(-1)?.month ?? now;
   if (last >= ahead) return;

@@ -108,6 +108,21 @@ it('whoever takes a spool over supersedes those before, which stay open until al
   expect((await listed(other.epoch))?.superseded_by).toBeNull();
 });
 
+it('whoever lives on in an epoch that was closed is told to end, and supersedes nobody', async () => {
+  const copied = runSince(60);
+  await register(copied);
+  expect(await closeEpoch(ledger.db, { ...copied, lastN: [0n, 0n, 0n, 0n], now: new Date() })).toBe(true);
+  const next = runSince(5, copied.producerId);
+  await register(next);
+  expect(await register(copied)).toBe('superseded');
+  expect((await listed(next.epoch))?.superseded_by).toBeNull();
+  const alone = runSince(60);
+  await register(alone);
+  await closeEpoch(ledger.db, { ...alone, lastN: [0n, 0n, 0n, 0n], now: new Date() });
+  expect(await register(alone)).toBe('superseded');
+  expect(await stateOf(alone)).toBe('closed');
+});
+
 it('two that take a spool over at once never both keep it', async () => {
   for (let round = 0; round < 10; round++) {
     const producerId = randomUUID();
@@ -164,8 +179,10 @@ it('an accepted loss makes windows complete again, and what still comes of it is
   expect(await isComplete()).toBe(true);
   const { confirms } = await recordUsage(ledger.db, rangesOnly(range(run, 1, 2)));
   expect(confirms).toMatchObject([{ n: 3n }]);
-  expect(await closeEpoch(ledger.db, { ...run, lastN: [0n, 3n, 0n, 0n], now: new Date() })).toBe(true);
   expect(await stateOf(run)).toBe('retired');
+  // The folder was found after all, and has nothing more: then nothing was lost.
+  expect(await closeEpoch(ledger.db, { ...run, lastN: [0n, 3n, 0n, 0n], now: new Date() })).toBe(true);
+  expect(await stateOf(run)).toBe('closed');
 });
 
 it('whoever was given up and speaks again is open again', async () => {

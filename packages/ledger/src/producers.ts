@@ -45,7 +45,8 @@ export interface Hello extends Epoch {
 
 /**
  * Says that a process writes to a spool. Whoever wrote to it before gets nothing any more; one that learns so by this has
- * to end. An epoch that was given up for lost is open again: it lives.
+ * to end, as has one whose epoch is closed: somebody handed over a copy of its spool. An epoch that was given up for lost
+ * is open again: it lives.
  */
 export async function registerProducer(
   db: Database,
@@ -68,9 +69,9 @@ export async function registerProducer(
           ended_at: sql<Date | null>`CASE WHEN ${HAS_ENDED} THEN producers.ended_at END`,
         }),
       )
-      .returning('superseded_by')
+      .returning(['superseded_by', 'state'])
       .executeTakeFirstOrThrow();
-    if (own.superseded_by !== null) return 'superseded';
+    if (own.superseded_by !== null || own.state === 'closed') return 'superseded';
     await tx
       .updateTable('producers')
       .set({ superseded_by: epoch })
@@ -144,7 +145,10 @@ export async function closeEpoch(
   return isClosed;
 }
 
-/** Closes an epoch of which all that was declared has come. Call it when its shards' rows are locked. */
+/**
+ * Closes an epoch of which all that was declared has come, also one whose loss was accepted: its leases end with it. Call it
+ * when its shards' rows are locked.
+ */
 export async function closeIfComplete(tx: Tx, { producerId, epoch }: Epoch): Promise<boolean> {
   // Of two shards that get complete at once, neither sees the other before its commit: the second waits here, and then sees.
   await sql`
@@ -157,7 +161,7 @@ export async function closeIfComplete(tx: Tx, { producerId, epoch }: Epoch): Pro
   if (!rows[0]?.complete) return false;
   await sql`
     UPDATE producers SET state = 'closed', ended_at = statement_timestamp()
-    WHERE producer_id = ${producerId} AND epoch = ${epoch} AND state IN ('open', 'lost')`.execute(tx);
+    WHERE producer_id = ${producerId} AND epoch = ${epoch} AND state <> 'closed'`.execute(tx);
   return true;
 }
 

@@ -1,6 +1,6 @@
-import type { Database, Policies } from '@weighbridge/database';
-import { type WindowKind, windowAt } from '@weighbridge/domain';
+import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { findPresentWindows } from './presentWindows.ts';
 
 /** How much of its limit the fullest counter of a policy has used in its present window. */
 export interface BudgetUse {
@@ -13,23 +13,11 @@ const MAX_POLICIES = 1_000;
 
 /** The policies nearest to their limit, at most `limit` of them. Those that limit nothing, or allow nothing, are left out. */
 export async function readBudgetUse(db: Database, now: Date, limit: number): Promise<BudgetUse[]> {
-  const policies = await db
-    .selectFrom('policies')
-    .select(['id', 'counter_version', 'window_kind', 'timezone'])
-    .where('deleted_at', 'is', null)
-    .where('enforcement', '<>', 'off')
-    .where('limit_nano_usd', '>', 0n)
-    .orderBy('id')
-    .limit(MAX_POLICIES)
-    .execute();
-  if (policies.length === 0) return [];
-  const starts = policies.map(
-    ({ window_kind, timezone }) =>
-      windowAt(window_kind satisfies Policies['window_kind'] & WindowKind, timezone, now).start,
-  );
+  const { policyIds, starts } = await findPresentWindows(db, { now, limit: MAX_POLICIES });
+  if (policyIds.length === 0) return [];
   const { rows } = await sql<{ policy_id: string; used: number }>`
     SELECT policies.id AS policy_id, max(bucket.spent_nano_usd / policies.limit_nano_usd::float8) AS used
-    FROM unnest(${policies.map(({ id }) => id)}::text[], ${starts}::timestamptz[]) AS present (policy_id, window_start)
+    FROM unnest(${policyIds}::text[], ${starts}::timestamptz[]) AS present (policy_id, window_start)
     JOIN policies ON policies.id = present.policy_id
     JOIN spend_buckets AS bucket ON bucket.policy_id = present.policy_id
       AND bucket.window_start = present.window_start AND bucket.counter_version = policies.counter_version

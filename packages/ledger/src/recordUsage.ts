@@ -46,8 +46,16 @@ export async function recordUsage(
   return recorded;
 }
 
-/** As `recordUsage`, within a transaction. Its order of locks is that of every writer of the ledger. */
-export async function recordWithin(tx: Tx, usage: UsageToRecord, now: Date): Promise<Recorded> {
+/**
+ * As `recordUsage`, within a transaction. Its order of locks is that of every writer of the ledger. Who can't announce what
+ * counters reach leaves that to metering's upkeep.
+ */
+export async function recordWithin(
+  tx: Tx,
+  usage: UsageToRecord,
+  now: Date,
+  { announces = true }: { readonly announces?: boolean } = {},
+): Promise<Recorded> {
   // 0. First, since it keeps counters from being started until this is written.
   const events = await withCounters(tx, inOrderOfIds(usage.events));
   // 1. Insert. What is there already was counted when it came first.
@@ -60,7 +68,7 @@ export async function recordWithin(tx: Tx, usage: UsageToRecord, now: Date): Pro
   await addToBuckets(tx, added);
   // 5. What leases held for it.
   await settleLeases(tx, added);
-  const thresholds = await recordThresholds(tx, namesOf(added), now);
+  const thresholds = announces ? await recordThresholds(tx, namesOf(added), now) : [];
   // 6. Late, since two shards of one spool may wait for each other here.
   const received = await recordReceived(tx, usage.received);
   // 7. Last, since everybody adds to the same few strata.

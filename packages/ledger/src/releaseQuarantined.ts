@@ -36,7 +36,7 @@ async function releaseWithin(tx: Tx, { id, by, now }: Release): ReturnType<typeo
   const usage = await readAgain(tx, held);
   const [refused] = usage.refused;
   if (refused?.kind === held.kind) return { stillRefused: refused.reason };
-  await recordWithin(tx, usage, now);
+  await recordWithin(tx, usage, now, { announces: false });
   await tx
     .updateTable('quarantined_usage')
     .set({ state: 'released', resolved_by: by, resolved_at: now })

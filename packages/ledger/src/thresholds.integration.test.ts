@@ -1,10 +1,12 @@
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { ledgerEvent } from '../test/events.ts';
-import { eventsOnly, useLedger } from '../test/ledger.ts';
+import { eventsOnly, useLedger, uuidAt } from '../test/ledger.ts';
 import { insertPolicy } from '../test/policies.ts';
-import { type BucketRef, POLICY_SUBJECT } from './buckets.ts';
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from './buckets.ts';
+import { recordCorrection } from './corrections.ts';
 import { recordUsage } from './recordUsage.ts';
+import { recordOverdueThresholds } from './thresholds.ts';
 
 const ledger = useLedger();
 const now = new Date('2026-11-10T12:00:00Z');
@@ -66,4 +68,32 @@ it('nothing is told of a policy without a limit, nor of one that is off', async 
   expect(await spend(await pooled(null), 10n)).toEqual([]);
   expect(await spend(await pooled(10n, 'off'), 10n)).toEqual([]);
   expect(await spend(await pooled(10n, 'shadow'), 10n)).toEqual([50, 80, 100]);
+});
+
+it('what is reached by a correction or by a lowered limit is told too, once, in the present window alone', async () => {
+  const overdue = async ({ policyId }: BucketRef, at = now) =>
+    (await recordOverdueThresholds(ledger.db, at)).flatMap((one) =>
+      one.policyId === policyId ? one.percent : [],
+    );
+  const bucket = await pooled(1_000n);
+  expect(await spend(bucket, 510n)).toEqual([50]);
+  expect(await overdue(bucket)).toEqual([]);
+  const { request_id: requestId } = await ledger.db
+    .selectFrom('usage_events')
+    .select('request_id')
+    .where(sql<boolean>`${bucketKey(bucket)} = ANY (bucket_keys)`)
+    .executeTakeFirstOrThrow();
+  const correction = { correctionId: uuidAt(now), requestId, amountNanoUsd: 300n, reason: 'x', now };
+  await ledger.db.transaction().execute((tx) => recordCorrection(tx, correction));
+  expect(await overdue(bucket)).toEqual([80]);
+  expect(await overdue(bucket)).toEqual([]);
+  await ledger.db
+    .updateTable('policies')
+    .set({ limit_nano_usd: 100n })
+    .where('id', '=', bucket.policyId)
+    .execute();
+  expect(await overdue(bucket, new Date('2026-11-12T12:00:00Z'))).toEqual([]);
+  expect(await overdue(bucket)).toEqual([100]);
+  expect(await spend(bucket, 1n)).toEqual([]);
+  expect(await audited(bucket)).toHaveLength(3);
 });

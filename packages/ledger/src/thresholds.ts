@@ -1,6 +1,7 @@
-import type { Tx } from '@weighbridge/database';
+import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
+import { findPresentWindows } from './presentWindows.ts';
 
 /** A counter reached a percentage of its policy's limit, for the first time in its window. */
 export interface ThresholdReached {
@@ -65,4 +66,33 @@ export async function recordThresholds(
     limitNanoUsd: row.limit_nano_usd,
     spentNanoUsd: row.spent_nano_usd,
   }));
+}
+
+const MAX_POLICIES = 10_000;
+const MAX_COUNTERS = 1_000;
+
+/**
+ * The same for the counters of the present windows that reached one by something else than usage which metering recorded:
+ * a correction, a release from quarantine, a limit that was lowered. Nothing may ever be added to them again.
+ */
+export async function recordOverdueThresholds(db: Database, now: Date): Promise<ThresholdReached[]> {
+  const { policyIds, starts } = await findPresentWindows(db, { now, limit: MAX_POLICIES });
+  if (policyIds.length === 0) return [];
+  const { rows } = await sql<{ bucket_key: string }>`
+    SELECT DISTINCT bucket.bucket_key
+    FROM unnest(${policyIds}::text[], ${starts}::timestamptz[]) AS present (policy_id, window_start)
+    JOIN policies ON policies.id = present.policy_id
+    JOIN spend_buckets AS bucket ON bucket.policy_id = present.policy_id
+      AND bucket.window_start = present.window_start AND bucket.counter_version = policies.counter_version
+      AND policies.counter_scope = split_part(bucket.subject, ':', 1)
+    CROSS JOIN LATERAL unnest(policies.thresholds) AS threshold (percent)
+    WHERE bucket.spent_nano_usd >= policies.limit_nano_usd::numeric * threshold.percent / 100
+      AND NOT EXISTS (
+        SELECT FROM budget_thresholds_reached AS told
+        WHERE told.bucket_key = bucket.bucket_key AND told.percent = threshold.percent
+      )
+    LIMIT ${MAX_COUNTERS}`.execute(db);
+  if (rows.length === 0) return [];
+  const keys = rows.map(({ bucket_key }) => bucket_key);
+  return await db.transaction().execute((tx) => recordThresholds(tx, keys, now));
 }

@@ -1,6 +1,5 @@
-import { createDb, type Database } from '@weighbridge/database';
-import { createTestDatabase } from '@weighbridge/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { useDatabase } from '@weighbridge/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../test/events.ts';
 import { touchKeys } from './touchKeys.ts';
 
@@ -8,22 +7,13 @@ const START = new Date('2026-11-10T12:00:00.000Z');
 const after = (seconds: number) => new Date(START.getTime() + seconds * 1_000);
 const NOW = after(1_000);
 
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
-beforeAll(async () => {
-  database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-});
-afterAll(async () => {
-  await db.destroy();
-  await database.drop();
-});
+const database = useDatabase();
 beforeEach(async () => {
-  await db.deleteFrom('keys').execute();
-  await db.deleteFrom('principals').execute();
-  await db.insertInto('principals').values({ id: 'ada', created_at: START }).execute();
+  await database.db.deleteFrom('keys').execute();
+  await database.db.deleteFrom('principals').execute();
+  await database.db.insertInto('principals').values({ id: 'ada', created_at: START }).execute();
   for (const id of ['key_1', 'key_2']) {
-    await db
+    await database.db
       .insertInto('keys')
       .values({
         id,
@@ -43,42 +33,50 @@ beforeEach(async () => {
 let n = 0;
 const used = (key: string, seconds: number) => ledgerEvent(n++, { key, admittedAt: after(seconds) });
 const lastUsed = async (id: string) =>
-  (await db.selectFrom('keys').select('last_used_at').where('id', '=', id).executeTakeFirstOrThrow())
+  (await database.db.selectFrom('keys').select('last_used_at').where('id', '=', id).executeTakeFirstOrThrow())
     .last_used_at;
 
 describe('the last use of a key', () => {
   it('is its newest admission, and of no other key', async () => {
-    await touchKeys(db, [used('key_1', 5), used('key_1', 7), used('key_1', 6), used('key_gone', 9)], NOW);
+    await touchKeys(
+      database.db,
+      [used('key_1', 5), used('key_1', 7), used('key_1', 6), used('key_gone', 9)],
+      NOW,
+    );
     expect(await lastUsed('key_1')).toEqual(after(7));
     expect(await lastUsed('key_2')).toBeNull();
-    await touchKeys(db, [], NOW);
+    await touchKeys(database.db, [], NOW);
   });
 
   it('is written once in half a minute, so that it is never further behind than that, and never goes back', async () => {
     const written = new Set<number>();
     for (let at = 0; at <= 300; at += 3) {
-      await touchKeys(db, [used('key_1', at)], NOW);
+      await touchKeys(database.db, [used('key_1', at)], NOW);
       const last = await lastUsed('key_1');
       expect(after(at).getTime() - Number(last)).toBeLessThanOrEqual(30_000);
       written.add(Number(last));
     }
     expect(written.size).toBeLessThanOrEqual(11);
     const last = await lastUsed('key_1');
-    await touchKeys(db, [used('key_1', 1)], NOW);
+    await touchKeys(database.db, [used('key_1', 1)], NOW);
     expect(await lastUsed('key_1')).toEqual(last);
   });
 
   it('is never in the future, whatever a proxy takes for now', async () => {
-    await touchKeys(db, [used('key_1', 90_000)], NOW);
+    await touchKeys(database.db, [used('key_1', 90_000)], NOW);
     expect(await lastUsed('key_1')).toEqual(NOW);
   });
 
   it('is no change of the key: neither updated_at nor the revision moves', async () => {
-    const revision = () => db.selectFrom('revision').select('revision').executeTakeFirstOrThrow();
+    const revision = () => database.db.selectFrom('revision').select('revision').executeTakeFirstOrThrow();
     const before = await revision();
-    await touchKeys(db, [used('key_1', 5)], NOW);
+    await touchKeys(database.db, [used('key_1', 5)], NOW);
     expect(await revision()).toEqual(before);
-    const key = await db.selectFrom('keys').selectAll().where('id', '=', 'key_1').executeTakeFirstOrThrow();
+    const key = await database.db
+      .selectFrom('keys')
+      .selectAll()
+      .where('id', '=', 'key_1')
+      .executeTakeFirstOrThrow();
     expect(key.updated_at).toEqual(START);
   });
 
@@ -87,7 +85,7 @@ describe('the last use of a key', () => {
       Promise.all(
         Array.from({ length: 8 }, (_, i) =>
           touchKeys(
-            db,
+            database.db,
             keys.map((key) => used(key, from + i * 40)),
             NOW,
           ),

@@ -1,36 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import { createDb, type Database } from '@weighbridge/database';
-import { createTestDatabase } from '@weighbridge/testing';
+import type { Database } from '@weighbridge/database';
+import { type TestDatabase, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { beforeAll, beforeEach } from 'vitest';
 import type { ReceivedRange, UsageToRecord } from '../src/usage.ts';
 
 /** A ledger of the file's own, empty before each test, with room for the events of the tests (November 2026). */
-export function useLedger(): { readonly db: Database; readonly url: string } {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
-  let db: Database;
-  beforeAll(async () => {
-    database = await createTestDatabase();
-    db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-    await openMonth(db, new Date('2026-11-10T12:00:00Z'));
-  });
-  afterAll(async () => {
-    await db.destroy();
-    await database.drop();
-  });
+export function useLedger(): Pick<TestDatabase, 'url' | 'db'> {
+  const database = useDatabase();
+  beforeAll(() => openMonth(database.db, new Date('2026-11-10T12:00:00Z')));
   beforeEach(async () => {
     await sql`TRUNCATE usage_events, spend_buckets, budget_leases, usage_by_hour, producers, producer_shards, quarantined_usage, evidence_types, evidence_strata, feedback`.execute(
-      db,
+      database.db,
     );
   });
-  return {
-    get db() {
-      return db;
-    },
-    get url() {
-      return database.url;
-    },
-  };
+  return database;
 }
 
 /** Makes room for events of a month, and of all between it and the present one. */

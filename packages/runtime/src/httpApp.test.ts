@@ -14,7 +14,12 @@ async function app() {
       const others = refuseOtherMethods(api);
       const body = {
         type: 'object',
-        properties: { name: { type: 'string' }, on: { type: 'boolean' } },
+        properties: {
+          name: { type: 'string' },
+          on: { type: 'boolean' },
+          size: { type: 'string', enum: ['small', 'large'] },
+          step: { type: 'integer', not: { const: 0 } },
+        },
         required: ['name'],
         additionalProperties: false,
       };
@@ -199,5 +204,14 @@ describe('the HTTP application', () => {
       param: 'x',
       message: 'x: is not a field of this request.',
     });
+  });
+
+  it.each([
+    [{ name: 'a', size: 'huge' }, 'size: must be one of small, large.'],
+    [{ name: 'a', step: 0 }, 'step: is a value that is not taken here.'],
+  ])('says what would be right of %j', async (payload, message) => {
+    const { http } = await app();
+    const response = await http.inject({ method: 'POST', url: '/v0/things', payload });
+    expect([response.statusCode, response.json().error.message]).toEqual([400, message]);
   });
 });

@@ -7,6 +7,7 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
   type FastifySchema,
+  type FastifySchemaValidationError,
   LogController,
 } from 'fastify';
 import type { Logger } from './logger.ts';
@@ -207,7 +208,7 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
     );
     const param = path || String(first?.params.missingProperty ?? '');
     const kind = error.validationContext === 'querystring' ? 'parameter' : 'field';
-    const message = extra ? `is not a ${kind} of this request` : (first?.message ?? 'is not valid');
+    const message = extra ? `is not a ${kind} of this request` : inWords(first);
     return new AppError(
       'invalid_request',
       'invalid_request',
@@ -245,6 +246,14 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
     default:
       return clientsFault(error);
   }
+}
+
+/** What is wrong with a value. Some of the validator's own words leave out what would be right. */
+function inWords(error: FastifySchemaValidationError | undefined): string {
+  const allowed = error?.params.allowedValues;
+  if (Array.isArray(allowed)) return `must be one of ${allowed.map((value) => String(value)).join(', ')}`;
+  if (error?.keyword === 'not') return 'is a value that is not taken here';
+  return error?.message ?? 'is not valid';
 }
 
 /** What else the framework blames on the caller stays the caller's: no release of it turns a 4xx into our 500. */

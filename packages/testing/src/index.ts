@@ -1,5 +1,5 @@
 export { eventually } from './eventually.ts';
-export { startNats, type TestNats } from './nats.ts';
+export { startNats, type TestNats, useNats } from './nats.ts';
 export { type OpenTestRun, openTestRun } from './openTestRun.ts';
 export { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from './otlpReceiver.ts';
 export {
@@ -11,6 +11,12 @@ export {
 } from './processes.ts';
 export { findPromtool } from './promtool.ts';
 export { startTcpRelay, type TcpRelay } from './tcpRelay.ts';
-export { createEmptyDatabase, createTestDatabase, type TestDatabase } from './testDatabase.ts';
+export {
+  createEmptyDatabase,
+  createTestDatabase,
+  type TestDatabase,
+  type TestDatabaseOptions,
+  useDatabase,
+} from './testDatabase.ts';
 export { startTestIssuer, TEST_AUDIENCE, type TestClaims, type TestIssuer } from './testIssuer.ts';
 export { type TestRun, testRun } from './testRun.ts';

@@ -1,5 +1,6 @@
 import { mkdir, mkdtemp, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { afterAll, beforeAll } from 'vitest';
 import { startNatsContainer } from './docker.ts';
 import { eventually } from './eventually.ts';
 import { startProcess } from './processes.ts';
@@ -40,6 +41,21 @@ export async function startNats(
     case 'binary':
       return startNatsProcess(run, nats.path, storeDir, jetStream, options.port);
   }
+}
+
+/** A NATS server for a file's tests: started before the first, stopped after the last. */
+export function useNats(): Pick<TestNats, 'url' | 'stop'> {
+  let nats: TestNats;
+  beforeAll(async () => {
+    nats = await startNats();
+  });
+  afterAll(() => nats?.stop());
+  return {
+    get url() {
+      return nats.url;
+    },
+    stop: (signal) => nats.stop(signal),
+  };
 }
 
 async function startNatsProcess(

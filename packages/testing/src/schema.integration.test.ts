@@ -2,25 +2,17 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { createDb, type Database, migrate, schemaMismatch } from '@weighbridge/database';
+import { migrate, schemaMismatch } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createTestDatabase } from './testDatabase.ts';
+import { expect, it } from 'vitest';
+import { useDatabase } from './testDatabase.ts';
 
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
-beforeAll(async () => {
-  database = await createTestDatabase();
-  // Here rather than in the package itself, which this one depends on.
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
-});
-afterAll(async () => {
-  await db.destroy();
-  await database.drop();
-});
+// Of packages/database, and here: this package depends on that one.
+const database = useDatabase();
 
 it('migrating again changes nothing, also from several processes at once', async () => {
-  expect(await Promise.all([migrate(db), migrate(db), migrate(db)])).toEqual([[], [], []]);
+  const again = () => migrate(database.db);
+  expect(await Promise.all([again(), again(), again()])).toEqual([[], [], []]);
 });
 
 it('the committed table types are those of the migrated schema: run `pnpm generate` where they are not', () => {
@@ -35,26 +27,30 @@ it('the committed table types are those of the migrated schema: run `pnpm genera
 });
 
 it('money is read as an integer, whatever its size', async () => {
-  const { rows } = await sql<{ amount: bigint }>`SELECT 9007199254740993::bigint AS amount`.execute(db);
+  const { rows } = await sql<{ amount: bigint }>`SELECT 9007199254740993::bigint AS amount`.execute(
+    database.db,
+  );
   expect(rows[0]?.amount).toBe(9_007_199_254_740_993n);
 });
 
 it('a connection that breaks in the midst of a transaction fails that transaction, and nothing else', async () => {
-  const broken = db.transaction().execute(async (tx) => {
+  const broken = database.db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(tx);
-    await sql`SELECT pg_terminate_backend(${rows[0]?.pid})`.execute(db);
+    await sql`SELECT pg_terminate_backend(${rows[0]?.pid})`.execute(database.db);
     // No query is under way when the news arrives.
     await sleep(200);
     await sql`SELECT 1`.execute(tx);
   });
   await expect(broken).rejects.toThrow();
-  expect((await sql<{ one: number }>`SELECT 1 AS one`.execute(db)).rows).toEqual([{ one: 1 }]);
+  expect((await sql<{ one: number }>`SELECT 1 AS one`.execute(database.db)).rows).toEqual([{ one: 1 }]);
 });
 
 it('says what is wrong with a schema that is older or newer than the release', async () => {
-  expect(await schemaMismatch(db)).toBeUndefined();
-  await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(db);
-  expect(await schemaMismatch(db)).toContain('newer than this release: it has the migration 9999-later');
-  await sql`DELETE FROM kysely_migration`.execute(db);
-  expect(await schemaMismatch(db)).toContain('lacks the migration 0001-initial');
+  expect(await schemaMismatch(database.db)).toBeUndefined();
+  await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(database.db);
+  expect(await schemaMismatch(database.db)).toContain(
+    'newer than this release: it has the migration 9999-later',
+  );
+  await sql`DELETE FROM kysely_migration`.execute(database.db);
+  expect(await schemaMismatch(database.db)).toContain('lacks the migration 0001-initial');
 });

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createDb, type Database } from '@weighbridge/database';
+import { afterAll, beforeAll } from 'vitest';
 import { databasePrefix, databaseUrl, withClient } from './postgresClient.ts';
 import { type TestRun, testRun } from './testRun.ts';
 
@@ -9,19 +11,49 @@ const OBJECT_IN_USE = '55006';
 export interface TestDatabase {
   /** `postgresql://…`, with the latest schema and nothing in it. */
   readonly url: string;
-  /** Drops it, ending whatever is still connected. */
+  /** A pool of connections to it, the first of which is made when something is asked. */
+  readonly db: Database;
+  /** Closes the pool and drops the database, ending whatever is still connected. */
   drop(): Promise<void>;
 }
 
-/** A database of its own for a test file, cloned from the run's template. For use in `beforeAll`. */
-export const createTestDatabase = (run: TestRun = testRun()): Promise<TestDatabase> =>
-  clone(run, run.postgres.template);
+export interface TestDatabaseOptions {
+  /** Of `db`. */
+  readonly maxConnections?: number;
+}
+
+/** A database of its own, cloned from the run's template. Whoever makes it drops it. */
+export const createTestDatabase = (
+  run: TestRun = testRun(),
+  options: TestDatabaseOptions = {},
+): Promise<TestDatabase> => clone(run, run.postgres.template, options);
 
 /** One with nothing in it, not even the schema. */
 export const createEmptyDatabase = (run: TestRun = testRun()): Promise<TestDatabase> =>
-  clone(run, 'template0');
+  clone(run, 'template0', {});
 
-async function clone({ id, postgres }: TestRun, template: string): Promise<TestDatabase> {
+/** A database of its own for a file's or a `describe`'s tests: made before the first, dropped after the last. */
+export function useDatabase(options: TestDatabaseOptions = {}): Pick<TestDatabase, 'url' | 'db'> {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase(testRun(), options);
+  });
+  afterAll(() => database?.drop());
+  return {
+    get url() {
+      return database.url;
+    },
+    get db() {
+      return database.db;
+    },
+  };
+}
+
+async function clone(
+  { id, postgres }: TestRun,
+  template: string,
+  options: TestDatabaseOptions,
+): Promise<TestDatabase> {
   const name = databasePrefix(id) + randomBytes(6).toString('hex');
   await withClient(postgres.adminUrl, async (client) => {
     for (const deadline = Date.now() + CLONE_TIMEOUT_MS; ; await sleep(50)) {
@@ -34,11 +66,16 @@ async function clone({ id, postgres }: TestRun, template: string): Promise<TestD
       }
     }
   });
+  const url = databaseUrl(postgres.adminUrl, name);
+  const db = createDb(url, { applicationName: 'test', onIdleError: () => {}, ...options });
   return {
-    url: databaseUrl(postgres.adminUrl, name),
-    drop: () =>
-      withClient(postgres.adminUrl, async (client) => {
+    url,
+    db,
+    async drop() {
+      await db.destroy();
+      await withClient(postgres.adminUrl, async (client) => {
         await client.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
-      }),
+      });
+    },
   };
 }

@@ -9,7 +9,10 @@ export function ledgerCommand(cli: Cli): Command {
     .command('rebuild')
     .description('add the ledger up anew, and say what the counters differ by')
     .option('--apply', 'mend them; usage goes on being recorded meanwhile')
-    .addHelpText('after', '\nExamples:\n  weighbridge ledger rebuild\n  weighbridge ledger rebuild --apply')
+    .addHelpText(
+      'after',
+      '\nOf a large ledger it takes minutes. Where the connection does not last as long, it goes on in the service; `weighbridge\naudit` shows when --apply is done.\n\nExamples:\n  weighbridge ledger rebuild\n  weighbridge ledger rebuild --apply',
+    )
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
       const apply = options.apply ?? false;

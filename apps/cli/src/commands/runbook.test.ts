@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { createProgram, runProgram } from './program.ts';
 
-const runbook = await readFile(new URL('../../../../docs/runbook.md', import.meta.url), 'utf8');
+const read = (name: string) => readFile(new URL(`../../../../docs/${name}`, import.meta.url), 'utf8');
+const runbook = await read('runbook.md');
 const lines = [...runbook.matchAll(/^weighbridge (.+)$/gm)].map(([, line = '']) => line);
 
 const words = (line: string): string[] =>
@@ -33,6 +34,15 @@ async function taken(line: string): Promise<string> {
 it('each command of the runbook is one that there is, with the options that it has', async () => {
   expect(lines.length).toBeGreaterThan(40);
   for (const line of new Set(lines)) expect([line, await taken(line)]).toEqual([line, 'taken']);
+});
+
+it('what the runbook adds spend up by is what it can be added up by', async () => {
+  const [, known = ''] = /^- `group_by`: (.*?), divided by/ms.exec(await read('api.md')) ?? [];
+  const dimensions = [...known.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name);
+  expect(dimensions.length).toBeGreaterThan(10);
+  const named = lines.flatMap((line) => /^spend .*--by (\S+)/.exec(line)?.[1]?.split(',') ?? []);
+  expect(named.length).toBeGreaterThan(3);
+  for (const name of named) expect(dimensions).toContain(name);
 });
 
 it('another one would be told', async () => {

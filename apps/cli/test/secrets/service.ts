@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createDb, type Database } from '@weighbridge/database';
+import type { Database } from '@weighbridge/database';
 import { startMockVendor } from '@weighbridge/mock-vendor';
 import {
   createTestDatabase,
@@ -44,7 +44,6 @@ export async function startGuardedService(secret: (name: string) => string): Pro
     startTestIssuer(),
     startOtlpReceiver(),
   ]);
-  const db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
   const [api, grpc] = [await freePort(), await freePort()];
   const [inference, metering] = [await freePort(), await freePort()];
   const [DATABASE_URL, NATS_URL] = [database.url, nats.url];
@@ -104,12 +103,11 @@ export async function startGuardedService(secret: (name: string) => string): Pro
     },
     issuer,
     collector,
-    db,
+    db: database.db,
     natsUrl: nats.url,
     folder,
     async close() {
       await Promise.all([first, second, third].map((app) => app.stop()));
-      await db.destroy();
       echo.closeAllConnections();
       echo.close();
       await Promise.all([environment, sealed, issuer, collector].map((one) => one.close()));

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { Body } from '../body/body.ts';
 import { readCall } from '../operations/call.ts';
 import { CHAT_COMPLETIONS, MESSAGES, type Operation, RESPONSES } from '../operations/operation.ts';
 import { isCacheable } from './cacheable.ts';
@@ -9,7 +10,7 @@ const rule = { sharedBy: { kind: 'principal', id: 'alice' }, ttlMs: 1 } as const
 
 function parts(operation: Operation, fields: object) {
   const body = Buffer.from(JSON.stringify({ model: 'mock/echo', ...fields }));
-  return { call: readCall(operation, body), members: canonicalMembers(body) ?? [] };
+  return { call: readCall(operation, new Body([body])), members: canonicalMembers(body) ?? [] };
 }
 
 function key(
@@ -127,6 +128,8 @@ describe('isCacheable', () => {
 
   it('not what spells its names so that they read as others', () => {
     const body = Buffer.from('{"model":"m/x","web_search_opt\\u0069ons":{}}');
-    expect(isCacheable(readCall(CHAT_COMPLETIONS, body), canonicalMembers(body) ?? [])).toBe(false);
+    expect(isCacheable(readCall(CHAT_COMPLETIONS, new Body([body])), canonicalMembers(body) ?? [])).toBe(
+      false,
+    );
   });
 });

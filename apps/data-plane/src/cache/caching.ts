@@ -51,7 +51,7 @@ export function cachingOf(
   if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
   const asked = askedOfCaches(headers);
   if (asked === 'nothing') return undefined;
-  const members = canonicalMembers(call.body);
+  const members = canonicalMembers(call.body.whole());
   if (!members || !isCacheable(call, members)) return undefined;
 
   const name = cacheKey({

@@ -1,8 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { KeySchema, type ResolveResponse, ResolveResponseSchema } from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
 import { createKeyCache } from './keyCache.ts';
+import { keyEntry } from './keyEntry.ts';
 import { createKeyStore } from './keyStore.ts';
 import type { ViewState } from './view.ts';
 
@@ -37,7 +39,13 @@ function answer(
 }
 
 function cacheWith(resolve: () => Promise<ResolveResponse>) {
-  const world = { nowMs: 0, state: 'live' as ViewState, asked: 0, met: { hit: 0, miss: 0 } };
+  const world = {
+    nowMs: 0,
+    state: 'live' as ViewState,
+    refusal: undefined as AppError | undefined,
+    asked: 0,
+    met: { hit: 0, miss: 0 },
+  };
   const store = createKeyStore(10_000_000);
   const cache = createKeyCache({
     store,
@@ -46,6 +54,7 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
       return resolve();
     },
     state: () => world.state,
+    refusal: () => world.refusal,
     count: (met) => {
       world.met[met]++;
     },
@@ -56,6 +65,17 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
 }
 
 describe('the key cache', () => {
+  it('lets no key in while nothing may be spent, known or not', async () => {
+    const { world, cache } = cacheWith(async () => answer(1n));
+    await cache.find(SHA);
+    world.refusal = new AppError('unavailable', 'clock_is_off', 'Not now.');
+    await expect(cache.find(SHA)).rejects.toMatchObject({ kind: 'unavailable', code: 'clock_is_off' });
+    await expect(cache.find(tokenSha256('sk-svc-two'))).rejects.toMatchObject({ code: 'clock_is_off' });
+    expect(world.asked).toBe(1);
+    world.refusal = undefined;
+    expect(await cache.find(SHA)).toMatchObject({ id: 'key_1' });
+  });
+
   it('asks once for a cold key, however many requests want it', async () => {
     const { world, cache } = cacheWith(async () => answer(1n));
     const found = await Promise.all(Array.from({ length: 1_000 }, () => cache.find(SHA)));
@@ -147,19 +167,12 @@ describe('the key cache', () => {
   });
 
   it('holds as much as its bytes allow', async () => {
-    const store = createKeyStore(30_000);
+    const store = createKeyStore(10_000);
     const look = store.beginLookUp();
     const { key } = answer(1n);
     if (!key) throw new Error('there is a key');
     for (let n = 0; n < 100; n++) {
-      const entry = {
-        key: { id: `key_${n}` } as never,
-        message: key,
-        revision: 1n,
-        readAtMs: 0,
-        maxAgeMs: 1,
-        bytes: 1_000,
-      };
+      const entry = keyEntry(key, { revision: 1n, readAtMs: 0, maxAgeMs: 1 });
       look.store(`t${n}`, entry);
     }
     expect(store.size).toBe(30);

@@ -1,7 +1,8 @@
-import { toBinary } from '@bufbuild/protobuf';
-import { type Key, KeySchema, type ResolveResponse } from '@weighbridge/contracts';
+import type { ResolveResponse } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
-import type { KeyEntry, KeyStore } from './keyStore.ts';
+import { LRUCache } from 'lru-cache';
+import { type KeyEntry, keyEntry, keyMessage } from './keyEntry.ts';
+import { type KeyStore, tokenIdOf } from './keyStore.ts';
 import { type ResolvedKey, resolvedKey } from './resolvedKey.ts';
 import type { ViewState } from './view.ts';
 
@@ -9,6 +10,8 @@ export interface KeyCacheDeps {
   readonly store: KeyStore;
   readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
   readonly state: (nowMs: number) => ViewState;
+  /** Why no key may be used now; undefined as a rule. */
+  readonly refusal?: () => AppError | undefined;
   /** Monotonic, in milliseconds. */
   readonly nowMs: () => number;
   /** The control plane's clock as far as it is known here, in Unix milliseconds. */
@@ -28,15 +31,33 @@ export interface KeyCache {
 const MAX_LOOK_UPS = 512;
 /** An answer that was overtaken by a change is asked for again, so many times. */
 const MAX_ASKS = 5;
-/** What an entry takes beside the key's own bytes: maps, hashes, compiled patterns. */
-const ENTRY_OVERHEAD_BYTES = 1_000;
+/** Keys that are in use, ready for admission: as many are some megabytes. Others are unpacked when they come, in some 10 µs. */
+const MOST_RESOLVED = 4_000;
 
 /**
  * Keys as the control plane told them, until its stream says otherwise. Tokens that nobody knows are not kept: a key that
  * was just created works at once. However many requests want a key, one look-up is under way.
  */
-export function createKeyCache({ store, resolve, state, count, nowMs, clockMs }: KeyCacheDeps): KeyCache {
+export function createKeyCache({
+  store,
+  resolve,
+  state,
+  refusal,
+  count,
+  nowMs,
+  clockMs,
+}: KeyCacheDeps): KeyCache {
   const underWay = new Map<string, Promise<KeyEntry | undefined>>();
+  const resolved = new LRUCache<KeyEntry, ResolvedKey>({ max: MOST_RESOLVED });
+
+  const keyOf = (entry: KeyEntry): ResolvedKey => {
+    const known = resolved.get(entry);
+    if (known) return known;
+    const key = resolvedKey(keyMessage(entry));
+    resolved.set(entry, key);
+    return key;
+  };
+  const keyOfAny = (entry: KeyEntry | undefined) => entry && keyOf(entry);
 
   async function lookUp(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
     const look = store.beginLookUp();
@@ -76,40 +97,32 @@ export function createKeyCache({ store, resolve, state, count, nowMs, clockMs }:
       if (standing === 'starting' || standing === 'expired') {
         return Promise.reject(unreachable(`the view is ${standing}`));
       }
+      const refused = refusal?.();
+      if (refused) return Promise.reject(refused);
       const tokenId = tokenIdOf(tokenSha256);
       const known = store.get(tokenId);
       count(known ? 'hit' : 'miss');
-      if (!known) return singleLookUp(tokenId, tokenSha256).then(keyOf);
-      const isOver = hasWindowEnded(known, at, clockMs());
-      if (at - known.readAtMs < known.maxAgeMs && !isOver) return known.key;
+      if (!known) return singleLookUp(tokenId, tokenSha256).then(keyOfAny);
+      const key = keyOf(known);
+      const isOver = hasWindowEnded(key, at - known.readAtMs, clockMs());
+      if (at - known.readAtMs < known.maxAgeMs && !isOver) return key;
       // Nobody waits for it, but for the counters of a new window.
       const refreshed = singleLookUp(tokenId, tokenSha256).catch(() => known);
-      return standing === 'live' && isOver ? refreshed.then(keyOf) : known.key;
+      return standing === 'live' && isOver ? refreshed.then(keyOfAny) : key;
     },
 
-    refresh: (tokenSha256) => singleLookUp(tokenIdOf(tokenSha256), tokenSha256).then(keyOf),
+    refresh: (tokenSha256) => singleLookUp(tokenIdOf(tokenSha256), tokenSha256).then(keyOfAny),
   };
 }
 
-function keyOf(entry: KeyEntry | undefined): ResolvedKey | undefined {
-  return entry?.key;
-}
-
-/** An entry of the store, from what the control plane said. */
-export function keyEntry(message: Key, told: Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>): KeyEntry {
-  const bytes = 2 * toBinary(KeySchema, message).length + ENTRY_OVERHEAD_BYTES;
-  return { key: resolvedKey(message), message, bytes, ...told };
-}
-
 /** By how long the control plane said that it lasts, or by its clock: never by this host's. */
-function hasWindowEnded({ key, readAtMs }: KeyEntry, nowMs: number, clockMs: number): boolean {
-  const { windowRemainingMs, windowEndMs } = key;
+function hasWindowEnded(
+  { windowRemainingMs, windowEndMs }: ResolvedKey,
+  ageMs: number,
+  clockMs: number,
+): boolean {
   if (windowRemainingMs === undefined || windowEndMs === undefined) return false;
-  return nowMs - readAtMs >= windowRemainingMs || clockMs >= windowEndMs;
-}
-
-function tokenIdOf(tokenSha256: Uint8Array): string {
-  return Buffer.from(tokenSha256.buffer, tokenSha256.byteOffset, tokenSha256.length).toString('base64');
+  return ageMs >= windowRemainingMs || clockMs >= windowEndMs;
 }
 
 function unreachable(cause: unknown): AppError {

@@ -1,19 +1,5 @@
-import type { Key } from '@weighbridge/contracts';
 import { LRUCache } from 'lru-cache';
-import type { ResolvedKey } from './resolvedKey.ts';
-
-/** A key as it was at a revision. Never changed: a newer answer makes a new entry. */
-export interface KeyEntry {
-  readonly key: ResolvedKey;
-  /** As it came, to be kept on disk. */
-  readonly message: Key;
-  readonly revision: bigint;
-  /** When its counters were read, monotonic, in milliseconds. */
-  readonly readAtMs: number;
-  /** After so long they are to be read again. */
-  readonly maxAgeMs: number;
-  readonly bytes: number;
-}
+import { entryBytes, type KeyEntry, packedIds, packText } from './keyEntry.ts';
 
 /** What makes keys be forgotten: by id, by a policy in their chain, by their principal, or all of them. */
 interface Invalidation {
@@ -45,10 +31,19 @@ interface LookUp {
   end(): void;
 }
 
+/** The name of a token in the store: its hash, a character for each byte. */
+export function tokenIdOf(tokenSha256: Uint8Array): string {
+  return Buffer.from(tokenSha256.buffer, tokenSha256.byteOffset, tokenSha256.length).toString('latin1');
+}
+
+export function tokenSha256Of(tokenId: string): Buffer {
+  return Buffer.from(tokenId, 'latin1');
+}
+
 export function createKeyStore(maxBytes: number): KeyStore {
   const known = new LRUCache<string, KeyEntry>({
     maxSize: maxBytes,
-    sizeCalculation: (entry) => entry.bytes,
+    sizeCalculation: entryBytes,
   });
   /** Those since the oldest look-up under way began. */
   let recent: Invalidation[] = [];
@@ -64,7 +59,7 @@ export function createKeyStore(maxBytes: number): KeyStore {
         store(tokenId, entry) {
           if (
             recent.some(
-              (invalidation) => invalidation.revision > entry.revision && touches(invalidation, entry.key),
+              (invalidation) => invalidation.revision > entry.revision && touches(invalidation, entry),
             )
           ) {
             return false;
@@ -82,11 +77,12 @@ export function createKeyStore(maxBytes: number): KeyStore {
       };
     },
 
-    invalidate(invalidation) {
+    invalidate(told) {
+      const invalidation = packedInvalidation(told);
       if (underWay > 0) recent.push(invalidation);
       if (invalidation.allKeys) return known.clear();
       for (const [tokenId, entry] of known.entries()) {
-        if (entry.revision < invalidation.revision && touches(invalidation, entry.key)) known.delete(tokenId);
+        if (entry.revision < invalidation.revision && touches(invalidation, entry)) known.delete(tokenId);
       }
     },
 
@@ -98,11 +94,15 @@ export function createKeyStore(maxBytes: number): KeyStore {
   };
 }
 
-function touches({ keyIds, policyIds, principalIds, allKeys }: Invalidation, key: ResolvedKey): boolean {
-  return (
-    allKeys ||
-    keyIds.has(key.id) ||
-    principalIds.has(key.principalId) ||
-    (policyIds.size > 0 && key.policies.some(({ bucket }) => policyIds.has(bucket.policyId)))
-  );
+/** The ids as keys have them packed. */
+function packedInvalidation({ keyIds, principalIds, ...rest }: Invalidation): Invalidation {
+  const packed = (ids: ReadonlySet<string>) => new Set([...ids].map(packText));
+  return { ...rest, keyIds: packed(keyIds), principalIds: packed(principalIds) };
+}
+
+function touches({ keyIds, policyIds, principalIds, allKeys }: Invalidation, entry: KeyEntry): boolean {
+  if (allKeys || (policyIds.size > 0 && entry.policyIds.some((id) => policyIds.has(id)))) return true;
+  if (keyIds.size === 0 && principalIds.size === 0) return false;
+  const { id, principalId } = packedIds(entry);
+  return keyIds.has(id) || principalIds.has(principalId);
 }

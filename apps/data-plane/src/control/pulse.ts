@@ -15,7 +15,8 @@ export class Pulse {
 
   beat(heartbeat: Heartbeat, now: Moment): void {
     this.heard(now);
-    this.#offsetMs = Number(heartbeat.clockMs) - now.wallMs;
+    // One that tells no time says nothing of ours.
+    if (heartbeat.clockMs > 0n) this.#offsetMs = Number(heartbeat.clockMs) - now.wallMs;
     this.#liveProxies = Math.max(1, heartbeat.liveProxies);
     for (const { model, p95Tokens } of heartbeat.modelOutputs) this.#usualTokens.set(model, p95Tokens);
   }
@@ -38,6 +39,11 @@ export class Pulse {
   /** The control plane's clock, in Unix milliseconds, given this host's. */
   clockMs(wallMs: number): number {
     return wallMs + this.#offsetMs;
+  }
+
+  /** How far this host's clock is ahead of the control plane's, or behind where it is negative. */
+  get aheadMs(): number {
+    return -this.#offsetMs;
   }
 
   /** How long the control plane has been silent, by whichever clock says longer: one may have stood still, or been set. */

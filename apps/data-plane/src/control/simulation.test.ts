@@ -9,6 +9,7 @@ import {
   type Snapshot,
   SnapshotSchema,
 } from '@weighbridge/contracts';
+import { seededRandom } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
 import { createKeyCache } from './keyCache.ts';
 import { createKeyStore } from './keyStore.ts';
@@ -25,13 +26,7 @@ const TOKENS = 12;
 const SYSTEM = { databaseSystemId: 'db', timeline: 1 };
 
 function random(seed: number) {
-  let state = seed >>> 0;
-  const next = () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
+  const next = seededRandom(seed);
   return {
     chance: (probability: number) => next() < probability,
     below: (limit: number) => Math.floor(next() * limit),

@@ -1,11 +1,13 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { ProxyStateSchema } from '@weighbridge/contracts';
+import { setImmediate } from 'node:timers/promises';
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
 import { seal, unseal } from '@weighbridge/domain';
 import { type Logger, makeFolder } from '@weighbridge/runtime';
-import { keyEntry } from './keyCache.ts';
-import type { KeyStore } from './keyStore.ts';
+import { type KeyEntry, keyBytes, keyEntry } from './keyEntry.ts';
+import { type KeyStore, tokenIdOf, tokenSha256Of } from './keyStore.ts';
 import type { View } from './view.ts';
 
 export interface StateFileOptions {
@@ -29,6 +31,8 @@ export interface StateFile {
 }
 
 const SAVE_MS = 5_000;
+/** Of the time, at most a part of so many goes into it, however many keys there are. */
+const SPARE = 50;
 
 export function createStateFile({ file, key, view, store, logger, clock }: StateFileOptions): StateFile {
   async function read(): Promise<Buffer | undefined> {
@@ -46,19 +50,17 @@ export function createStateFile({ file, key, view, store, logger, clock }: State
     const { snapshot, position } = view;
     if (!snapshot || !position) return;
     const silenceMs = clock.monotonicMs() - view.heardAtMs;
-    const state = create(ProxyStateSchema, {
-      snapshot: { ...snapshot, revision: position.revision, position },
-      heardAtMs: BigInt(Math.floor(clock.wallMs() - silenceMs)),
-      keys: [...store.entries()].map(([tokenId, entry]) => ({
-        tokenSha256: Buffer.from(tokenId, 'base64'),
-        key: entry.message,
-        revision: entry.revision,
-        maxAgeMs: entry.maxAgeMs,
-      })),
-    });
+    const state = await packState(
+      {
+        snapshot: { ...snapshot, revision: position.revision, position },
+        heardAtMs: BigInt(Math.floor(clock.wallMs() - silenceMs)),
+      },
+      // As they are now: while they are written, requests move them about.
+      [...store.entries()],
+    );
     await makeFolder(dirname(resolve(file)));
     const unfinished = `${file}.new`;
-    await writeFile(unfinished, seal(key, Buffer.from(toBinary(ProxyStateSchema, state))), { mode: 0o600 });
+    await writeFile(unfinished, seal(key, state), { mode: 0o600 });
     await rename(unfinished, file);
   }
 
@@ -82,7 +84,7 @@ export function createStateFile({ file, key, view, store, logger, clock }: State
           readAtMs: now - silenceMs,
           maxAgeMs: known.maxAgeMs,
         });
-        look.store(Buffer.from(known.tokenSha256).toString('base64'), entry);
+        look.store(tokenIdOf(known.tokenSha256), entry);
       }
       look.end();
       logger.info(
@@ -94,19 +96,54 @@ export function createStateFile({ file, key, view, store, logger, clock }: State
 
     start() {
       let saving = Promise.resolve();
+      let timer: NodeJS.Timeout | undefined;
       const saveNow = () => {
+        const began = clock.monotonicMs();
         saving = saving
           .then(save)
-          .catch((error) => logger.error({ err: error, file }, 'the state could not be kept'));
+          .catch((error) => logger.error({ err: error, file }, 'the state could not be kept'))
+          .then(() => saveAfter(Math.max(SAVE_MS, SPARE * (clock.monotonicMs() - began))));
       };
-      const timer = setInterval(saveNow, SAVE_MS);
+      const saveAfter = (ms: number) => {
+        if (!isClosed) timer = setTimeout(saveNow, ms);
+      };
+      let isClosed = false;
+      saveAfter(SAVE_MS);
       return {
         close: async () => {
-          clearInterval(timer);
+          isClosed = true;
+          clearTimeout(timer);
           saveNow();
           await saving;
         },
       };
     },
   };
+}
+
+/** Some milliseconds' work. */
+const KEYS_AT_ONCE = 1_000;
+const { keys: KEYS } = ProxyStateSchema.field;
+const { tokenSha256: TOKEN, key: KEY, revision: REVISION, maxAgeMs: MAX_AGE } = KnownKeySchema.field;
+
+/** The state as protobuf. It gives way to requests time and again, and takes each key as it is packed. */
+async function packState(
+  head: MessageInitShape<typeof ProxyStateSchema>,
+  entries: readonly (readonly [tokenId: string, entry: KeyEntry])[],
+): Promise<Buffer> {
+  const parts = [toBinary(ProxyStateSchema, create(ProxyStateSchema, head))];
+  for (let at = 0; at < entries.length; at += KEYS_AT_ONCE) {
+    const writer = new BinaryWriter();
+    for (const [tokenId, entry] of entries.slice(at, at + KEYS_AT_ONCE)) {
+      writer.tag(KEYS.number, WireType.LengthDelimited).fork();
+      writer.tag(TOKEN.number, WireType.LengthDelimited).bytes(tokenSha256Of(tokenId));
+      writer.tag(KEY.number, WireType.LengthDelimited).bytes(keyBytes(entry));
+      writer.tag(REVISION.number, WireType.Varint).uint64(entry.revision);
+      writer.tag(MAX_AGE.number, WireType.Varint).uint32(entry.maxAgeMs);
+      writer.join();
+    }
+    parts.push(writer.finish());
+    await setImmediate();
+  }
+  return Buffer.concat(parts);
 }

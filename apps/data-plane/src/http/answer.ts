@@ -5,7 +5,8 @@ import type { Observer } from '../observe/observer.ts';
 import type { Wire } from '../operations/operation.ts';
 import { COUNTER_REPLACED } from '../pipeline/attemptLog.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
-import { type Client, type InferenceRequest, type ServeDeps, serve } from '../pipeline/serve.ts';
+import type { Client } from '../pipeline/client.ts';
+import { type InferenceRequest, type ServeDeps, serve } from '../pipeline/serve.ts';
 
 export interface AnswerDeps extends ServeDeps {
   readonly keys: KeyCache;
@@ -23,15 +24,9 @@ export function answer(
   wire: Wire,
   client: Client,
 ): Promise<void> {
-  let isTaken = false;
-  const { response, headers } = client;
-  const take = () => {
-    isTaken = true;
-    client.take();
-  };
-  return serve(deps, request, { response, headers, take }).catch(async (error) => {
+  return serve(deps, request, client).catch(async (error) => {
     // Nothing was sent yet: with the counters that hold now, it is served as any other.
-    if (!(error instanceof AppError && error.code === COUNTER_REPLACED) || isTaken) throw error;
+    if (!(error instanceof AppError && error.code === COUNTER_REPLACED) || client.isTaken) throw error;
     const nowMs = deps.now().getTime();
     const key = await authenticate(deps.keys, request.headers, wire, nowMs, 'refresh');
     await serve(deps, { ...request, key }, client);

@@ -1,6 +1,7 @@
 import type { RequestListener } from 'node:http';
 import { createHttpApp, refuseOtherMethods, requireJsonType, toHandler } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Body } from '../body/body.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readFeedback } from '../feedback/feedback.ts';
 import { type FeedbackDeps, giveFeedback } from '../feedback/giveFeedback.ts';
@@ -10,13 +11,14 @@ import { listModels, type ModelsQuery, retrieveModel } from '../operations/model
 import { OPERATIONS } from '../operations/operation.ts';
 import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
+import { Client } from '../pipeline/client.ts';
 import { errorAnswer } from '../pipeline/failure.ts';
 import type { Generation, StoredResponse } from '../pipeline/plan.ts';
 import { requireTable } from '../pipeline/serve.ts';
 import { type AnswerDeps, answer } from './answer.ts';
 import { allowOrigins } from './cors.ts';
 import { generationRoutes } from './generationRoutes.ts';
-import { queryOf } from './query.ts';
+import { splitUrl } from './requestUrl.ts';
 import { wireOf } from './wire.ts';
 
 declare module 'fastify' {
@@ -58,7 +60,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       authenticateFirst(api, deps);
       for (const operation of OPERATIONS) {
         api.post(operation.path, async (request, reply) => {
-          const body = (request.body as Buffer | undefined) ?? NO_BODY;
+          const body = new Body([(request.body as Buffer | undefined) ?? NO_BODY]);
           await answerRouted(deps, request, reply, { kind: 'generation', operation, body });
         });
       }
@@ -144,12 +146,12 @@ async function answerRouted(
   asks: Generation | StoredResponse,
 ): Promise<void> {
   const { id, key, headers, receivedAt, url } = request;
-  const client = { response: reply.raw, headers: new AnswerHeaders(), take: () => reply.hijack() };
+  const client = new Client(reply.raw, new AnswerHeaders(), () => reply.hijack());
   const endpoint = asks.kind === 'generation' ? endpointOf(asks.operation) : 'stored_responses';
   const observed = observedOf(deps, request, endpoint);
   request.observed = observed;
   try {
-    const inference = { id, key, headers, query: queryOf(url), receivedAt, asks, observed };
+    const inference = { id, key, headers, query: splitUrl(url).query, receivedAt, asks, observed };
     await answer(deps, inference, wireOf(request), client);
     deps.observer.answered(observed, reply.raw.statusCode);
   } catch (error) {

@@ -1,13 +1,15 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { newId } from '@weighbridge/domain';
 import { isJsonType } from '@weighbridge/runtime';
+import { Body } from '../body/body.ts';
 import { endpointOf } from '../observe/endpoints.ts';
 import { OPERATIONS, type Operation } from '../operations/operation.ts';
 import { AnswerHeaders } from '../pipeline/answerHeaders.ts';
 import { authenticate } from '../pipeline/authenticate.ts';
+import { Client } from '../pipeline/client.ts';
 import { addRequestId, errorAnswer, sendError } from '../pipeline/failure.ts';
 import { type AnswerDeps, answer } from './answer.ts';
-import { queryOf } from './query.ts';
+import { splitUrl } from './requestUrl.ts';
 
 /** Below `/v1`, as nearly all clients write them. */
 const BY_PATH: ReadonlyMap<string, Operation> = new Map(
@@ -21,76 +23,69 @@ const BY_PATH: ReadonlyMap<string, Operation> = new Map(
  */
 export function generationRoutes(deps: AnswerDeps, others: RequestListener): RequestListener {
   return (request, response) => {
-    const operation = operationOf(request, deps.bodyLimitBytes);
-    if (operation) void generate(deps, operation, request, response);
-    else others(request, response);
+    const { path, query } = splitUrl(request.url ?? '');
+    const operation = request.method === 'POST' ? BY_PATH.get(path) : undefined;
+    if (operation && isUsual(request, deps.bodyLimitBytes)) {
+      void generate(deps, operation, query, request, response);
+    } else {
+      others(request, response);
+    }
   };
 }
 
-function operationOf(
-  { method, url = '', headers }: IncomingMessage,
-  bodyLimitBytes: number,
-): Operation | undefined {
-  if (method !== 'POST') return undefined;
-  const question = url.indexOf('?');
-  const operation = BY_PATH.get(question < 0 ? url : url.slice(0, question));
-  if (!operation) return undefined;
-  const isUsual =
+function isUsual({ headers }: IncomingMessage, bodyLimitBytes: number): boolean {
+  return (
     Number(headers['content-length']) <= bodyLimitBytes &&
     isJsonType(headers['content-type']) &&
     headers['content-encoding'] === undefined &&
     headers.expect === undefined &&
-    headers.origin === undefined;
-  return isUsual ? operation : undefined;
+    headers.origin === undefined
+  );
 }
 
 async function generate(
   deps: AnswerDeps,
   operation: Operation,
+  query: string,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const id = newId('req');
   const receivedAt = performance.now();
-  const { headers, url = '' } = request;
+  const { headers } = request;
   // As for all answers where some pages may call, and others not.
   const own = new AnswerHeaders(deps.corsOrigins.length > 0 ? ['vary', 'origin'] : []);
   const begun = { id, endpoint: endpointOf(operation), receivedAt, key: undefined };
   const observed = deps.observer.begin(begun, headers);
-  let isTaken = false;
+  const client = new Client(response, own);
   try {
     // Before the body is read: nobody uploads 32 MiB to learn that the key is wrong.
     const key = await authenticate(deps.keys, headers, operation.wire, deps.now().getTime());
     observed.key = key;
-    const body = await wholeBody(request);
+    const body = await bodyOf(request);
     // The caller left before it had said what it wants.
     if (!body) return deps.observer.answered(observed, 0);
     const asks = { kind: 'generation', operation, body } as const;
-    const take = () => {
-      isTaken = true;
-    };
-    const inference = { id, key, headers, query: queryOf(url), receivedAt, asks, observed };
-    await answer(deps, inference, operation.wire, { response, headers: own, take });
+    await answer(deps, { id, key, headers, query, receivedAt, asks, observed }, operation.wire, client);
     deps.observer.answered(observed, response.statusCode);
   } catch (error) {
     const told = errorAnswer(operation.wire, error, id);
     deps.observer.failed(observed, error, told.status);
     if (told.status >= 500) deps.logger.error({ err: error, requestId: id }, 'a request failed');
     // Whoever took it answers it.
-    if (isTaken || response.headersSent || response.destroyed) return;
+    if (client.isTaken || response.headersSent || response.destroyed) return;
     addRequestId(own, operation.wire, id);
     sendError(response, own, told, id);
   }
 }
 
 /** Of the length that its head says; undefined where it breaks off. */
-function wholeBody(request: IncomingMessage): Promise<Buffer | undefined> {
+function bodyOf(request: IncomingMessage): Promise<Body | undefined> {
   return new Promise((resolve) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
     request.on('end', () => {
-      const [first] = pieces;
-      resolve(pieces.length === 1 && first ? first : Buffer.concat(pieces));
+      resolve(new Body(pieces));
     });
     request.on('error', () => resolve(undefined));
     request.on('close', () => resolve(undefined));

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { Body } from '../body/body.ts';
 import { createContentCapture } from './captureContent.ts';
 
 const KEY = 'sk-planted-0123456789abcdefghij';
 
 function input(body: unknown, maxLength = 1_000) {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  const attributes = createContentCapture({ maxLength }).input(Buffer.from(text));
+  const attributes = createContentCapture({ maxLength }).input(new Body([Buffer.from(text)]));
   const messages = attributes['gen_ai.input.messages'];
   return { attributes, messages: messages === undefined ? undefined : JSON.parse(String(messages)) };
 }

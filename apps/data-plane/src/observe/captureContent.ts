@@ -1,5 +1,6 @@
 import { redactSecrets, type SpanAttributes } from '@weighbridge/runtime';
 import { isRecord, type JsonRecord } from '../answer/answerFormat.ts';
+import type { Body } from '../body/body.ts';
 
 export interface ContentOptions {
   /** Of the prompt, and of the answer: so many characters, the latest of the prompt and the first of the answer. */
@@ -9,7 +10,7 @@ export interface ContentOptions {
 /** What an operator has asked traces to say of prompts and answers, by the conventions for generative AI. */
 export interface ContentCapture {
   /** Of the body that a vendor gets. */
-  input(body: Buffer): SpanAttributes;
+  input(body: Body): SpanAttributes;
   /** Of what a model wrote. */
   output(text: string): SpanAttributes;
 }
@@ -40,7 +41,7 @@ export function createContentCapture({ maxLength }: ContentOptions): ContentCapt
   return {
     input(body) {
       if (body.length > MAX_PARSED_BYTES) return OMITTED;
-      const request = parsed(body);
+      const request = parsed(body.whole());
       if (!isRecord(request)) return OMITTED;
       return attribute('gen_ai.input.messages', latest(messagesOf(request), maxLength));
     },

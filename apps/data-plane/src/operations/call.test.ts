@@ -1,15 +1,19 @@
 import { AppError } from '@weighbridge/errors';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Body } from '../body/body.ts';
 import { readCall, upstreamBody } from './call.ts';
 import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, RESPONSES } from './operation.ts';
 
+const bodyOf = (text: string) => new Body([Buffer.from(text)]);
 const sent = (text: string, operation = CHAT_COMPLETIONS) =>
-  upstreamBody(readCall(operation, Buffer.from(text)), 'echo').toString();
+  upstreamBody(readCall(operation, bodyOf(text)), 'echo')
+    .whole()
+    .toString();
 
 function refusal(text: string, operation = CHAT_COMPLETIONS): unknown {
   try {
-    readCall(operation, Buffer.from(text));
+    readCall(operation, bodyOf(text));
     return undefined;
   } catch (error) {
     return error instanceof AppError ? { code: error.code, param: error.param } : error;
@@ -72,7 +76,7 @@ describe('a body', () => {
   });
 
   it('says of a response whether it is kept, and what it goes on from', () => {
-    const call = (text: string) => readCall(RESPONSES, Buffer.from(text));
+    const call = (text: string) => readCall(RESPONSES, bodyOf(text));
     expect(call('{"model":"a/b"}').isStored).toBe(true);
     expect(call('{"model":"a/b","store":false}').isStored).toBe(false);
     expect(call('{"model":"a/b","previous_response_id":"r-1"}').previousResponseId).toBe('r-1');
@@ -82,7 +86,7 @@ describe('a body', () => {
   });
 
   it('says how long a response in the background may get, which nobody tells later', () => {
-    const call = (text: string) => readCall(RESPONSES, Buffer.from(text)).backgroundOutputTokens;
+    const call = (text: string) => readCall(RESPONSES, bodyOf(text)).backgroundOutputTokens;
     expect(call('{"model":"a/b","background":true,"max_output_tokens":50}')).toBe(50);
     expect(call('{"model":"a/b","background":false}')).toBeUndefined();
     expect(call('{"model":"a/b","max_output_tokens":50}')).toBeUndefined();
@@ -96,7 +100,7 @@ describe('a body', () => {
 
   it('says how long its answers may get, and leaves what is no number to the vendor', () => {
     const output = (text: string, operation = CHAT_COMPLETIONS) =>
-      readCall(operation, Buffer.from(`{"model":"a/b"${text}}`)).output;
+      readCall(operation, bodyOf(`{"model":"a/b"${text}}`)).output;
     expect(output('')).toEqual({ maxTokens: undefined, choices: 1 });
     expect(output(',"max_tokens":5,"max_completion_tokens":7,"n":3')).toEqual({ maxTokens: 7, choices: 3 });
     expect(output(',"max_tokens":9', MESSAGES)).toEqual({ maxTokens: 9, choices: 1 });

@@ -1,12 +1,13 @@
 import type { OutputSize } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import type { Body, Edit } from '../body/body.ts';
 import { JsonScanError, type Span, scanObject } from '../body/scanJson.ts';
 import type { Operation } from './operation.ts';
 
 /** A request to an operation as it came, with what admission and forwarding have to know of it. */
 export interface Call {
   readonly operation: Operation;
-  readonly body: Buffer;
+  readonly body: Body;
   readonly model: string;
   readonly stream: boolean;
   /** The caller asked for the chunk that reports usage, so it gets to see it. */
@@ -22,6 +23,10 @@ export interface Call {
   /** Calls with the same one share a beginning that the vendor may have cached. */
   readonly promptCacheKey: string | undefined;
   readonly spans: ReadonlyMap<string, Span>;
+  /** Right behind the brace that opens it. */
+  readonly start: Span;
+  /** The wish to be told the usage, where the body lacks it. */
+  readonly usageEdit: Edit | undefined;
   /** What the vendor may add to the input by itself; only asked for where nothing may cost more than is told beforehand. */
   readonly addedInputTokens?: number;
   /** A limit that this service sets to the answer's length, and the field that the upstream takes it in. */
@@ -33,7 +38,11 @@ export const MAX_CHOICES = 128;
 const STREAM_OPTIONS_FIELDS = new Set(['include_usage']);
 
 /** Reads a body; what is wrong with it is a 400 that says what and where. */
-export function readCall(operation: Operation, body: Buffer): Call {
+export function readCall(operation: Operation, body: Body): Call {
+  return body.read((bytes) => ({ ...readBytes(operation, bytes), operation, body }));
+}
+
+function readBytes(operation: Operation, body: Buffer): Omit<Call, 'operation' | 'body'> {
   const spans = scanFields(body, operation.fields);
   const model = valueAt(body, spans.get('model'));
   if (typeof model !== 'string') {
@@ -44,18 +53,20 @@ export function readCall(operation: Operation, body: Buffer): Call {
   }
   const options = spans.get('stream_options');
   const background = backgroundOutputTokens(body, spans);
+  const stream = valueAt(body, spans.get('stream')) === true;
+  const wantsUsage = isObject(body, options) && valueAt(body, includeUsage(body, options)) === true;
   return {
-    operation,
-    body,
     model,
-    stream: valueAt(body, spans.get('stream')) === true,
-    wantsUsage: isObject(body, options) && valueAt(body, includeUsage(body, options)) === true,
+    stream,
+    wantsUsage,
     isStored: operation.isStored && valueAt(body, spans.get('store')) !== false,
     backgroundOutputTokens: background,
     output: outputSize(operation, body, spans, background),
     previousResponseId: textAt(body, spans.get('previous_response_id')),
     promptCacheKey: textAt(body, spans.get('prompt_cache_key')),
     spans,
+    start: afterBrace(body, 0),
+    usageEdit: operation.asksForUsage && stream && !wantsUsage ? askForUsage(body, options) : undefined,
   };
 }
 
@@ -93,35 +104,26 @@ function outputSize(
   };
 }
 
-interface Edit {
-  readonly span: Span;
-  readonly text: string;
-}
-
 /**
  * The body for the vendor: byte for byte the caller's, but for the model's name, and, where it streams and would not be
  * told the usage otherwise, the wish for that; and the limit of the answer's length, where this service sets one.
  */
-export function upstreamBody(call: Call, upstreamModel: string): Buffer {
-  const { body, spans, operation } = call;
+export function upstreamBody({ body, spans, start, usageEdit, limit }: Call, upstreamModel: string): Body {
   const edits: Edit[] = [];
   const model = spans.get('model');
   if (model) edits.push({ span: model, text: JSON.stringify(upstreamModel) });
-  if (operation.asksForUsage && call.stream && !call.wantsUsage) {
-    edits.push(askForUsage(body, spans.get('stream_options')));
-  }
-  if (call.limit) edits.push(limitOutput(body, spans, call.limit));
-  return splice(body, edits);
+  if (usageEdit) edits.push(usageEdit);
+  if (limit) edits.push(limitOutput(spans, start, limit));
+  return body.edited(edits);
 }
 
 function limitOutput(
-  body: Buffer,
   spans: ReadonlyMap<string, Span>,
+  start: Span,
   { field, tokens }: NonNullable<Call['limit']>,
 ): Edit {
   const given = spans.get(field);
-  if (given) return { span: given, text: String(tokens) };
-  return { span: afterBrace(body, 0), text: `"${field}":${tokens},` };
+  return given ? { span: given, text: String(tokens) } : { span: start, text: `"${field}":${tokens},` };
 }
 
 function askForUsage(body: Buffer, options: Span | undefined): Edit {
@@ -158,18 +160,6 @@ export function scanFields(bytes: Buffer, fields: ReadonlySet<string>): Readonly
     const message = `The body is not a JSON object: ${error.message}.`;
     throw new AppError('invalid_request', 'malformed_json', message);
   }
-}
-
-function splice(body: Buffer, edits: Edit[]): Buffer {
-  if (edits.length === 0) return body;
-  const parts: Buffer[] = [];
-  let at = 0;
-  for (const { span, text } of edits.sort((a, b) => a.span.start - b.span.start)) {
-    parts.push(body.subarray(at, span.start), Buffer.from(text));
-    at = span.end;
-  }
-  parts.push(body.subarray(at));
-  return Buffer.concat(parts);
 }
 
 function afterBrace(body: Buffer, from: number): Span {

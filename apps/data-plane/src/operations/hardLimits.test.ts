@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { Body } from '../body/body.ts';
 import { readCall } from './call.ts';
 import { addedInputTokens, requireForeseeable } from './hardLimits.ts';
 import { OPERATIONS, type Operation } from './operation.ts';
@@ -14,7 +15,7 @@ function operationAt(path: string): Operation {
 
 function check(path: string, text: string): void {
   const body = Buffer.from(text);
-  requireForeseeable(operationAt(path), readCall(operationAt(path), body).body);
+  requireForeseeable(operationAt(path), readCall(operationAt(path), new Body([body])).body.whole());
 }
 
 const content = (part: string) => `{${MODEL},"messages":[{"role":"user","content":${part}}]}`;

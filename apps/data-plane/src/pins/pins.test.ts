@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { createInProcessBucket, type KeyValueBucket } from '@weighbridge/bus';
 import { SnapshotSchema } from '@weighbridge/contracts';
+import { seededRandom } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
-import { seeded } from '../../test/spoolFixture.ts';
 import { type RoutingTable, routingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../routing/target.ts';
 import { ConnectorHealth } from '../upstream/health.ts';
@@ -136,7 +136,7 @@ function slowed(random: () => number) {
 
 describe(`1,000 sessions over 4 proxies whose orders never agree (seed ${SEED})`, () => {
   const sessions = Array.from({ length: 1_000 }, (_, at) => `session-${at}`);
-  const random = seeded(SEED);
+  const random = seededRandom(SEED);
   const { each, writes, target, tell } = world(4, slowed(random));
   const everything = () => MODELS.flatMap((model) => CONNECTORS.flatMap((id) => target(model, id) ?? []));
   /** A profile that was edited a moment ago: another order each time, and not all that is there. */

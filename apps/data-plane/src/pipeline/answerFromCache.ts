@@ -6,7 +6,7 @@ import { type StoredAnswer, shownBody } from '../cache/storedAnswer.ts';
 import type { Target } from '../routing/target.ts';
 import type { UsageLog } from '../usage/usageLog.ts';
 import { headerText } from './answerHeaders.ts';
-import type { CallersAnswer } from './caller.ts';
+import type { Client } from './client.ts';
 import { addRequestId } from './failure.ts';
 import type { GenerationPlan } from './plan.ts';
 import { type Attempted, eventHead, eventTail } from './usageEvent.ts';
@@ -24,10 +24,11 @@ export function answerFromCache(
   deps: CacheAnswerDeps,
   { id, receivedAt }: { readonly id: string; readonly receivedAt: number },
   { operation, hideUsage, targets }: GenerationPlan,
-  { response, headers, take }: CallersAnswer & { readonly take: () => void },
+  client: Client,
   { answer, attempted }: { readonly answer: StoredAnswer; readonly attempted: Attempted },
 ): void {
-  take();
+  const { response, headers } = client;
+  client.take();
   if (response.destroyed) return;
   record(deps, attempted, makerOf(answer, targets));
   const body = shownBody(answer, hideUsage);

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { openTestLimits } from '../../test/limits.ts';
 import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
 import { noFacts } from '../answer/answerFormat.ts';
+import { Body } from '../body/body.ts';
 import { bucketKey } from '../budget/budgetedPolicy.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { readCall } from '../operations/call.ts';
@@ -34,7 +35,7 @@ const model = {
   capabilities: [],
 };
 const connector = { ...create(ConnectorSchema, { id: 'con_1' }), serves: () => true, negotiated: new Map() };
-const body = Buffer.from(`{"model":"mock/echo","max_tokens":10,"x":"${'y'.repeat(303)}"}`);
+const body = new Body([Buffer.from(`{"model":"mock/echo","max_tokens":10,"x":"${'y'.repeat(303)}"}`)]);
 /** 100 tokens of input and 10 of output. */
 const RESERVE = { costNanoUsd: 120_000n, estimated: true, usage: { input: 100, output: 10 } };
 

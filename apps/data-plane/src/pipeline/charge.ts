@@ -1,6 +1,7 @@
 import { Outcome } from '@weighbridge/contracts';
 import { type Estimate, estimateTokens, type NanoUsd, NO_TOKENS, type TokenUsage } from '@weighbridge/domain';
 import type { CountTokens } from '../answer/countTokens.ts';
+import type { Body } from '../body/body.ts';
 import { textOfRequest } from '../operations/requestText.ts';
 import type { EndedTry } from './endedTry.ts';
 import type { Outgoing } from './outgoing.ts';
@@ -52,9 +53,9 @@ export function atReserve({ inputTokens, outputTokens, costNanoUsd }: Estimate):
   return { usage: { ...NO_TOKENS, inputTokens, outputTokens }, estimated: true, costNanoUsd };
 }
 
-async function countRequest(body: Buffer | undefined, countTokens: CountTokens): Promise<number> {
+async function countRequest(body: Body | undefined, countTokens: CountTokens): Promise<number> {
   if (!body) return 0;
   if (body.length > MAX_COUNTED_BYTES) return estimateTokens(body.length);
-  const { text, overhead } = textOfRequest(body);
+  const { text, overhead } = textOfRequest(body.whole());
   return (await countTokens(text)) + overhead;
 }

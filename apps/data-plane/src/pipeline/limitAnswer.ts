@@ -24,7 +24,7 @@ export async function limitAnswer(
   call: Call,
   { model, connector }: Target,
 ): Promise<Call> {
-  const foreseen = { ...call, addedInputTokens: addedInputTokens(call.body) };
+  const foreseen = { ...call, addedInputTokens: addedInputTokens(call.body.whole()) };
   const { output } = call;
   if (!output || output.maxTokens !== undefined) return foreseen;
   const most = model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT;

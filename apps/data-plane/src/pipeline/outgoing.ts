@@ -1,3 +1,4 @@
+import type { Body } from '../body/body.ts';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Call } from '../operations/call.ts';
 import type { Target } from '../routing/target.ts';
@@ -5,7 +6,7 @@ import type { Target } from '../routing/target.ts';
 /** What is sent to one connector. */
 export interface Outgoing {
   readonly connector: RoutableConnector;
-  readonly body: Buffer | undefined;
+  readonly body: Body | undefined;
   /** What a model is asked to do; undefined where none works. */
   readonly work: Work | undefined;
 }

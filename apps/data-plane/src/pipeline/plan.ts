@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
+import type { Body } from '../body/body.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
@@ -32,7 +33,7 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
 export interface Generation {
   readonly kind: 'generation';
   readonly operation: Operation;
-  readonly body: Buffer;
+  readonly body: Body;
 }
 
 /** Something is wanted of a response that a vendor keeps. */
@@ -109,7 +110,7 @@ function planOf(
 ): GenerationPlan {
   const { operation } = call;
   const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
-  if (key.isHard && targets.some(isHard)) requireForeseeable(operation, call.body);
+  if (key.isHard && targets.some(isHard)) requireForeseeable(operation, call.body.whole());
   return {
     kind: 'generation',
     operation,

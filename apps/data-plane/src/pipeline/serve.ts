@@ -20,7 +20,8 @@ import { type AnswerHeaders, headerText } from './answerHeaders.ts';
 import type { Forwarded } from './attempt.ts';
 import { type AttemptLog, type AttemptLogDeps, openAttemptLog, unbilledAttempts } from './attemptLog.ts';
 import type { Attempts } from './attempts.ts';
-import { Caller, type CallersAnswer, type DrainCap } from './caller.ts';
+import { Caller, type DrainCap } from './caller.ts';
+import type { Client } from './client.ts';
 import { expectedOutput } from './expectedOutput.ts';
 import type { FailoverDeps } from './failover.ts';
 import { addRequestId, tellFault } from './failure.ts';
@@ -34,7 +35,7 @@ import {
   planStored,
   type StoredResponse,
 } from './plan.ts';
-import { relayAnswer } from './relay.ts';
+import { relayAnswer } from './relayAnswer.ts';
 import type { Attempted } from './usageEvent.ts';
 
 export interface ServeDeps extends Omit<AttemptLogDeps, 'budget'>, Omit<PlanDeps, 'budget'>, FailoverDeps {
@@ -63,26 +64,16 @@ export interface InferenceRequest {
   readonly observed: Observed;
 }
 
-/** The caller's side. Until it is taken, an error can still be told by a status. */
-export interface Client extends CallersAnswer {
-  readonly take: () => void;
-}
-
 /**
  * Serves one inference request, whatever its route, from admission to settlement. Rejects while the caller can still be
  * told by a status; once it has taken the client's side, whatever happens is told in the answer. An attempt is settled
  * once in any case.
  */
 export async function serve(deps: ServeDeps, request: InferenceRequest, client: Client): Promise<void> {
-  let isTaken = false;
-  const take = () => {
-    isTaken = true;
-    client.take();
-  };
   try {
-    await serveClient(deps, request, { response: client.response, headers: client.headers, take });
+    await serveClient(deps, request, client);
   } catch (error) {
-    if (!isTaken) throw error;
+    if (!client.isTaken) throw error;
     request.observed.outcome = 'fault';
     deps.logger.error({ err: error, requestId: request.id }, 'an answer could not be passed on');
     const operation = request.asks.kind === 'generation' ? request.asks.operation : STORED_RESPONSE;

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
+import { seededRandom } from '@weighbridge/domain';
 import { expect, it } from 'vitest';
-import { seeded } from '../../test/spoolFixture.ts';
 import { routingTable } from '../control/routingTable.ts';
 import { drawOf } from '../pins/pinKey.ts';
 import { inOrder } from './order.ts';
@@ -35,7 +35,7 @@ it(`priority comes before weight, and within one each is first by its share (see
       }),
     ).connectors.get('acme') ?? []),
   ];
-  const random = seeded(SEED);
+  const random = seededRandom(SEED);
   const draws = 20_000;
   const firsts: Record<string, number> = {};
   const secondsAfterHalf: Record<string, number> = {};

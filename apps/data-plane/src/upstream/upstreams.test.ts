@@ -4,6 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import { type Connector, ConnectorSchema } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Body } from '../body/body.ts';
 import { Cancellation } from './cancellation.ts';
 import type { UpstreamAnswer } from './exchange.ts';
 import { createUpstreams, UNUSED_MS, type Upstreams, upstreamError, wasNeverSent } from './upstreams.ts';
@@ -78,7 +79,7 @@ async function send(
     place.leave();
     throw error;
   }
-  const request = { path: '/x', method: 'POST' as const, headers: [], body: Buffer.from('{}') };
+  const request = { path: '/x', method: 'POST' as const, headers: [], body: new Body([Buffer.from('{}')]) };
   return await place.send(request, cancellation);
 }
 

@@ -2,6 +2,7 @@ import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { assertPublicHost, publicLookup } from '@weighbridge/runtime';
 import { Pool } from 'undici';
+import type { Body } from '../body/body.ts';
 import type { Cancellation } from './cancellation.ts';
 import { Exchange, NeverSentError, type UpstreamAnswer } from './exchange.ts';
 
@@ -29,7 +30,7 @@ interface UpstreamRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Names and values, one after the other. */
   readonly headers: string[];
-  readonly body: Buffer | undefined;
+  readonly body: Body | undefined;
 }
 
 export interface UpstreamOptions {
@@ -112,13 +113,23 @@ class AccountPlace implements Place {
       this.leave();
       return Promise.reject(error);
     }
-    const request = { method, path: base + path, headers, body: body ?? null };
+    const request = { method, path: base + path, headers, body: body ? sent(body, headers) : null };
     return new Exchange(cancellation, this).begin(pool, request);
   }
 
   leave(): void {
     this.#account.underWay--;
   }
+}
+
+/** In one write, with the head, where it is one piece; else its length has to be said. */
+function sent({ pieces, length }: Body, headers: string[]): Buffer {
+  const [first] = pieces;
+  if (pieces.length === 1 && first) return first;
+  headers.push('content-length', String(length));
+  // It takes what can be iterated, as https://undici.nodejs.org/#/docs/api/Dispatcher?id=parameter-dispatchoptions says;
+  // its types do not.
+  return pieces as unknown as Buffer;
 }
 
 function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: UpstreamOptions): Account {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { createInProcessUsageStream, MessageTooLargeError, type UsageStream } from '@weighbridge/bus';
 import { USAGE_SHARDS, UsageBatchSchema, UsageConfirmsSchema } from '@weighbridge/contracts';
-import { newUuid } from '@weighbridge/domain';
+import { newUuid, seededRandom } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -30,17 +30,6 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
   await rm(folder, { recursive: true, force: true });
 });
-
-/** Numbers in [0, 1) from a seed (mulberry32). */
-function random(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 /** A process on the spool: it settles what the test says, and keeps in mind what that was. */
 class TestProcess {
@@ -109,7 +98,7 @@ const FAULTS: Faults = {
 
 describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses what it took, seed %i', (seed) => {
   it('every settled event reaches the ledger as it was written, from dead processes too, and then nothing is sent any more', async () => {
-    const rnd = random(seed);
+    const rnd = seededRandom(seed);
     const stream = new LossyStream(rnd);
     closing.push(() => stream.close());
     stream.faults = FAULTS;
@@ -177,7 +166,7 @@ describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses what it took, seed %
 });
 
 it('what waits for long while the stream is away comes back from the disk rather than from memory', async () => {
-  const stream = new LossyStream(random(1));
+  const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   stream.isAway = true;
   const readBytes = { sum: 0 };
@@ -204,7 +193,7 @@ function countReads(spool: Spool, counted: { sum: number }): Spool {
 }
 
 it('what an earlier process left is not sent where the ledger has it, and closed at last', async () => {
-  const stream = new LossyStream(random(1));
+  const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   stream.faults = { ...NO_FAULTS, confirmLost: 1 };
   const unreachable = async () => {
@@ -227,7 +216,7 @@ it('what an earlier process left is not sent where the ledger has it, and closed
 });
 
 it('an attempt without an end keeps its epoch open for the next start, which settles it', async () => {
-  const stream = new LossyStream(random(1));
+  const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   const dying = await TestProcess.start(stream, closeAt(stream));
   dying.begin(2, Buffer.from('head'));
@@ -241,7 +230,7 @@ it('an attempt without an end keeps its epoch open for the next start, which set
 });
 
 it('a batch that is too large for the stream is sent in parts, and an event that is keeps its place', async () => {
-  const stream = new LossyStream(random(1));
+  const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   let maxBytes = 2_000;
   const publish = stream.publish.bind(stream);
@@ -262,7 +251,7 @@ it('a batch that is too large for the stream is sent in parts, and an event that
 });
 
 it('what is handled again and again and never confirmed is sent ever more rarely', async () => {
-  const stream = new LossyStream(random(1));
+  const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   stream.faults = { ...NO_FAULTS, confirmLost: 1 };
   const process = await TestProcess.start(stream, closeAt(stream));

@@ -1,4 +1,7 @@
 import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { setPriority } from 'node:os';
+import { childrenOf } from '../cpu.ts';
 
 /** Of Linux: https://man7.org/linux/man-pages/man1/taskset.1.html. */
 const TASKSET = 'taskset';
@@ -63,4 +66,26 @@ export function unpinSelf({ rest, available }: Cores): void {
 
 function runOn(cores: readonly number[]): void {
   execFileSync(TASKSET, ['-acp', cores.join(','), String(process.pid)], { stdio: 'ignore' });
+}
+
+/** Of https://man7.org/linux/man-pages/man7/sched.7.html, below what runs without one. */
+const LOW_PRIORITY = 15;
+
+/**
+ * Lets others go first on the cores that they share. What a process does is not less by that, but when it is done: a load
+ * generator that waits for it would be late.
+ */
+export function giveWay(pids: readonly number[]): void {
+  for (const pid of pids.flatMap((parent) => [parent, ...childrenOf(parent)])) {
+    for (const thread of threadsOf(pid)) setPriority(thread, LOW_PRIORITY);
+  }
+}
+
+/** Linux has a priority for each thread; elsewhere the process has one. */
+function threadsOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map(Number);
+  } catch {
+    return [pid];
+  }
 }

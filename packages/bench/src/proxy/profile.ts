@@ -7,7 +7,7 @@ import type { Cores } from './cores.ts';
 import { type CpuProfile, type SelfTimes, selfTimes } from './cpuProfile.ts';
 import { checkLedgerSum } from './ledgerSum.ts';
 import { startOurs } from './ours.ts';
-import { PLAIN, STREAMED } from './plan.ts';
+import { LARGE, PLAIN, STREAMED } from './plan.ts';
 import { load } from './rounds.ts';
 
 const CONNECTIONS = 32;
@@ -40,7 +40,7 @@ export async function profileProxy(
   let sent = 0;
   try {
     const loadGenerator = await startOwn(run, 'proxy/loadGenerator');
-    for (const workload of [PLAIN, STREAMED]) {
+    for (const workload of [PLAIN, STREAMED, LARGE]) {
       onProgress(`profiling: ${workload.name}`);
       const into = join(folder, workload.name.replaceAll(' ', '-'));
       await mkdir(into, { recursive: true });

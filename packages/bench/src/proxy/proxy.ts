@@ -2,7 +2,7 @@ import type { TestRun } from '@weighbridge/testing';
 import { loadLine } from '../machine.ts';
 import { startOwn, startService } from '../service.ts';
 import { type Absent, type Contender, otherContender, plainContender, startBareNode } from './contender.ts';
-import type { Cores } from './cores.ts';
+import { type Cores, giveWay } from './cores.ts';
 import { checkLedgerSum, watchRecorded } from './ledgerSum.ts';
 import { startNginx } from './nginx.ts';
 import { startOurs } from './ours.ts';
@@ -50,6 +50,8 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
   try {
     const service = await startService(run, 'proxy/fastVendor');
     closing.push(() => service.close());
+    // They share their core with the load generator, which has to be on time.
+    giveWay(service.recorders);
     onProgress('issuing keys');
     const ours = await startOurs(run, service, options);
     for (const { process } of ours.proxies) closing.push(() => process.stop());

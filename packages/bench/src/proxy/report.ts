@@ -25,6 +25,7 @@ const HEAD = [
   'p50 ms',
   'p99 ms',
   'first byte p50 ms',
+  'sent late p99 ms',
 ];
 
 function row(cell: Cell): string[] {
@@ -41,6 +42,7 @@ function row(cell: Cell): string[] {
     said(({ p50Ms }) => p50Ms, 2),
     said(({ p99Ms }) => p99Ms, 2),
     said(({ firstByteP50Ms }) => firstByteP50Ms, 2),
+    said(({ lateP99Ms }) => lateP99Ms, 2),
   ];
 }
 

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type RoutingConstraints, STRATEGIES, type Strategy } from './profile.ts';
 import { blendedPrice, type Candidate, MEASURING_SHARE, rank } from './rank.ts';
+import { seededRandom } from './sampling.ts';
 import { emptyStratum, type Stratum } from './stratum.ts';
 
 const rates = (input: bigint, output = input) => ({
@@ -32,24 +33,13 @@ const order = (
   { constraints = {}, random = () => 0.5 }: { constraints?: RoutingConstraints; random?: () => number } = {},
 ) => rank({ strategy, constraints }, candidates, random).ranked.map(({ model }) => model);
 
-/** A repeatable source of numbers from 0 up to 1 (mulberry32). */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 describe('the order of models', () => {
   it('is the profile’s own under `ordered`', () => {
     expect(order('ordered', [candidate('b'), candidate('a'), candidate('c')])).toEqual(['b', 'a', 'c']);
   });
 
   it('begins with each by its share of the weights under `weighted`', () => {
-    const random = seeded(20_261_120);
+    const random = seededRandom(20_261_120);
     const candidates = [candidate('a', { weight: 6 }), candidate('b', { weight: 3 }), candidate('c')];
     const firsts = { a: 0, b: 0, c: 0 };
     for (let at = 0; at < 10_000; at++) {
@@ -98,7 +88,7 @@ describe('the order of models', () => {
       candidate('fails', { stratum: known('fails', 10) }),
       candidate('serves', { stratum: known('serves', 1_000) }),
     ];
-    const random = seeded(7);
+    const random = seededRandom(7);
     const firsts = Array.from({ length: 200 }, () => order('adaptive', candidates, { random })[0]);
     expect(firsts.filter((model) => model === 'serves').length).toBeGreaterThan(180);
   });
@@ -129,7 +119,7 @@ describe('under `fastest`', () => {
       candidate('faded', { stratum: timed('faded', 1, 0.1) }),
     ];
     expect(order('fastest', candidates, { random: never })).toEqual(['known', 'unknown', 'faded']);
-    const random = seeded(5);
+    const random = seededRandom(5);
     const firsts = Array.from({ length: 4_000 }, () => order('fastest', candidates, { random })[0]);
     const count = (model: string) => firsts.filter((first) => first === model).length;
     expect(Math.abs(count('known') - 3_600)).toBeLessThan(80);
@@ -139,7 +129,7 @@ describe('under `fastest`', () => {
 
   it('all take turns while none was measured', () => {
     const candidates = ['a', 'b', 'c', 'd'].map((model) => candidate(model));
-    const random = seeded(6);
+    const random = seededRandom(6);
     const firsts = Array.from({ length: 2_000 }, () => order('fastest', candidates, { random })[0]);
     for (const { model } of candidates) {
       expect(Math.abs(firsts.filter((first) => first === model).length - 500)).toBeLessThan(80);
@@ -243,7 +233,7 @@ describe('whatever the candidates', () => {
         anyConstraints,
         fc.integer(),
         (strategy, candidates, constraints, seed) => {
-          const { ranked, excluded } = rank({ strategy, constraints }, candidates, seeded(seed));
+          const { ranked, excluded } = rank({ strategy, constraints }, candidates, seededRandom(seed));
           const all = [...ranked, ...excluded];
           expect(all.map(({ model }) => model).sort()).toEqual(candidates.map(({ model }) => model).sort());
           expect(all.every(({ why }) => why.length > 0)).toBe(true);

@@ -6,7 +6,7 @@ import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
 import { type BucketRef, bucketKey, keySubject, POLICY_SUBJECT, principalSubject } from '../buckets.ts';
 import { openCounter } from '../openCounter.ts';
-import { closeEpoch, forgetProducers, markLost, registerProducer } from '../producers.ts';
+import { closeEpoch, forgetProducers, markLost, registerProducer, retireProducer } from '../producers.ts';
 import { recordUsage } from '../recordUsage.ts';
 import { callLeases, type LeaseAnswer, type LeaseCall } from './callLeases.ts';
 import { forgetLeases } from './forgetLeases.ts';
@@ -242,6 +242,20 @@ describe('what a lease holds', () => {
     await closeEpoch(ledger.db, { ...old, lastN: [0n, 0n, 0n, 0n], now });
     expect(await bucketRow(bucket)).toMatchObject({ spent_nano_usd: 50n, leased_nano_usd: 0n });
     expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(0n);
+  });
+
+  it('ends when all that its epoch wrote is there, also where its loss had been accepted', async () => {
+    const bucket = await bucketOf(100n);
+    const lost = await holder();
+    await call(lost, bucket, { seq: 1n, wantNanoUsd: 100n });
+    await markLost(ledger.db, { silentSince: new Date(now.getTime() + 1), now });
+    await retireProducer(ledger.db, { epoch: lost.epoch, retiredBy: 'ada', now });
+    const key = bucketKey(bucket);
+    expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(100n);
+    await spend(bucket, 30n, lost);
+    expect(await closeEpoch(ledger.db, { ...lost, lastN: [0n, 0n, 0n, 0n], now })).toBe(true);
+    expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(0n);
+    expect(await bucketRow(bucket)).toMatchObject({ spent_nano_usd: 30n, leased_nano_usd: 0n });
   });
 
   it('ends with its epoch also where it is granted just as the epoch is closed', async () => {

@@ -2,6 +2,7 @@ import type { Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { arrayLiteral } from '../arrayLiteral.ts';
+import { BIGINT, binaryArray, INTEGER, UUID } from '../binaryArray.ts';
 import { type BucketRef, bucketKey } from '../buckets.ts';
 
 /** More than the events of a transaction can name: 2,000 of at most 64 buckets each. */
@@ -30,16 +31,16 @@ export async function settleLeases(tx: Tx, events: readonly NewEvent[]): Promise
   // Each name goes once, however many leases it is in.
   await sql`
     WITH epoch AS (
-      SELECT * FROM unnest(${arrayLiteral(epochs.map(({ producerId }) => producerId))}::uuid[],
-                           ${arrayLiteral(epochs.map(({ epoch }) => epoch))}::uuid[])
+      SELECT * FROM unnest(${binaryArray(UUID, epochs, ({ producerId }) => producerId)}::uuid[],
+                           ${binaryArray(UUID, epochs, ({ epoch }) => epoch)}::uuid[])
         WITH ORDINALITY AS epoch (producer_id, epoch, epoch_at)
     ), bucket AS (
       SELECT * FROM unnest(${arrayLiteral(keys)}::text[]) WITH ORDINALITY AS bucket (bucket_key, bucket_at)
     ), cost AS (
       SELECT bucket_key, producer_id, epoch, nano_usd
-      FROM unnest(${arrayLiteral(sums.map(({ epochAt }) => epochAt))}::bigint[],
-                  ${arrayLiteral(sums.map(({ bucketAt }) => bucketAt))}::bigint[],
-                  ${arrayLiteral(sums.map(({ cost }) => cost))}::bigint[]) AS sum (epoch_at, bucket_at, nano_usd)
+      FROM unnest(${binaryArray(INTEGER, sums, ({ epochAt }) => epochAt)}::integer[],
+                  ${binaryArray(INTEGER, sums, ({ bucketAt }) => bucketAt)}::integer[],
+                  ${binaryArray(BIGINT, sums, ({ cost }) => cost)}::bigint[]) AS sum (epoch_at, bucket_at, nano_usd)
       JOIN epoch USING (epoch_at) JOIN bucket USING (bucket_at)
     ), held AS MATERIALIZED (
       SELECT lease.bucket_key, lease.producer_id, lease.epoch, lease.hold_nano_usd, cost.nano_usd

@@ -1,3 +1,4 @@
+import { seededRandom } from '@weighbridge/domain';
 import {
   type Counter,
   counter,
@@ -385,15 +386,4 @@ export async function runWorld(ledger: LeaseLedger, options: WorldOptions): Prom
       if (bucket.leased > 0 && abandoned.size === 0) fail(`${bucket.key} still has ${bucket.leased} leased`);
     }
   }
-}
-
-/** Mulberry32: small, quick and good enough to explore with. */
-function seededRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
 }

@@ -8,9 +8,7 @@ import { recordChange } from '../changes/changes.service.ts';
 import { type ProbeResult, probe } from './connectorProbe.ts';
 import {
   type ConnectorChanges,
-  checkOneCredential,
   connectorName,
-  credentialToSeal,
   ENVIRONMENTS_FIELDS,
   modelPatterns,
   type NewConnector,
@@ -31,36 +29,12 @@ import {
   credentialOf,
   existingConnector,
   mayBePrivate,
-  placeOf,
 } from './connectors.service.ts';
+import { changedCredential, checkCredentialStaysHome, newCredential } from './credentialColumns.ts';
+import { type PresentedConnector, presentConnector } from './presentConnector.ts';
 import { checkedBaseUrl } from './upstreamHosts.ts';
 
 export type ConnectorAdminDeps = ConnectorDeps & { readonly now: () => Date };
-
-/** A connector as the API shows it: where its credential is, never what it is. */
-export interface PresentedConnector {
-  readonly id: string;
-  readonly name: string;
-  readonly provider: string;
-  readonly dialect: 'openai' | 'anthropic';
-  readonly base_url: string;
-  readonly credential_ref: string | null;
-  readonly credential_sealed: boolean;
-  readonly usable: boolean;
-  readonly unusable_reason: string | null;
-  readonly enabled: boolean;
-  readonly priority: number;
-  readonly weight: number;
-  readonly max_parallel: number | null;
-  readonly connect_timeout_ms: number | null;
-  readonly first_byte_timeout_ms: number | null;
-  readonly chunk_timeout_ms: number | null;
-  readonly models: string[];
-  readonly upstream_names: Record<string, string>;
-  readonly origin: 'environment' | 'operator';
-  readonly created_at: string;
-  readonly updated_at: string;
-}
 
 export interface ConnectorQuery {
   readonly page_size?: string;
@@ -91,11 +65,11 @@ export async function listConnectors(
     (row) => [row.id],
     (row) => row,
   );
-  return { data: await Promise.all(data.map((row) => present(deps, row))), next_page_token };
+  return { data: await Promise.all(data.map((row) => presentConnector(deps, row))), next_page_token };
 }
 
 export async function readConnector(deps: ConnectorAdminDeps, id: string): Promise<PresentedConnector> {
-  return await present(deps, await existingConnector(deps.db, id));
+  return await presentConnector(deps, await existingConnector(deps.db, id));
 }
 
 export async function createConnector(
@@ -138,7 +112,7 @@ export async function createConnector(
     });
     return inserted;
   });
-  return await present(deps, created);
+  return await presentConnector(deps, created);
 }
 
 export async function changeConnector(
@@ -167,7 +141,7 @@ export async function changeConnector(
     });
     return row;
   });
-  return await present(deps, after);
+  return await presentConnector(deps, after);
 }
 
 /** Takes a connector out of use for good, and forgets its credential. What the ledger says of it stays readable. */
@@ -204,7 +178,7 @@ export async function deleteConnector(
     });
     return deleted;
   });
-  return await present(deps, row);
+  return await presentConnector(deps, row);
 }
 
 /** Tries the connector's credential with a cheap call. */
@@ -267,69 +241,6 @@ const PLAIN_FIELDS = [
   'chunk_timeout_ms',
 ] as const;
 
-/** The columns of a credential that changed; none where it is the same as before. */
-function changedCredential(deps: ConnectorAdminDeps, row: ConnectorRow, input: ConnectorChanges): Changes {
-  checkOneCredential(input);
-  const { credential_ref: ref, credential } = input;
-  if (typeof ref === 'string') return ref === row.credential_ref ? {} : newCredential(deps, row.id, input);
-  if (typeof credential === 'string') {
-    return isSealedAlready(deps, row, credentialToSeal(credential)) ? {} : newCredential(deps, row.id, input);
-  }
-  return {
-    ...(ref === null && row.credential_ref !== null && { credential_ref: null }),
-    ...(credential === null &&
-      row.credential_sealed !== null && { credential_sealed: null, credential_kek_id: null }),
-  };
-}
-
-function isSealedAlready(
-  { credentials }: ConnectorAdminDeps,
-  row: ConnectorRow,
-  credential: string,
-): boolean {
-  const { credential_sealed: bytes, credential_kek_id: kekId } = row;
-  if (bytes === null || kekId === null) return false;
-  try {
-    return credentials.sealer.open({ bytes, kekId }, placeOf(row.id)) === credential;
-  } catch {
-    return false;
-  }
-}
-
-function newCredential({ credentials }: ConnectorAdminDeps, id: string, input: ConnectorChanges) {
-  checkOneCredential(input);
-  const none = { credential_ref: null, credential_sealed: null, credential_kek_id: null };
-  if (input.credential_ref != null) {
-    credentials.checkRef(input.credential_ref);
-    return { ...none, credential_ref: input.credential_ref };
-  }
-  if (input.credential == null) return none;
-  const secret = credentialToSeal(input.credential);
-  if (credentials.sealer.currentKekId === undefined) {
-    throw new AppError(
-      'validation',
-      'key_encryption_key_required',
-      'This service keeps credentials only sealed, and has no key to seal them: set WEIGHBRIDGE_KEY_ENCRYPTION_KEY (what `openssl rand -base64 32` prints) for the control plane, or give a credential_ref.',
-      { param: 'credential' },
-    );
-  }
-  const { bytes, kekId } = credentials.sealer.seal(secret, placeOf(id));
-  return { ...none, credential_sealed: bytes, credential_kek_id: kekId };
-}
-
-/** A sealed credential can't be read; nor may it be sent to a place of somebody's choice instead. */
-function checkCredentialStaysHome(row: ConnectorRow, changes: Changes): void {
-  const moved =
-    changes.base_url !== undefined && new URL(changes.base_url).origin !== new URL(row.base_url).origin;
-  if (!moved || row.credential_sealed === null || changes.credential_sealed !== undefined) return;
-  throw new AppError(
-    'validation',
-    'credential_required',
-    'The credential was given for another host: give it again together with the new base_url.',
-    { param: 'credential' },
-  );
-}
-
 function checkNotEnvironments(row: ConnectorRow, input: ConnectorChanges): void {
   const field = ENVIRONMENTS_FIELDS.find(
     (name) => input[name] !== undefined && input[name] !== row[name as 'name'],
@@ -359,32 +270,4 @@ function nameTaken(name: string): AppError {
     `There is a connector with the name "${name}" already: choose another name.`,
     { param: 'name' },
   );
-}
-
-async function present(deps: ConnectorAdminDeps, row: ConnectorRow): Promise<PresentedConnector> {
-  const credential = await credentialOf(deps, row);
-  const reason = 'unusable' in credential ? credential.unusable : null;
-  return {
-    id: row.id,
-    name: row.name,
-    provider: row.provider,
-    dialect: row.dialect,
-    base_url: row.base_url,
-    credential_ref: row.credential_ref,
-    credential_sealed: row.credential_sealed !== null,
-    usable: reason === null,
-    unusable_reason: reason,
-    enabled: row.enabled,
-    priority: row.priority,
-    weight: row.weight,
-    max_parallel: row.max_parallel,
-    connect_timeout_ms: row.connect_timeout_ms,
-    first_byte_timeout_ms: row.first_byte_timeout_ms,
-    chunk_timeout_ms: row.chunk_timeout_ms,
-    models: row.models,
-    upstream_names: row.upstream_names as Record<string, string>,
-    origin: row.origin,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
-  };
 }

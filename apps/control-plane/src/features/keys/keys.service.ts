@@ -8,7 +8,7 @@ import { type Caller, isOperator, requireScope } from '../access/caller.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { answerOnce } from '../idempotency/idempotency.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
-import { type GoverningPolicy, governingPolicy, policyExists } from '../policies/policies.service.ts';
+import { assignablePolicy, governing, mayGiveOut } from './keyPolicy.ts';
 import {
   anyKeyExists,
   ensurePrincipal,
@@ -41,7 +41,7 @@ import {
 } from './keys.ts';
 import type { Peppers } from './peppers.ts';
 import { type IssuedKey, type PresentedKey, presentKey } from './presentKey.ts';
-import { lockedStanding, policyOfCaller } from './standing.ts';
+import { lockedStanding } from './standing.ts';
 
 export type { KeyRow };
 
@@ -315,49 +315,6 @@ async function permittedChanges(
     }
   }
   return changes;
-}
-
-/** The policy that will govern a key so assigned; refused where there is none or the caller may not choose it. */
-async function assignablePolicy(
-  tx: Tx,
-  caller: Caller,
-  key: Parameters<typeof governingPolicy>[1],
-): Promise<GoverningPolicy> {
-  if (key.policyId !== null && !(await policyExists(tx, key.policyId))) {
-    throw new AppError('validation', 'policy_not_found', 'There is no policy with this policy_id.', {
-      param: 'policy_id',
-    });
-  }
-  const policy = await governingPolicy(tx, key);
-  if (!policy) {
-    throw new AppError(
-      'validation',
-      'governing_policy_required',
-      'No policy would govern this key: give a policy_id, or ask an operator for a default policy.',
-      { param: 'policy_id' },
-    );
-  }
-  if (await mayGiveOut(tx, caller, policy)) return policy;
-  throw new AppError(
-    'permission',
-    'policy_not_assignable',
-    'You can only give out the policy that governs you, or one marked self_service.',
-    { param: 'policy_id' },
-  );
-}
-
-async function mayGiveOut(tx: Tx, caller: Caller, policy: GoverningPolicy): Promise<boolean> {
-  if (isOperator(caller) || policy.self_service) return true;
-  return policy.id === (await policyOfCaller(tx, caller))?.id;
-}
-
-async function governing(db: Database, row: KeyRow): Promise<GoverningPolicy> {
-  const policy = await governingPolicy(db, {
-    policyId: row.policy_id,
-    principalId: row.principal_id,
-    kind: row.kind,
-  });
-  return policy ?? raise(new Error(`the key ${row.id} has no governing policy`));
 }
 
 function newSecret(deps: KeyDeps): { token: string; secret: HashedSecret } {

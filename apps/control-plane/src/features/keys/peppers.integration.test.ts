@@ -1,6 +1,5 @@
-import { createDb, type Database } from '@weighbridge/database';
 import { mintToken, tokenSha256 } from '@weighbridge/domain';
-import { createTestDatabase } from '@weighbridge/testing';
+import { createTestDatabase, type TestDatabase } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findKeyByTokenSha256, issueFirstKey } from './keys.service.ts';
 import { loadPeppers, type Peppers } from './peppers.ts';
@@ -11,25 +10,22 @@ const [FIRST, SECOND] = [
   'the second pepper, of more than 32 characters',
 ];
 
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+let database: TestDatabase;
 beforeEach(async () => {
   database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
 });
-afterEach(async () => {
-  await db.destroy();
-  await database.drop();
-});
+afterEach(() => database.drop());
 
-const load = (current?: string, ...others: string[]) => loadPeppers(db, { current, others }, now());
+const load = (current?: string, ...others: string[]) => loadPeppers(database.db, { current, others }, now());
 const find = (peppers: Peppers, token: string) =>
-  findKeyByTokenSha256({ db, now, peppers }, tokenSha256(token));
-const secrets = () => db.selectFrom('key_secrets').selectAll().execute();
+  findKeyByTokenSha256({ db: database.db, now, peppers }, tokenSha256(token));
+const secrets = () => database.db.selectFrom('key_secrets').selectAll().execute();
 
 async function issued(peppers: Peppers): Promise<string> {
   const token = mintToken();
-  await db.transaction().execute((tx) => issueFirstKey(tx, { db, now, peppers }, token, []));
+  await database.db
+    .transaction()
+    .execute((tx) => issueFirstKey(tx, { db: database.db, now, peppers }, token, []));
   return token;
 }
 
@@ -38,12 +34,12 @@ describe('a token', () => {
     const token = await issued(await load(FIRST));
     const [kept] = await secrets();
     expect(kept?.secret_hash.equals(Buffer.from(tokenSha256(token)))).toBe(false);
-    expect((await db.selectFrom('peppers').select('secret').execute()).map(({ secret }) => secret)).toEqual([
-      null,
-    ]);
+    expect(
+      (await database.db.selectFrom('peppers').select('secret').execute()).map(({ secret }) => secret),
+    ).toEqual([null]);
     // Somebody who plants a hash of a token of his own has to guess the pepper.
     const planted = mintToken();
-    await db
+    await database.db
       .updateTable('key_secrets')
       .set({ secret_hash: Buffer.from(tokenSha256(planted)) })
       .execute();
@@ -86,7 +82,7 @@ describe('a start', () => {
 
   it('needs no pepper of a key that is revoked', async () => {
     await issued(await load(FIRST));
-    await db.updateTable('keys').set({ disabled: true, revoked_at: now() }).execute();
+    await database.db.updateTable('keys').set({ disabled: true, revoked_at: now() }).execute();
     await expect(load(SECOND)).resolves.toBeDefined();
   });
 

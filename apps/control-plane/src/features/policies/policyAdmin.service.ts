@@ -138,17 +138,18 @@ export async function changePolicy(
     const settings = { ...shown, ...input };
     await checkReferences(tx, id, input);
     const startsCounter = changed.some((field) => COUNTER_FIELDS.has(field));
-    const after = await updatePolicy(tx, id, {
+    let after = await updatePolicy(tx, id, {
       ...columns(settings),
-      ...(startsCounter && {
-        counter_version: before.counter_version + 1,
-        // A counter without a window has all that the ledger holds for the policy.
-        counter_since: settings.window === 'none' ? before.created_at : now,
-      }),
+      ...(startsCounter && { counter_version: before.counter_version + 1, counter_since: now }),
       updated_at: now,
     });
     await requireEveryKeyGoverned(tx);
-    if (startsCounter) await openCounter(tx, after, now);
+    if (startsCounter) {
+      const heldFrom = await openCounter(tx, after, now);
+      if (settings.window === 'none') {
+        after = await updatePolicy(tx, id, { counter_since: counterReach(before.created_at, heldFrom) });
+      }
+    }
     // From the commit on, no proxy is granted anything by the limit that was.
     if (changed.includes('limit_micro_usd')) {
       await setBucketLimits(tx, id);
@@ -208,6 +209,11 @@ export async function deletePolicy(
 /** A default policy governs keys that do not name it. */
 function reachOf(isDefault: unknown): 'own' | 'all' {
   return isDefault ? 'all' : 'own';
+}
+
+/** From when on a counter without a window counts: it has all that the ledger holds for its policy. */
+function counterReach(createdAt: Date, heldFrom: Date | null): Date {
+  return heldFrom !== null && heldFrom > createdAt ? heldFrom : createdAt;
 }
 
 /** A change of one of these starts a new counter. */

@@ -9,11 +9,10 @@ import {
   WatchRequestSchema,
   type WatchResponse,
 } from '@weighbridge/contracts';
-import { createDb, type Database } from '@weighbridge/database';
 import { mintToken, newUuid } from '@weighbridge/domain';
 import { recordUsage } from '@weighbridge/ledger';
 import { createLogger } from '@weighbridge/runtime';
-import { createTestDatabase, eventually } from '@weighbridge/testing';
+import { eventually, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../config.ts';
@@ -21,15 +20,12 @@ import { startControlPlane } from '../../controlPlane.ts';
 
 /** Proxies as they speak on the wire, before two control planes on one database. */
 
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let db: Database;
+const database = useDatabase();
 let addresses: string[];
 const closing: (() => unknown)[] = [];
 const clients: Client[] = [];
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
   const logger = createLogger('test');
   logger.level = 'silent';
   const context = {
@@ -45,7 +41,7 @@ beforeAll(async () => {
     GRPC_PORT: '0',
     WEIGHBRIDGE_BOOTSTRAP_KEY: mintToken(),
   });
-  const deps = { db, now: () => new Date() };
+  const deps = { db: database.db, now: () => new Date() };
   addresses = [
     (await startControlPlane(config, deps, context)).grpcAddress,
     (await startControlPlane(config, deps, context)).grpcAddress,
@@ -56,8 +52,6 @@ afterEach(() => {
 });
 afterAll(async () => {
   for (const step of closing) await step();
-  await db.destroy();
-  await database.drop();
 });
 
 function clientOf(controlPlane: number): Client {
@@ -97,7 +91,7 @@ function startProxy(producerId: string, epoch = newUuid(), controlPlane = 0) {
 }
 
 const producer = (epoch: string) =>
-  db.selectFrom('producers').selectAll().where('epoch', '=', epoch).executeTakeFirst();
+  database.db.selectFrom('producers').selectAll().where('epoch', '=', epoch).executeTakeFirst();
 const closeEpoch = async (request: { producerId: string; epoch: string; lastN: bigint[] }) => {
   const options = { timeoutMs: 5_000, metadata: tokenMetadata(undefined) };
   return (await callUnary(clientOf(0), ControlService.method.closeEpoch, request, options)).isClosed;
@@ -146,7 +140,7 @@ describe('a proxy that says to which spool it writes', () => {
   it('gets its heartbeats while a writer of the ledger holds its row', async () => {
     const proxy = startProxy(newUuid());
     await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(0));
-    await db.transaction().execute(async (tx) => {
+    await database.db.transaction().execute(async (tx) => {
       await sql`SELECT FROM producers WHERE epoch = ${proxy.epoch} FOR UPDATE`.execute(tx);
       proxy.report(0n);
       const { heartbeats } = proxy.seen;
@@ -179,6 +173,30 @@ describe('a proxy that says to which spool it writes', () => {
     second.leave();
   });
 
+  it('ends when a copy of its spool was handed over while it runs, since it is granted nothing any more', async () => {
+    const producerId = newUuid();
+    const proxy = startProxy(producerId);
+    await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(0));
+    expect(await closeEpoch({ producerId, epoch: proxy.epoch, lastN: [0n, 0n, 0n, 0n] })).toBe(true);
+    // One that closes its own epoch says a few words more, and is gone.
+    proxy.report(0n);
+    const { heartbeats } = proxy.seen;
+    await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(heartbeats + 1));
+    expect(proxy.seen.ended).toBeUndefined();
+    await sql`UPDATE producers SET ended_at = ended_at - interval '1 minute' WHERE epoch = ${proxy.epoch}`.execute(
+      database.db,
+    );
+    await eventually(() => {
+      proxy.report(0n);
+      expect(proxy.seen.ended).toMatchObject({
+        code: status.FAILED_PRECONDITION,
+        details: expect.stringContaining('a copy of it was replayed'),
+      });
+    });
+    const again = startProxy(producerId, proxy.epoch);
+    await eventually(() => expect(again.seen.ended?.code).toBe(status.FAILED_PRECONDITION));
+  });
+
   it('is refused where what it says is no name of a spool', async () => {
     const proxy = startProxy('pod-1');
     await eventually(() => expect(proxy.seen.ended?.code).toBe(status.INVALID_ARGUMENT));
@@ -200,7 +218,11 @@ describe('the end of an epoch', () => {
     const ended = { ...run, lastN: [0n, 2n, 0n, 0n] };
     expect(await closeEpoch(ended)).toBe(false);
     const received = (firstN: bigint) =>
-      recordUsage(db, { events: [], refused: [], received: [{ ...run, shard: 1, firstN, count: 1 }] });
+      recordUsage(database.db, {
+        events: [],
+        refused: [],
+        received: [{ ...run, shard: 1, firstN, count: 1 }],
+      });
     await received(2n);
     expect(await closeEpoch(ended)).toBe(false);
     await received(1n);

@@ -53,7 +53,7 @@ export function superseded(epoch: string): AppError {
   return new AppError(
     'conflict',
     'epoch_superseded',
-    `Another process took over the spool of ${epoch}: this one gets nothing any more. Give each proxy a spool folder of its own, and start this one again.`,
+    `Another process took over the spool of ${epoch}, or a copy of it was replayed: this one gets nothing any more. Give each proxy a spool folder of its own, replay none that is in use, and start this one again.`,
   );
 }
 

@@ -167,14 +167,20 @@ async function proxiesOf(db: Database, ids: RawBuilder<unknown>): Promise<ProxyR
   return rows;
 }
 
-/** Which of these epochs were taken over: their spools are written by another process now. */
+/** A process that has closed its own epoch is gone sooner. */
+const CLOSED_SECONDS = 10;
+
+/**
+ * Which of these epochs were taken over: their spools are written by another process now, or a copy of them was handed
+ * over as if nobody wrote to them any more.
+ */
 export async function findSuperseded(db: Database, epochs: readonly string[]): Promise<string[]> {
-  const rows = await db
-    .selectFrom('producers')
-    .select('epoch')
-    .where('epoch', 'in', epochs)
-    .where('superseded_by', 'is not', null)
-    .execute();
+  const { rows } = await sql<{ epoch: string }>`
+    SELECT epoch FROM producers
+    WHERE epoch = ANY (${epochs}::uuid[]) AND (
+      superseded_by IS NOT NULL
+      OR state = 'closed' AND ended_at < statement_timestamp() - make_interval(secs => ${CLOSED_SECONDS})
+    )`.execute(db);
   return rows.map((row) => row.epoch);
 }
 

@@ -79,7 +79,7 @@ export async function release(
     throw new AppError(
       'validation',
       'still_refused',
-      `The ledger still can't take it: ${outcome.stillRefused}. Update metering if a newer release reads it; else discard it with a note, and correct the request that it was of.`,
+      `The ledger still can't take it: ${outcome.stillRefused}. Update metering if a newer release reads it; else discard it with a note. If it was spend, add it by a correction of another request of whose it was.`,
       { details: { reason: outcome.stillRefused } },
     );
   });

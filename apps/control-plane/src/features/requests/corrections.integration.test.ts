@@ -83,6 +83,9 @@ describe('a correction', () => {
     ]) {
       expect(await outcome(correct(request, wrong))).toEqual([400, 'invalid_request']);
     }
+    expect((await correct(request, { ...body, amount_micro_usd: 0 })).body.error).toMatchObject({
+      message: 'amount_micro_usd: is a value that is not taken here.',
+    });
     for (const id of [newId('req'), newId('key'), 'x']) {
       expect(await outcome(correct(id, body))).toEqual([404, 'request_not_found']);
     }
@@ -98,6 +101,33 @@ describe('a correction', () => {
     const both = await Promise.all([off(-2), off(-2)]);
     expect(both.map(({ status }) => status).sort()).toEqual([201, 422]);
     expect(await spent(principal)).toEqual([0n]);
+  });
+
+  it.each([
+    [33_600n, -34],
+    [33_400n, -33],
+    [1_000_500n, -1_001],
+  ])('of what the API shows of %d nano-USD takes off all of it', async (costNano, amount_micro_usd) => {
+    const principal = somebody();
+    const [request = ''] = await recordAttempts(api.db, [{ principal, costNano }]);
+    const { body } = await api.call('GET', `/requests/${request}`);
+    expect(body.cost_micro_usd).toBe(-amount_micro_usd);
+    const taken = await correct(request, { amount_micro_usd, reason: 'a refund' });
+    expect([taken.status, taken.body]).toMatchObject([201, { amount_nano_usd: String(-costNano) }]);
+    expect(await spent(principal)).toEqual([0n]);
+    const again = correct(request, { amount_micro_usd, reason: 'a refund' });
+    expect(await outcome(again)).toEqual([422, 'correction_exceeds_cost']);
+  });
+
+  it('makes no attempt cost more than any may: no sum outgrows its counter', async () => {
+    const principal = somebody();
+    const [request = ''] = await recordAttempts(api.db, [{ principal, costNano: 1_000n }]);
+    const add = (amount_micro_usd: number) => correct(request, { amount_micro_usd, reason: 'x' });
+    expect(await outcome(add(1_000_000_000_000))).toEqual([422, 'correction_too_large']);
+    expect(await outcome(add(1_000_000_000_000_000))).toEqual([422, 'correction_too_large']);
+    expect((await add(999_999_999_999)).status).toBe(201);
+    expect(await outcome(add(1))).toEqual([422, 'correction_too_large']);
+    expect(await spent(principal)).toEqual([1_000_000_000_000_000n]);
   });
 
   it('can not be corrected itself: the attempt is', async () => {

@@ -1,4 +1,6 @@
-import { nanoFromMicro, newUuid } from '@weighbridge/domain';
+import { MAX_COST_NANO_USD } from '@weighbridge/contracts';
+import type { Tx } from '@weighbridge/database';
+import { microFromNano, type NanoUsd, nanoFromMicro, newUuid } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { correctedCost, recordCorrection } from '@weighbridge/ledger';
 import type { Caller } from '../access/caller.ts';
@@ -29,25 +31,26 @@ export async function correctRequest(
   const at = now();
   const { attempts } = await existingRequest(db, requestId);
   // Of another request, or of none: nothing of it is told.
-  const { event_id: corrected } = input;
-  if (corrected !== undefined && !attempts.some((row) => row.event_id === corrected)) {
+  const attempt = input.event_id === undefined ? attempts[0] : attempts.find(isIt(input.event_id));
+  if (!attempt) {
     throw new AppError('validation', 'event_not_found', 'This request has no attempt with this event_id.', {
       param: 'event_id',
     });
   }
   const body = { request_id: requestId, ...input };
   return await answerOnce(db, { caller, idempotencyKey, body, now: at }, async (tx) => {
+    const amountNanoUsd = await amountOf(tx, attempt.event_id, input.amount_micro_usd);
     const row = await recordCorrection(tx, {
       correctionId: newUuid(),
       requestId,
-      eventId: corrected,
-      amountNanoUsd: nanoFromMicro(input.amount_micro_usd),
+      eventId: attempt.event_id,
+      amountNanoUsd,
       reason: input.reason,
       now: at,
     });
     if (!row) throw requestNotFound();
-    // Less than nothing would be room in a budget that nobody gave.
-    if ((await correctedCost(tx, row.corrects ?? row.event_id)) < 0n) throw exceedsCost();
+    // Another one may have come in between.
+    requirePossible(await correctedCost(tx, attempt.event_id));
     const correction = presentCorrection(row);
     const { event_id, corrects, amount_micro_usd, reason } = correction;
     await recordAudit(tx, {
@@ -59,6 +62,32 @@ export async function correctRequest(
     });
     return correction;
   });
+}
+
+/** What takes off as much as the API shows of the cost takes off all of it: what is finer, nobody could name. */
+async function amountOf(tx: Tx, eventId: string, amountMicroUsd: number): Promise<NanoUsd> {
+  const cost = await correctedCost(tx, eventId);
+  const amount = microFromNano(cost) === -amountMicroUsd ? -cost : nanoFromMicro(amountMicroUsd);
+  requirePossible(cost + amount);
+  return amount;
+}
+
+/** What an attempt may cost with all its corrections. */
+function requirePossible(cost: NanoUsd): void {
+  // Less than nothing would be room in a budget that nobody gave.
+  if (cost < 0n) throw exceedsCost();
+  // As of events: a few of what is far beyond any vendor's price, and no counter can hold their sum.
+  if (cost > MAX_COST_NANO_USD) throw tooLarge();
+}
+
+function isIt(eventId: string): (attempt: { readonly event_id: string }) => boolean {
+  return ({ event_id }) => event_id === eventId;
+}
+
+function tooLarge(): AppError {
+  const message =
+    'With this, the attempt would cost more than a million dollars, which is the most that one may. Look whether the amount is in micro-USD.';
+  return new AppError('validation', 'correction_too_large', message, { param: 'amount_micro_usd' });
 }
 
 function exceedsCost(): AppError {

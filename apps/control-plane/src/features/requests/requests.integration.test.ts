@@ -3,7 +3,7 @@ import { newId, newUuid } from '@weighbridge/domain';
 import { recordCorrection } from '@weighbridge/ledger';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { recordAttempts, type Used } from '../../../test/usage.ts';
+import { emptyLedger, recordAttempts, type Used } from '../../../test/usage.ts';
 
 let api: TestApi;
 let ada: string;
@@ -12,10 +12,7 @@ beforeAll(async () => {
   ada = (await api.issue({ principal_id: 'ada', scopes: ['usage:read'] })).key;
 });
 afterAll(() => api.close());
-beforeEach(async () => {
-  for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour'] as const)
-    await api.db.deleteFrom(table).execute();
-});
+beforeEach(() => emptyLedger(api.db));
 
 async function list(query: Record<string, string> = {}, key = api.operatorKey) {
   const { status, body } = await api.call('GET', `/requests?${new URLSearchParams(query)}`, { key });

@@ -3,7 +3,7 @@ import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { recordAttempts } from '../../../test/usage.ts';
+import { emptyLedger, recordAttempts } from '../../../test/usage.ts';
 import { inTime } from './ledgerQuery.ts';
 import { createSpendExports } from './spend.service.ts';
 
@@ -14,10 +14,7 @@ beforeAll(async () => {
   ada = (await api.issue({ principal_id: 'ada', scopes: ['usage:read'] })).key;
 });
 afterAll(() => api.close());
-beforeEach(async () => {
-  for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour'] as const)
-    await api.db.deleteFrom(table).execute();
-});
+beforeEach(() => emptyLedger(api.db));
 
 type Row = { bucket_start: string | null; group: Record<string, string | null>; cost_micro_usd: number };
 

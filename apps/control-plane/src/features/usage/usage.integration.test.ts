@@ -366,4 +366,25 @@ describe('what is known to be in the report', () => {
     at(NOW);
     expect(await from(older.first.id)).toBe('2026-11-18T00:00:00.000Z');
   });
+
+  it.each([{ window: 'none' }, { window: 'none', counter_scope: 'policy' }] as const)(
+    'begins where the rows were dropped that a counter without a window was started anew without: $window $counter_scope',
+    async (changes) => {
+      at(minutesAgo(120));
+      const { id } = await policy({ window: 'hour', counter_scope: 'key' });
+      const old = await people(id);
+      at(NOW);
+      const floor = minutesAgo(60);
+      await api.db.updateTable('ledger_floor').set({ dropped_before: floor }).execute();
+      await change(id, changes);
+      const begins = { window_start: floor.toISOString(), principal_spent_from: floor.toISOString() };
+      expect(await report(old.first.id)).toMatchObject(begins);
+      // What is dropped later, it has counted.
+      await api.db
+        .updateTable('ledger_floor')
+        .set({ dropped_before: minutesAgo(30) })
+        .execute();
+      expect(await report(old.first.id)).toMatchObject(begins);
+    },
+  );
 });

@@ -1,0 +1,26 @@
+import { chmod, mkdtemp, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '@weighbridge/testing';
+import type { Service } from './mainJob.ts';
+import { type RunningProcess, startApp } from './processes.ts';
+
+/** A folder for a service's data. As root, its Postgres runs as another user, who must be let through. */
+export async function newDataDir(prefix = 'weighbridge-'): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), prefix));
+  await chmod(folder, 0o711);
+  return folder;
+}
+
+/** `weighbridge up` on a folder; the banner is the only thing that a user gets. */
+export async function startUp(
+  dataDir: string,
+  env: Record<string, string> = {},
+): Promise<{ process: RunningProcess; service: Service }> {
+  const port = env.PORT ?? String(await freePort());
+  const settings = { WEIGHBRIDGE_DATA_DIR: dataDir, PORT: port, ...env };
+  const process = await startApp('cli', settings, /Ctrl-C stops it/, ['up']);
+  const url = `http://127.0.0.1:${port}`;
+  const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
+  return { process, service: { managementUrl: url, inferenceUrl: url, operatorKey } };
+}

@@ -1,0 +1,181 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { describe, expect, it } from 'vitest';
+import { CANARY, KEY_ENCRYPTION_KEY, refusalOf, useConnectorsApi } from '../../../test/connectorsApi.ts';
+import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
+import { createSealer } from '../../sealing/envelope.ts';
+import { resealCredentials, usableConnectors } from './connectors.service.ts';
+import { noticeChangedFiles } from './credentialFiles.service.ts';
+import { createCredentials } from './credentials.ts';
+import { upstreamHosts } from './upstreamHosts.ts';
+
+const connectors = useConnectorsApi();
+const { auditOf, create, revision, uniqueName } = connectors;
+
+describe('a credential', () => {
+  it('never shows in an answer, the audit log, a log line or, unsealed, in the database', async () => {
+    const said: string[] = [];
+    const call: TestApi['call'] = async (...args) => {
+      const answer = await connectors.api.call(...args);
+      said.push(JSON.stringify(answer));
+      return answer;
+    };
+    const fields = { provider: 'groq', base_url: connectors.vendorUrl, credential: CANARY };
+    const created = await call('POST', '/connectors', { body: { ...fields, name: uniqueName() } });
+    const path = `/connectors/${created.body.id}`;
+    await call('PATCH', path, { body: { credential: `${CANARY}2` } });
+    const tested = await call('POST', `${path}/test`);
+    expect(tested.body).toMatchObject({
+      ok: false,
+      status: 401,
+      message: expect.stringContaining('[removed]'),
+    });
+    await call('GET', path);
+    await call('GET', '/connectors');
+    // What is refused is not repeated either.
+    await call('POST', '/connectors', { body: { ...fields, name: created.body.name } });
+    await call('POST', '/connectors', { body: { name: 'a', provider: 'groq', credential: [CANARY] } });
+    await call('POST', '/connectors', {
+      body: { name: 'a', provider: 'groq', credential: `${CANARY} `.repeat(2) },
+    });
+    await call('POST', '/connectors', { body: { name: 'a', provider: 'groq', credential_ref: CANARY } });
+    await call('PATCH', path, { body: { credential: CANARY, credential_ref: 'env:A' } });
+    const malformed = await call('POST', '/connectors', {
+      body: `{"name":"a","credential":"${CANARY}"`,
+      headers: { 'content-type': 'application/json' },
+    });
+    expect(malformed.status).toBe(400);
+    const { rows } = await sql<{ text: string }>`
+      SELECT to_jsonb(connectors)::text AS text FROM connectors UNION ALL
+      SELECT to_jsonb(audit_log)::text FROM audit_log`.execute(connectors.api.db);
+    const everything = [...said, connectors.api.log(), ...rows.map(({ text }) => text)].join('\n');
+    expect(everything).toContain(created.body.id);
+    for (const form of ['utf8', 'hex', 'base64'] as const) {
+      const text = Buffer.from(CANARY).toString(form).slice(0, 24);
+      expect(everything.toLowerCase().includes(text.toLowerCase()), form).toBe(false);
+    }
+    // The proxies need it.
+    const told = (await connectors.api.snapshot()).connectors.find(({ id }) => id === created.body.id);
+    expect(told).toMatchObject({ credential: `${CANARY}2`, allowPrivateAddress: true });
+  });
+
+  it('can only be sealed with a key to seal it', async () => {
+    const without = await startTestApi();
+    try {
+      const body = { name: 'a', provider: 'groq', credential: CANARY };
+      const answer = await without.call('POST', '/connectors', { body });
+      expect(answer.status).toBe(422);
+      expect(answer.body.error).toMatchObject({
+        code: 'key_encryption_key_required',
+        message: expect.stringContaining('WEIGHBRIDGE_KEY_ENCRYPTION_KEY'),
+      });
+      expect(await without.db.selectFrom('connectors').selectAll().where('name', '=', 'a').execute()).toEqual(
+        [],
+      );
+    } finally {
+      await without.close();
+    }
+  });
+
+  it('is not sent to another host without being given again', async () => {
+    const { id } = await create({ credential: CANARY });
+    const patch = (body: Json) => refusalOf(connectors.api.call('PATCH', `/connectors/${id}`, { body }));
+    expect(await patch({ base_url: connectors.vendorUrl })).toEqual([
+      422,
+      'credential_required',
+      'credential',
+    ]);
+    expect((await patch({ base_url: 'https://api.groq.com/openai/v2' }))[0]).toBe(200);
+    expect((await patch({ base_url: connectors.vendorUrl, credential: 'sk-another' }))[0]).toBe(200);
+  });
+
+  it('moves to a new key-encryption key, and stays closed to who lacks that', async () => {
+    const { id } = await create({ credential: CANARY });
+    const next = randomBytes(32);
+    const depsWith = (current: Buffer | undefined, previous: Buffer[] = []) => ({
+      db: connectors.api.db,
+      credentials: createCredentials({ env: {}, fileDirs: [], sealer: createSealer({ current, previous }) }),
+      upstreamHosts: upstreamHosts('127.0.0.1'),
+    });
+    const credentialWith = async (...keys: Parameters<typeof depsWith>) =>
+      (await usableConnectors(depsWith(...keys))).find((connector) => connector.id === id)?.credential;
+    const sealed = await connectors.api.db
+      .selectFrom('connectors')
+      .select('id')
+      .where('credential_sealed', 'is not', null)
+      .execute();
+
+    expect(await credentialWith(undefined)).toBeUndefined();
+    expect(await credentialWith(next)).toBeUndefined();
+    expect(await credentialWith(next, [KEY_ENCRYPTION_KEY])).toBe(CANARY);
+    // A start with the wrong key loses nothing.
+    expect(await resealCredentials(depsWith(next), connectors.api.now)).toEqual({
+      resealed: 0,
+      unopened: sealed.length,
+    });
+    expect(await resealCredentials(depsWith(next, [KEY_ENCRYPTION_KEY]), connectors.api.now)).toEqual({
+      resealed: sealed.length,
+      unopened: 0,
+    });
+    expect(await resealCredentials(depsWith(next, [KEY_ENCRYPTION_KEY]), connectors.api.now)).toEqual({
+      resealed: 0,
+      unopened: 0,
+    });
+    expect(await credentialWith(next)).toBe(CANARY);
+    expect(await credentialWith(KEY_ENCRYPTION_KEY)).toBeUndefined();
+    const shown = await connectors.api.call('GET', `/connectors/${id}`);
+    expect(shown.body).toMatchObject({
+      credential_sealed: true,
+      usable: false,
+      unusable_reason: expect.stringContaining('key-encryption key'),
+    });
+    await resealCredentials(depsWith(KEY_ENCRYPTION_KEY, [next]), connectors.api.now);
+  });
+
+  it('in a file that changed is told to the proxies, and once', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'weighbridge-secrets-'));
+    const file = join(dir, 'vendor');
+    await writeFile(file, 'sk-first');
+    const sealer = createSealer({ current: undefined, previous: [] });
+    const credentials = createCredentials({ env: {}, fileDirs: [dir], sealer });
+    const deps = {
+      db: connectors.api.db,
+      credentials,
+      upstreamHosts: upstreamHosts(''),
+      now: () => connectors.api.now,
+    };
+    const { id } = await create();
+    await connectors.api.db
+      .updateTable('connectors')
+      .set({ credential_ref: `file:${file}` })
+      .where('id', '=', id)
+      .execute();
+
+    const at = await revision();
+    const first = await noticeChangedFiles(deps, await noticeChangedFiles(deps, undefined));
+    expect(await revision()).toBe(at);
+    await writeFile(file, 'sk-second');
+    const second = await noticeChangedFiles(deps, first);
+    await noticeChangedFiles(deps, second);
+    expect(await revision()).toBe(at + 1n);
+    expect(await auditOf(id)).toEqual(['connector.created', 'connector.credential_changed']);
+    const told = (await usableConnectors(deps)).find((connector) => connector.id === id);
+    expect(told?.credential).toBe('sk-second');
+    await rm(dir, { recursive: true });
+  });
+
+  it('that was moved to another row does not open there', async () => {
+    const [one, other] = await Promise.all([
+      create({ credential: CANARY }),
+      create({ credential: 'sk-other' }),
+    ]);
+    await sql`UPDATE connectors SET credential_sealed = (SELECT credential_sealed FROM connectors WHERE id = ${one.id})
+              WHERE id = ${other.id}`.execute(connectors.api.db);
+    expect((await connectors.api.call('GET', `/connectors/${other.id}`)).body).toMatchObject({
+      usable: false,
+    });
+  });
+});

@@ -1,0 +1,48 @@
+import { startTestIssuer, TEST_AUDIENCE, type TestClaims, type TestIssuer } from '@weighbridge/testing';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { DEFAULT_SCOPES } from '../src/features/access/scopes.ts';
+import { outcome, startTestApi, type TestApi } from './testApi.ts';
+
+export const SCOPE_MAP = JSON.stringify({
+  admins: [...DEFAULT_SCOPES, 'operator'],
+  users: DEFAULT_SCOPES,
+  readers: ['keys:read', 'usage:read'],
+});
+
+/** The operator API for the tests of a file, which takes the tokens of an issuer. There are the principals ada, bob and eve. */
+export function useOidcApi() {
+  let issuer: TestIssuer;
+  let api: TestApi;
+  beforeAll(async () => {
+    issuer = await startTestIssuer();
+    api = await startTestApi({
+      OPENAI_API_KEY: 'sk-vendor',
+      OIDC_ISSUER: issuer.url,
+      OIDC_AUDIENCE: `another, ${TEST_AUDIENCE}`,
+      OIDC_SCOPE_MAP: SCOPE_MAP,
+    });
+    for (const principal of ['ada', 'bob', 'eve']) {
+      const { status } = await api.call('PUT', `/principals/${principal}`, { body: { policy_id: null } });
+      expect(status).toBe(200);
+    }
+  });
+  afterAll(async () => {
+    await api?.close();
+    await issuer?.close();
+  });
+  const token = (claims?: TestClaims) => issuer.token(api.now, { groups: ['readers'], ...claims });
+  return {
+    get issuer() {
+      return issuer;
+    },
+    get api() {
+      return api;
+    },
+    /** One of ada's, unless the claims say another. */
+    token,
+    by: async (claims?: TestClaims) => ({ key: await token(claims) }),
+    /** What comes of it when the keys are listed with this token or key. */
+    read: (key: string) => outcome(api.call('GET', '/keys', { key })),
+    seconds: () => Math.floor(api.now.getTime() / 1_000),
+  };
+}

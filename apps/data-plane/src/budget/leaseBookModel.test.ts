@@ -1,0 +1,85 @@
+import { seededRandom } from '@weighbridge/domain';
+import { describe, expect, it } from 'vitest';
+import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
+import type { BudgetedPolicy } from './budgetedPolicy.ts';
+import type { LeaseBook, Reservation } from './leaseBook.ts';
+
+describe('the book of leases', () => {
+  it.each([
+    ['hard', true],
+    ['balanced', false],
+  ])(
+    'never lets proxies together spend more than the limits and what attempts cost above their reserve, in %s mode',
+    async (_mode, isHard) => {
+      for (let seed = 1; seed <= 60; seed++) {
+        const random = seededRandom(seed);
+        const int = (from: number, to: number) => BigInt(from + Math.floor(random() * (to - from + 1)));
+        const world = new LeaseWorld();
+        world.random = random;
+        const parent = budgeted('parent', { isGoverning: false });
+        const leaves = [budgeted('a'), budgeted('b')];
+        for (const policy of [parent, ...leaves]) world.limits.set(policy.bucketKey, int(200, 2_000));
+        const books = ['1', '2', '3'].map((epoch) => bookOf(world, epoch));
+        const underWay: {
+          at: number;
+          chain: BudgetedPolicy[];
+          held: Reservation;
+          cost: bigint;
+          reserve: bigint;
+        }[] = [];
+        const bill = new Map<string, bigint>();
+        const overage = new Map<string, bigint>();
+        for (let step = 0; step < 300; step++) {
+          const at = Math.floor(random() * books.length);
+          const book = books[at] as LeaseBook;
+          const dice = random();
+          if (dice < 0.5) {
+            const chain = [leaves[Math.floor(random() * 2)] as BudgetedPolicy, parent];
+            const reserve = int(5, 40);
+            let isLate = false;
+            const waited = async () => {
+              const late = await book.reserve(chain, reserve, true).catch(() => undefined);
+              if (isLate && late) book.settle(late, 0n);
+              return late;
+            };
+            const held =
+              book.tryReserve(chain, reserve) ??
+              (await Promise.race([waited(), settleDown().then(settleDown)]));
+            isLate = true;
+            if (held)
+              underWay.push({ at, chain, held, reserve, cost: int(0, Number(reserve) * (isHard ? 1 : 2)) });
+          } else if (dice < 0.9) {
+            const [one] = underWay.splice(Math.floor(random() * underWay.length), 1);
+            if (!one) continue;
+            const keys = one.chain.map((policy) => policy.bucketKey);
+            (books[one.at] as LeaseBook).settle(one.held, one.cost);
+            for (const key of keys) {
+              bill.set(key, (bill.get(key) ?? 0n) + one.cost);
+              if (one.cost > one.reserve) overage.set(key, (overage.get(key) ?? 0n) + one.cost - one.reserve);
+            }
+            world.record(keys, String(one.at + 1), one.cost);
+          } else if (dice < 0.95) book.recall([parent.bucket]);
+          else await settleDown();
+          for (const [key, limit] of world.limits) {
+            const most = limit + (isHard ? 0n : (overage.get(key) ?? 0n));
+            expect(bill.get(key) ?? 0n, `seed ${seed}, step ${step}`).toBeLessThanOrEqual(most);
+          }
+        }
+        // At rest everything is given back.
+        world.random = () => 0.5;
+        await new Promise((resolve) => setTimeout(resolve, 0));
+        for (const one of underWay) {
+          (books[one.at] as LeaseBook).settle(one.held, one.reserve);
+          world.record(
+            one.chain.map((policy) => policy.bucketKey),
+            String(one.at + 1),
+            one.reserve,
+          );
+        }
+        await settleDown();
+        for (const book of books) await book.close();
+        for (const key of world.limits.keys()) expect(world.hold(key), `seed ${seed}, ${key}`).toBe(0n);
+      }
+    },
+  );
+});

@@ -1,0 +1,31 @@
+import { create } from '@bufbuild/protobuf';
+import { KeySchema } from '@weighbridge/contracts';
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { keyEntry, keyMessage, packedIds, packText } from './keyEntry.ts';
+
+const TOLD = { revision: 1n, readAtMs: 12.5, maxAgeMs: 3 };
+
+it('gives back the key as it came, and whose it is, whatever its names are', () => {
+  const text = fc.string({ unit: 'binary', maxLength: 300 });
+  fc.assert(
+    fc.property(text, text, fc.boolean(), (id, principalId, disabled) => {
+      const policies = [
+        { bucket: { policyId: id, counterVersion: 1, subject: 'policy', windowStartMs: 5n } },
+      ];
+      const key = create(KeySchema, { id, principalId, disabled, policies });
+      const entry = keyEntry(key, TOLD);
+      expect(keyMessage(entry)).toEqual(key);
+      expect(packedIds(entry)).toEqual({ id: packText(id), principalId: packText(principalId) });
+      expect(entry.policyIds).toEqual([id]);
+    }),
+  );
+});
+
+it('shares what keys of one policy have alike', () => {
+  const bucket = { policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: 0n };
+  const entries = ['a', 'b'].map((id) =>
+    keyEntry(create(KeySchema, { id, policies: [{ bucket }, { bucket }] }), TOLD),
+  );
+  expect(entries[0]?.policyIds).toBe(entries[1]?.policyIds);
+});

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { type Key, KeySchema, SnapshotSchema } from '@weighbridge/contracts';
+import { tokenSha256 } from '@weighbridge/domain';
+import { createLogger } from '@weighbridge/runtime';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { keyEntry, keyMessage } from './keyEntry.ts';
+import { createKeyStore, tokenIdOf } from './keyStore.ts';
+import { createStateFile } from './stateFile.ts';
+import { View } from './view.ts';
+
+const SEAL = randomBytes(32);
+const SNAPSHOT = create(SnapshotSchema, { revision: 7n, position: { revision: 7n } });
+/** More than are written at once. */
+const KEYS = 2_500;
+const logger = createLogger('test');
+logger.level = 'silent';
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'state-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+function world(wallMs: number) {
+  const store = createKeyStore(100_000_000);
+  const view = new View({ keys: store, maxStalenessMs: 60_000 });
+  const clock = { wallMs: () => wallMs, monotonicMs: () => 1_000 };
+  const kept = createStateFile({ file: join(folder, 'state'), key: SEAL, view, store, logger, clock });
+  return { store, view, kept };
+}
+
+function keyNumber(n: number): Key {
+  const bucket = {
+    policyId: 'pol_☃',
+    counterVersion: n,
+    subject: `principal:é${n}`,
+    windowStartMs: BigInt(n),
+  };
+  return create(KeySchema, {
+    id: `key_${n}`,
+    principalId: `é${n}`,
+    disabled: n % 2 === 0,
+    expiresAtMs: 2n ** 52n + BigInt(n),
+    policies: [{ bucket, limitNanoUsd: 2n ** 60n, allowedModels: ['gpt-*'] }],
+  });
+}
+
+function known(): ReturnType<typeof world> {
+  const written = world(10_000);
+  written.view.applySnapshot(SNAPSHOT, 1_000);
+  const look = written.store.beginLookUp();
+  for (let n = 0; n < KEYS; n++) {
+    const told = { revision: BigInt(n), readAtMs: 1_000, maxAgeMs: n };
+    look.store(tokenIdOf(tokenSha256(`token ${n}`)), keyEntry(keyNumber(n), told));
+  }
+  look.end();
+  return written;
+}
+
+it('takes up every key as an earlier process knew it, as old as it was', async () => {
+  const { kept } = known();
+  await kept.save();
+  const later = world(13_000);
+  expect(await later.kept.restore()).toBe(true);
+  expect(later.store.size).toBe(KEYS);
+  expect(later.view.position?.revision).toBe(7n);
+  expect(later.view.heardAtMs).toBe(1_000 - 3_000);
+  for (let n = 0; n < KEYS; n++) {
+    const entry = later.store.get(tokenIdOf(tokenSha256(`token ${n}`)));
+    if (!entry) throw new Error(`key ${n} is missing`);
+    expect(keyMessage(entry)).toEqual(keyNumber(n));
+    expect(entry).toMatchObject({ revision: BigInt(n), readAtMs: 1_000 - 3_000, maxAgeMs: n });
+  }
+});
+
+it('gives way while it packs many keys, and holds to what was known when it began', async () => {
+  const { kept, store } = known();
+  let turns = 0;
+  const counting = setInterval(() => turns++, 0);
+  const saving = kept.save();
+  const look = store.beginLookUp();
+  const told = { revision: 1n, readAtMs: 0, maxAgeMs: 1 };
+  look.store(tokenIdOf(tokenSha256('came meanwhile')), keyEntry(keyNumber(1), told));
+  look.end();
+  await saving;
+  clearInterval(counting);
+  expect(turns).toBeGreaterThan(0);
+  const later = world(10_000);
+  await later.kept.restore();
+  expect(later.store.size).toBe(KEYS);
+});

@@ -1,0 +1,182 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  type BucketRef,
+  Dialect,
+  Enforcement,
+  type Key,
+  KeySchema,
+  RecordFeedbackResponseSchema,
+  ResolveResponseSchema,
+  SnapshotSchema,
+  type UsageEvent,
+} from '@weighbridge/contracts';
+import { mintToken, newUuid } from '@weighbridge/domain';
+import { createLogger, createMetrics } from '@weighbridge/runtime';
+import { onTestFinished } from 'vitest';
+import { createTokenCounter } from '../src/answer/countTokens.ts';
+import { HoldBudget } from '../src/answer/heldAnswer.ts';
+import { openResponseCache } from '../src/cache/openResponseCache.ts';
+import { createKeyCache } from '../src/control/keyCache.ts';
+import { createKeyStore } from '../src/control/keyStore.ts';
+import { routingTable } from '../src/control/routingTable.ts';
+import { type AppDeps, buildApp, inferenceHandler } from '../src/http/app.ts';
+import { createObserver } from '../src/observe/observer.ts';
+import { Attempts } from '../src/pipeline/attempts.ts';
+import { ConnectorHealth } from '../src/upstream/health.ts';
+import { createUpstreams } from '../src/upstream/upstreams.ts';
+import type { UsageLog } from '../src/usage/usageLog.ts';
+import { openTestLimits, type TestBucket } from './limits.ts';
+import { listen } from './servers.ts';
+import { openTestUsageLog } from './usageLog.ts';
+
+const TIMEOUTS = { connectTimeoutMs: 500, firstByteTimeoutMs: 500, chunkTimeoutMs: 500 };
+const PRICE = {
+  input: 1_000_000_000n,
+  output: 2_000_000_000n,
+  cacheRead: 100_000_000n,
+  cacheWrite: 0n,
+  cacheWrite1h: 0n,
+};
+const FREE = { input: 0n, output: 0n, cacheRead: 0n, cacheWrite: 0n, cacheWrite1h: 0n };
+
+/** The inference surface, its cache of keys included. Its control plane is what a test says here. */
+export interface InferenceApp {
+  /** Whose the token is; undefined: nobody's. */
+  key: Key | undefined;
+  /** How the control plane answers when it is asked that. */
+  resolve: () => Promise<Key | undefined>;
+  /** What was spent, by policy, in nano-USD. */
+  readonly spent: Map<string, bigint>;
+  /** What was settled, oldest first. */
+  readonly events: UsageEvent[];
+  readonly usage: UsageLog;
+  /** Asks for a completion. */
+  ask(fields?: object, headers?: Record<string, string>, init?: RequestInit): Promise<Response>;
+}
+
+/** Starts one for the test that asks for it, before a vendor. */
+export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number): Promise<InferenceApp> {
+  const log = await openTestUsageLog(maxSpoolBytes);
+  onTestFinished(() => log.close());
+  const upstreams = createUpstreams(TIMEOUTS);
+  onTestFinished(() => upstreams.close());
+  const logger = createLogger('test');
+  logger.level = 'silent';
+  const token = mintToken();
+  const table = routingTable(snapshotOf(baseUrl));
+  /** What the control plane says of a bucket: its policy's limit, and what a test says that was spent. */
+  const figuresOf = (bucket: BucketRef): TestBucket | undefined => {
+    const policy = app.key?.policies.find((one) => one.bucket?.policyId === bucket.policyId);
+    const spentNanoUsd = app.spent.get(bucket.policyId) ?? 0n;
+    return policy && { limitNanoUsd: policy.limitNanoUsd ?? 0n, spentNanoUsd };
+  };
+  // A store without room keeps nothing: every request asks.
+  const keys = createKeyCache({
+    store: createKeyStore(1),
+    resolve: async () => {
+      const key = await app.resolve();
+      return create(ResolveResponseSchema, { ...(key && { key }), maxAgeMs: 1 });
+    },
+    state: () => 'live',
+    count: () => {},
+    nowMs: () => performance.now(),
+    clockMs: () => Date.now(),
+  });
+  const deps: AppDeps = {
+    keys,
+    table: () => table,
+    usage: log.usage,
+    ...openTestLimits(figuresOf),
+    upstreams,
+    health: new ConnectorHealth(() => performance.now()),
+    retries: { maxRetries: 0, retryWithinMs: 1_000 },
+    random: Math.random,
+    strata: () => undefined,
+    recordFeedback: async () => create(RecordFeedbackResponseSchema),
+    onFailover: () => {},
+    owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
+    pins: { decide: async ({ targets }) => ({ targets, served: () => {} }) },
+    countTokens: createTokenCounter(),
+    holdBudget: new HoldBudget(1_000_000),
+    drainCap: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
+    cache: openResponseCache(1024 * 1024, undefined, createMetrics()),
+    observer: createObserver({
+      metrics: createMetrics(),
+      log: { logger, successRatio: 1 },
+      tracing: undefined,
+    }),
+    attempts: new Attempts(),
+    corsOrigins: [],
+    newEventId: newUuid,
+    now: () => new Date(),
+    logger,
+    bodyLimitBytes: 10_000,
+    notReady: () => undefined,
+  };
+  const url = await listen(await inferenceHandler(buildApp(deps), deps));
+  const app: InferenceApp = {
+    key: keyUnder(),
+    resolve: async () => app.key,
+    spent: new Map(),
+    events: log.events,
+    usage: log.usage,
+    ask: (fields = {}, headers = {}, init = {}) =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
+        body: JSON.stringify({
+          model: 'mock/echo',
+          messages: [{ role: 'user', content: 'hello there' }],
+          ...fields,
+        }),
+        ...init,
+      }),
+  };
+  return app;
+}
+
+/** A key under one policy. */
+export function keyUnder(
+  policy: Partial<{
+    policyId: string;
+    limitNanoUsd: bigint;
+    enforcement: Enforcement;
+    allowedModels: string[];
+  }> = {},
+): Key {
+  const { policyId = 'pol_1', ...limits } = policy;
+  return create(KeySchema, {
+    id: 'key_1',
+    principalId: 'ada',
+    policies: [
+      {
+        bucket: { policyId, counterVersion: 1, subject: 'principal:ada', windowStartMs: 0n },
+        enforcement: Enforcement.ENFORCE,
+        windowEndMs: 4_102_444_800_000n,
+        ...limits,
+      },
+    ],
+  });
+}
+
+/** What an answer that refuses says. */
+export async function refusal(answer: Promise<Response>) {
+  const response = await answer;
+  const { error } = (await response.json()) as { error: Record<string, unknown> };
+  return { status: response.status, ...error };
+}
+
+function snapshotOf(baseUrl: string) {
+  const model = (name: string) => ({ id: `mock/${name}`, provider: 'mock', upstreamName: name });
+  return create(SnapshotSchema, {
+    revision: 1n,
+    connectors: [
+      { id: 'con_1', provider: 'mock', dialect: Dialect.OPENAI, baseUrl, allowPrivateAddress: true },
+    ],
+    models: [
+      { ...model('echo'), price: { version: 3, rates: PRICE } },
+      { ...model('free'), price: { version: 1, rates: FREE } },
+      model('unpriced'),
+    ],
+  });
+}

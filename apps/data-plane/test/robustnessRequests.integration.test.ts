@@ -1,0 +1,128 @@
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { HELLO, post } from './post.ts';
+import { ALICE } from './proxy.ts';
+import { useProxy, useVendor } from './useProxy.ts';
+
+const vendor = useVendor();
+const proxy = useProxy(vendor);
+
+describe('what clients send', () => {
+  /** Sends bytes as they are and returns what came back until the connection closed. */
+  function raw(bytes: string | Buffer, afterMs = 400): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const { hostname, port } = new URL(proxy.url);
+      const socket = connect(Number(port), hostname);
+      let seen = '';
+      socket.on('data', (chunk) => {
+        seen += chunk.toString('latin1');
+      });
+      socket.on('error', reject);
+      socket.on('close', () => resolve(seen));
+      socket.write(bytes);
+      setTimeout(() => socket.destroy(), afterMs);
+    });
+  }
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${ALICE}\r\ncontent-type: application/json\r\n`;
+
+  it.each([
+    ['NUL in a header', `${head}x-a: a\0b\r\ncontent-length: 2\r\n\r\n{}`],
+    ['two lengths', `${head}content-length: 2\r\ncontent-length: 3\r\n\r\n{}`],
+    ['a length and chunks', `${head}content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`],
+    ['chunked twice removed', `${head}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n`],
+    ['a length that is no number', `${head}content-length: 2x\r\n\r\n{}`],
+    ['a space before the colon', `${head}content-length : 2\r\n\r\n{}`],
+    ['no host', `POST /v1/chat/completions HTTP/1.1\r\n\r\n`],
+    ['a bare LF smuggled into a chunk', `${head}transfer-encoding: chunked\r\n\r\n2;\nxx\r\n{}\r\n0\r\n\r\n`],
+    [
+      'more headers than fit',
+      `${head}${Array.from({ length: 500 }, (_, at) => `x-${at}: ${'y'.repeat(100)}\r\n`).join('')}\r\n`,
+    ],
+  ])('%s is a clear 4xx', async (_what, bytes) => {
+    expect(await raw(bytes)).toMatch(/^HTTP\/1\.1 4\d\d /);
+    expect(vendor.requests).toHaveLength(0);
+  });
+
+  it.each([
+    ['no object', '[]', 'malformed_json'],
+    ['half of one', '{"model":"mock/echo"', 'malformed_json'],
+    ['nothing', '', 'malformed_json'],
+    ['a field that is read, twice', '{"model":"mock/echo","model":"mock/echo"}', 'duplicate_field'],
+    [
+      'bytes that are no UTF-8 where a name is read',
+      Buffer.from('{"model":"mock/\xff"}', 'latin1'),
+      'model_not_found',
+    ],
+  ])('a body that is %s is a clear 4xx', async (_what, body, code) => {
+    const answer = await post(proxy, '/v1/chat/completions', body);
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(await answer.json()).toMatchObject({ error: { code } });
+    expect(vendor.requests).toHaveLength(0);
+  });
+
+  it('a body in an encoding or of a type that nobody here reads is 415, and says which header is at fault', async () => {
+    for (const [name, value] of Object.entries({
+      'content-encoding': 'gzip',
+      'content-type': 'text/plain',
+    })) {
+      const answer = await post(proxy, '/v1/chat/completions', HELLO, { [name]: value });
+      expect(answer.status).toBe(415);
+      expect(await answer.json()).toMatchObject({ error: { param: name } });
+    }
+  });
+
+  it('deep nesting, lone surrogates and duplicates that nobody reads pass unharmed', async () => {
+    const deep = `{"model":"mock/echo","a":${'['.repeat(100_000)}${']'.repeat(100_000)},"b":1,"b":2,"messages":[{"role":"user","content":"\\ud800"}]}`;
+    const answer = await post(proxy, '/v1/chat/completions', deep);
+    expect(vendor.requests[0]?.body.toString()).toBe(deep.replace('mock/echo', 'echo'));
+    await answer.text();
+  });
+
+  it('a body of 32 MiB passes, one byte more is refused, and nothing of it is kept', async () => {
+    const limit = 32 * 1024 * 1024;
+    const frame = '{"model":"mock/echo","messages":[{"role":"user","content":"x"}],"filler":""}';
+    const filled = (bytes: number) =>
+      frame.replace('"filler":""', `"filler":"${'y'.repeat(bytes - frame.length)}"`);
+    const send = (body: string) => post(proxy, '/v1/chat/completions', body);
+    expect((await send(filled(limit))).status).toBe(200);
+    expect(vendor.requests[0]?.body.length).toBe(limit - 'mock/'.length);
+    vendor.clear();
+    const refused = await send(filled(limit + 1));
+    expect([refused.status, ((await refused.json()) as { error: object }).error]).toMatchObject([
+      413,
+      { code: 'body_too_large' },
+    ]);
+    expect(vendor.requests).toHaveLength(0);
+  });
+
+  it('slowly, or never to the end, holds nothing up', async () => {
+    const sockets = Array.from({ length: 50 }, () => raw(`${head}content-length: 100\r\n\r\n{`, 600));
+    expect((await post(proxy, '/v1/chat/completions', HELLO)).status).toBe(200);
+    await Promise.all(sockets);
+    expect((await post(proxy, '/v1/chat/completions', HELLO)).status).toBe(200);
+  });
+
+  it('ahead of an answer, in a pipeline, is answered in order', async () => {
+    const body = JSON.stringify(HELLO);
+    const one = `${head}content-length: ${body.length}\r\n\r\n${body}`;
+    const seen = await raw(one + one + one, 800);
+    expect(seen.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(3);
+    expect(vendor.requests).toHaveLength(3);
+  });
+});
+
+it('a request of HTTP/1.0 without keep-alive is answered and closed', async () => {
+  const status = await new Promise<number | undefined>((resolve, reject) => {
+    const sent = request(
+      `${proxy.url}/v1/models`,
+      { headers: { authorization: `Bearer ${ALICE}`, connection: 'close' } },
+      (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      },
+    );
+    sent.on('error', reject).end();
+  });
+  expect(status).toBe(200);
+});

@@ -1,0 +1,131 @@
+import { Route } from '@weighbridge/contracts';
+import { describe, expect, it } from 'vitest';
+import { HELLO, HELLO_BY_ROUTE, post } from './post.ts';
+import { settled } from './proxy.ts';
+import { vendorThat } from './servers.ts';
+import { proxyWith, useProxy, useVendor } from './useProxy.ts';
+
+const vendor = useVendor();
+const proxy = useProxy(vendor, { chunkTimeoutMs: 500, drainMs: 300 });
+
+describe.each(HELLO_BY_ROUTE)('what goes wrong at the vendor on %s', (path, body) => {
+  const stream = { ...body, stream: true };
+
+  it('before an answer is told by a status, and settled', async () => {
+    const reset = await post(proxy, path, body, { 'x-mock-reset': 'before' });
+    expect(reset.status).toBe(502);
+    expect(await reset.json()).toMatchObject({ error: { code: 'upstream_error' } });
+    expect(settled(proxy.events)).toMatchObject([{ outcome: 'INTERRUPTED', estimated: true }]);
+    const nobody = await proxyWith({ vendorUrl: 'http://127.0.0.1:1/v1' });
+    expect((await post(nobody, path, body)).status).toBe(502);
+    expect(settled(nobody.events)).toMatchObject([
+      { outcome: 'UPSTREAM_UNREACHABLE', estimated: false, cost: 0n },
+    ]);
+  });
+
+  it('in the midst of a document cuts the answer rather than end it', async () => {
+    const answer = await post(proxy, path, body, { 'x-mock-reset': 'mid' });
+    // Held until it is whole, it can still be told by a status.
+    expect(answer.status).toBe(502);
+    expect(settled(proxy.events)).toMatchObject([{ outcome: 'INTERRUPTED', estimated: true }]);
+  });
+
+  it.each([
+    ['a reset', { 'x-mock-reset': 'mid' }, 'broke the connection'],
+    ['half a chunk', { 'x-mock-reset': 'mid', 'x-mock-split': '7' }, 'broke the connection'],
+    ['a stall', { 'x-mock-stall': 'mid' }, 'did not answer in time'],
+  ])('in the midst of a stream is told in it: %s', async (_what, headers, message) => {
+    const answer = await post(proxy, path, stream, headers);
+    const seen = await answer.text();
+    const last = seen.trimEnd().split('\n\n').at(-1) ?? '';
+    expect(last).toContain(message);
+    if (path !== '/v1/chat/completions') expect(last).toMatch(/^event: error\ndata: /);
+    expect(JSON.parse(last.slice(last.indexOf('data: ') + 6))).toMatchObject({
+      error: { message: expect.any(String) },
+    });
+    expect(seen).not.toContain('[DONE]');
+    expect(settled(proxy.events)).toMatchObject([{ outcome: 'INTERRUPTED', estimated: true }]);
+  });
+
+  it('leaves the connections usable', async () => {
+    for (const how of ['headers', 'mid'])
+      await (await post(proxy, path, stream, { 'x-mock-reset': how })).text();
+    for (let at = 0; at < 5; at++)
+      expect((await (await post(proxy, path, body)).json()) as object).toBeTruthy();
+  });
+});
+
+describe('connectors', () => {
+  it('take no more requests at once than allowed', async () => {
+    const narrow = await proxyWith({ vendorUrl: vendor.url, connectors: [{ maxParallel: 1 }] });
+    const first = post(narrow, '/v1/chat/completions', HELLO, { 'x-mock-delay-ms': '300' });
+    await expect.poll(() => vendor.requests.length).toBe(1);
+    const second = await post(narrow, '/v1/messages', { ...HELLO, max_tokens: 9 });
+    expect(second.status).toBe(503);
+    expect(await second.json()).toMatchObject({
+      error: { type: 'overloaded_error', code: 'connector_busy' },
+    });
+    expect((await first).status).toBe(200);
+    expect((await post(narrow, '/v1/chat/completions', HELLO)).status).toBe(200);
+    // What was held back never was an attempt.
+    expect(narrow.events).toHaveLength(2);
+  });
+
+  it('are never followed to where they redirect', async () => {
+    const reached: string[] = [];
+    const elsewhere = await vendorThat((received, response) => {
+      reached.push(received.url ?? '');
+      response.end('{}');
+    });
+    const redirecting = await vendorThat((_received, response) =>
+      response.writeHead(307, { location: `${elsewhere}/chat/completions` }).end(),
+    );
+    const misled = await proxyWith({ vendorUrl: redirecting });
+    const answer = await post(misled, '/v1/chat/completions', HELLO);
+    expect(answer.status).toBe(502);
+    expect(await answer.json()).toMatchObject({ error: { code: 'upstream_redirect' } });
+    expect(answer.headers.has('location')).toBe(false);
+    expect(reached).toEqual([]);
+    expect(settled(misled.events)).toMatchObject([{ outcome: 'UPSTREAM_ERROR', estimated: false, cost: 0n }]);
+  });
+
+  it('are not reached at private addresses, unless that is allowed', async () => {
+    for (const host of ['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]']) {
+      const baseUrl = vendor.url.replace('127.0.0.1', host);
+      const strict = await proxyWith({
+        vendorUrl: vendor.url,
+        connectors: [{ baseUrl, allowPrivateAddress: false }],
+      });
+      expect((await post(strict, '/v1/chat/completions', HELLO)).status).toBe(502);
+      expect(settled(strict.events)).toMatchObject([{ outcome: 'UPSTREAM_UNREACHABLE', cost: 0n }]);
+    }
+    expect(vendor.requests).toHaveLength(0);
+  });
+
+  it('that do not serve a route say which one they do', async () => {
+    const chatOnly = await proxyWith({
+      vendorUrl: vendor.url,
+      connectors: [{ routes: [Route.CHAT_COMPLETIONS] }],
+    });
+    const answer = await post(chatOnly, '/v1/messages', { ...HELLO, max_tokens: 9 });
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toMatchObject({
+      error: { code: 'route_not_supported', message: expect.stringContaining('/v1/chat/completions') },
+    });
+  });
+
+  it('may answer with 1xx and trailers, which do no harm', async () => {
+    const odd = await proxyWith({
+      vendorUrl: await vendorThat((_received, response) => {
+        response.writeEarlyHints({ link: '</x>; rel=preload' });
+        response.writeHead(200, { 'content-type': 'application/json', trailer: 'x-t' });
+        response.write('{"id":"1","usage":{"prompt_tokens":1,"completion_tokens":1}}');
+        response.addTrailers({ 'x-t': '1' });
+        response.end();
+      }),
+    });
+    const answer = await post(odd, '/v1/chat/completions', HELLO);
+    expect(await answer.json()).toMatchObject({ id: '1' });
+    expect(settled(odd.events)).toMatchObject([{ outcome: 'SUCCESS', cost: 3_000n }]);
+  });
+});

@@ -1,0 +1,15 @@
+import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+
+/** Does what an operator can do with the command line of NATS. */
+export async function withManager<T>(
+  url: string,
+  act: (manager: JetStreamManager) => Promise<T>,
+): Promise<T> {
+  const connection = await connect({ servers: url });
+  try {
+    return await act(await jetstreamManager(connection));
+  } finally {
+    await connection.close();
+  }
+}
