@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '@weighbridge/testing';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
 import { createLoad, ordinary, slowStream } from './load.ts';
@@ -9,6 +10,7 @@ import { expectSound } from './verdict.ts';
 const SEED = 20_261_123;
 /** What a load balancer may take to send nothing more to a proxy that is about to be told to stop. */
 const LOAD_BALANCER_MS = 500;
+const PATIENT = { timeoutMs: 20_000 };
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
@@ -38,7 +40,7 @@ describe('what an operator does under load', () => {
     const byOldSecret = old.sent.length;
     const renewed = createLoad({ caller: rotated, seed: SEED, series: 'new', proxies, atOnce: 4 });
     await renewed.send(100);
-    await eventually(() => expect(old.sent.length).toBeGreaterThan(byOldSecret + 20), { timeoutMs: 20_000 });
+    await eventually(() => expect(old.sent.length).toBeGreaterThan(byOldSecret + 20), PATIENT);
     await running.stop();
     const sent = [...old.sent, ...renewed.sent];
     expect(sent.map(({ end }) => end)).toEqual(Array(sent.length).fill('whole'));
@@ -56,7 +58,7 @@ describe('what an operator does under load', () => {
     });
     const running = load.start();
     for (const app of [...cluster.proxies, ...cluster.workers, cluster.controlPlane]) {
-      await eventually(() => expect(load.sent.length).toBeGreaterThan(10), { timeoutMs: 20_000 });
+      await eventually(() => expect(load.sent.length).toBeGreaterThan(10), PATIENT);
       const before = load.sent.length;
       app.takeOut();
       await sleep(LOAD_BALANCER_MS);
@@ -64,7 +66,7 @@ describe('what an operator does under load', () => {
       expect(await app.stop('SIGTERM')).toEqual({ code: 0, signal: null });
       await app.start();
       // All of them may be in the midst of a slow stream.
-      await eventually(() => expect(load.sent.length).toBeGreaterThan(before), { timeoutMs: 20_000 });
+      await eventually(() => expect(load.sent.length).toBeGreaterThan(before), PATIENT);
       const underWay = load.sent.filter(({ startedAt, endedAt }) => startedAt < toldAt && toldAt < endedAt);
       if (cluster.proxies.includes(app))
         expect(underWay.filter(({ proxy }) => proxy === app.name).length).toBeGreaterThan(0);
@@ -98,14 +100,36 @@ describe('what an operator does under load', () => {
       // Longer than this machine can be slow: nobody waits for its end.
       await app.start({ SHUTDOWN_DELAY_MS: '600000' });
       process.kill(app.pid, 'SIGTERM');
-      await eventually(async () => expect((await fetch(`${app.url}/readyz`)).status).toBe(503), {
-        timeoutMs: 15_000,
-      });
+      await eventually(async () => expect((await fetch(`${app.url}/readyz`)).status).toBe(503), PATIENT);
       await request();
       await app.stop('SIGKILL');
       await app.start({ SHUTDOWN_DELAY_MS: '0' });
     }
     const figures = await expectSound(cluster, caller, load.sent, 'row 24, told to stop');
     expect(figures).toMatchObject({ exactRows: 10, estimatedRows: 0 });
+  });
+
+  it('24: told to stop, a control plane ends what it has begun', async () => {
+    const { controlPlane, db } = cluster;
+    const inTheWay = await db.startTransaction().execute();
+    onTestFinished(async () => {
+      if (!inTheWay.isRolledBack) await inTheWay.rollback().execute();
+    });
+    await sql`LOCK TABLE keys IN ACCESS EXCLUSIVE MODE`.execute(inTheWay);
+    const listed = manage(cluster, 'GET', '/api/v1/keys').catch((error: Error) => error);
+    await eventually(async () => {
+      const { rows } = await sql`
+        SELECT FROM pg_stat_activity WHERE application_name = 'weighbridge-control-plane'
+          AND datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%key_secrets%'`.execute(
+        db,
+      );
+      expect(rows.length).toBeGreaterThan(0);
+    }, PATIENT);
+    const ended = controlPlane.stop('SIGTERM');
+    // It listens no more.
+    await eventually(() => expect(fetch(`${controlPlane.url}/readyz`)).rejects.toThrow(), PATIENT);
+    await inTheWay.rollback().execute();
+    expect(await listed).toMatchObject({ status: 200 });
+    expect(await ended).toEqual({ code: 0, signal: null });
   });
 });
