@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
-import { createLoad, ordinary, slowStream } from './load.ts';
+import { createLoad, type Load, ordinary, slowStream } from './load.ts';
 import { expectSound } from './verdict.ts';
 
 const SEED = 20_261_123;
@@ -21,6 +21,11 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 beforeEach(() => cluster.restore());
+
+/** What reached the vendor of the requests whose numbers begin so. */
+function requestsOf(numbers: string): readonly unknown[] {
+  return cluster.vendor.requests.filter(({ headers }) => String(headers['x-number']).startsWith(numbers));
+}
 
 describe('what an operator does under load', () => {
   it('20: a key whose secret is replaced has one counter, whichever of the two its callers show', async () => {
@@ -57,9 +62,21 @@ describe('what an operator does under load', () => {
       ask: (random) => (random.chance(0.3) ? slowStream(50, 50) : ordinary(random)),
     });
     const running = load.start();
+    onTestFinished(() => running.stop());
+    const streams: Load[] = [];
     for (const app of [...cluster.proxies, ...cluster.workers, cluster.controlPlane]) {
       await eventually(() => expect(load.sent.length).toBeGreaterThan(10), PATIENT);
       const before = load.sent.length;
+      const proxies = cluster.proxies.filter((proxy) => proxy === app);
+      const stream = createLoad({
+        caller,
+        seed: SEED,
+        series: `${app.name}.`,
+        proxies,
+        ask: () => slowStream(80, 50),
+      });
+      const streaming = stream.send(proxies.length);
+      await eventually(() => expect(requestsOf(`row-24.${app.name}.`)).toHaveLength(proxies.length), PATIENT);
       app.takeOut();
       await sleep(LOAD_BALANCER_MS);
       const toldAt = performance.now();
@@ -67,14 +84,15 @@ describe('what an operator does under load', () => {
       await app.start();
       // All of them may be in the midst of a slow stream.
       await eventually(() => expect(load.sent.length).toBeGreaterThan(before), PATIENT);
-      const underWay = load.sent.filter(({ startedAt, endedAt }) => startedAt < toldAt && toldAt < endedAt);
-      if (cluster.proxies.includes(app))
-        expect(underWay.filter(({ proxy }) => proxy === app.name).length).toBeGreaterThan(0);
+      await streaming;
+      expect(stream.sent.map(({ endedAt }) => endedAt > toldAt)).toEqual(proxies.map(() => true));
+      streams.push(stream);
     }
     await running.stop();
-    expect(load.sent.filter(({ end }) => end !== 'whole')).toEqual([]);
-    const figures = await expectSound(cluster, caller, load.sent, 'row 24');
-    expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
+    const sent = [load, ...streams].flatMap((one) => one.sent);
+    expect(sent.filter(({ end }) => end !== 'whole')).toEqual([]);
+    const figures = await expectSound(cluster, caller, sent, 'row 24');
+    expect(figures).toMatchObject({ exactRows: sent.length, estimatedRows: 0 });
   });
 
   it('24: told to stop, an app says so, and takes requests until its load balancer can have heard', async () => {
