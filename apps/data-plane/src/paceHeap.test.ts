@@ -3,8 +3,8 @@ import { growingPercent } from './paceHeap.ts';
 
 const MIB = 1024 * 1024;
 
-it('lets a small heap grow by 40 MiB, and a large one by a third', () => {
+it('lets a small heap grow by 40 MiB, and a large one by a fifth', () => {
   expect(growingPercent(20 * MIB)).toBe(200);
-  expect(growingPercent(80 * MIB)).toBe(50);
-  expect(growingPercent(1_000 * MIB)).toBe(35);
+  expect(growingPercent(160 * MIB)).toBe(25);
+  expect(growingPercent(1_000 * MIB)).toBe(20);
 });

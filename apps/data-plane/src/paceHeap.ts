@@ -1,8 +1,8 @@
 import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 
-/** A large heap may grow by a third before it is looked through. */
-const LEAST_PERCENT = 35;
+/** A large heap may grow by a fifth before it is looked through. */
+const LEAST_PERCENT = 20;
 /** A small one by so much. What requests bring counts too: V8 looks through young buffers when they hold 32 MiB. */
 const LEAST_GROWTH_BYTES = 40 * 1024 * 1024;
 

@@ -24,6 +24,8 @@ type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
 /** From the key's id to the connector's: who pays, and for what. */
 const FIRST_OF_PAYER = 3;
 const LAST_OF_PAYER = 8;
+/** A bit for each of them. */
+const PAYER = (1 << (LAST_OF_PAYER + 1)) - (1 << FIRST_OF_PAYER);
 /** The only field that may come more than once. */
 const BUCKETS = 5;
 const ATTRIBUTION = 20;
@@ -32,8 +34,8 @@ const LAST_KNOWN = 25;
 
 /**
  * An event straight from its encoding: what the library and `ledgerEvent` make of it, for a fraction of what they cost.
- * Undefined where they are to be asked. Each field that is there has to stand once and in its place, as encoders write
- * them; and why the ledger refuses an event is theirs to say.
+ * Undefined where they are to be asked. Each field that is there has to stand once, in any order, and those that say who
+ * pays one after the other, as proxies write them; and why the ledger refuses an event is theirs to say.
  */
 export function readEvent(
   payload: Uint8Array,
@@ -58,17 +60,22 @@ function readFields(
   let attribution = NO_ATTRIBUTION;
   let payerStart = wire.at;
   let payerEnd = wire.at;
-  let last = 0;
+  let seen = 0;
   while (wire.at < wire.end) {
     const start = wire.at;
     const tag = readTag(wire);
     const field = tag >>> 3;
-    if (field < last || (field === last && field !== BUCKETS)) throw UNUSUAL;
+    const isPayers = field >= FIRST_OF_PAYER && field <= LAST_OF_PAYER;
+    if (field <= LAST_KNOWN) {
+      if (isIn(seen, field) && field !== BUCKETS) throw UNUSUAL;
+      if (isPayers && start !== payerEnd && (seen & PAYER) !== 0) throw UNUSUAL;
+      if (isPayers && (seen & PAYER) === 0) payerStart = start;
+      seen |= 1 << field;
+    }
     if (field > LAST_KNOWN) skip(wire, tag);
     else if (tag % 8 === VARINT) readNumber(wire, field, event);
     else if (tag % 8 !== BYTES) throw UNUSUAL;
-    else if (field >= FIRST_OF_PAYER && field <= LAST_OF_PAYER) {
-      if (last < FIRST_OF_PAYER) payerStart = start;
+    else if (isPayers) {
       payerEnd = endOfBytes(wire);
       wire.at = payerEnd;
     } else if (field === ATTRIBUTION) {
@@ -76,9 +83,12 @@ function readFields(
       attribution = known.attribution(wire.bytes, wire.at, end);
       wire.at = end;
     } else readBytes(wire, field, event);
-    last = field;
   }
   return ledgerEvent(event, known.payer(wire.bytes, payerStart, payerEnd), attribution, origin, ids);
+}
+
+function isIn(fields: number, field: number): boolean {
+  return (fields & (1 << field)) !== 0;
 }
 
 function readBytes(wire: Wire, field: number, event: Writable<EventFields>): void {

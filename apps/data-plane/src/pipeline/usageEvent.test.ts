@@ -15,7 +15,7 @@ import {
   parseAttribution,
   type TokenUsage,
 } from '@weighbridge/domain';
-import { decodeBatch } from '@weighbridge/ledger';
+import { createKnownParts, decodeBatch } from '@weighbridge/ledger';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { eventHead, eventTail, heldCost } from './usageEvent.ts';
@@ -168,6 +168,29 @@ it('is taken by the ledger whatever a vendor or a caller says that was used, and
       expect(events[0]?.row.cost_nano_usd).toBe(cost < 10n ** 15n ? cost : 10n ** 15n);
     }),
   );
+});
+
+it('is read by the ledger in place, and known again by who pays', () => {
+  const known = createKnownParts();
+  const payers: unknown[] = [];
+  const noting = {
+    ...known,
+    payer(bytes: Buffer, start: number, end: number) {
+      const payer = known.payer(bytes, start, end);
+      payers.push(payer);
+      return payer;
+    },
+  };
+  const events = [1, 2].map((input) => {
+    const { head, tail } = parts({ input, responseId: `r-${input}`, headers: { 'x-svc-user': 'ada' } });
+    return Buffer.concat([head, tail]);
+  });
+  const batch = create(UsageBatchSchema, { producerId: newUuid(), epoch: newUuid(), firstN: 1n, events });
+  const ids = { from: new Date(0), before: new Date(2 ** 42) };
+  expect(decodeBatch(toBinary(UsageBatchSchema, batch), ids, noting).refused).toEqual([]);
+  // The library, which is left what is unusual, does not ask for what is known.
+  expect(payers).toHaveLength(2);
+  expect(payers[1]).toBe(payers[0]);
 });
 
 it('can be written down however long an attempt took and however much it cost', () => {

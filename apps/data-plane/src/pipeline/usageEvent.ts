@@ -66,15 +66,15 @@ export function heldCost(cost: NanoUsd): NanoUsd {
 
 /**
  * The part of an attempt's event that is known before it is sent. Its bytes and those of the tail, one after the other, are
- * the whole event: no field is in both.
+ * the whole event: no field is in both. What says who pays stands together, so that the ledger knows it again by its bytes.
  */
 export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array {
   const { model, connector } = start.target;
   const { price, source } = priceAt(model, connector);
   return new EventWriter()
-    .raw(ofKey(attempted.key))
     .text(FIELD.eventId, start.eventId)
     .text(FIELD.requestId, attempted.requestId)
+    .raw(ofKey(attempted.key))
     .text(FIELD.modelRequested, attempted.modelRequested.slice(0, MAX_MODEL_LENGTH))
     .text(FIELD.model, model.id)
     .text(FIELD.connectorId, connector.id)
