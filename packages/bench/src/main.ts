@@ -10,7 +10,7 @@ import { describeMetering } from './meteringReport.ts';
 import { type Bar, proxyBars } from './proxy/bars.ts';
 import { availableCores, type Cores, dealCores, pinSelf } from './proxy/cores.ts';
 import { describeProfiles, profileProxy } from './proxy/profile.ts';
-import { measureProxy, type ProxyFigures } from './proxy/proxy.ts';
+import { measureProxy, type ProxyFigures, type ProxyOptions } from './proxy/proxy.ts';
 import { type ProxyFlags, proxyOptions } from './proxy/proxyOptions.ts';
 import { describeProxy } from './proxy/report.ts';
 import { writeDocs } from './proxy/writeDocs.ts';
@@ -95,11 +95,25 @@ function withProxyOptions(command: Command): Command {
     .option('--header <header>', 'for those: "name: value"; may be given again', collect)
     .option('--no-others', 'without nginx and Portkey')
     .option('--no-parts', 'without ours in parts, in two processes and with more keys')
+    .option('--profile <folder>', "instead: where to write profiles of our proxy's CPU, and what is in them")
     .option('--write', 'put the figures and their charts into docs/benchmarks.md')
     .option('--json', 'print JSON');
 }
 
-withProxyOptions(program).action(async (flags: ProxyFlags & WriteFlags) => {
+type AllFlags = ProxyFlags & WriteFlags & { readonly profile?: string };
+
+async function reportProfiles(folder: string, { json }: WriteFlags, options: ProxyOptions): Promise<void> {
+  const { cores, roundMs } = options;
+  const wanted = { folder: resolve(folder), cores, ms: roundMs * 10, onProgress };
+  const measure = () => withRun(async (run) => ({ profiles: await profileProxy(run, wanted) }));
+  await report(json, measure, ({ profiles }) => describeProfiles(profiles));
+}
+
+withProxyOptions(program).action(async (flags: AllFlags) => {
+  if (flags.profile !== undefined) {
+    const options = proxyOptions(flags, { cores: takeCores(), onProgress });
+    return await reportProfiles(flags.profile, flags, options);
+  }
   const options = proxyOptions(flags, { cores: dealCores(availableCores()), onProgress });
   const measure = async () => {
     const figures = await measureTable(withRun, { ...options, isQuick: flags.quick === true });
@@ -110,15 +124,9 @@ withProxyOptions(program).action(async (flags: ProxyFlags & WriteFlags) => {
 });
 withProxyOptions(program.command('proxy'))
   .description('what requests cost that go through a proxy: ours, bare Node, others')
-  .option('--profile <folder>', "instead: where to write profiles of our proxy's CPU, and what is in them")
-  .action(async (flags: ProxyFlags & WriteFlags & { profile?: string }) => {
+  .action(async (flags: AllFlags) => {
     const options = proxyOptions(flags, { cores: takeCores(), onProgress });
-    if (flags.profile !== undefined) {
-      const ms = options.roundMs * 10;
-      const wanted = { folder: resolve(flags.profile), cores: options.cores, ms, onProgress };
-      const measure = () => withRun(async (run) => ({ profiles: await profileProxy(run, wanted) }));
-      return await report(flags.json, measure, ({ profiles }) => describeProfiles(profiles));
-    }
+    if (flags.profile !== undefined) return await reportProfiles(flags.profile, flags, options);
     const measure = () =>
       withRun(async (run) => {
         const figures = await measureProxy(run, options);
