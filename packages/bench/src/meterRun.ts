@@ -7,7 +7,7 @@ import { openJetStreamUsageStream, type UsageStream } from '@weighbridge/bus';
 import { UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
 import { startNats, startProcess, type TestNats, type TestProcess, type TestRun } from '@weighbridge/testing';
 import { cpuSeconds, findPostmaster } from './cpu.ts';
-import { NODE_OPTIONS } from './service.ts';
+import { METERING_NODE_OPTIONS } from './service.ts';
 import type { MeasuredBatch } from './usage.ts';
 
 const METERING = fileURLToPath(new URL('../../../apps/metering/dist/main.js', import.meta.url));
@@ -53,7 +53,7 @@ export async function startMeterRun(
         DATABASE_URL: databaseUrl,
         NATS_URL: nats.url,
         PORT: '0',
-        NODE_OPTIONS: NODE_OPTIONS.metering,
+        NODE_OPTIONS: METERING_NODE_OPTIONS,
       },
       readyWhen: /metering is ready/,
       timeoutMs: READY_TIMEOUT_MS,

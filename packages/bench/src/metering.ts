@@ -2,7 +2,7 @@ import { createTestDatabase, type TestRun } from '@weighbridge/testing';
 import { checkLedger } from './checkLedger.ts';
 import { cpuSeconds, findPostmaster } from './cpu.ts';
 import { type Figure, figure } from './figures.ts';
-import { startMeterRun, type Taken } from './meterRun.ts';
+import { type MeterRun, startMeterRun, type Taken } from './meterRun.ts';
 import { writeRaw } from './rawFloor.ts';
 import { type MeasuredBatch, type MeasuredEvent, measuredBatches, measuredEvents } from './usage.ts';
 
@@ -179,40 +179,44 @@ async function measureStream(
   count: number,
   how: { readonly producers: number; readonly eventsPerBatch: number; readonly cpuProf: string | undefined },
 ): Promise<TakenBoth> {
-  const database = await createTestDatabase(run);
-  try {
-    const meterRun = await startMeterRun(run, database.url, how.cpuProf);
-    try {
-      const batches = measuredBatches(events, how);
-      const measured = Math.round((batches.length * count) / events.length);
-      const [first, second] = [batches.length - 2 * measured, batches.length - measured];
-      await meterRun.meter(batches.slice(0, first));
-      const beside = await meterRun.meter(batches.slice(first, second));
-      const drained = await meterRun.drain(batches.slice(second));
-      await checkLedger(database.url, events);
-      return {
-        beside: perEvent(beside, eventsIn(batches.slice(first, second))),
-        drained: perEvent(drained, eventsIn(batches.slice(second))),
-      };
-    } finally {
-      await meterRun.stop();
-    }
-  } finally {
-    await database.drop();
-  }
+  return await withMeterRun(run, events, how.cpuProf, async (meterRun) => {
+    const batches = measuredBatches(events, how);
+    const measured = Math.round((batches.length * count) / events.length);
+    const [first, second] = [batches.length - 2 * measured, batches.length - measured];
+    await meterRun.meter(batches.slice(0, first));
+    const beside = await meterRun.meter(batches.slice(first, second));
+    const drained = await meterRun.drain(batches.slice(second));
+    return {
+      beside: perEvent(beside, eventsIn(batches.slice(first, second))),
+      drained: perEvent(drained, eventsIn(batches.slice(second))),
+    };
+  });
 }
 
 /** One producer in small batches, an event every so many seconds. */
 async function measureAlone(run: TestRun, secondsPerEvent: number): Promise<Taken> {
   const events = measuredEvents(ALONE_BATCHES * SMALL_BATCH_EVENTS, new Date());
-  const batches = measuredBatches(events, { producers: 1, eventsPerBatch: SMALL_BATCH_EVENTS });
+  return await withMeterRun(run, events, undefined, async (meterRun) => {
+    const batches = measuredBatches(events, { producers: 1, eventsPerBatch: SMALL_BATCH_EVENTS });
+    const taken = await meterRun.pace(batches, secondsPerEvent * SMALL_BATCH_EVENTS * 1_000);
+    return perEvent(taken, events.length);
+  });
+}
+
+/** Measures with a database and a worker of their own, and looks whether the ledger holds these events afterwards. */
+async function withMeterRun<T>(
+  run: TestRun,
+  events: readonly MeasuredEvent[],
+  cpuProf: string | undefined,
+  measure: (meterRun: MeterRun) => Promise<T>,
+): Promise<T> {
   const database = await createTestDatabase(run);
   try {
-    const meterRun = await startMeterRun(run, database.url, undefined);
+    const meterRun = await startMeterRun(run, database.url, cpuProf);
     try {
-      const taken = await meterRun.pace(batches, secondsPerEvent * SMALL_BATCH_EVENTS * 1_000);
+      const measured = await measure(meterRun);
       await checkLedger(database.url, events);
-      return perEvent(taken, events.length);
+      return measured;
     } finally {
       await meterRun.stop();
     }

@@ -15,12 +15,8 @@ const READY_TIMEOUT_MS = 60_000;
 
 type App = 'control-plane' | 'data-plane' | 'metering';
 
-/** As the chart and the compose file start them. */
-export const NODE_OPTIONS: Readonly<Record<App, string>> = {
-  'control-plane': '',
-  'data-plane': '',
-  metering: '--max-semi-space-size=32',
-};
+/** As the chart and the compose file start metering. */
+export const METERING_NODE_OPTIONS = '--max-semi-space-size=32';
 
 /** An app as a user starts it, from its built entry; `nodeArgs` come before that. */
 export async function startBuiltApp(
@@ -36,16 +32,7 @@ export async function startBuiltApp(
     entry,
   ]);
   const readyWhen = /(plane|metering) is ready/;
-  return await startProcess(
-    {
-      command,
-      args,
-      env: { NODE_OPTIONS: NODE_OPTIONS[app], ...env },
-      readyWhen,
-      timeoutMs: READY_TIMEOUT_MS,
-    },
-    run,
-  );
+  return await startProcess({ command, args, env: { ...env }, readyWhen, timeoutMs: READY_TIMEOUT_MS }, run);
 }
 
 /** A command that runs on one core only, or some, where they are named. */
@@ -166,6 +153,7 @@ export async function startService(
       DATABASE_URL: database.url,
       NATS_URL: nats.url,
       PORT: '0',
+      NODE_OPTIONS: METERING_NODE_OPTIONS,
     });
     closing.push(() => metering.stop());
     const { url: databaseUrl } = database;

@@ -15,8 +15,8 @@ let scratch = Buffer.alloc(0);
 
 /**
  * A request's body, in the pieces that it came in or is sent in. A large one is copied as seldom as may be: what buffers
- * hold is not in the heap, yet each 64 MiB of them makes Node look through all of it, which cost more than everything else
- * that was done with a prompt of 100 KB.
+ * hold is not in the heap, yet every so many MiB of it make Node look through all of that, which cost more than everything
+ * else that was done with a prompt of 100 KB.
  */
 export class Body {
   readonly length: number;

@@ -31,7 +31,7 @@ export interface KeyCache {
 const MAX_LOOK_UPS = 512;
 /** An answer that was overtaken by a change is asked for again, so many times. */
 const MAX_ASKS = 5;
-/** Keys that are in use, ready for admission: as many are some megabytes. Others are unpacked when they come, in some 10 µs. */
+/** Keys that are in use, ready for admission: as many are some megabytes. Others are unpacked when they come, in some 5 µs. */
 const MOST_RESOLVED = 4_000;
 
 /**

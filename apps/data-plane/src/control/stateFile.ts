@@ -97,6 +97,7 @@ export function createStateFile({ file, key, view, store, logger, clock }: State
     start() {
       let saving = Promise.resolve();
       let timer: NodeJS.Timeout | undefined;
+      let isClosed = false;
       const saveNow = () => {
         const began = clock.monotonicMs();
         saving = saving
@@ -107,7 +108,6 @@ export function createStateFile({ file, key, view, store, logger, clock }: State
       const saveAfter = (ms: number) => {
         if (!isClosed) timer = setTimeout(saveNow, ms);
       };
-      let isClosed = false;
       saveAfter(SAVE_MS);
       return {
         close: async () => {

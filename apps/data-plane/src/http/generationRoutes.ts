@@ -84,9 +84,7 @@ function bodyOf(request: IncomingMessage): Promise<Body | undefined> {
   return new Promise((resolve) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
-    request.on('end', () => {
-      resolve(new Body(pieces));
-    });
+    request.on('end', () => resolve(new Body(pieces)));
     request.on('error', () => resolve(undefined));
     request.on('close', () => resolve(undefined));
   });
