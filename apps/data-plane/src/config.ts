@@ -18,12 +18,12 @@ import {
   tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
+import type { DrainCap } from './attempt/caller.ts';
+import type { RetryLimits } from './attempt/failover.ts';
 import type { ControlAddress } from './control/controlClient.ts';
 import type { ContentOptions } from './observe/captureContent.ts';
-import type { PinSettings } from './pins/pinBucket.ts';
-import type { DrainCap } from './pipeline/caller.ts';
-import type { RetryLimits } from './pipeline/failover.ts';
-import type { SpoolOptions } from './spool/types.ts';
+import type { SpoolOptions } from './record/spool/types.ts';
+import type { PinSettings } from './routing/pinBucket.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
 
 const Milliseconds = (fallback: number, what: string) =>

@@ -9,8 +9,6 @@ import {
   serveMetrics,
   type Tracing,
 } from '@weighbridge/runtime';
-import { createTokenCounter } from './answer/countTokens.ts';
-import { HoldBudget } from './answer/heldAnswer.ts';
 import { keepLeases, restoreLeases } from './budget/keptLeases.ts';
 import { createLimits } from './budget/limits.ts';
 import { openResponseCache, type SharedAnswers } from './cache/openResponseCache.ts';
@@ -24,18 +22,20 @@ import { createResponseOwners } from './control/responseOwners.ts';
 import { createStateFile } from './control/stateFile.ts';
 import { View } from './control/view.ts';
 import { describeView } from './control/viewMetrics.ts';
-import { createEvidence } from './evidence/evidence.ts';
-import { type AppDeps, buildApp, inferenceHandler } from './http/app.ts';
-import { countInFlight } from './http/inFlight.ts';
+import { createTokenCounter } from './formats/countTokens.ts';
+import { HoldBudget } from './formats/heldAnswer.ts';
 import { createObserver } from './observe/observer.ts';
-import { startPins } from './pins/startPins.ts';
-import { Attempts } from './pipeline/attempts.ts';
-import { openSpool } from './spool/spool.ts';
+import { openSpool } from './record/spool/spool.ts';
+import { tracedStream } from './record/usage/tracedStream.ts';
+import { startUsage, type Usage } from './record/usage/usage.ts';
+import { describeUsage } from './record/usage/usageMetrics.ts';
+import { Attempts } from './request/attempts.ts';
+import { createEvidence } from './routing/evidence.ts';
+import { startPins } from './routing/startPins.ts';
+import { type AppDeps, buildApp, inferenceHandler } from './server/app.ts';
+import { countInFlight } from './server/inFlight.ts';
 import { ConnectorHealth, describeHealth } from './upstream/health.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
-import { tracedStream } from './usage/tracedStream.ts';
-import { startUsage, type Usage } from './usage/usage.ts';
-import { describeUsage } from './usage/usageMetrics.ts';
 
 export interface DataPlane {
   /** Serves `/v1`. */

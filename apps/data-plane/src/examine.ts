@@ -4,7 +4,7 @@ import { ControlService, callUnary, type TlsFiles } from '@weighbridge/contracts
 import { ANSWERS_SET_BY, answersBucket } from './cache/openResponseCache.ts';
 import { loadConfig, loadProcessConfig } from './config.ts';
 import { openControlClient } from './control/controlClient.ts';
-import { PINS_SET_BY, pinBucketSettings } from './pins/pinBucket.ts';
+import { PINS_SET_BY, pinBucketSettings } from './routing/pinBucket.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -1,6 +1,6 @@
 export { type DataPlaneConfig, loadConfig } from './config.ts';
 export { type DataPlane, type DataPlaneDeps, startDataPlane } from './dataPlane.ts';
 export { askControlPlane, controlAddress, spoolOf, wantedNats } from './examine.ts';
-export { openPinBucket } from './pins/pinBucket.ts';
+export { examineSpools, type SpoolFacts } from './record/spool/examineSpools.ts';
 export { type ReplayOptions, replaySpool } from './replaySpool.ts';
-export { examineSpools, type SpoolFacts } from './spool/examineSpools.ts';
+export { openPinBucket } from './routing/pinBucket.ts';

@@ -13,8 +13,8 @@ import { ANSWERS_SET_BY, answersBucket, type SharedAnswers } from './cache/openR
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
 import { paceHeap } from './paceHeap.ts';
-import { openPinBucket } from './pins/pinBucket.ts';
-import { runProcesses } from './processes.ts';
+import { openPinBucket } from './routing/pinBucket.ts';
+import { runProcesses } from './server/processes.ts';
 
 async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;

@@ -2,13 +2,13 @@ import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { createKeyCache, type KeyCacheDeps } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
-import { authenticate } from './pipeline/authenticate.ts';
-import { openSpool } from './spool/spool.ts';
-import type { Spool } from './spool/types.ts';
+import { openSpool } from './record/spool/spool.ts';
+import type { Spool } from './record/spool/types.ts';
+import { authenticate } from './request/authenticate.ts';
 
-// What the benchmarks measure by itself, apart from a running proxy.
-export { type BudgetedPolicy, bucketKey } from './budget/budgetedPolicy.ts';
 export { LeaseBook, type LeaseBookDeps } from './budget/leaseBook.ts';
+// What the benchmarks measure by itself, apart from a running proxy.
+export { type BudgetedPolicy, bucketKey } from './control/budgetedPolicy.ts';
 
 /** A spool as a proxy has it by default, in a folder that is made. */
 export async function openMeasuredSpool(dir: string): Promise<Spool> {

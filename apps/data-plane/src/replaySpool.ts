@@ -5,12 +5,18 @@ import { openJetStreamUsageStream } from '@weighbridge/bus';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { loadConfig, loadProcessConfig } from './config.ts';
+import type { CloseEpoch } from './control/controlClient.ts';
 import { openControlClient } from './control/controlClient.ts';
-import { openSpool } from './spool/spool.ts';
-import type { SpoolEpoch } from './spool/types.ts';
-import { type CloseEpoch, closeUntilDone } from './usage/closeEpoch.ts';
-import { type EpochSenderDeps, eventsIn, startEpochSender, unconfirmedIn } from './usage/epochSender.ts';
-import { SENDER_TIMING } from './usage/shardSender.ts';
+import { openSpool } from './record/spool/spool.ts';
+import type { SpoolEpoch } from './record/spool/types.ts';
+import { closeUntilDone } from './record/usage/closeEpoch.ts';
+import {
+  type EpochSenderDeps,
+  eventsIn,
+  startEpochSender,
+  unconfirmedIn,
+} from './record/usage/epochSender.ts';
+import { SENDER_TIMING } from './record/usage/shardSender.ts';
 
 export interface ReplayOptions {
   /** The folder of a spool that no process works on. */

@@ -3,17 +3,17 @@ import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/c
 import { newUuid, parseAttribution } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
-import { chatFormat } from '../src/answer/chatFormat.ts';
-import { SseSplitter } from '../src/answer/sseSplitter.ts';
-import { StreamTap } from '../src/answer/streamTap.ts';
-import { scanObject } from '../src/body/scanJson.ts';
+import { eventHead, eventTail } from '../src/attempt/usageEvent.ts';
 import { resolvedKey } from '../src/control/resolvedKey.ts';
+import type { Target } from '../src/control/target.ts';
+import { chatFormat } from '../src/formats/chatFormat.ts';
+import { CHAT_COMPLETIONS } from '../src/formats/operation.ts';
+import { scanObject } from '../src/formats/scanJson.ts';
+import { SseSplitter } from '../src/formats/sseSplitter.ts';
+import { StreamTap } from '../src/formats/streamTap.ts';
+import type { Work } from '../src/observe/attempt.ts';
 import { createObserver } from '../src/observe/observer.ts';
-import { CHAT_COMPLETIONS } from '../src/operations/operation.ts';
-import type { Work } from '../src/pipeline/outgoing.ts';
-import { eventHead, eventTail } from '../src/pipeline/usageEvent.ts';
-import type { Target } from '../src/routing/target.ts';
-import { encodeIntent, encodeSettle, epochSeed } from '../src/spool/record.ts';
+import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/record.ts';
 import { leastCost } from './hotPathCost.ts';
 import { openTestLimits } from './limits.ts';
 

@@ -7,8 +7,8 @@ import {
   type LeaseResponse,
   LeaseResponseSchema,
 } from '@weighbridge/contracts';
-import { type BudgetedPolicy, bucketKey } from '../src/budget/budgetedPolicy.ts';
 import { LeaseBook, type LeaseBookDeps } from '../src/budget/leaseBook.ts';
+import { type BudgetedPolicy, bucketKey } from '../src/control/budgetedPolicy.ts';
 
 function bucket(policyId: string): BucketRef {
   return create(BucketRefSchema, { policyId, counterVersion: 1, subject: 'policy', windowStartMs: 0n });

@@ -24,21 +24,21 @@ import {
   type Tracing,
   toHandler,
 } from '@weighbridge/runtime';
-import { createTokenCounter } from '../src/answer/countTokens.ts';
-import { HoldBudget } from '../src/answer/heldAnswer.ts';
-import { bucketKey } from '../src/budget/budgetedPolicy.ts';
-import type { PolicyCacheSetting } from '../src/cache/cacheRule.ts';
 import { openResponseCache, type SharedAnswers } from '../src/cache/openResponseCache.ts';
+import { bucketKey } from '../src/control/budgetedPolicy.ts';
+import type { PolicyCacheSetting } from '../src/control/cacheRule.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
-import type { FeedbackDeps } from '../src/feedback/giveFeedback.ts';
-import { buildApp } from '../src/http/app.ts';
+import { createTokenCounter } from '../src/formats/countTokens.ts';
+import { HoldBudget } from '../src/formats/heldAnswer.ts';
 import type { ContentOptions } from '../src/observe/captureContent.ts';
 import { createObserver } from '../src/observe/observer.ts';
-import { createPinStore } from '../src/pins/pinStore.ts';
-import { createPins, type PinResult } from '../src/pins/pins.ts';
-import { Attempts } from '../src/pipeline/attempts.ts';
+import { Attempts } from '../src/request/attempts.ts';
+import type { FeedbackDeps } from '../src/request/giveFeedback.ts';
+import { createPinStore } from '../src/routing/pinStore.ts';
+import { createPins, type PinResult } from '../src/routing/pins.ts';
+import { buildApp } from '../src/server/app.ts';
 import { ConnectorHealth } from '../src/upstream/health.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits } from './limits.ts';

@@ -5,10 +5,10 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
-import { openSpool } from '../src/spool/spool.ts';
-import { nodeFiles, type SpoolFiles } from '../src/spool/spoolFiles.ts';
-import type { Spool } from '../src/spool/types.ts';
-import { createUsageLog, type UsageLog } from '../src/usage/usageLog.ts';
+import { openSpool } from '../src/record/spool/spool.ts';
+import { nodeFiles, type SpoolFiles } from '../src/record/spool/spoolFiles.ts';
+import type { Spool } from '../src/record/spool/types.ts';
+import { createUsageLog, type UsageLog } from '../src/record/usage/usageLog.ts';
 
 /** A real spool in a folder of its own, from which nothing goes on. */
 export interface TestUsageLog {

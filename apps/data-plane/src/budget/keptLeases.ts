@@ -1,5 +1,5 @@
 import type { Pulse } from '../control/pulse.ts';
-import type { Spool } from '../spool/types.ts';
+import type { Spool } from '../record/spool/types.ts';
 import type { KeptLease } from './lease.ts';
 import type { LeaseBook } from './leaseBook.ts';
 

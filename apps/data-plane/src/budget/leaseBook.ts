@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { type BucketRef, BucketRefSchema, BudgetLease_Outcome } from '@weighbridge/contracts';
-import { type BudgetedPolicy, bucketKey } from './budgetedPolicy.ts';
+import { type BudgetedPolicy, bucketKey } from '../control/budgetedPolicy.ts';
 import { type Entry, newEntry, waitForChange, wakeAll, wakeOne } from './entry.ts';
 import { type KeptLease, Lease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';

@@ -1,7 +1,7 @@
 import { seededRandom } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
 import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
-import type { BudgetedPolicy } from './budgetedPolicy.ts';
+import type { BudgetedPolicy } from '../control/budgetedPolicy.ts';
 import type { LeaseBook, Reservation } from './leaseBook.ts';
 
 describe('the book of leases', () => {

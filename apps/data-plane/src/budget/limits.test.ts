@@ -3,8 +3,8 @@ import { BucketRefSchema } from '@weighbridge/contracts';
 import { createMetrics } from '@weighbridge/runtime';
 import { expect, it } from 'vitest';
 import { headOf, newPlace, tailOf } from '../../test/spoolFixture.ts';
+import { bucketKey } from '../control/budgetedPolicy.ts';
 import { Pulse } from '../control/pulse.ts';
-import { bucketKey } from './budgetedPolicy.ts';
 import { createLimits } from './limits.ts';
 
 it('asks for leases, and returns them, only when what ended by then is in the spool', async () => {

@@ -3,7 +3,7 @@ import type { LeaseRequestSchema, LeaseResponse } from '@weighbridge/contracts';
 import type { Metrics } from '@weighbridge/runtime';
 import type { Pulse } from '../control/pulse.ts';
 import { RateBook } from '../rates/rateBook.ts';
-import type { Spool } from '../spool/types.ts';
+import type { Spool } from '../record/spool/types.ts';
 import { LeaseBook } from './leaseBook.ts';
 
 export interface LimitsDeps {

@@ -1,5 +1,5 @@
-import type { HoldBudget } from '../answer/heldAnswer.ts';
-import type { Span } from '../body/scanJson.ts';
+import type { HoldBudget } from '../formats/heldAnswer.ts';
+import type { Span } from '../formats/scanJson.ts';
 import { MAX_ANSWER_BYTES } from './storedAnswer.ts';
 
 /** A streamed answer on its way, kept to its end unless it is too large, or too many are on their way at once. */
@@ -41,4 +41,14 @@ export class AnswerCapture {
     this.#bytes = 0;
     this.#events = [];
   }
+}
+
+/** An answer on its way that may be kept. One of the three ends is to be called. */
+export interface KeptAnswer {
+  /** Takes an event of a stream. */
+  readonly add: (event: Buffer, isOnlyUsage: boolean) => void;
+  endStream(contentType: string): void;
+  /** `body`: undefined where it could not be read. */
+  endWhole(body: Buffer | undefined, contentType: string): void;
+  giveUp(): void;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Body } from '../body/body.ts';
-import { readCall } from '../operations/call.ts';
-import { CHAT_COMPLETIONS, MESSAGES, type Operation, RESPONSES } from '../operations/operation.ts';
+import { Body } from '../formats/body.ts';
+import { readCall } from '../formats/call.ts';
+import { CHAT_COMPLETIONS, MESSAGES, type Operation, RESPONSES } from '../formats/operation.ts';
 import { isCacheable } from './cacheable.ts';
 import { type CacheQuestion, cacheKey } from './cacheKey.ts';
 import { canonicalMembers } from './canonicalJson.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Call } from '../operations/call.ts';
-import type { CacheRule } from './cacheRule.ts';
+import type { CacheRule } from '../control/cacheRule.ts';
+import type { Call } from '../formats/call.ts';
 import type { CanonicalMember } from './canonicalJson.ts';
 
 /** What a request is told apart by. */

@@ -1,5 +1,5 @@
-import { isRecord } from '../answer/answerFormat.ts';
-import type { Call } from '../operations/call.ts';
+import { isRecord } from '../formats/answerFormat.ts';
+import type { Call } from '../formats/call.ts';
 import type { CanonicalMember } from './canonicalJson.ts';
 
 /**

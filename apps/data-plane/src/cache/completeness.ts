@@ -1,6 +1,6 @@
 import { Route } from '@weighbridge/contracts';
-import { isRecord, type JsonRecord, records } from '../answer/answerFormat.ts';
-import { eventData, SseSplitter } from '../answer/sseSplitter.ts';
+import { isRecord, type JsonRecord, records } from '../formats/answerFormat.ts';
+import { eventData, SseSplitter } from '../formats/sseSplitter.ts';
 
 /** Whether an answer came to its natural end, in the words of one route. Words that are not known say that it did not. */
 interface Ending {

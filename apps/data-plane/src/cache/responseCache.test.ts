@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createInProcessBucket, type KeyValueBucket } from '@weighbridge/bus';
 import { eventually } from '@weighbridge/testing';
 import { describe, expect, it } from 'vitest';
-import { HoldBudget } from '../answer/heldAnswer.ts';
+import { HoldBudget } from '../formats/heldAnswer.ts';
 import { AnswerCapture } from './answerCapture.ts';
 import { createMemoryLevel } from './memoryLevel.ts';
 import { createResponseCache, type Met, type ResponseCache } from './responseCache.ts';

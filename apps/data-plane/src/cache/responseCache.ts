@@ -1,4 +1,4 @@
-import { HoldBudget } from '../answer/heldAnswer.ts';
+import { HoldBudget } from '../formats/heldAnswer.ts';
 import type { MemoryLevel } from './memoryLevel.ts';
 import type { SharedLevel } from './sharedLevel.ts';
 import { isFresh, type StoredAnswer } from './storedAnswer.ts';

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import { constants, gunzip, gzip } from 'node:zlib';
 import { seal, unseal } from '@weighbridge/domain';
-import type { Span } from '../body/scanJson.ts';
+import type { Span } from '../formats/scanJson.ts';
 
 /** An answer as it is kept: what it said, and nothing of how it came. */
 export interface StoredAnswer {

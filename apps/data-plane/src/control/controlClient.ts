@@ -8,7 +8,6 @@ import {
   tokenMetadata,
 } from '@weighbridge/contracts';
 import type { Tracing } from '@weighbridge/runtime';
-import type { CloseEpoch } from '../usage/closeEpoch.ts';
 
 export interface ControlAddress {
   readonly address: string;
@@ -16,6 +15,13 @@ export interface ControlAddress {
   /** Undefined: plain text. */
   readonly tls: TlsFiles | undefined;
 }
+
+/** Says that an epoch writes no more, and how much it wrote; resolves with whether the ledger has all of it. */
+export type CloseEpoch = (epoch: {
+  readonly producerId: string;
+  readonly epoch: string;
+  readonly lastN: readonly bigint[];
+}) => Promise<boolean>;
 
 const CALL_TIMEOUT_MS = 2_000;
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;

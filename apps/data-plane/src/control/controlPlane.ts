@@ -20,8 +20,7 @@ import {
   type WatchResponse,
 } from '@weighbridge/contracts';
 import type { Logger, Tracing } from '@weighbridge/runtime';
-import type { CloseEpoch } from '../usage/closeEpoch.ts';
-import { type ControlAddress, openControlClient } from './controlClient.ts';
+import { type CloseEpoch, type ControlAddress, openControlClient } from './controlClient.ts';
 import type { Pulse } from './pulse.ts';
 import type { View } from './view.ts';
 

@@ -6,9 +6,9 @@ import {
   type PolicyCounter,
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
-import { type BudgetedPolicy, bucketKey } from '../budget/budgetedPolicy.ts';
-import { cacheSetting, type PolicyCacheSetting } from '../cache/cacheRule.ts';
-import type { RatedPolicy } from '../rates/ratedPolicy.ts';
+import { type BudgetedPolicy, bucketKey } from './budgetedPolicy.ts';
+import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
+import type { RatedPolicy } from './ratedPolicy.ts';
 
 /** A key as admission needs it. Never changed: a newer answer of the control plane makes a new one. */
 export interface ResolvedKey {

@@ -1,6 +1,6 @@
 import { type Profile, Strategy } from '@weighbridge/contracts';
 import type { RoutingProfile } from '@weighbridge/domain';
-import { cacheSetting } from '../cache/cacheRule.ts';
+import { cacheSetting } from './cacheRule.ts';
 
 /** One that a newer control plane may know and this proxy does not, is followed in the profile's own order. */
 const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {

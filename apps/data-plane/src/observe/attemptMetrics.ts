@@ -1,7 +1,6 @@
 import { type TokenUsage, totalInputTokens } from '@weighbridge/domain';
 import type { CostTally, Metrics, Spread, Tally } from '@weighbridge/runtime';
-import type { Work } from '../pipeline/outgoing.ts';
-import type { AttemptEnd } from '../pipeline/usageEvent.ts';
+import type { AttemptEnd, Work } from './attempt.ts';
 import { genAiOperation, genAiProvider } from './endpoints.ts';
 import { kept } from './kept.ts';
 import { type Observed, policyOf } from './observed.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Body } from '../body/body.ts';
+import { Body } from '../formats/body.ts';
 import { createContentCapture } from './captureContent.ts';
 
 const KEY = 'sk-planted-0123456789abcdefghij';

@@ -1,6 +1,6 @@
 import { redactSecrets, type SpanAttributes } from '@weighbridge/runtime';
-import { isRecord, type JsonRecord } from '../answer/answerFormat.ts';
-import type { Body } from '../body/body.ts';
+import { isRecord, type JsonRecord } from '../formats/answerFormat.ts';
+import type { Body } from '../formats/body.ts';
 
 export interface ContentOptions {
   /** Of the prompt, and of the answer: so many characters, the latest of the prompt and the first of the answer. */

@@ -1,4 +1,4 @@
-import type { Operation } from '../operations/operation.ts';
+import type { Operation } from '../formats/operation.ts';
 
 /** What a caller asked for, in metrics, the log and traces. */
 export type Endpoint =

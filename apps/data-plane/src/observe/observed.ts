@@ -1,8 +1,7 @@
 import type { TraceHeaders } from '@weighbridge/runtime';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { Operation } from '../operations/operation.ts';
-import type { Outgoing } from '../pipeline/outgoing.ts';
-import type { AttemptEnd } from '../pipeline/usageEvent.ts';
+import type { Operation } from '../formats/operation.ts';
+import type { AttemptEnd, Outgoing } from './attempt.ts';
 import type { Endpoint } from './endpoints.ts';
 import type { Ended, RequestOutcome } from './outcomes.ts';
 

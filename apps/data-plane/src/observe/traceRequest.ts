@@ -1,9 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { totalInputTokens } from '@weighbridge/domain';
 import type { SpanAttributes, TracedSpan, Tracing } from '@weighbridge/runtime';
-import type { Operation } from '../operations/operation.ts';
-import type { Outgoing } from '../pipeline/outgoing.ts';
-import type { AttemptEnd } from '../pipeline/usageEvent.ts';
+import type { Operation } from '../formats/operation.ts';
+import type { AttemptEnd, Outgoing } from './attempt.ts';
 import type { ContentCapture } from './captureContent.ts';
 import { type Endpoint, genAiOperation, genAiProvider } from './endpoints.ts';
 import { type Observed, policyOf, type RequestTrace } from './observed.ts';

@@ -2,8 +2,8 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { type LeaseRequestSchema, type LeaseResponse, LeaseResponseSchema } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
+import type { RatedPolicy } from '../control/ratedPolicy.ts';
 import { RateBook, type RateHold } from './rateBook.ts';
-import type { RatedPolicy } from './ratedPolicy.ts';
 
 function rated(more: Partial<RatedPolicy> = {}): RatedPolicy {
   return {

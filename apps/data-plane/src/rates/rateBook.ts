@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { LeaseRequestSchema, LeaseResponse, RateGrant } from '@weighbridge/contracts';
+import type { RatedPolicy } from '../control/ratedPolicy.ts';
 import { minuteOf, RateCounter, type RateFigures } from './rateCounter.ts';
-import type { RatedPolicy } from './ratedPolicy.ts';
 import { rateLimited, tooManyParallel } from './refusals.ts';
 
 export interface RateBookDeps {

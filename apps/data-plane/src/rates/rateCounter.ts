@@ -1,5 +1,5 @@
 import type { RateGrant } from '@weighbridge/contracts';
-import type { RatedPolicy } from './ratedPolicy.ts';
+import type { RatedPolicy } from '../control/ratedPolicy.ts';
 
 const MINUTE_MS = 60_000;
 

@@ -1,6 +1,6 @@
 import { AppError } from '@weighbridge/errors';
+import type { RatedPolicy } from '../control/ratedPolicy.ts';
 import type { RateFigures } from './rateCounter.ts';
-import type { RatedPolicy } from './ratedPolicy.ts';
 
 const MAX_RETRY_AFTER_S = 60;
 

@@ -2,9 +2,9 @@ import { create } from '@bufbuild/protobuf';
 import { SnapshotSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import { routingTable } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
 import { type AttemptResult, ConnectorHealth } from '../upstream/health.ts';
 import { Choice } from './choice.ts';
-import type { Target } from './target.ts';
 
 const table = routingTable(
   create(SnapshotSchema, {

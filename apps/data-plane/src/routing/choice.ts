@@ -1,6 +1,6 @@
 import type { RoutableConnector } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
 import type { ConnectorHealth } from '../upstream/health.ts';
-import type { Target } from './target.ts';
 
 /** Where a request goes next, and how long it waits before. */
 export interface Next {

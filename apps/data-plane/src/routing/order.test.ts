@@ -3,8 +3,8 @@ import { SnapshotSchema } from '@weighbridge/contracts';
 import { seededRandom } from '@weighbridge/domain';
 import { expect, it } from 'vitest';
 import { routingTable } from '../control/routingTable.ts';
-import { drawOf } from '../pins/pinKey.ts';
 import { inOrder } from './order.ts';
+import { drawOf } from './pinKey.ts';
 
 const SEED = 20_261_120;
 

@@ -17,8 +17,8 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { ROUTE_PATHS, routesOf, servesRoute } from '../control/routes.ts';
 import { priceAt, type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
+import type { Target, Targets } from '../control/target.ts';
 import { inOrder } from './order.ts';
-import type { Target, Targets } from './target.ts';
 
 export interface ProfileDeps {
   readonly random: Draw;

@@ -2,8 +2,8 @@ import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
 import { ROUTE_PATHS, servesRoute } from '../control/routes.ts';
 import type { RoutableConnector, RoutableModel, RoutingTable } from '../control/routingTable.ts';
+import type { Target, Targets } from '../control/target.ts';
 import { inOrder } from './order.ts';
-import type { Target, Targets } from './target.ts';
 
 /**
  * Where models may be asked for on a route: one model after the other, each at its connectors in the order in which they

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
 import type { TraceHeaders } from '@weighbridge/runtime';
-import type { Wire } from '../operations/operation.ts';
+import { passableEncodings } from '../formats/contentEncoding.ts';
+import type { Wire } from '../formats/operation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
-import { passableEncodings } from './contentEncoding.ts';
 
 /** Per connection, not per message (RFC 9110, section 7.6.1). */
 const HOP_BY_HOP = [

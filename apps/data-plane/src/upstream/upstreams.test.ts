@@ -4,7 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import { type Connector, ConnectorSchema } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Body } from '../body/body.ts';
+import { Body } from '../formats/body.ts';
 import { Cancellation } from './cancellation.ts';
 import type { UpstreamAnswer } from './exchange.ts';
 import { createUpstreams, UNUSED_MS, type Upstreams, upstreamError, wasNeverSent } from './upstreams.ts';

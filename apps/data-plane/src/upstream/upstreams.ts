@@ -2,7 +2,7 @@ import type { Connector } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { assertPublicHost, publicLookup } from '@weighbridge/runtime';
 import { Pool } from 'undici';
-import type { Body } from '../body/body.ts';
+import type { Body } from '../formats/body.ts';
 import type { Cancellation } from './cancellation.ts';
 import { Exchange, NeverSentError, type UpstreamAnswer } from './exchange.ts';
 

@@ -1,0 +1,146 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { MAX_COST_NANO_USD, MAX_TOKENS, PriceSource, UsageEventSchema } from '@weighbridge/contracts';
+import {
+  type Attribution,
+  type NanoUsd,
+  NO_ATTRIBUTION,
+  type TokenUsage,
+  totalTokens,
+} from '@weighbridge/domain';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { priceAt } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
+import type { AttemptEnd } from '../observe/attempt.ts';
+import { EventWriter, FIELD } from './eventWriter.ts';
+
+/** What the ledger's columns hold: some 35 minutes. */
+const MAX_MICROSECONDS = 2_147_483_647;
+/** No event gets near to what a message of the stream may hold: the other texts in it are bounded where they are read. */
+const MAX_MODEL_LENGTH = 512;
+/** The spool keeps 1,536 bytes free for the tail of an attempt. */
+const MAX_RESPONSE_ID_BYTES = 1_024;
+
+/** What the attempts of a request have in common. */
+export interface Attempted {
+  readonly requestId: string;
+  readonly key: ResolvedKey;
+  readonly attribution: Attribution;
+  readonly modelRequested: string;
+  readonly streamed: boolean;
+  readonly admittedAtMs: number;
+}
+
+/** What sets one attempt apart from the others of its request. */
+export interface AttemptStart {
+  readonly eventId: string;
+  readonly target: Target;
+  /** Which of its request's attempts it is, and which of those on the same model, both from 1. */
+  readonly attempt: number;
+  readonly modelAttempt: number;
+  /** Nothing is sent: an earlier answer of the target is given again. */
+  readonly isCacheHit?: boolean;
+}
+
+/** What the ledger takes of a cost. */
+export function heldCost(cost: NanoUsd): NanoUsd {
+  return cost < MAX_COST_NANO_USD ? cost : MAX_COST_NANO_USD;
+}
+
+/**
+ * The part of an attempt's event that is known before it is sent. Its bytes and those of the tail, one after the other, are
+ * the whole event: no field is in both. What says who pays stands together, so that the ledger knows it again by its bytes.
+ */
+export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array {
+  const { model, connector } = start.target;
+  const { price, source } = priceAt(model, connector);
+  return new EventWriter()
+    .text(FIELD.eventId, start.eventId)
+    .text(FIELD.requestId, attempted.requestId)
+    .raw(ofKey(attempted.key))
+    .text(FIELD.modelRequested, attempted.modelRequested.slice(0, MAX_MODEL_LENGTH))
+    .text(FIELD.model, model.id)
+    .text(FIELD.connectorId, connector.id)
+    .count(FIELD.priceVersion, price.version)
+    .count(FIELD.priceSource, source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
+    .flag(FIELD.streamed, attempted.streamed)
+    .count(FIELD.admittedAtMs, attempted.admittedAtMs)
+    .count(FIELD.attempt, start.attempt)
+    .count(FIELD.modelAttempt, start.modelAttempt)
+    .flag(FIELD.cacheHit, start.isCacheHit ?? false)
+    .raw(ofAttribution(attempted.attribution))
+    .finish();
+}
+
+const keyParts = new WeakMap<ResolvedKey, Uint8Array>();
+
+/** What is the same for all of a key's events is written once: fields may stand in any order, so bytes can be joined. */
+function ofKey(key: ResolvedKey): Uint8Array {
+  const known = keyParts.get(key);
+  if (known) return known;
+  const part = toBinary(
+    UsageEventSchema,
+    create(UsageEventSchema, {
+      keyId: key.id,
+      principalId: key.principalId,
+      buckets: key.policies.map((policy) => policy.bucket),
+    }),
+  );
+  keyParts.set(key, part);
+  return part;
+}
+
+/** The rest of it, known when the attempt is over. */
+export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
+  const { dispatchedAt, firstByteAt } = end;
+  return new EventWriter()
+    .usage(heldTokens(end.usage))
+    .large(FIELD.costNanoUsd, end.costNanoUsd)
+    .flag(FIELD.estimated, end.estimated)
+    .count(FIELD.outcome, end.outcome)
+    .count(FIELD.httpStatus, end.status)
+    .count(FIELD.settledAtMs, now.getTime())
+    .known(FIELD.firstByteUs, firstByteAt === undefined ? undefined : microseconds(dispatchedAt, firstByteAt))
+    .count(FIELD.durationUs, microseconds(dispatchedAt, performance.now()))
+    .text(FIELD.responseId, Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
+    .finish();
+}
+
+const NO_ATTRIBUTION_BYTES = toBinary(UsageEventSchema, create(UsageEventSchema, { attribution: {} }));
+
+function ofAttribution(attribution: Attribution): Uint8Array {
+  if (attribution === NO_ATTRIBUTION) return NO_ATTRIBUTION_BYTES;
+  const { session, workloadType, labels, ...names } = attribution;
+  return toBinary(
+    UsageEventSchema,
+    create(UsageEventSchema, {
+      attribution: {
+        ...names,
+        labels: { ...labels },
+        ...(session && { sessionId: session.text, sessionSha256: session.sha256 }),
+        ...(workloadType && { workloadType: workloadType.text, workloadTypeSha256: workloadType.sha256 }),
+      },
+    }),
+  );
+}
+
+/** What the ledger takes of a usage: what comes last has room for less. */
+function heldTokens(usage: TokenUsage): TokenUsage {
+  if (totalTokens(usage) <= MAX_TOKENS) return usage;
+  let room = MAX_TOKENS;
+  const held = (tokens: number) => {
+    const part = Math.min(tokens, room);
+    room -= part;
+    return part;
+  };
+  return {
+    inputTokens: held(usage.inputTokens),
+    cacheReadTokens: held(usage.cacheReadTokens),
+    cacheWriteTokens: held(usage.cacheWriteTokens),
+    cacheWrite1hTokens: held(usage.cacheWrite1hTokens),
+    outputTokens: held(usage.outputTokens),
+  };
+}
+
+function microseconds(from: number, to: number): number {
+  return Math.min(MAX_MICROSECONDS, Math.max(0, Math.round((to - from) * 1_000)));
+}

@@ -1,0 +1,179 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  decoded,
+  filesOf,
+  headOf,
+  newPlace,
+  type SpoolPlace,
+  tailOf,
+  unconfirmed,
+} from '../../../test/spoolFixture.ts';
+import { nodeFiles } from './spoolFiles.ts';
+import type { Spool } from './types.ts';
+
+const places: SpoolPlace[] = [];
+afterEach(() => {
+  for (const place of places.splice(0)) place.remove();
+});
+
+function newTrackedPlace(): SpoolPlace {
+  const place = newPlace();
+  places.push(place);
+  return place;
+}
+
+function record(spool: Spool, count: number, padding = 100): void {
+  for (let index = 0; index < count; index++) {
+    const eventId = `event-${index}`;
+    const head = headOf(eventId, padding);
+    spool.begin({ eventId, shard: index % 2, reserveNanoUsd: 9n, head }).settle(tailOf(BigInt(index)));
+    spool.flush();
+  }
+}
+
+describe('a spool', () => {
+  it('gives an attempt one end, and an event id one attempt', async () => {
+    const spool = await newTrackedPlace().open();
+    const intent = { eventId: 'a', shard: 0, reserveNanoUsd: 1n, head: headOf('a') };
+    const attempt = spool.begin(intent);
+    expect(() => spool.begin(intent)).toThrow('has begun already');
+    attempt.settle(tailOf(1n));
+    expect(() => attempt.settle(tailOf(1n))).toThrow('is settled already');
+    expect(() => spool.begin({ ...intent, eventId: 'b', shard: 4 })).toThrow('no shard');
+    await spool.close();
+    expect(() => spool.begin(intent)).toThrow('closed');
+  });
+
+  it('refuses an event that no record takes, and takes the largest', async () => {
+    const spool = await newTrackedPlace().open();
+    const intent = { eventId: 'a', shard: 0, reserveNanoUsd: 1n };
+    expect(() => spool.begin({ ...intent, head: new Uint8Array(1024 * 1024) })).toThrow('too large');
+    const head = new Uint8Array(1024 * 1024 - 2_000);
+    const largest = spool.begin({ ...intent, head });
+    expect(() => largest.settle(new Uint8Array(2_000))).toThrow('too large');
+    largest.settle(new Uint8Array(1_024));
+    await spool.durable();
+    const [event] = await spool.own.read(0, 1n, 1);
+    expect(event?.bytes.length).toBe(head.length + 1_024);
+    await spool.close();
+  });
+
+  it('keeps its producer and starts a new epoch each time; a finished one leaves no folder', async () => {
+    const place = newTrackedPlace();
+    const first = await place.open();
+    await first.own.remove();
+    await first.close();
+    expect(existsSync(join(place.dir, first.epoch))).toBe(false);
+    const second = await place.open();
+    expect(second.producerId).toBe(first.producerId);
+    expect(second.epoch).not.toBe(first.epoch);
+    expect(await second.takeLeftBehind()).toEqual([]);
+    await second.close();
+    const third = await place.open();
+    // Nothing is in it, yet somebody may wait for its end.
+    const [left] = await third.takeLeftBehind();
+    expect([left?.epoch, left?.lastN(0)]).toEqual([second.epoch, 0n]);
+    await left?.remove();
+    expect(existsSync(join(place.dir, second.epoch))).toBe(false);
+    await third.close();
+  });
+
+  it('keeps the latest of each lease through new files and a crash, and forgets those that are over', async () => {
+    const place = newTrackedPlace();
+    const spool = await place.open({ segmentBytes: 2_000 });
+    for (let index = 0; index < 100; index++) {
+      spool.noteLease('a', Buffer.from(`state ${index}`));
+      if (index < 50) spool.noteLease('b', index % 2 === 0 ? Buffer.from('held') : new Uint8Array());
+      record(spool, 2);
+    }
+    for (const shard of [0, 1]) spool.own.confirm(shard, 100n);
+    expect(filesOf(place, spool.epoch).length).toBeLessThan(4);
+    const crashed = place.crashed();
+    places.push(crashed);
+    const next = await crashed.open();
+    const [left] = await next.takeLeftBehind();
+    for (const epoch of [spool.own, left]) {
+      expect([...(epoch?.leases() ?? [])].map(([key, bytes]) => [key, String(bytes)])).toEqual([
+        ['a', 'state 99'],
+      ]);
+    }
+    await next.close();
+    await spool.close();
+  });
+
+  it('reads what is left of a damaged file, and counts the damage', async () => {
+    const place = newTrackedPlace();
+    const spool = await place.open();
+    record(spool, 100);
+    await spool.close();
+    const [file] = filesOf(place, spool.epoch);
+    if (!file) throw new Error('an epoch has a file');
+    const bytes = readFileSync(file.path);
+    const at = bytes.lastIndexOf('event-40');
+    bytes.fill(0xff, at - 20, at + 20);
+    writeFileSync(file.path, bytes);
+    const next = await place.open();
+    const [left] = await next.takeLeftBehind();
+    expect(next.damagedRecords).toBe(1);
+    const events = left ? await unconfirmed(left, 0) : [];
+    // Its INTENT is there, so that it has an end all the same, under a new number.
+    expect(events.map(({ n }) => Number(n))).toEqual(
+      Array.from({ length: 51 }, (_, index) => index + 1).filter((n) => n !== 21),
+    );
+    expect(events.at(-1) && decoded(events.at(-1) as never)).toMatchObject({
+      eventId: 'event-40',
+      costNanoUsd: 9n,
+    });
+    expect((await left?.read(0, 1n, 1_000_000))?.at(-1)?.n).toBe(20n);
+    expect((await left?.read(0, 21n, 1_000_000))?.at(0)?.n).toBe(22n);
+    await next.close();
+  });
+
+  it('reads each file about once, however small the parts that are asked for', async () => {
+    let readBytes = 0;
+    const files = {
+      ...nodeFiles,
+      async openToRead(path: string) {
+        const file = await nodeFiles.openToRead(path);
+        const read = file.read.bind(file) as (...args: unknown[]) => Promise<{ bytesRead: number }>;
+        return Object.assign(file, {
+          async read(...args: unknown[]) {
+            const result = await read(...args);
+            readBytes += result.bytesRead;
+            return result;
+          },
+        });
+      },
+    };
+    const spool = await newTrackedPlace().open({ files, segmentBytes: 2 * 1024 * 1024 });
+    record(spool, 5_000, 1_000);
+    const partBytes = 200_000;
+    expect((await unconfirmed(spool.own, 0, partBytes)).length).toBe(2_500);
+    // Each part reads on to the end of a chunk.
+    expect(readBytes).toBeLessThan(3 * spool.usedBytes);
+    await spool.close();
+  });
+
+  it('deletes files as the ledger confirms them, whatever another shard waits for', async () => {
+    const place = newTrackedPlace();
+    const spool = await place.open({ segmentBytes: 10_000 });
+    spool.begin({ eventId: 'waits', shard: 3, reserveNanoUsd: 1n, head: headOf('w') }).settle(tailOf(1n));
+    const open = spool.begin({ eventId: 'open', shard: 2, reserveNanoUsd: 1n, head: headOf('o') });
+    record(spool, 400);
+    expect(filesOf(place, spool.epoch).length).toBeGreaterThan(5);
+    spool.own.confirm(0, 200n);
+    spool.own.confirm(1, 10_000n);
+    expect(spool.own.confirmedN(1)).toBe(200n);
+    expect(filesOf(place, spool.epoch).length).toBe(2);
+    expect((await spool.own.read(3, 1n, 1)).length).toBe(1);
+    open.settle(tailOf(1n));
+    await spool.durable();
+    spool.own.confirm(3, 1n);
+    spool.own.confirm(2, 1n);
+    expect(filesOf(place, spool.epoch).length).toBe(1);
+    expect(spool.usedBytes).toBe(filesOf(place, spool.epoch)[0]?.bytes);
+    await spool.close();
+  });
+});

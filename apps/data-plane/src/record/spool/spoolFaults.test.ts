@@ -1,0 +1,377 @@
+import { truncateSync } from 'node:fs';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  decoded,
+  filesOf,
+  headOf,
+  newPlace,
+  SHARDS,
+  type SpoolPlace,
+  seeded,
+  tailOf,
+  unconfirmed,
+} from '../../../test/spoolFixture.ts';
+import { nodeFiles, type SpoolFiles } from './spoolFiles.ts';
+import { type OpenAttempt, SpoolFullError } from './types.ts';
+
+const places: SpoolPlace[] = [];
+afterEach(() => {
+  for (const place of places.splice(0)) place.remove();
+});
+
+function newTrackedPlace(): SpoolPlace {
+  const place = newPlace();
+  places.push(place);
+  return place;
+}
+
+type Call = 'create' | 'write' | 'truncate' | 'close' | 'sync' | 'syncFolder' | 'remove' | 'makeFolder';
+
+/** The real files, of which the calls fail that `fails` says; a write may have taken a part by then. */
+function faultyFiles(
+  fails: (call: Call) => boolean,
+  partOf: (bytes: number) => number = () => 0,
+): SpoolFiles {
+  const failure = (call: Call) =>
+    Object.assign(new Error(`${call} failed`), { code: call === 'write' ? 'ENOSPC' : 'EIO' });
+  const check = (call: Call) => {
+    if (fails(call)) throw failure(call);
+  };
+  return {
+    ...nodeFiles,
+    makeFolder(path) {
+      check('makeFolder');
+      nodeFiles.makeFolder(path);
+    },
+    create(path) {
+      check('create');
+      return nodeFiles.create(path);
+    },
+    truncate(file, bytes) {
+      check('truncate');
+      nodeFiles.truncate(file, bytes);
+    },
+    close(file) {
+      nodeFiles.close(file);
+      check('close');
+    },
+    remove(path) {
+      check('remove');
+      nodeFiles.remove(path);
+    },
+    async sync(file) {
+      check('sync');
+      await nodeFiles.sync(file);
+    },
+    async syncFolder(path) {
+      check('syncFolder');
+      await nodeFiles.syncFolder(path);
+    },
+    write(file, bytes, from, position) {
+      if (!fails('write')) return nodeFiles.write(file, bytes, from, position);
+      const part = bytes.subarray(0, from + partOf(bytes.length - from));
+      if (part.length > from) nodeFiles.write(file, part, from, position);
+      throw failure('write');
+    },
+  };
+}
+
+describe('a spool on a disk that fails', () => {
+  it.each(Array.from({ length: 8 }, (_, run) => run + 1))(
+    'keeps what it said that it took, and takes nothing that it does not keep (seed %i)',
+    async (seed) => {
+      const random = seeded(seed);
+      let isFailing = false;
+      let nowMs = 1_000_000;
+      const files = faultyFiles(
+        () => isFailing && random() < 0.3,
+        (bytes) => Math.floor(random() * (bytes + 1)),
+      );
+      const place = newTrackedPlace();
+      const sync = seed % 2 === 0 ? 'disk' : 'process';
+      const spool = await place.open({ files, segmentBytes: 3_000, sync, now: () => new Date(nowMs) });
+      const open = new Map<string, OpenAttempt>();
+      const settled = SHARDS.map(() => [] as { eventId: string; cost: bigint }[]);
+      let turn = { begun: [] as OpenAttempt[], ending: new Set<string>() };
+      let refused = 0;
+      const write = async () => {
+        const { begun, ending } = turn;
+        const before = open.size;
+        spool.flush();
+        const ended = before - open.size;
+        const isWritten = ended === ending.size && spool.openAttempts === open.size + begun.length;
+        // All of a turn is, or nothing of it.
+        expect([spool.openAttempts, ended]).toEqual(
+          isWritten ? [before + begun.length - ending.size, ending.size] : [before, 0],
+        );
+        if (isWritten) for (const attempt of begun) open.set(attempt.eventId, attempt);
+        if (!isWritten) refused++;
+        turn = { begun: [], ending: new Set() };
+        const { outcome } = await (spool.durable() ?? Promise.resolve()).then(
+          () => ({ outcome: 'written' }),
+          () => ({ outcome: 'failed' }),
+        );
+        if (sync === 'process') expect(outcome).toBe(isWritten ? 'written' : 'failed');
+      };
+      for (let step = 0; step < 500; step++) {
+        isFailing = random() < 0.5;
+        nowMs += Math.floor(random() * 6_000);
+        const shard = Math.floor(random() * 4);
+        const others = [...open.values()].filter(({ eventId }) => !turn.ending.has(eventId));
+        const attempt = others[Math.floor(random() * others.length)];
+        try {
+          if (random() < 0.5 || !attempt) {
+            const eventId = `event-${step}`;
+            const head = headOf(eventId, Math.floor(random() * 400));
+            turn.begun.push(spool.begin({ eventId, shard, reserveNanoUsd: BigInt(step), head }));
+          } else {
+            const { eventId } = attempt;
+            turn.ending.add(eventId);
+            attempt.settle(tailOf(BigInt(step)), (event) => {
+              settled[event.shard]?.push({ eventId, cost: BigInt(step) });
+              open.delete(eventId);
+              expect(event.n).toBe(BigInt(settled[event.shard]?.length ?? 0));
+            });
+          }
+        } catch (error) {
+          expect(String(error)).toMatch(/a moment ago/);
+        }
+        if (random() < 0.4) await write();
+        if (random() > 0.1) continue;
+        await write();
+        spool.own.confirm(shard, spool.own.confirmedN(shard) + 2n);
+      }
+      await write();
+      expect(refused).toBeGreaterThan(0);
+      const crashed = place.crashed();
+      places.push(crashed);
+      for (const shard of SHARDS) await expectEvents(await unconfirmed(spool.own, shard), settled[shard]);
+      isFailing = false;
+      await spool.close();
+
+      const next = await crashed.open();
+      const [epoch] = await next.takeLeftBehind();
+      for (const shard of SHARDS) {
+        const events = epoch ? await unconfirmed(epoch, shard) : [];
+        const ended = BigInt(settled[shard]?.length ?? 0);
+        await expectEvents(
+          events.filter(({ n }) => n <= ended),
+          settled[shard],
+        );
+        expect(events.at(-1)?.n ?? epoch?.confirmedN(shard)).toBe(epoch?.lastN(shard));
+        expect(new Set(events.map((event) => decoded(event).eventId)).size).toBe(events.length);
+        for (const event of events) {
+          if (event.n <= ended) continue;
+          const { eventId, costNanoUsd } = decoded(event);
+          // Its reserve. Others may be there too, whose INTENT came on disk although the write failed.
+          expect(costNanoUsd).toBe(BigInt(eventId.slice('event-'.length)));
+          open.delete(eventId);
+        }
+      }
+      expect([...open.keys()]).toEqual([]);
+      await next.close();
+    },
+  );
+
+  async function expectEvents(
+    events: readonly { n: bigint; bytes: Uint8Array; shard: number }[],
+    settled: readonly { eventId: string; cost: bigint }[] = [],
+  ) {
+    for (const event of events) {
+      const known = settled[Number(event.n) - 1];
+      const { eventId, costNanoUsd } = decoded(event);
+      expect([eventId, costNanoUsd]).toEqual([known?.eventId, known?.cost]);
+    }
+    const first = settled.length - events.length;
+    expect(events.map(({ n }) => n)).toEqual(events.map((_, index) => BigInt(first + index + 1)));
+  }
+
+  it.each(['create', 'write', 'makeFolder'] as const)(
+    'refuses to begin while %s fails, asks no more than now and then, and goes on once it does not',
+    async (broken) => {
+      let isFailing = false;
+      let calls = 0;
+      let nowMs = 0;
+      const files = faultyFiles((call) => {
+        calls++;
+        return isFailing && (call === broken || call === 'write');
+      });
+      const spool = await newTrackedPlace().open({ files, now: () => new Date(nowMs) });
+      isFailing = true;
+      const begin = (eventId: string) =>
+        spool.begin({ eventId, shard: 1, reserveNanoUsd: 1n, head: headOf(eventId) });
+      begin('first');
+      await expect(spool.durable()).rejects.toThrow(/failed/);
+      calls = 0;
+      for (let tries = 0; tries < 100; tries++) expect(() => begin(`try-${tries}`)).toThrow(/a moment ago/);
+      expect([calls, spool.hasRoom(100)]).toEqual([0, false]);
+      isFailing = false;
+      nowMs += 60_000;
+      expect(spool.hasRoom(100)).toBe(true);
+      begin('later').settle(tailOf(3n));
+      await spool.durable();
+      expect((await unconfirmed(spool.own, 1)).map((event) => decoded(event).eventId)).toEqual(['later']);
+      await spool.close();
+    },
+  );
+
+  it('passes over an end that came on disk although its write failed, once another has its number', async () => {
+    const broken = new Set<Call>();
+    let nowMs = 0;
+    const files = faultyFiles(
+      (call) => broken.has(call),
+      (bytes) => bytes,
+    );
+    const place = newTrackedPlace();
+    const spool = await place.open({ files, now: () => new Date(nowMs) });
+    const begin = (eventId: string) =>
+      spool.begin({ eventId, shard: 0, reserveNanoUsd: 5n, head: headOf(eventId) });
+    const [first, second] = [begin('first'), begin('second')];
+    await spool.durable();
+    for (const call of ['write', 'truncate', 'create'] as const) broken.add(call);
+    first.settle(tailOf(1n), () => expect.unreachable());
+    await expect(spool.durable()).rejects.toThrow('create failed');
+    broken.clear();
+    nowMs += 60_000;
+    const told: bigint[] = [];
+    second.settle(tailOf(2n), ({ n }) => told.push(n));
+    await spool.durable();
+    expect(told).toEqual([1n]);
+    const crashed = place.crashed();
+    places.push(crashed);
+    await spool.close();
+    const next = await crashed.open();
+    const [epoch] = await next.takeLeftBehind();
+    const events = epoch ? await unconfirmed(epoch, 0) : [];
+    expect(events.map(decoded).map(({ eventId, costNanoUsd }) => [eventId, costNanoUsd])).toEqual([
+      ['second', 2n],
+      ['first', 5n],
+    ]);
+    await next.close();
+  });
+
+  it('opens on a disk that takes nothing, and begins once it does', async () => {
+    let isFailing = true;
+    let nowMs = 0;
+    const files = faultyFiles(() => isFailing);
+    const spool = await newTrackedPlace().open({ files, now: () => new Date(nowMs) });
+    expect(spool.hasRoom(1)).toBe(false);
+    isFailing = false;
+    nowMs += 60_000;
+    expect(spool.begin({ eventId: 'a', shard: 0, reserveNanoUsd: 1n, head: headOf('a') }).eventId).toBe('a');
+    await spool.close();
+  });
+
+  it('writes again, to another file, what a failed sync leaves in doubt; and says so where that fails too', async () => {
+    let failures = 0;
+    let nowMs = 0;
+    const files = faultyFiles((call) => call === 'sync' && failures-- > 0);
+    const place = newTrackedPlace();
+    const spool = await place.open({ files, sync: 'disk', now: () => new Date(nowMs) });
+    const begin = (eventId: string) =>
+      spool.begin({ eventId, shard: 2, reserveNanoUsd: 7n, head: headOf(eventId) });
+    begin('kept').settle(tailOf(1n));
+    await spool.durable();
+    begin('doubtful').settle(tailOf(2n));
+    begin('open');
+    failures = 1;
+    await spool.durable();
+    const before = spool.own;
+    expect((await unconfirmed(before, 2)).map(({ n }) => n)).toEqual([1n, 2n]);
+    begin('also open');
+    failures = 2;
+    await expect(spool.durable()).rejects.toThrow('sync failed');
+    expect(spool.hasRoom(1)).toBe(false);
+    nowMs += 60_000;
+    begin('late').settle(tailOf(3n));
+    await spool.durable();
+    const crashed = place.crashed();
+    places.push(crashed);
+    await spool.close();
+
+    // The file of the failed sync, as a power cut may leave it.
+    const [first] = filesOf(crashed, spool.epoch);
+    if (first) truncateSync(first.path, 500);
+    const next = await crashed.open();
+    const [epoch] = await next.takeLeftBehind();
+    const events = epoch ? await unconfirmed(epoch, 2) : [];
+    expect(events.map((event) => decoded(event).eventId)).toEqual([
+      'kept',
+      'doubtful',
+      'late',
+      'open',
+      'also open',
+    ]);
+    await next.close();
+  });
+
+  it('shares a sync among all that wait for one', async () => {
+    let syncs = 0;
+    const files = faultyFiles((call) => {
+      if (call === 'sync') syncs++;
+      return false;
+    });
+    const spool = await newTrackedPlace().open({ files, sync: 'disk' });
+    const waits: (Promise<void> | undefined)[] = [];
+    for (let index = 0; index < 100; index++) {
+      const head = headOf(`e${index}`);
+      spool.begin({ eventId: `e${index}`, shard: 0, reserveNanoUsd: 1n, head });
+      waits.push(spool.durable());
+    }
+    await Promise.all(waits);
+    expect(syncs).toBe(1);
+    await spool.close();
+  });
+});
+
+describe('a full spool', () => {
+  it('refuses to begin, still takes every end, and has room again when the ledger has what is in it', async () => {
+    const maxBytes = 100_000;
+    const place = newTrackedPlace();
+    const spool = await place.open({ maxBytes });
+    const open = [];
+    for (let round = 0; round < 3; round++) {
+      for (let index = 0; spool.hasRoom(300); index++) {
+        const eventId = `${round}-${index}`.padEnd(36, '-');
+        const head = headOf(eventId, 200);
+        open.push(spool.begin({ eventId, shard: index % 4, reserveNanoUsd: 1n, head }));
+        if (index % 3 > 0) open.splice(Math.floor(index / 3) % open.length, 1)[0]?.settle(tailOf(1n));
+      }
+      const refused = { eventId: 'x', shard: 0, reserveNanoUsd: 1n, head: new Uint8Array(1_000) };
+      expect(() => spool.begin(refused)).toThrow(SpoolFullError);
+      for (const attempt of open.splice(0)) attempt.settle(new Uint8Array(1_024));
+      await spool.durable();
+      expect(spool.usedBytes).toBeLessThanOrEqual(maxBytes);
+      expect(spool.usedBytes).toBeGreaterThan(maxBytes / 4);
+      for (const shard of SHARDS) {
+        expect(BigInt((await unconfirmed(spool.own, shard)).length)).toBe(
+          spool.own.lastN(shard) - spool.own.confirmedN(shard),
+        );
+        spool.own.confirm(shard, spool.own.lastN(shard));
+      }
+      expect(spool.usedBytes).toBeLessThan(maxBytes / 8);
+    }
+    await spool.close();
+  });
+
+  it('counts what earlier epochs left, until they are removed', async () => {
+    const place = newTrackedPlace();
+    const first = await place.open({ maxBytes: 50_000 });
+    for (let index = 0; first.hasRoom(350); index++) {
+      const head = headOf(`e${index}`, 300);
+      first.begin({ eventId: `e${index}`, shard: 0, reserveNanoUsd: 1n, head }).settle(tailOf(1n));
+      first.flush();
+    }
+    const before = first.usedBytes;
+    await first.close();
+    const second = await place.open({ maxBytes: 50_000 });
+    expect(second.usedBytes).toBeGreaterThanOrEqual(before);
+    expect(second.hasRoom(350)).toBe(false);
+    const [epoch] = await second.takeLeftBehind();
+    epoch?.confirm(0, epoch.lastN(0));
+    expect(second.usedBytes).toBeLessThan(before / 2);
+    await epoch?.remove();
+    expect(second.usedBytes).toBeLessThan(1_000);
+    await second.close();
+  });
+});

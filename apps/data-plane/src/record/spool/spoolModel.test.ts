@@ -1,0 +1,253 @@
+import { existsSync, readFileSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { Outcome } from '@weighbridge/contracts';
+import { newUuid } from '@weighbridge/domain';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  decoded,
+  filesOf,
+  headOf,
+  newPlace,
+  SHARDS,
+  type SpoolPlace,
+  seeded,
+  tailOf,
+  unconfirmed,
+} from '../../../test/spoolFixture.ts';
+import { eventRecordBytes } from './record.ts';
+import type { OpenAttempt, SettledEvent, Spool, SpoolEpoch } from './types.ts';
+
+/** Something that was done, and how much it takes. */
+interface Done {
+  readonly recordBytes: number;
+  readonly begun?: { readonly eventId: string; readonly shard: number; readonly reserve: bigint };
+  readonly settled?: { readonly eventId: string; readonly shard: number; readonly cost: bigint };
+}
+
+/** That it was written, and up to where in which file it is kept. */
+interface Step extends Done {
+  readonly file: string;
+  readonly bytes: number;
+}
+
+interface Expected {
+  /** By shard and n − 1. */
+  readonly settled: { eventId: string; cost: bigint }[][];
+  readonly open: Map<string, { shard: number; reserve: bigint }>;
+}
+
+const RUNS = 15;
+const MAX_BYTES = 1024 * 1024;
+const places: SpoolPlace[] = [];
+afterEach(() => {
+  for (const place of places.splice(0)) place.remove();
+});
+
+describe('a spool', () => {
+  it.each(Array.from({ length: RUNS }, (_, run) => run + 1))(
+    'has every settled event once, and every open attempt at its reserve, after any crash (seed %i)',
+    async (seed) => {
+      const random = seeded(seed);
+      let place = track(newPlace());
+      for (let life = 0; life < 3; life++) {
+        const spool = await place.open({ maxBytes: MAX_BYTES, segmentBytes: 500 + random() * 6_000 });
+        const sofar = await takeAll(spool, random() < 0.5);
+        for (const name of sofar) expect(existsSync(join(place.dir, name))).toBe(false);
+        const { steps, confirmed, firstSafeCut } = await live(place, spool, random);
+        const crashed = track(place.crashed());
+        let kept = steps;
+        if (random() < 0.5) {
+          const file = filesOf(crashed, spool.epoch).at(-1);
+          if (!file) throw new Error('an epoch has a file');
+          const from = firstSafeCut(file.path);
+          const cut = from + Math.floor(random() * (file.bytes - from + 1));
+          truncateSync(file.path, cut);
+          const name = file.path.slice(-15);
+          kept = steps.filter((step) => step.file < name || (step.file === name && step.bytes <= cut));
+        }
+        await spool.close();
+        place = await recover(crashed, spool, expectedAfter(kept), confirmed, random);
+      }
+    },
+  );
+});
+
+function track(place: SpoolPlace): SpoolPlace {
+  places.push(place);
+  return place;
+}
+
+/** Hands over what earlier lives left. */
+async function takeAll(spool: Spool, isRemoving: boolean): Promise<string[]> {
+  const removed: string[] = [];
+  for (const epoch of await spool.takeLeftBehind()) {
+    for (const shard of SHARDS) {
+      expect(numbers(await unconfirmed(epoch, shard))).toEqual(range(epoch, shard));
+      if (isRemoving) epoch.confirm(shard, epoch.lastN(shard));
+    }
+    if (!isRemoving) continue;
+    await epoch.remove();
+    removed.push(epoch.epoch);
+  }
+  return removed;
+}
+
+async function live(place: SpoolPlace, spool: Spool, random: () => number) {
+  const steps: Step[] = [];
+  /** Of the turn, not written yet. */
+  let turn: Done[] = [];
+  const open: { attempt: OpenAttempt; shard: number; headBytes: number }[] = [];
+  const pick = (below: number) => Math.floor(random() * below);
+  let confirmedAt = { file: '', bytes: 0 };
+  const opened = new Map<string, number>();
+  const here = () => {
+    const last = filesOf(place, spool.epoch).at(-1);
+    const at = { file: last?.path.slice(-15) ?? '', bytes: last?.bytes ?? 0 };
+    if (!opened.has(at.file)) opened.set(at.file, at.bytes);
+    return at;
+  };
+  const told = SHARDS.map(() => 0n);
+  /** The sender never hears of an event that is not in the file, nor of one before another. */
+  const hear = ({ shard, n, bytes }: SettledEvent) => {
+    told[shard] = (told[shard] ?? 0n) + 1n;
+    expect(n).toBe(told[shard]);
+    expect(n <= spool.own.lastN(shard)).toBe(true);
+    const last = filesOf(place, spool.epoch).at(-1);
+    expect(last && readFileSync(last.path).includes(Buffer.from(bytes))).toBe(true);
+  };
+  const write = async () => {
+    if (random() < 0.5) spool.flush();
+    else await spool.durable();
+    let { file, bytes } = here();
+    const written: Step[] = [];
+    for (const done of turn.reverse()) {
+      written.unshift({ ...done, file, bytes });
+      bytes -= done.recordBytes;
+    }
+    steps.push(...written);
+    turn = [];
+    expect(told).toEqual(SHARDS.map((shard) => spool.own.lastN(shard)));
+  };
+  const turnsOf = 1 + pick(12);
+  for (let step = 20 + pick(150); step > 0; step--) {
+    if (random() < 1 / turnsOf) await write();
+    const kind = random();
+    if (kind < 0.45) {
+      const begun = { eventId: newUuid(), shard: pick(4), reserve: BigInt(1 + pick(1_000_000)) };
+      const head = headOf(begun.eventId, pick(random() < 0.1 ? 5_000 : 300));
+      const attempt = spool.begin({ ...begun, reserveNanoUsd: begun.reserve, head });
+      open.push({ attempt, shard: begun.shard, headBytes: head.length });
+      turn.push({ begun, recordBytes: eventRecordBytes(begun.eventId, head.length) });
+    } else if (kind < 0.85 && open.length > 0) {
+      const [one] = open.splice(pick(open.length), 1);
+      if (!one) continue;
+      const { attempt, shard, headBytes } = one;
+      const { eventId } = attempt;
+      const cost = BigInt(pick(1_000_000));
+      const tail = tailOf(cost);
+      const before = spool.own.lastN(shard);
+      attempt.settle(tail, (event) => {
+        expect(decoded(event)).toMatchObject({ eventId, costNanoUsd: cost });
+        hear(event);
+      });
+      // Nobody is to count on its number before it is written.
+      expect(spool.own.lastN(shard)).toBe(before);
+      const recordBytes = eventRecordBytes(eventId, headBytes + tail.length);
+      turn.push({ settled: { eventId, shard, cost }, recordBytes });
+    } else if (kind < 0.95) {
+      const shard = pick(4);
+      const { own } = spool;
+      await write();
+      const ahead = Number(own.lastN(shard) - own.confirmedN(shard));
+      own.confirm(shard, own.confirmedN(shard) + BigInt(pick(ahead + 1)));
+      confirmedAt = here();
+    } else {
+      const shard = pick(4);
+      await write();
+      expect(numbers(await unconfirmed(spool.own, shard, 1 + pick(5_000)))).toEqual(range(spool.own, shard));
+    }
+  }
+  // The crash comes in the midst of a turn, of which nothing is left, or at its end.
+  if (random() < 0.3) await write();
+  const confirmed = SHARDS.map((shard) => spool.own.confirmedN(shard));
+  return {
+    steps,
+    confirmed,
+    /** A power cut may not take back what made the deletion of other files safe. */
+    firstSafeCut(path: string) {
+      const file = path.slice(-15);
+      if (filesOf(place, spool.epoch).length === Number(file.slice(0, 10))) return 0;
+      return Math.max(opened.get(file) ?? 0, confirmedAt.file === file ? confirmedAt.bytes : 0);
+    },
+  };
+}
+
+function expectedAfter(steps: readonly Step[]): Expected {
+  const expected: Expected = { settled: SHARDS.map(() => []), open: new Map() };
+  for (const { begun, settled } of steps) {
+    if (begun) expected.open.set(begun.eventId, begun);
+    if (!settled) continue;
+    expected.settled[settled.shard]?.push(settled);
+    expected.open.delete(settled.eventId);
+  }
+  return expected;
+}
+
+async function recover(
+  place: SpoolPlace,
+  before: Spool,
+  expected: Expected,
+  confirmed: readonly bigint[],
+  random: () => number,
+): Promise<SpoolPlace> {
+  const spool = await place.open({ maxBytes: MAX_BYTES, segmentBytes: 2_000 });
+  const left = await spool.takeLeftBehind();
+  expect(await spool.takeLeftBehind()).toEqual([]);
+  const epoch = left.find((one) => one.epoch === before.epoch);
+  if (!epoch) throw new Error('the epoch that crashed is left behind');
+  expect(epoch.producerId).toBe(before.producerId);
+  const orphans = new Set(expected.open.keys());
+  for (const shard of SHARDS) {
+    const settled = expected.settled[shard] ?? [];
+    const events = await unconfirmed(epoch, shard, 1 + Math.floor(random() * 4_000));
+    expect(numbers(events)).toEqual(range(epoch, shard));
+    expect(epoch.confirmedN(shard) <= (confirmed[shard] ?? 0n)).toBe(true);
+    for (const event of events) {
+      const { eventId, costNanoUsd, estimated, outcome } = decoded(event);
+      const known = settled[Number(event.n) - 1];
+      if (known) expect([eventId, costNanoUsd]).toEqual([known.eventId, known.cost]);
+      else {
+        expect(orphans.delete(eventId)).toBe(true);
+        expect(expected.open.get(eventId)).toMatchObject({ shard, reserve: costNanoUsd });
+        expect([estimated, outcome]).toEqual([true, Outcome.INTERRUPTED]);
+      }
+    }
+    epoch.confirm(shard, epoch.lastN(shard) - BigInt(Math.floor(random() * 3)));
+  }
+  expect([...orphans]).toEqual([]);
+
+  // What is recovered stays what it is, over another crash.
+  const next = track(place.crashed());
+  const ends = SHARDS.map((shard) => epoch.lastN(shard));
+  const again = await next.open({ maxBytes: MAX_BYTES });
+  const same = (await again.takeLeftBehind()).find((one) => one.epoch === before.epoch);
+  expect(SHARDS.map((shard) => same?.lastN(shard))).toEqual(ends);
+  for (const shard of SHARDS) {
+    if (same) expect(numbers(await unconfirmed(same, shard))).toEqual(range(same, shard));
+    same?.confirm(shard, same.lastN(shard));
+  }
+  await same?.remove();
+  await spool.close();
+  await again.own.remove();
+  await again.close();
+  return next;
+}
+
+function numbers(events: readonly { n: bigint }[]): bigint[] {
+  return events.map(({ n }) => n);
+}
+
+function range(epoch: SpoolEpoch, shard: number): bigint[] {
+  const from = epoch.confirmedN(shard);
+  return Array.from({ length: Number(epoch.lastN(shard) - from) }, (_, index) => from + 1n + BigInt(index));
+}

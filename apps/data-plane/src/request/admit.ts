@@ -1,0 +1,62 @@
+import { parseModelId } from '@weighbridge/domain';
+import { AppError, raise } from '@weighbridge/errors';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
+
+/** Of the form that a model's id has. */
+const EXAMPLE = 'openai/gpt-5.4';
+
+/** Decides whether a key may use a model: it exists and is priced, and the policies allow it. */
+export function admit(key: ResolvedKey, modelId: string, table: RoutingTable): RoutableModel {
+  const model = findModel(modelId, table);
+  if (!key.policies.every((policy) => policy.allows(model.id))) {
+    throw new AppError(
+      'permission',
+      'model_not_allowed',
+      `The policy of this key does not allow the model ${model.id}.`,
+      {
+        param: 'model',
+      },
+    );
+  }
+  return model;
+}
+
+function findModel(id: string, table: RoutingTable): RoutableModel {
+  const { provider } = parseModelId(id) ?? raise(notAnId(id, table));
+  const model = table.models.get(id);
+  if (model) return model;
+  const reason = table.connectors.has(provider)
+    ? `The provider ${provider} has no priced model of this name here.`
+    : `No enabled connector serves the provider "${provider}".`;
+  throw new AppError(
+    'not_found',
+    'model_not_found',
+    `There is no model ${shown(id)}. ${reason} GET /api/v1/models lists what there is.`,
+    {
+      param: 'model',
+    },
+  );
+}
+
+function notAnId(id: string, table: RoutingTable): AppError {
+  const wanted = id.toLowerCase();
+  const isMeant = (model: RoutableModel) =>
+    [model.id, model.upstreamName].some((n) => n.toLowerCase() === wanted);
+  const models = [...table.models.values()];
+  const meant = models.find((model) => model.upstreamName === id) ?? models.find(isMeant);
+  // A name alone may be that of the best known vendor; what has a slash, or nothing in it, is no name of a model.
+  const suggestion = meant?.id ?? (/^[^/]+$/.test(id) ? `openai/${shown(id)}` : EXAMPLE);
+  return new AppError(
+    'invalid_request',
+    'invalid_model',
+    `A model is named <provider>/<model>, such as "${suggestion}".`,
+    {
+      param: 'model',
+    },
+  );
+}
+
+function shown(id: string): string {
+  return id.length <= 100 ? id : `${id.slice(0, 100)}…`;
+}

@@ -1,0 +1,102 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { parseWorkloadType } from '@weighbridge/domain';
+import type { GenerationPlan } from '../attempt/plan.ts';
+import { AnswerCapture, type KeptAnswer } from '../cache/answerCapture.ts';
+import { isCacheable } from '../cache/cacheable.ts';
+import { cacheKey } from '../cache/cacheKey.ts';
+import { canonicalMembers } from '../cache/canonicalJson.ts';
+import { isWholeAnswer, isWholeStream } from '../cache/completeness.ts';
+import type { ResponseCache } from '../cache/responseCache.ts';
+import { MAX_ANSWER_BYTES, type StoredAnswer } from '../cache/storedAnswer.ts';
+import { cacheRule } from '../control/cacheRule.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { Target } from '../control/target.ts';
+import { passedHeaders } from '../upstream/headers.ts';
+
+/** What the cache does for one request. */
+export interface Caching {
+  readonly plan: GenerationPlan;
+  find(): StoredAnswer | undefined | Promise<StoredAnswer | undefined>;
+  /** Begins to keep the answer of a target, in case that it turns out to be complete. */
+  keep(target: Target): KeptAnswer;
+}
+
+export interface CachedRequest {
+  readonly key: ResolvedKey;
+  readonly headers: IncomingHttpHeaders;
+  readonly query: string;
+}
+
+/** A larger request is not worth the time that comparing it takes. */
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/** Undefined where nothing is to be looked up and nothing to be kept. */
+export function cachingOf(
+  cache: ResponseCache,
+  { key, headers, query }: CachedRequest,
+  plan: GenerationPlan,
+): Caching | undefined {
+  const { call, operation, profile } = plan;
+  const rule = cacheRule(key, profile?.cache);
+  if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
+  const asked = askedOfCaches(headers);
+  if (asked === 'nothing') return undefined;
+  const members = canonicalMembers(call.body.whole());
+  if (!members || !isCacheable(call, members)) return undefined;
+
+  const name = cacheKey({
+    rule,
+    workloadType: parseWorkloadType(headers)?.sha256,
+    profileId: profile?.id,
+    call,
+    members,
+    headers: passedHeaders(headers),
+    query,
+  });
+  const { ttlMs } = rule;
+  const { route } = operation;
+  return {
+    plan,
+    find: () =>
+      asked === 'a new answer'
+        ? undefined
+        : cache.find({ key: name, ttlMs, allows: (model) => mayServe(plan, model) }),
+
+    keep({ model, connector }) {
+      const capture = new AnswerCapture(cache.captures);
+      const keep = (answer: Pick<StoredAnswer, 'contentType' | 'body' | 'usageSpans'>) =>
+        cache.keep(name, { ...answer, model: model.id, connectorId: connector.id, ttlMs });
+      return {
+        add: capture.add,
+        endStream(contentType) {
+          const captured = capture.end();
+          if (captured && call.stream && isWholeStream(route, captured.body))
+            keep({ ...captured, contentType });
+        },
+        endWhole(body, contentType) {
+          capture.giveUp();
+          if (call.stream || !body || body.length > MAX_ANSWER_BYTES) return;
+          if (isWholeAnswer(route, body)) keep({ body, usageSpans: [], contentType });
+        },
+        giveUp: () => capture.giveUp(),
+      };
+    },
+  };
+}
+
+/** A session stays on the model of its pin; any other request takes what it could be sent to. */
+function mayServe({ targets, isPinned }: GenerationPlan, model: string): boolean {
+  return (isPinned ? targets.slice(0, 1) : targets).some((target) => target.model.id === model);
+}
+
+/** What the caller's own `cache-control` says (RFC 9111, section 5.2.1). */
+function askedOfCaches({
+  'cache-control': control = '',
+}: IncomingHttpHeaders): 'an answer' | 'a new answer' | 'nothing' {
+  const directives = control
+    .toLowerCase()
+    .split(',')
+    .map((directive) => directive.trim());
+  if (directives.includes('no-store')) return 'nothing';
+  return directives.includes('no-cache') ? 'a new answer' : 'an answer';
+}

@@ -1,0 +1,44 @@
+import { AppError } from '@weighbridge/errors';
+import { scanFields } from '../formats/call.ts';
+
+/** What a caller says of the answer to a request of its own. */
+export interface Feedback {
+  readonly requestId: string;
+  /** From 0 to 1. */
+  readonly score: number;
+  readonly comment: string | undefined;
+}
+
+const FIELDS = new Set(['request_id', 'score', 'comment']);
+const MAX_ID = 200;
+const MAX_COMMENT = 1_000;
+
+/** Reads the body of `POST /v1/feedback`. What is wrong with it is a 400 that says what and where. */
+export function readFeedback(body: Buffer): Feedback {
+  // Finds what `JSON.parse` would let pass: a field that is there twice.
+  scanFields(body, FIELDS);
+  const fields = JSON.parse(body.toString('utf8')) as Record<string, unknown>;
+  for (const name of Object.keys(fields)) {
+    if (!FIELDS.has(name)) throw invalid(name, 'is no field of this operation');
+  }
+  const { request_id: requestId, score, comment } = fields;
+  if (typeof requestId !== 'string' || requestId === '' || requestId.length > MAX_ID) {
+    throw invalid('request_id', 'must be what the answer had as x-request-id');
+  }
+  if (typeof score !== 'number' || !(score >= 0 && score <= 1)) {
+    throw invalid('score', 'must be a number from 0 to 1');
+  }
+  if (comment !== undefined && !isComment(comment)) {
+    throw invalid('comment', `must be text of at most ${MAX_COMMENT} characters`);
+  }
+  return { requestId, score, comment };
+}
+
+function isComment(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= MAX_COMMENT && !value.includes('\0');
+}
+
+function invalid(name: string, what: string): AppError {
+  const param = name.length <= 100 ? name : `${name.slice(0, 100)}…`;
+  return new AppError('invalid_request', 'invalid_request', `${param}: ${what}.`, { param });
+}

@@ -1,0 +1,95 @@
+import { ROUTER_PREFIX } from '@weighbridge/domain';
+import { AppError, raise } from '@weighbridge/errors';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { RoutingTable } from '../control/routingTable.ts';
+import type { Wire } from '../formats/operation.ts';
+import { reachableProfiles } from '../routing/profiles.ts';
+
+/** Vendors tell when a model came out; here nobody asks for it, and the epoch is how to say so. */
+const UNKNOWN_DATE = new Date(0);
+const DEFAULT_LIMIT = 20;
+const MAX_LIMIT = 1_000;
+
+export interface ModelsQuery {
+  readonly limit?: unknown;
+  readonly after_id?: unknown;
+  readonly before_id?: unknown;
+}
+
+/** What may be asked for as a model: a model of the catalog, or `router/<profile>`. */
+interface ListedModel {
+  readonly id: string;
+  readonly provider: string;
+}
+
+/** The models and profiles that a key can really reach now, in the shape that the clients of a wire expect. */
+export function listModels(key: ResolvedKey, table: RoutingTable, wire: Wire, query: ModelsQuery): object {
+  const models = reachableModels(key, table);
+  return wire === 'anthropic'
+    ? page(models, query)
+    : { object: 'list', data: models.map((model) => present(model, wire)) };
+}
+
+/** One of them; 404 where there is none of this name, or the policy does not allow it. */
+export function retrieveModel(key: ResolvedKey, table: RoutingTable, wire: Wire, id: string): object {
+  const model = table.models.get(id);
+  const isAllowed = key.policies.every((policy) => policy.allows(id));
+  if (model && isAllowed) return present(model, wire);
+  const profile = id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
+  return present(profile || raise(notFound(id)), wire);
+}
+
+function reachableModels(key: ResolvedKey, table: RoutingTable): ListedModel[] {
+  const models = [...table.models.values()].filter(({ id }) =>
+    key.policies.every((policy) => policy.allows(id)),
+  );
+  return [...models, ...profiles(key, table)].sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+function profiles(key: ResolvedKey, table: RoutingTable): ListedModel[] {
+  return reachableProfiles(key, table).map((name) => ({
+    id: `${ROUTER_PREFIX}${name}`,
+    provider: ROUTER_PREFIX.slice(0, -1),
+  }));
+}
+
+function present({ id, provider }: ListedModel, wire: Wire): object {
+  return wire === 'anthropic'
+    ? { type: 'model', id, display_name: id, created_at: UNKNOWN_DATE.toISOString() }
+    : { id, object: 'model', created: UNKNOWN_DATE.getTime() / 1_000, owned_by: provider };
+}
+
+/** Pages as the second vendor's API does: by the ids around them. */
+function page(models: readonly ListedModel[], query: ModelsQuery): object {
+  const limit = pageLimit(query.limit);
+  const { after_id: after, before_id: before } = query;
+  const rest = models.filter(
+    ({ id }) => (typeof after !== 'string' || id > after) && (typeof before !== 'string' || id < before),
+  );
+  const isBackwards = typeof before === 'string' && typeof after !== 'string';
+  const shown = isBackwards ? rest.slice(-limit) : rest.slice(0, limit);
+  return {
+    data: shown.map((model) => present(model, 'anthropic')),
+    has_more: rest.length > shown.length,
+    first_id: shown[0]?.id ?? null,
+    last_id: shown.at(-1)?.id ?? null,
+  };
+}
+
+function pageLimit(text: unknown): number {
+  if (text === undefined) return DEFAULT_LIMIT;
+  const limit = Number(text);
+  if (/^\d+$/.test(String(text)) && limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw new AppError(
+    'invalid_request',
+    'invalid_request',
+    `limit: must be a whole number from 1 to ${MAX_LIMIT}.`,
+    { param: 'limit' },
+  );
+}
+
+function notFound(id: string): AppError {
+  const shown = id.length <= 100 ? id : `${id.slice(0, 100)}…`;
+  const message = `There is no model ${shown} here. GET /v1/models lists what there is.`;
+  return new AppError('not_found', 'model_not_found', message, { param: 'model' });
+}

@@ -1,0 +1,70 @@
+import { Route } from '@weighbridge/contracts';
+import { AppError, raise } from '@weighbridge/errors';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { ResponseOwners } from '../control/responseOwners.ts';
+import { servesRoute } from '../control/routes.ts';
+import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
+import { isResponseId } from '../formats/responseId.ts';
+
+/**
+ * The connectors to ask for a stored response: the one that made it, or, where nobody knows it, all that could have and
+ * that the caller's policies allow. Another principal's is not there at all.
+ */
+export async function connectorsOfResponse(
+  owners: ResponseOwners,
+  key: ResolvedKey,
+  responseId: string,
+  table: RoutingTable,
+): Promise<[RoutableConnector, ...RoutableConnector[]]> {
+  if (!isResponseId(responseId) || !isSegment(responseId)) throw notFound(responseId);
+  const owner = await owners.find(responseId, key.principalId);
+  if (owner.kind === 'foreign') throw notFound(responseId);
+  const enabled = [...table.connectors.values()].flat();
+  if (owner.kind === 'own') {
+    const maker = enabled.find((connector) => connector.id === owner.connectorId);
+    return [maker ?? raise(makerGone())];
+  }
+  const [first, ...others] = enabled
+    .filter((connector) => servesRoute(connector, Route.RESPONSES) && isAllowed(connector, key, table))
+    .sort((a, b) => a.priority - b.priority);
+  return first ? [first, ...others] : raise(notFound(responseId));
+}
+
+/**
+ * Checks that a request may go on from a stored response, which is the other way to read one; returns the id of the
+ * connector that keeps it, undefined where nobody knows.
+ */
+export async function makerOfPrevious(
+  owners: ResponseOwners,
+  key: ResolvedKey,
+  responseId: string,
+): Promise<string | undefined> {
+  // Of an id that nobody could record, nobody can tell whose it is.
+  if (!isResponseId(responseId)) throw notFound(responseId, 'previous_response_id');
+  const owner = await owners.find(responseId, key.principalId);
+  if (owner.kind === 'foreign') throw notFound(responseId, 'previous_response_id');
+  return owner.kind === 'own' ? owner.connectorId : undefined;
+}
+
+/** An id goes to the vendor as one segment of a path. */
+function isSegment(id: string): boolean {
+  return id !== '.' && id !== '..';
+}
+
+/** A connector is allowed where some model of it is. */
+function isAllowed({ provider }: RoutableConnector, key: ResolvedKey, table: RoutingTable): boolean {
+  for (const model of table.models.values()) {
+    if (model.provider === provider && key.policies.every((policy) => policy.allows(model.id))) return true;
+  }
+  return false;
+}
+
+function notFound(id: string, param = 'response_id'): AppError {
+  const shown = id.length <= 100 ? id : `${id.slice(0, 100)}…`;
+  return new AppError('not_found', 'response_not_found', `There is no response ${shown}.`, { param });
+}
+
+function makerGone(): AppError {
+  const message = 'The account that keeps this response is not enabled here any more.';
+  return new AppError('not_found', 'response_not_found', message, { param: 'response_id' });
+}
