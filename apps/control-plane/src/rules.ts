@@ -11,7 +11,7 @@ import {
 } from './features/connectors/connectorSettings.ts';
 import { type NewPolicy, requireTimezone } from './features/policies/policies.ts';
 import { type NewProfile, requireProfileName, requireTargets } from './features/profiles/profiles.ts';
-import { displayName } from './http/displayName.ts';
+import { displayName } from './shared/displayName.ts';
 
 /**
  * The rules that a thing can be told to break before the service is asked: what checks a file does so by the same rules

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { mintToken } from '@weighbridge/domain';
 import { startTestIssuer, TEST_AUDIENCE, type TestIssuer } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SCOPES } from '../src/features/access/scopes.ts';
-import { type OpenApiDocument, operations } from '../src/http/openapi/openApi.ts';
+import { type OpenApiDocument, operations } from '../src/openapi/types.ts';
+import { SCOPES } from '../src/shared/scopes.ts';
 import { fixtures } from './fixtures.ts';
 import { startTestApi, type TestApi } from './testApi.ts';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
-import { DEFAULT_SCOPES, SCOPES, type Scope } from '../src/features/access/scopes.ts';
 import { MAX_POLICY_DEPTH } from '../src/features/policies/policies.ts';
+import { DEFAULT_SCOPES, SCOPES, type Scope } from '../src/shared/scopes.ts';
 import { type Json, startTestApi, type TestApi } from './testApi.ts';
 
 /**

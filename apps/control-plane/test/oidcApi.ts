@@ -1,6 +1,6 @@
 import { startTestIssuer, TEST_AUDIENCE, type TestClaims, type TestIssuer } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { DEFAULT_SCOPES } from '../src/features/access/scopes.ts';
+import { DEFAULT_SCOPES } from '../src/shared/scopes.ts';
 import { outcome, startTestApi, type TestApi } from './testApi.ts';
 
 export const SCOPE_MAP = JSON.stringify({

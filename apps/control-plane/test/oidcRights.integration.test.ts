@@ -1,6 +1,6 @@
 import { TEST_AUDIENCE, type TestClaims } from '@weighbridge/testing';
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_SCOPES } from '../src/features/access/scopes.ts';
+import { DEFAULT_SCOPES } from '../src/shared/scopes.ts';
 import { SCOPE_MAP, useOidcApi } from './oidcApi.ts';
 import { outcome, startTestApi } from './testApi.ts';
 

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { type OpenApiDocument, operations } from '../src/http/openapi/openApi.ts';
+import { type OpenApiDocument, operations } from '../src/openapi/types.ts';
 
 interface Answered {
   readonly method: string;
@@ -52,7 +52,7 @@ export function publishedResponses(document: OpenApiDocument): { check(answered:
         const response = operation.responses[status];
         if (!response) {
           throw new Error(
-            `${what}, which ${operation.operationId} does not document: add the status to its response schemas, or to errorStatuses in src/http/openapi/errors.ts`,
+            `${what}, which ${operation.operationId} does not document: add the status to its response schemas, or to errorStatuses in src/openapi/errors.ts`,
           );
         }
         const [media = ''] = type.split(';');

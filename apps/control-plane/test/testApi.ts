@@ -13,7 +13,7 @@ import { loadPeppers } from '../src/features/keys/peppers.ts';
 import { readSnapshot, resolveKey } from '../src/features/proxies/proxies.service.ts';
 import { buildApp } from '../src/http/app.ts';
 import { encodeModelInPath } from '../src/http/modelPaths.ts';
-import type { OpenApiDocument } from '../src/http/openapi/openApi.ts';
+import type { OpenApiDocument } from '../src/openapi/types.ts';
 import { publishedResponses } from './publishedResponses.ts';
 
 export type Json = Record<string, unknown>;

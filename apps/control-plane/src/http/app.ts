@@ -11,21 +11,19 @@ import {
 } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
 import { type AccessDeps, authenticate } from '../features/access/access.service.ts';
-import { type Caller, requireScope } from '../features/access/caller.ts';
-import { SCOPES } from '../features/access/scopes.ts';
 import { auditRoutes } from '../features/audit/audit.routes.ts';
 import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
 import { observedStrata } from '../features/evidence/evidence.service.ts';
+import { explainRoutes } from '../features/explain/explain.routes.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
 import { modelRoutes } from '../features/models/models.routes.ts';
 import type { ModelDeps } from '../features/models/models.service.ts';
 import { policyRoutes } from '../features/policies/policies.routes.ts';
 import { principalRoutes } from '../features/principals/principals.routes.ts';
-import { explainRoutes } from '../features/profiles/explain.routes.ts';
 import { profileRoutes } from '../features/profiles/profiles.routes.ts';
 import { proxyRoutes } from '../features/proxies/proxies.routes.ts';
 import { quarantineRoutes } from '../features/quarantine/quarantine.routes.ts';
@@ -33,12 +31,14 @@ import { correctionRoutes } from '../features/requests/corrections.routes.ts';
 import { requestRoutes } from '../features/requests/requests.routes.ts';
 import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
+import { publishOpenApi } from '../openapi/publish.ts';
+import { type Caller, requireScope } from '../shared/caller.ts';
+import { Strict } from '../shared/schemas.ts';
+import { SCOPES } from '../shared/scopes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
-import { publishOpenApi } from './openapi/publish.ts';
+import { rejectInvalidText } from './rejectInvalidText.ts';
 import { countRequests } from './requestMetrics.ts';
 import { traceRequests } from './requestTrace.ts';
-import { Strict } from './schemas.ts';
-import { refuseUnfitValues } from './unfitValues.ts';
 
 export type AppDeps = AccessDeps & ModelDeps;
 
@@ -68,7 +68,7 @@ export function buildApp(
   publishOpenApi(app, API_VERSION);
   app.register(
     async (api) => {
-      refuseUnfitValues(api);
+      rejectInvalidText(api);
       requireScopes(api, deps);
       const others = refuseOtherMethods(api);
       keyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

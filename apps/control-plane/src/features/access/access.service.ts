@@ -1,11 +1,11 @@
 import { hkdfSync } from 'node:crypto';
 import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain';
 import { AppError, disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
+import type { Caller } from '../../shared/caller.ts';
+import type { Scope } from '../../shared/scopes.ts';
 import { findKeyByTokenSha256, type KeyDeps } from '../keys/keys.service.ts';
 import { principalExists } from '../principals/principals.service.ts';
-import type { Caller } from './caller.ts';
 import { isTokenShaped, type TokenVerifier } from './oidc/oidc.ts';
-import type { Scope } from './scopes.ts';
 
 export interface AccessDeps extends KeyDeps {
   /** Checks tokens of the deployment's OIDC issuer; undefined where it has none. */

@@ -1,8 +1,8 @@
 import type { Database } from '@weighbridge/database';
 import { Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, Nullable, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, Strict } from '../../shared/schemas.ts';
 import { listAudit } from './audit.service.ts';
 
 const AuditEntry = Type.Object(

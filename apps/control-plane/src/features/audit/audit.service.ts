@@ -1,7 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
-import { dateTime } from '../../http/dateTime.ts';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Identity } from '../access/caller.ts';
+import type { Identity } from '../../shared/caller.ts';
+import { dateTime } from '../../shared/dateTime.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { type AuditRow, findAuditRows, insertAuditRow } from './audit.repository.ts';
 
 /** Who did something. What the service does by itself has no identity, and a name for its principal. */

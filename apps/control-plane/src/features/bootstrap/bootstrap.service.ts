@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { isWellFormedToken, mintToken } from '@weighbridge/domain';
 import { type Logger, makeFolder } from '@weighbridge/runtime';
 import { sql } from 'kysely';
-import { SCOPES } from '../access/scopes.ts';
+import { SCOPES } from '../../shared/scopes.ts';
 import { readShippedCatalog } from '../catalog/catalogFile.ts';
 import { importCatalog } from '../catalog/catalogImport.service.ts';
 import { recordChange } from '../changes/changes.service.ts';

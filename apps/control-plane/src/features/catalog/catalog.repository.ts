@@ -1,6 +1,6 @@
 import type { Database, ModelPrices, Models, Tx } from '@weighbridge/database';
 import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
-import { containsText } from '../../database/filters.ts';
+import { containsText } from '../../shared/containsText.ts';
 import type { ModelFacts, ShippedJson } from './catalog.ts';
 import { columnsOf, ENDED_PRICE, type Price, type PriceColumns } from './prices.ts';
 

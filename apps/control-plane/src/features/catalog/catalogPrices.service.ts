@@ -1,7 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   findNewestPrices,

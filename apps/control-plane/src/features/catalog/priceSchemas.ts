@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 
 /** Far above any price there is, and low enough that no request's cost leaves the range of a 64-bit integer. */
 const MAX_USD = 999_999;

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Tx } from '@weighbridge/database';
 import { newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { type ProbeResult, probe } from './connectorProbe.ts';
 import {

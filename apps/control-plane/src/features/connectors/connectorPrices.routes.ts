@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import { GivenPrice, Price } from '../catalog/priceSchemas.ts';
 import {
   type ConnectorPriceDeps,

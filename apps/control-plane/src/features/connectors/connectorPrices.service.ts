@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
 import {
   isSamePrice,

@@ -1,6 +1,6 @@
 import { parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { displayName } from '../../http/displayName.ts';
+import { displayName } from '../../shared/displayName.ts';
 import { isCredential } from './credentials.ts';
 import { PROVIDERS, type Provider } from './providers.ts';
 

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
 import {
   type ConnectorAdminDeps,
   changeConnector,

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, Nullable, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, Strict } from '../../shared/schemas.ts';
 import { type EvidenceDeps, listEvidence } from './evidence.service.ts';
 
 const Mean = (description: string) => Nullable(Type.Number({ description }));

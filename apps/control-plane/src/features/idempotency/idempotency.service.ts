@@ -3,7 +3,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { seal, unseal } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { sql } from 'kysely';
-import type { Caller, Identity } from '../access/caller.ts';
+import type { Caller, Identity } from '../../shared/caller.ts';
 
 export interface IdempotentRequest {
   readonly caller: Caller;

@@ -1,9 +1,9 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
-import { type Caller, isOperator } from '../access/caller.ts';
+import { type Caller, isOperator } from '../../shared/caller.ts';
 import { type GoverningPolicy, governingPolicy, policyExists } from '../policies/policies.service.ts';
+import { policyOfCaller } from './effectiveKey.ts';
 import type { KeyRow } from './keys.repository.ts';
-import { policyOfCaller } from './standing.ts';
 
 /** The policy that will govern a key so assigned; refused where there is none or the caller may not choose it. */
 export async function assignablePolicy(

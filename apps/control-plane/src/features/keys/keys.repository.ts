@@ -1,6 +1,6 @@
 import type { Database, Keys, Tx } from '@weighbridge/database';
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
-import { containsText } from '../../database/filters.ts';
+import { containsText } from '../../shared/containsText.ts';
 
 export type KeyRow = Selectable<Keys>;
 

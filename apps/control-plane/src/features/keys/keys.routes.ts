@@ -1,10 +1,10 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { awaitPropagation, WaitQuery } from '../../http/propagation.ts';
-import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../http/schemas.ts';
-import { SCOPES } from '../access/scopes.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
+import { SCOPES } from '../../shared/scopes.ts';
+import { awaitPropagation, WaitQuery } from '../propagation/propagation.service.ts';
 import {
   changeKey,
   createKey,
@@ -157,7 +157,7 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
         operationId: 'updateKey',
         summary: 'Update a runtime key',
         params: KeyParams,
-        querystring: Strict(WaitQuery),
+        querystring: WaitQuery,
         body: KeyChanges,
         response: { 200: Key },
       },
@@ -178,7 +178,7 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
         operationId: 'revokeKey',
         summary: 'Revoke a runtime key for good',
         params: KeyParams,
-        querystring: Strict(WaitQuery),
+        querystring: WaitQuery,
         response: { 200: Key },
       },
     },

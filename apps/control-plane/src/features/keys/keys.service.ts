@@ -2,12 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, keyHint, mintToken, newId, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { displayName } from '../../http/displayName.ts';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import { type Caller, isOperator, requireScope } from '../access/caller.ts';
+import { type Caller, isOperator, requireScope } from '../../shared/caller.ts';
+import { displayName } from '../../shared/displayName.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { answerOnce } from '../idempotency/idempotency.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
+import { lockedEffectiveKey } from './effectiveKey.ts';
 import { assignablePolicy, governing, mayGiveOut } from './keyPolicy.ts';
 import {
   anyKeyExists,
@@ -41,7 +42,6 @@ import {
 } from './keys.ts';
 import type { Peppers } from './peppers.ts';
 import { type IssuedKey, type PresentedKey, presentKey } from './presentKey.ts';
-import { lockedStanding } from './standing.ts';
 
 export type { KeyRow };
 
@@ -69,7 +69,7 @@ export async function createKey(
 
   return await answerOnce(deps.db, { caller, idempotencyKey, body: input, now }, async (tx) => {
     await lockGovernance(tx, 'shared');
-    const issuer = await lockedStanding(tx, caller);
+    const issuer = await lockedEffectiveKey(tx, caller);
     // Where an expiry is left out, a key lives as long as the one that issued it.
     const inherited = isOperator(caller) ? null : issuer.expires_at;
     const asked = input.expires_at === null ? null : inherited;

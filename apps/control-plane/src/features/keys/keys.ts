@@ -1,8 +1,8 @@
 import { isPrincipalId, type LockedAttribution } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { dateTime } from '../../http/dateTime.ts';
-import { type Caller, credentialName, isCallingKey, isOperator } from '../access/caller.ts';
-import { DEFAULT_SCOPES, type Scope } from '../access/scopes.ts';
+import { type Caller, credentialName, isCallingKey, isOperator } from '../../shared/caller.ts';
+import { dateTime } from '../../shared/dateTime.ts';
+import { DEFAULT_SCOPES, type Scope } from '../../shared/scopes.ts';
 import type { KeyFilter, KeyRow } from './keys.repository.ts';
 
 /** What a caller asks for when it creates a key. */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Strict } from '../../shared/schemas.ts';
 import { type RebuildDeps, rebuildLedger } from './rebuild.service.ts';
 
 const Nano = Type.String({ description: 'Nano-USD, exact, as a decimal integer.', examples: ['0'] });

@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import { RebuildRunningError, rebuildBuckets } from '@weighbridge/ledger';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
 import { recordAudit } from '../audit/audit.service.ts';
 
 export interface RebuildDeps {

@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import { compileModelPatterns, type Money, moneyFromNano } from '@weighbridge/domain';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import { type PricedModel, pricedModels } from '../catalog/catalog.service.ts';
 import {
@@ -9,8 +9,8 @@ import {
   type UsableConnector,
   usableConnectors,
 } from '../connectors/connectors.service.ts';
+import { governedKeyOf } from '../keys/effectiveKey.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
-import { governedStanding } from '../keys/standing.ts';
 import { countersOf } from '../policies/policies.service.ts';
 
 export type ModelDeps = KeyDeps & ConnectorDeps;
@@ -37,7 +37,7 @@ export async function listModels(
   query: { readonly page_token?: string; readonly page_size?: string },
 ): Promise<PageOf<ListedModel>> {
   const request = pageRequest('models', query, positionOf(part.text));
-  const { counters } = await countersOf(deps.db, await governedStanding(deps.db, caller), deps.now());
+  const { counters } = await countersOf(deps.db, await governedKeyOf(deps.db, caller), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
   const rows = (await routableModels(deps, request.after?.[0])).filter((row) =>
     allowedByEach.every((allowed) => allowed(row.id)),

@@ -1,10 +1,10 @@
 import { MAX_LIMIT_MICRO_USD, WINDOW_KINDS } from '@weighbridge/domain';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { awaitPropagation, WaitQuery } from '../../http/propagation.ts';
-import { Cache, DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { awaitPropagation, WaitQuery } from '../propagation/propagation.service.ts';
 import {
   changePolicy,
   createPolicy,
@@ -38,7 +38,7 @@ const settings = {
   default_for: Nullable(OneOf(['service', 'user', 'all'])),
   self_service: Type.Boolean(),
   profile_id: Nullable(Type.String()),
-  cache: Nullable(Cache),
+  cache: Nullable(CacheSettings),
   thresholds: Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
     maxItems: 20,
     description: 'Percent of the limit.',
@@ -118,7 +118,7 @@ export function policyRoutes(app: App, deps: PolicyAdminDeps): void {
         operationId: 'updatePolicy',
         summary: 'Update a policy',
         params: PolicyParams,
-        querystring: Strict(WaitQuery),
+        querystring: WaitQuery,
         body: PolicyChanges,
         response: { 200: Policy },
       },

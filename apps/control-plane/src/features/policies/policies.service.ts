@@ -11,7 +11,6 @@ import {
   type PolicyRow,
 } from './policies.repository.ts';
 
-export type { PolicyCache } from './policies.ts';
 export type { GoverningPolicy, PolicyRow };
 
 /** What decides which counters a key draws on. */

@@ -1,5 +1,6 @@
 import { isTimezone, type WindowKind } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import type { CacheSettings } from '../../shared/schemas.ts';
 
 /** Everything about a policy that an operator sets. */
 export interface PolicySettings {
@@ -19,14 +20,9 @@ export interface PolicySettings {
   readonly default_for: 'service' | 'user' | 'all' | null;
   readonly self_service: boolean;
   readonly profile_id: string | null;
-  readonly cache: PolicyCache | null;
+  readonly cache: CacheSettings | null;
   /** Percent of the limit. */
   readonly thresholds: number[];
-}
-
-export interface PolicyCache {
-  readonly scope: 'principal' | 'policy';
-  readonly ttl_seconds: number;
 }
 
 export type NewPolicy = Pick<PolicySettings, 'name'> & Partial<PolicySettings>;

@@ -2,9 +2,10 @@ import type { Database, Tx } from '@weighbridge/database';
 import { isId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { openCounter, setBucketLimits } from '@weighbridge/ledger';
-import { displayName } from '../../http/displayName.ts';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { displayName } from '../../shared/displayName.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { recallExcess } from '../leases/recalls.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
@@ -24,7 +25,6 @@ import {
   MAX_POLICY_DEPTH,
   type NewPolicy,
   POLICY_DEFAULTS,
-  type PolicyCache,
   type PolicyChanges,
   type PolicySettings,
   policyCycle,
@@ -298,7 +298,7 @@ function present(row: PolicyRow): PresentedPolicy {
     default_for: row.default_for,
     self_service: row.self_service,
     profile_id: row.profile_id,
-    cache: row.cache as PolicyCache | null,
+    cache: row.cache as CacheSettings | null,
     thresholds: row.thresholds,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),

@@ -1,6 +1,6 @@
 import type { Database, Principals, Tx } from '@weighbridge/database';
 import type { Selectable } from 'kysely';
-import { containsText } from '../../database/filters.ts';
+import { containsText } from '../../shared/containsText.ts';
 
 export type PrincipalRow = Selectable<Principals>;
 

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, Nullable, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, Strict } from '../../shared/schemas.ts';
 import { listPrincipals, type PrincipalDeps, putPrincipal, readPrincipal } from './principals.service.ts';
 
 const Principal = Type.Object(

@@ -1,8 +1,8 @@
 import type { Database } from '@weighbridge/database';
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { lockGovernance, requireEveryKeyGoverned } from '../policies/governance.ts';
 import { policyExists } from '../policies/policies.service.ts';

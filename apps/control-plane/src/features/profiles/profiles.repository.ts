@@ -1,6 +1,6 @@
 import type { Database, Profiles, Tx } from '@weighbridge/database';
 import type { Insertable, Selectable, Updateable } from 'kysely';
-import { containsText } from '../../database/filters.ts';
+import { containsText } from '../../shared/containsText.ts';
 
 export type ProfileRow = Selectable<Profiles>;
 

@@ -1,9 +1,9 @@
 import { MAX_LIMIT_MICRO_USD, STRATEGIES } from '@weighbridge/domain';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { Cache, DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import {
   changeProfile,
   createProfile,
@@ -33,7 +33,7 @@ const settings = {
 };
 
 const NewProfile = Strict(
-  { ...settings, constraints: Type.Optional(Constraints), cache: Type.Optional(Nullable(Cache)) },
+  { ...settings, constraints: Type.Optional(Constraints), cache: Type.Optional(Nullable(CacheSettings)) },
   { title: 'NewProfile' },
 );
 const ProfileChanges = Strict(Type.Partial(NewProfile).properties, { title: 'ProfileChanges' });
@@ -42,7 +42,7 @@ const Profile = Type.Object(
     id: Type.String(),
     ...settings,
     constraints: Constraints,
-    cache: Nullable(Cache),
+    cache: Nullable(CacheSettings),
     created_at: DateTime,
     updated_at: DateTime,
   },

@@ -1,10 +1,10 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, newId, type RoutingProfile } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
+import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
-import type { PolicyCache } from '../policies/policies.service.ts';
 import {
   countProfiles,
   findAllProfiles,
@@ -193,7 +193,7 @@ function tooManyProfiles(): AppError {
   return new AppError('conflict', 'too_many_profiles', message);
 }
 
-function cacheColumn(cache: PolicyCache | null): string | null {
+function cacheColumn(cache: CacheSettings | null): string | null {
   return cache === null ? null : JSON.stringify(cache);
 }
 
@@ -203,7 +203,7 @@ function settingsOf(row: ProfileRow): ProfileSettings {
     strategy: row.strategy,
     targets: row.targets as unknown as ProfileTarget[],
     constraints: row.constraints as ProfileConstraints,
-    cache: row.cache as PolicyCache | null,
+    cache: row.cache as CacheSettings | null,
   };
 }
 

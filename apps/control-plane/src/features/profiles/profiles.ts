@@ -1,6 +1,6 @@
 import { nanoFromMicro, parseModelId, type RoutingProfile, type Strategy } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { PolicyCache } from '../policies/policies.service.ts';
+import type { CacheSettings } from '../../shared/schemas.ts';
 
 /** A routing profile: `router/<name>` names it where a model is asked for. */
 export interface ProfileSettings {
@@ -10,7 +10,7 @@ export interface ProfileSettings {
   readonly targets: ProfileTarget[];
   readonly constraints: ProfileConstraints;
   /** Turns the response cache on for requests that name the profile. */
-  readonly cache: PolicyCache | null;
+  readonly cache: CacheSettings | null;
 }
 
 export interface ProfileTarget {

@@ -16,7 +16,8 @@ import {
 } from '@weighbridge/contracts';
 import type { CacheSetting, LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
 import type { FeedbackResult } from '@weighbridge/ledger';
-import type { Scope } from '../access/scopes.ts';
+import type { CacheSettings } from '../../shared/schemas.ts';
+import type { Scope } from '../../shared/scopes.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import type { PricedModel } from '../catalog/catalog.service.ts';
 import type { Price } from '../catalog/prices.ts';
@@ -24,7 +25,7 @@ import type { NegotiatedPrice } from '../connectors/connectorPrices.service.ts';
 import type { UsableConnector } from '../connectors/connectors.service.ts';
 import { type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
-import type { Counter, PolicyCache } from '../policies/policies.service.ts';
+import type { Counter } from '../policies/policies.service.ts';
 import type { Ownership } from '../responses/responses.service.ts';
 
 /** How the rows of the control plane look on the wire to the proxies. */
@@ -156,7 +157,7 @@ export function keyMessage(
       enforcement: ENFORCEMENT[counter.policy.enforcement],
       ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
       allowedModels: counter.policy.allowed_models,
-      ...policyCache(counter.policy.cache as PolicyCache | null),
+      ...policyCache(counter.policy.cache as CacheSettings | null),
     })),
   };
 }
@@ -170,7 +171,7 @@ function limitsMessage({ policy }: Counter) {
   };
 }
 
-function policyCache(cache: PolicyCache | null) {
+function policyCache(cache: CacheSettings | null) {
   return cache && { cache: cacheMessage({ scope: cache.scope, ttlMs: cache.ttl_seconds * 1_000 }) };
 }
 

@@ -2,9 +2,9 @@ import { type CloseEpochRequest, USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
 import { closeEpoch, recordMarks, registerProducer, retireProducer } from '@weighbridge/ledger';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import { isUnfit } from '../../http/unfitText.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { hasInvalidCharacter } from '../../shared/invalidText.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordAudit } from '../audit/audit.service.ts';
 import { currentRevision } from '../changes/changes.service.ts';
 import { findProxies, findProxy, findSuperseded, type ProxyRow } from './proxies.repository.ts';
@@ -98,7 +98,7 @@ export async function retireProxy(
 ): Promise<PresentedProxy> {
   const at = now();
   return await db.transaction().execute(async (tx) => {
-    const row = (isUnfit(id) ? undefined : await findProxy(tx, id)) ?? raise(proxyNotFound());
+    const row = (hasInvalidCharacter(id) ? undefined : await findProxy(tx, id)) ?? raise(proxyNotFound());
     const isRetired = await retireLost(tx, row, caller, at);
     if (!isRetired) throw notLost((await findProxy(tx, id)) ?? row);
     await recordAudit(tx, {

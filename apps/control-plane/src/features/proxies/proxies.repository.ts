@@ -190,15 +190,3 @@ export async function forgetOldProxies(db: Database): Promise<void> {
     db,
   );
 }
-
-/** The proxies that may still serve what was before a revision. */
-export async function findBehind(db: Database, revision: bigint): Promise<string[]> {
-  const rows = await db
-    .selectFrom('proxies')
-    .select('id')
-    .where('applied_revision', '<', revision)
-    .where(sql<boolean>`may_serve_until > clock_timestamp()`)
-    .orderBy('id')
-    .execute();
-  return rows.map((row) => row.id);
-}

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import { listProxies, type ProducerDeps, retireProxy } from './producers.service.ts';
 
 const EPOCH = '019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b';

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ResolveResponseSchema, SnapshotSchema } from '@weighbridge/contracts';
 import { type Database, listen } from '@weighbridge/database';
@@ -23,14 +22,13 @@ import { routingProfiles } from '../profiles/profiles.service.ts';
 import { createChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 import { connectorMessage, keyMessage, modelMessage, profileMessage } from './messages.ts';
 import { keepMarks, register } from './producers.service.ts';
-import { countLive, findBehind, forgetOldProxies, recordGone, recordSeen } from './proxies.repository.ts';
+import { countLive, forgetOldProxies, recordGone, recordSeen } from './proxies.repository.ts';
 import { startWatchers, type Watchers } from './watch.ts';
 
 /** After so long a proxy asks for a key's counters again, in case that a window began which its clock does not know of. */
 const MAX_KEY_AGE_MS = 60_000;
 const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const TIDY_MS = 10 * 60_000;
-const PROPAGATION_POLL_MS = 20;
 
 /** Follows what is committed, by any control plane, and tells the proxies that watch this one. */
 export function followChanges(
@@ -145,26 +143,4 @@ function maxAgeMs(counters: readonly Counter[], now: Date): number {
     window.end ? window.end.getTime() - now.getTime() : [],
   );
   return Math.max(1, Math.min(MAX_KEY_AGE_MS, ...remaining));
-}
-
-/** Where a change stands that was just made. */
-export interface Propagation {
-  readonly revision: number;
-  /** Whether no proxy serves anymore what was before. */
-  readonly complete: boolean;
-  /** The proxies that may still serve it. */
-  readonly pending_proxies: string[];
-}
-
-/** Waits until every proxy has applied what is committed now, or may serve no more; at most so long. */
-export async function propagation(db: Database, timeoutMs: number): Promise<Propagation> {
-  const revision = await currentRevision(db);
-  const deadline = Date.now() + timeoutMs;
-  for (;;) {
-    const pending = await findBehind(db, revision);
-    if (pending.length === 0 || Date.now() >= deadline) {
-      return { revision: Number(revision), complete: pending.length === 0, pending_proxies: pending };
-    }
-    await sleep(PROPAGATION_POLL_MS);
-  }
 }

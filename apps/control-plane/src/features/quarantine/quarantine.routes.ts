@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import {
   discard,
   existingQuarantined,

@@ -8,8 +8,8 @@ import {
   type QuarantineEntry,
   releaseQuarantined,
 } from '@weighbridge/ledger';
-import { type PageOf, page, pageRequest, part, positionOf } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordAudit } from '../audit/audit.service.ts';
 
 export interface QuarantineDeps {

@@ -1,7 +1,7 @@
 import { MAX_LIMIT_MICRO_USD } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { DateTime, MicroUsd, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { DateTime, MicroUsd, Strict } from '../../shared/schemas.ts';
 import { correctRequest } from './corrections.service.ts';
 import { existingRequest, type RequestDeps } from './requests.service.ts';
 

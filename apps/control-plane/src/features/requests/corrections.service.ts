@@ -3,7 +3,7 @@ import type { Tx } from '@weighbridge/database';
 import { microFromNano, type NanoUsd, nanoFromMicro, newUuid } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { correctedCost, recordCorrection } from '@weighbridge/ledger';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
 import { recordAudit } from '../audit/audit.service.ts';
 import { answerOnce } from '../idempotency/idempotency.service.ts';
 import { existingRequest, type RequestDeps, requestNotFound } from './requests.service.ts';

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import { LedgerFilterQuery, QueryText } from '../spend/ledgerQuery.ts';
 import { Correction } from './corrections.routes.ts';
 import { listRequests, type RequestDeps, readRequest } from './requests.service.ts';

@@ -3,8 +3,8 @@ import type { Database } from '@weighbridge/database';
 import { MAX_LIMIT_MICRO_USD, nanoFromMicro } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { findRequest, findRequests, type LedgerRequest, readFeedback } from '@weighbridge/ledger';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
-import { type Caller, isOperator } from '../access/caller.ts';
+import { type Caller, isOperator } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest } from '../../shared/paging.ts';
 import {
   checkedRange,
   instant,

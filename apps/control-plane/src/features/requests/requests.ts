@@ -7,7 +7,7 @@ import {
   type LedgerRequest,
   type RequestPosition,
 } from '@weighbridge/ledger';
-import { part } from '../../http/paging.ts';
+import { part } from '../../shared/paging.ts';
 
 /** How an attempt may have ended. */
 export const OUTCOMES = [

@@ -1,8 +1,8 @@
 import { AppError } from '@weighbridge/errors';
 import type { LedgerFilter } from '@weighbridge/ledger';
 import { Type } from 'typebox';
-import { dateTime } from '../../http/dateTime.ts';
-import { type Caller, isOperator } from '../access/caller.ts';
+import { type Caller, isOperator } from '../../shared/caller.ts';
+import { dateTime } from '../../shared/dateTime.ts';
 
 /** Any text but one with a NUL, which no column can hold. */
 export const QueryText = (description?: string) =>

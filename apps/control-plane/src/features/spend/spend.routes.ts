@@ -1,10 +1,10 @@
 import type { Readable } from 'node:stream';
 import { SPEND_DIMENSIONS } from '@weighbridge/ledger';
 import { Type } from 'typebox';
-import { acceptedType } from '../../http/accept.ts';
-import type { App } from '../../http/fastify.ts';
-import { Page, PageQuery } from '../../http/paging.ts';
-import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { acceptedType } from '../../shared/mediaType.ts';
+import { Page, PageQuery } from '../../shared/paging.ts';
+import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 import { LedgerFilterQuery, QueryText } from './ledgerQuery.ts';
 import { createSpendExports, type SpendDeps, spendReport } from './spend.service.ts';
 import { BUCKETS } from './spend.ts';

@@ -9,8 +9,8 @@ import {
   type SpendQuery,
   streamSpendRows,
 } from '@weighbridge/ledger';
-import { type PageOf, page, pageRequest } from '../../http/paging.ts';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type PageOf, page, pageRequest } from '../../shared/paging.ts';
 import { inTime, invalid, type LedgerFilterValues, ledgerFilter } from './ledgerQuery.ts';
 import {
   bucketEdges,

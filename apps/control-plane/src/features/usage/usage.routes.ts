@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { DateTime, MicroUsd, Nullable, OneOf } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { DateTime, MicroUsd, Nullable, OneOf } from '../../shared/schemas.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import { usageOfCaller, usageOfKey } from './usage.service.ts';
 

@@ -1,8 +1,8 @@
 import { microFromNano } from '@weighbridge/domain';
 import { readSpend } from '@weighbridge/ledger';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
+import { type EffectiveKey, governedKeyOf } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
-import { governedStanding, type Standing } from '../keys/standing.ts';
 import { countersOf } from '../policies/policies.service.ts';
 
 /** Spend of a key against the policy that governs it. Amounts are micro-USD, rounded half up. */
@@ -31,10 +31,10 @@ export async function usageOfKey(deps: KeyDeps, caller: Caller, keyId: string): 
 
 /** The same report for the caller: of the key that calls, or of the principal whose token does. */
 export async function usageOfCaller(deps: KeyDeps, caller: Caller): Promise<UsageReport> {
-  return await report(deps, await governedStanding(deps.db, caller));
+  return await report(deps, await governedKeyOf(deps.db, caller));
 }
 
-async function report(deps: KeyDeps, key: Standing): Promise<UsageReport> {
+async function report(deps: KeyDeps, key: EffectiveKey): Promise<UsageReport> {
   const { governing: policy, counters } = await countersOf(deps.db, key, deps.now());
   const [counter] = counters;
   const spend = await readSpend(deps.db, counter.bucket, key.principal_id);

@@ -1,6 +1,6 @@
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { Scope } from '../scopes.ts';
+import type { Scope } from '../../../shared/scopes.ts';
 import type { OidcSettings } from './settings.ts';
 
 /** What a token says, once it is believed. */

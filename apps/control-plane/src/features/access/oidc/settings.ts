@@ -1,7 +1,7 @@
 import { SettingsError } from '@weighbridge/runtime';
 import Type, { type Static } from 'typebox';
 import { Check } from 'typebox/value';
-import { DEFAULT_SCOPES, type Scope } from '../scopes.ts';
+import { DEFAULT_SCOPES, type Scope } from '../../../shared/scopes.ts';
 
 const CLAIM = {
   minLength: 1,

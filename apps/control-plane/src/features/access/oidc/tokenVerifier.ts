@@ -7,7 +7,7 @@ import {
   type JWTVerifyGetKey,
   jwtVerify,
 } from 'jose';
-import type { Scope } from '../scopes.ts';
+import type { Scope } from '../../../shared/scopes.ts';
 import { principalOfClaims, scopesOfClaims } from './claims.ts';
 import type { OidcSettings } from './settings.ts';
 

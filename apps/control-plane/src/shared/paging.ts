@@ -1,7 +1,7 @@
 import { type IdPrefix, isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { type TSchema, Type } from 'typebox';
-import { isUnfit } from './unfitText.ts';
+import { hasInvalidCharacter } from './invalidText.ts';
 
 /** How every list is asked for, to be spread into the schema of its query. Query values are text. */
 export const PageQuery = {
@@ -82,7 +82,7 @@ export function page<Row, Item>(
 }
 
 function isFitText(value: unknown): value is string {
-  return typeof value === 'string' && !isUnfit(value);
+  return typeof value === 'string' && !hasInvalidCharacter(value);
 }
 
 function invalidPageToken(): AppError {

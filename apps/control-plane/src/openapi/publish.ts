@@ -3,7 +3,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import { refuseOtherMethods } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { complete, FRAME } from './document.ts';
-import type { OpenApiDocument } from './openApi.ts';
+import type { OpenApiDocument } from './types.ts';
 
 /** Nothing of the page comes from, or goes to, another server; it works over plain HTTP too. */
 const PAGE_POLICY = [

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { describe, expect, it } from 'vitest';
-import { openApiDocument } from './generate.ts';
-import { type OpenApiDocument, operations } from './openApi.ts';
+import { openApiDocument } from './openApiDocument.ts';
+import { type OpenApiDocument, operations } from './openapi/types.ts';
 
-const committed = readFileSync(new URL('../../../openapi.json', import.meta.url), 'utf8');
+const committed = readFileSync(new URL('../openapi.json', import.meta.url), 'utf8');
 const document: OpenApiDocument = JSON.parse(committed);
 const all = operations(document).map(([path, method, operation]) => ({ path, method, operation }));
 const pointer = (...keys: string[]) =>

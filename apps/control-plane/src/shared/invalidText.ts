@@ -2,6 +2,6 @@
 const UNFIT = /[\u0000\p{Surrogate}]/u;
 
 /** Whether a text holds what JSON and URLs can hold, and no column: a NUL, or half of a surrogate pair. */
-export function isUnfit(text: string): boolean {
+export function hasInvalidCharacter(text: string): boolean {
   return UNFIT.test(text);
 }

@@ -1,10 +1,10 @@
 import { STAGES, STRATEGIES } from '@weighbridge/domain';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { App } from '../../http/fastify.ts';
-import { Nullable, OneOf, Strict } from '../../http/schemas.ts';
+import type { App } from '../../shared/fastify.ts';
+import { Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { existingProfile } from '../profiles/profiles.service.ts';
 import { type ExplainDeps, explainProfile } from './explain.service.ts';
-import { existingProfile } from './profiles.service.ts';
 
 const Route = OneOf(['chat_completions', 'responses', 'messages', 'embeddings']);
 

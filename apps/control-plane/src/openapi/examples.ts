@@ -1,4 +1,4 @@
-import type { Schema } from './openApi.ts';
+import type { Schema } from './types.ts';
 
 const ID = '01kafyq2s0e5fvf6m8x4n9r7td';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { acceptedType } from './accept.ts';
+import { acceptedType } from './mediaType.ts';
 
 const choose = (header: string | undefined) => acceptedType(header, ['application/json', 'text/csv']);
 

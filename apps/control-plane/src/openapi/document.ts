@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http';
 import { ErrorSchema, errorResponses, errorStatuses, MESSAGES_ERROR, messagesError } from './errors.ts';
+import { sample, sampleParameter } from './examples.ts';
 import { inferencePaths } from './inference.ts';
-import { type OpenApiDocument, type Operation, operations, type Schema } from './openApi.ts';
-import { sample, sampleParameter } from './samples.ts';
+import { type OpenApiDocument, type Operation, operations, type Schema } from './types.ts';
 
 /** What is the same for every version of the document. */
 export const FRAME = {

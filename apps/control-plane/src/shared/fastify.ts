@@ -8,8 +8,8 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from 'fastify';
-import type { Caller } from '../features/access/caller.ts';
-import type { Scope } from '../features/access/scopes.ts';
+import type { Caller } from './caller.ts';
+import type { Scope } from './scopes.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

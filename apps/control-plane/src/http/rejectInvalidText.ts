@@ -1,15 +1,15 @@
 import { AppError } from '@weighbridge/errors';
 import type { FastifyInstance } from 'fastify';
-import { isUnfit } from './unfitText.ts';
+import { hasInvalidCharacter } from '../shared/invalidText.ts';
 
 /**
  * Refuses with 400 what no column can hold, wherever it stands in a body or a query, so that no schema has to think of
  * it.
  */
-export function refuseUnfitValues(api: FastifyInstance): void {
+export function rejectInvalidText(api: FastifyInstance): void {
   api.addHook('preValidation', async (request) => {
     for (const given of [request.body, request.query]) {
-      const found = unfitText(given, '');
+      const found = findInvalidText(given, '');
       if (found === undefined) continue;
       throw new AppError(
         'invalid_request',
@@ -22,12 +22,12 @@ export function refuseUnfitValues(api: FastifyInstance): void {
 }
 
 /** Where in a parsed value an unfit text is, by the names that lead there. */
-function unfitText(value: unknown, path: string): string | undefined {
-  if (typeof value === 'string') return isUnfit(value) ? path : undefined;
+function findInvalidText(value: unknown, path: string): string | undefined {
+  if (typeof value === 'string') return hasInvalidCharacter(value) ? path : undefined;
   if (typeof value !== 'object' || value === null) return undefined;
   for (const [name, inner] of Object.entries(value)) {
-    if (isUnfit(name)) return path || 'body';
-    const found = unfitText(inner, path ? `${path}.${name}` : name);
+    if (hasInvalidCharacter(name)) return path || 'body';
+    const found = findInvalidText(inner, path ? `${path}.${name}` : name);
     if (found !== undefined) return found;
   }
   return undefined;

@@ -37,11 +37,12 @@ export function TextByName(
   });
 }
 
-/** What a policy or a profile may say of the response cache. */
-export const Cache = Type.Object(
+/** The response cache of a policy or a profile: who shares entries, and for how long they are used. */
+export const CacheSettings = Type.Object(
   { scope: OneOf(['principal', 'policy']), ttl_seconds: Type.Integer({ minimum: 1, maximum: 30 * 86_400 }) },
   { additionalProperties: false },
 );
+export type CacheSettings = Static<typeof CacheSettings>;
 
 export const DateTime = Type.String({ format: 'date-time' });
 /** An amount of micro-USD. */

@@ -1,5 +1,5 @@
 import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { type AppDeps, buildApp } from '../app.ts';
+import { type AppDeps, buildApp } from './http/app.ts';
 
 /** The document as it is committed, in openapi.json. Nothing is called, so nothing of what routes use need be there. */
 export async function openApiDocument(): Promise<string> {

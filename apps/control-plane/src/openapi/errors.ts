@@ -1,5 +1,5 @@
 import { AppError, type ErrorKind, toHttpError } from '@weighbridge/errors';
-import type { Answer, Operation, Schema } from './openApi.ts';
+import type { Answer, Operation, Schema } from './types.ts';
 
 /** The one envelope of both surfaces. Further members of `error` are for programs, and differ by code. */
 export const ErrorSchema: Schema = {

@@ -1,4 +1,4 @@
-import type { OpenApiDocument, Operation, Parameter } from './openApi.ts';
+import type { OpenApiDocument, Operation, Parameter } from './types.ts';
 
 /**
  * The inference operations, written by hand: the data plane serves them (apps/data-plane/src/http/app.ts), and their

@@ -12,13 +12,13 @@ import {
   workloadTypeKey,
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import type { Caller } from '../access/caller.ts';
+import type { Caller } from '../../shared/caller.ts';
 import { type RouteName, routesOf } from '../connectors/providers.ts';
 import { visibleKey } from '../keys/keys.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { countersOf, type PolicyRow, policyChain } from '../policies/policies.service.ts';
-import { type Account, offersOf } from './offers.service.ts';
-import { existingProfile, routingProfileOf } from './profiles.service.ts';
+import { existingProfile, routingProfileOf } from '../profiles/profiles.service.ts';
+import { type Account, offersOf } from './candidates.service.ts';
 
 export interface ExplainDeps extends ModelDeps {
   /** From 0 up to 1. */
