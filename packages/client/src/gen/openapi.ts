@@ -2460,9 +2460,9 @@ export interface operations {
     revokeKey: {
         parameters: {
             query?: {
-                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                /** @description Answer once every proxy has applied the change, or when timeout_ms is over. */
                 wait?: "propagated";
-                /** @description From 0 to 60000; 5000 where it is left out. */
+                /** @description From 0 to 60000; 5000 by default. */
                 timeout_ms?: string;
             };
             header?: never;
@@ -2519,9 +2519,9 @@ export interface operations {
     updateKey: {
         parameters: {
             query?: {
-                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                /** @description Answer once every proxy has applied the change, or when timeout_ms is over. */
                 wait?: "propagated";
-                /** @description From 0 to 60000; 5000 where it is left out. */
+                /** @description From 0 to 60000; 5000 by default. */
                 timeout_ms?: string;
             };
             header?: never;
@@ -2955,9 +2955,9 @@ export interface operations {
     updatePolicy: {
         parameters: {
             query?: {
-                /** @description Answer when no proxy serves anymore what was before the change, or when timeout_ms is over. */
+                /** @description Answer once every proxy has applied the change, or when timeout_ms is over. */
                 wait?: "propagated";
-                /** @description From 0 to 60000; 5000 where it is left out. */
+                /** @description From 0 to 60000; 5000 by default. */
                 timeout_ms?: string;
             };
             header?: never;
