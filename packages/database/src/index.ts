@@ -1,3 +1,15 @@
+export { arrayLiteral } from './arrayLiteral.ts';
+export {
+  BIGINT,
+  BOOLEAN,
+  binaryArray,
+  type ElementType,
+  FLOAT8,
+  INTEGER,
+  SMALLINT,
+  TEXT,
+  UUID,
+} from './binaryArray.ts';
 export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx } from './createDb.ts';
 export { type DatabaseFacts, examineDatabase } from './examine.ts';
 export { isUnavailable } from './isUnavailable.ts';

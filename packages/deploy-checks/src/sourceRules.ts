@@ -11,9 +11,9 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   // The name of a database on this machine, before there is any service.
   'packages/local-postgres/src/cluster.ts': ['`CREATE DATABASE "${database}"`'],
   // Names of columns and outcomes out of lists in the source.
-  'packages/ledger/src/ledgerFilter.ts': ['sql.lit(name)'],
-  'packages/ledger/src/usageByHour.ts': ['sql.lit(dimension)', 'sql.lit(outcome)', 'sql.raw(type)'],
-  'packages/ledger/src/spendSql.ts': ['sql.lit(dimension)'],
+  'packages/ledger/src/spend/ledgerFilter.ts': ['sql.lit(name)'],
+  'packages/ledger/src/spend/usageByHour.ts': ['sql.lit(dimension)', 'sql.lit(outcome)', 'sql.raw(type)'],
+  'packages/ledger/src/spend/spendSql.ts': ['sql.lit(dimension)'],
   // Where a page ends is no secret.
   'packages/client/src/paging.ts': ['next === token'],
 };

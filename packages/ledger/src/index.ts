@@ -1,4 +1,3 @@
-export { ledgerAsOf } from './asOf.ts';
 export {
   type BucketRef,
   bucketKey,
@@ -7,9 +6,24 @@ export {
   POLICY_SUBJECT,
   principalBucket,
   principalSubject,
-} from './buckets.ts';
-export { type Correction, correctedCost, recordCorrection } from './corrections.ts';
-export { decodeBatch } from './decodeUsage.ts';
+} from './buckets/buckets.ts';
+export { type OpenedCounter, openCounter } from './budgets/openCounter.ts';
+export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
+export { setBucketLimits } from './budgets/setBucketLimits.ts';
+export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
+export { decodeBatch } from './events/decodeUsage.ts';
+export { createKnownParts, type KnownParts } from './events/knownParts.ts';
+export {
+  type Confirm,
+  type EventOrigin,
+  type IdRange,
+  type LedgerEvent,
+  MAX_EVENTS_PER_TRANSACTION,
+  type ReceivedRange,
+  type RefusedUsage,
+  type UsageToRecord,
+  type WorkloadType,
+} from './events/usage.ts';
 export { MAX_WORKLOAD_TYPES } from './evidence/addToStrata.ts';
 export {
   countPendingFeedback,
@@ -28,7 +42,6 @@ export {
   readStrata,
 } from './evidence/readEvidence.ts';
 export { tidyEvidence } from './evidence/tidyEvidence.ts';
-export { createKnownParts, type KnownParts } from './knownParts.ts';
 export {
   callLeases,
   type LeaseAnswer,
@@ -41,17 +54,16 @@ export type { LeaseOutcome } from './leases/decideGrant.ts';
 export { forgetLeases } from './leases/forgetLeases.ts';
 export { readRooms } from './leases/readRooms.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';
-export { setBucketLimits } from './leases/setBucketLimits.ts';
-export type { LedgerFilter } from './ledgerFilter.ts';
+export { keepPartitions, keptFrom, type Retention, readIdRange } from './maintenance/partitions.ts';
+export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
+export { RebuildRunningError, type Rebuilt, rebuildBuckets } from './maintenance/rebuild.ts';
+export { ledgerAsOf } from './producers/asOf.ts';
 export {
   type ListedProducer,
   listProducers,
   type ProducerPage,
   type ProducerShard,
-} from './listProducers.ts';
-export { type ModelOutput, measureModelOutputs, readModelOutputs } from './modelOutputs.ts';
-export { type OpenedCounter, openCounter } from './openCounter.ts';
-export { type IdRange, keepPartitions, keptFrom, type Retention, readIdRange } from './partitions.ts';
+} from './producers/listProducers.ts';
 export {
   closeEpoch,
   forgetProducers,
@@ -62,7 +74,8 @@ export {
   recordMarks,
   registerProducer,
   retireProducer,
-} from './producers.ts';
+} from './producers/producers.ts';
+export { readConfirms } from './producers/received.ts';
 export {
   type Discard,
   discardQuarantined,
@@ -71,14 +84,12 @@ export {
   type QuarantinedRow,
   type QuarantineEntry,
   type QuarantinePage,
-} from './quarantine.ts';
-export { type BudgetUse, readBudgetUse } from './readBudgetUse.ts';
-export { type LedgerState, type LostProducer, readLedgerState } from './readLedgerState.ts';
-export { readSpend, type Spend } from './readSpend.ts';
-export { RebuildRunningError, type Rebuilt, rebuildBuckets } from './rebuild.ts';
-export { readConfirms } from './received.ts';
-export { MAX_EVENTS_PER_TRANSACTION, type Recorded, recordUsage } from './recordUsage.ts';
-export { type Release, releaseQuarantined } from './releaseQuarantined.ts';
+} from './quarantine/quarantine.ts';
+export { type Release, releaseQuarantined } from './quarantine/releaseQuarantined.ts';
+export { type ModelOutput, measureModelOutputs, readModelOutputs } from './rates/modelOutputs.ts';
+export { type Recorded, recordUsage } from './recording/recordUsage.ts';
+export { touchKeys } from './recording/touchKeys.ts';
+export { type Correction, correctedCost, recordCorrection } from './requests/corrections.ts';
 export {
   type AttemptRow,
   findRequest,
@@ -87,17 +98,8 @@ export {
   type ListedRequest,
   type RequestFilter,
   type RequestPosition,
-} from './requests.ts';
-export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spendBreakdown.ts';
-export { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery } from './spendQuery.ts';
-export { recordOverdueThresholds, type ThresholdReached } from './thresholds.ts';
-export { touchKeys } from './touchKeys.ts';
-export type {
-  Confirm,
-  EventOrigin,
-  LedgerEvent,
-  ReceivedRange,
-  RefusedUsage,
-  UsageToRecord,
-  WorkloadType,
-} from './usage.ts';
+} from './requests/requests.ts';
+export type { LedgerFilter } from './spend/ledgerFilter.ts';
+export { readSpend, type Spend } from './spend/readSpend.ts';
+export { isSpendPosition, readSpendRows, type SpendRow, streamSpendRows } from './spend/spendBreakdown.ts';
+export { SPEND_DIMENSIONS, type SpendDimension, type SpendQuery } from './spend/spendQuery.ts';

@@ -1,4 +1,4 @@
-import type { LedgerEvent, WorkloadType } from '../src/usage.ts';
+import type { LedgerEvent, WorkloadType } from '../src/events/usage.ts';
 
 export interface EventFields {
   readonly request?: string;

@@ -3,7 +3,7 @@ import type { Database } from '@weighbridge/database';
 import { type TestDatabase, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { beforeAll, beforeEach } from 'vitest';
-import type { ReceivedRange, UsageToRecord } from '../src/usage.ts';
+import type { ReceivedRange, UsageToRecord } from '../src/events/usage.ts';
 
 /** A ledger of the file's own, empty before each test, with room for the events of the tests (November 2026). */
 export function useLedger(): Pick<TestDatabase, 'url' | 'db'> {

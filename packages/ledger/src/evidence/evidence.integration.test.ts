@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { type EventFields, ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
-import { recordUsage } from '../recordUsage.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
 import { addToStrata, MAX_WORKLOAD_TYPES } from './addToStrata.ts';
 import { evidenceOf } from './evidenceOf.ts';
 import { readKnownTypes, readStrata } from './readEvidence.ts';

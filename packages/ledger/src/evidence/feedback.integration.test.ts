@@ -2,7 +2,7 @@ import { HALF_LIFE_MS } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
 import { type EventFields, ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
-import { recordUsage } from '../recordUsage.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
 import {
   countPendingFeedback,
   type Feedback,

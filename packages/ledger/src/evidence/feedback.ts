@@ -1,7 +1,7 @@
 import type { Database, Feedback as FeedbackTable, Tx } from '@weighbridge/database';
 import { NO_SUMS, type StratumSums } from '@weighbridge/domain';
 import { type Selectable, sql, type Updateable } from 'kysely';
-import type { WorkloadType } from '../usage.ts';
+import type { WorkloadType } from '../events/usage.ts';
 import { addToStrata } from './addToStrata.ts';
 
 /** What a caller says of the answer to a request of its own. */

@@ -4,14 +4,26 @@ import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
-import { type BucketRef, bucketKey, keySubject, POLICY_SUBJECT, principalSubject } from '../buckets.ts';
-import { openCounter } from '../openCounter.ts';
-import { closeEpoch, forgetProducers, markLost, registerProducer, retireProducer } from '../producers.ts';
-import { recordUsage } from '../recordUsage.ts';
+import {
+  type BucketRef,
+  bucketKey,
+  keySubject,
+  POLICY_SUBJECT,
+  principalSubject,
+} from '../buckets/buckets.ts';
+import { openCounter } from '../budgets/openCounter.ts';
+import { setBucketLimits } from '../budgets/setBucketLimits.ts';
+import {
+  closeEpoch,
+  forgetProducers,
+  markLost,
+  registerProducer,
+  retireProducer,
+} from '../producers/producers.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
 import { callLeases, type LeaseAnswer, type LeaseCall } from './callLeases.ts';
 import { forgetLeases } from './forgetLeases.ts';
 import { readUnattributed } from './readUnattributed.ts';
-import { setBucketLimits } from './setBucketLimits.ts';
 
 const ledger = useLedger();
 const now = new Date('2026-11-10T12:00:00Z');

@@ -1,7 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { type BucketRef, bucketKey } from '../buckets.ts';
-import { lockCounters } from '../successors.ts';
+import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
+import { lockCounters } from '../buckets/successors.ts';
 import {
   type BucketRoom,
   decideGrant,

@@ -1,6 +1,6 @@
 import type { Tx } from '@weighbridge/database';
+import { arrayLiteral } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { arrayLiteral } from '../arrayLiteral.ts';
 
 interface NewCounter {
   /** The policy's. */

@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
+import { arrayLiteral } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { arrayLiteral } from '../arrayLiteral.ts';
-import { lockCounters } from '../successors.ts';
+import { lockCounters } from '../buckets/successors.ts';
 import { lockBuckets } from './lockBuckets.ts';
 
 const LEASES_PER_TRANSACTION = 1_000;

@@ -9,8 +9,8 @@ import { referenceLedger } from '../../test/leases/referenceLedger.ts';
 import { sqlLedger } from '../../test/leases/sqlLedger.ts';
 import { runWorld } from '../../test/leases/world.ts';
 import { openMonth } from '../../test/ledger.ts';
-import { recordUsage } from '../recordUsage.ts';
-import type { LedgerEvent, ReceivedRange } from '../usage.ts';
+import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
 
 const SEQUENCES = 500;
 /** So many at once, each with policies, proxies and windows of its own. */

@@ -1,7 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
+import { arrayLiteral } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { arrayLiteral } from '../arrayLiteral.ts';
-import { type BucketRef, bucketKey } from '../buckets.ts';
+import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
 import type { BucketRoom } from './decideGrant.ts';
 
 /** Locks those of the buckets that exist until the transaction ends, in the order in which every writer locks them. */

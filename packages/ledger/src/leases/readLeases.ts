@@ -1,8 +1,8 @@
 import type { Tx } from '@weighbridge/database';
+import { arrayLiteral } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { arrayLiteral } from '../arrayLiteral.ts';
-import { type BucketRef, bucketKey } from '../buckets.ts';
+import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
 import type { LeaseFigures } from './decideGrant.ts';
 
 interface Holder {

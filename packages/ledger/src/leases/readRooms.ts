@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey } from '../buckets.ts';
+import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
 
 /**
  * What is neither spent nor leased of each bucket's limit, by key, to size grants by: nothing is locked, so it may be

@@ -1,7 +1,7 @@
 import type { Database } from '@weighbridge/database';
+import { arrayLiteral } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
-import { arrayLiteral } from '../arrayLiteral.ts';
 
 /**
  * What lost proxies may have spent of each bucket without the ledger having it: what their leases hold. It shrinks as

@@ -1,7 +1,7 @@
 import type { Tx } from '@weighbridge/database';
+import { arrayLiteral } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { arrayLiteral } from '../arrayLiteral.ts';
 import type { BucketRoom, LeaseFigures, LeaseOutcome } from './decideGrant.ts';
 
 export interface LeaseChange {

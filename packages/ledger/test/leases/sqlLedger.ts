@@ -1,11 +1,11 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets.ts';
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets/buckets.ts';
+import { openCounter } from '../../src/budgets/openCounter.ts';
+import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
+import type { LedgerEvent, ReceivedRange } from '../../src/events/usage.ts';
 import { callLeases } from '../../src/leases/callLeases.ts';
-import { setBucketLimits } from '../../src/leases/setBucketLimits.ts';
-import { openCounter } from '../../src/openCounter.ts';
-import { closeEpoch, registerProducer } from '../../src/producers.ts';
-import type { LedgerEvent, ReceivedRange } from '../../src/usage.ts';
+import { closeEpoch, registerProducer } from '../../src/producers/producers.ts';
 import { eventId, ledgerEvent } from '../events.ts';
 import { insertPolicy } from '../policies.ts';
 import {

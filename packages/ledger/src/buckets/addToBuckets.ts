@@ -1,0 +1,42 @@
+import type { Tx } from '@weighbridge/database';
+import { arrayLiteral } from '@weighbridge/database';
+import { CompiledQuery } from 'kysely';
+import type { BucketRef } from './buckets.ts';
+
+/** What an amount counts in, by key. */
+export interface Counted {
+  readonly row: { readonly cost_nano_usd: bigint };
+  readonly counters: ReadonlyMap<string, BucketRef>;
+}
+
+const UPSERT = `
+  INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::timestamptz[], $6::bigint[])
+  ON CONFLICT (bucket_key) DO UPDATE SET spent_nano_usd = spend_buckets.spent_nano_usd + excluded.spent_nano_usd`;
+
+/** Adds amounts to their buckets, which are locked in the order of their keys (as `COLLATE "C"` has it). */
+export async function addToBuckets(tx: Tx, counted: readonly Counted[]): Promise<void> {
+  const byCounters = new Map<Counted['counters'], bigint>();
+  for (const { row, counters } of counted) {
+    byCounters.set(counters, (byCounters.get(counters) ?? 0n) + row.cost_nano_usd);
+  }
+  const sums = new Map<string, { readonly bucket: BucketRef; readonly nano: bigint }>();
+  for (const [counters, nano] of byCounters) {
+    for (const [key, bucket] of counters) sums.set(key, { bucket, nano: (sums.get(key)?.nano ?? 0n) + nano });
+  }
+  if (sums.size === 0) return;
+  const rows = [...sums]
+    .map((row) => ({ row, bytes: Buffer.from(row[0]) }))
+    .sort((a, b) => Buffer.compare(a.bytes, b.bytes))
+    .map(({ row }) => row);
+  await tx.executeQuery(
+    CompiledQuery.raw(UPSERT, [
+      arrayLiteral(rows.map(([key]) => key)),
+      arrayLiteral(rows.map(([, { bucket }]) => bucket.policyId)),
+      arrayLiteral(rows.map(([, { bucket }]) => bucket.counterVersion)),
+      arrayLiteral(rows.map(([, { bucket }]) => bucket.subject)),
+      arrayLiteral(rows.map(([, { bucket }]) => bucket.windowStart)),
+      arrayLiteral(rows.map(([, { nano }]) => nano)),
+    ]),
+  );
+}

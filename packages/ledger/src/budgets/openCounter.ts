@@ -1,0 +1,84 @@
+import type { Tx } from '@weighbridge/database';
+import { type Window, type WindowKind, windowAt } from '@weighbridge/domain';
+import { sql } from 'kysely';
+import { POLICY_SUBJECT } from '../buckets/buckets.ts';
+import { lockCounters } from '../buckets/successors.ts';
+import { carryLeases } from '../leases/carryLeases.ts';
+
+export interface OpenedCounter {
+  readonly id: string;
+  readonly counter_version: number;
+  readonly counter_scope: 'key' | 'principal' | 'policy';
+  readonly window_kind: WindowKind;
+  readonly timezone: string;
+}
+
+/** A long window of a busy ledger takes a while to add up. */
+const SUM_TIMEOUT_MS = 600_000;
+
+/**
+ * Opens a policy's new counter, in the transaction that gives it its version, with what the ledger holds for the window
+ * of `now` and those after it: spend belongs to the window that it was admitted in, whichever counter counted it first.
+ * What is recorded later finds the new counter by itself (successors.ts); until the transaction ends, it waits. What leases
+ * hold in earlier counters, they hold in the new one as well. Returns from when on there were rows to add up; null where
+ * none was ever dropped.
+ */
+export async function openCounter(tx: Tx, policy: OpenedCounter, now: Date): Promise<Date | null> {
+  await lockCounters(tx, 'exclusive');
+  await sql`SET LOCAL statement_timeout = ${sql.lit(SUM_TIMEOUT_MS)}`.execute(tx);
+  let at: Date | undefined = now;
+  while (at) {
+    const window = windowAt(policy.window_kind, policy.timezone, at);
+    await openBuckets(tx, policy, window);
+    // A proxy's clock may run ahead of ours.
+    at = window.end ? await firstAdmitted(tx, policy.id, window.end) : undefined;
+  }
+  await carryLeases(tx, policy, windowAt(policy.window_kind, policy.timezone, now).start);
+  await sql`SET LOCAL statement_timeout TO DEFAULT`.execute(tx);
+  // After it was added up: what is dropped from then on waits for this transaction.
+  const floor = await tx.selectFrom('ledger_floor').select('dropped_before').executeTakeFirstOrThrow();
+  return floor.dropped_before;
+}
+
+async function openBuckets(tx: Tx, policy: OpenedCounter, { start, end }: Window): Promise<void> {
+  const ownSubject = {
+    key: sql<string>`'key:' || coalesce(keys.counter_key_id, spent.key_id)`,
+    principal: sql<string>`'principal:' || spent.principal_id`,
+    policy: sql<string>`${POLICY_SUBJECT}::text`,
+  }[policy.counter_scope];
+  const prefix = `${policy.id}/${policy.counter_version}/${start.getTime()}/`;
+  await sql`
+    INSERT INTO spend_buckets (
+      bucket_key, policy_id, counter_version, subject, window_start, opening_nano_usd, spent_nano_usd)
+    SELECT ${prefix}::text || counted.subject, ${policy.id}, ${policy.counter_version}, counted.subject, ${start},
+           sum(spent.nano_usd), sum(spent.nano_usd)
+    FROM (
+      SELECT events.key_id, events.principal_id, sum(events.cost_nano_usd) AS nano_usd
+      FROM usage_events AS events
+      WHERE events.admitted_at >= ${start} AND events.admitted_at < ${end ?? 'infinity'}::timestamptz
+        AND ${countsFor(policy.id)}
+      GROUP BY events.key_id, events.principal_id
+    ) AS spent
+    LEFT JOIN keys ON keys.id = spent.key_id
+    CROSS JOIN LATERAL (
+      SELECT ${ownSubject} AS subject UNION SELECT 'principal:' || spent.principal_id
+    ) AS counted
+    GROUP BY counted.subject
+    ORDER BY counted.subject`.execute(tx);
+}
+
+async function firstAdmitted(tx: Tx, policyId: string, from: Date): Promise<Date | undefined> {
+  const { rows } = await sql<{ admitted_at: Date }>`
+    SELECT events.admitted_at
+    FROM usage_events AS events
+    WHERE events.admitted_at >= ${from} AND ${countsFor(policyId)}
+    ORDER BY events.admitted_at
+    LIMIT 1`.execute(tx);
+  return rows[0]?.admitted_at;
+}
+
+/** Whether the policy is in the chain of those that an event counts for: bucket keys begin with the policy's id. */
+function countsFor(policyId: string) {
+  return sql`(events.policy_id = ${policyId} OR EXISTS (
+    SELECT FROM unnest(events.bucket_keys) AS bucket_key WHERE starts_with(bucket_key, ${`${policyId}/`})))`;
+}

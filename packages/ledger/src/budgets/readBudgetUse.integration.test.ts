@@ -1,0 +1,54 @@
+import { sql } from 'kysely';
+import { expect, it } from 'vitest';
+import { ledgerEvent } from '../../test/events.ts';
+import { eventsOnly, useLedger } from '../../test/ledger.ts';
+import { insertPolicy } from '../../test/policies.ts';
+import { keySubject, POLICY_SUBJECT } from '../buckets/buckets.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
+import { readBudgetUse } from './readBudgetUse.ts';
+
+const ledger = useLedger();
+const yesterday = new Date('2026-11-09T00:00:00Z');
+const today = new Date('2026-11-10T00:00:00Z');
+const now = new Date('2026-11-10T12:00:00Z');
+let n = 0;
+
+/** What was spent on a policy's counter, in a window. */
+async function spent(policyId: string, subject: string, windowStart: Date, cost: bigint): Promise<void> {
+  const event = {
+    row: ledgerEvent(++n, { cost, admittedAt: now }).row,
+    buckets: [{ policyId, counterVersion: 1, subject, windowStart }],
+  };
+  await recordUsage(ledger.db, eventsOnly([event]), now);
+}
+
+it('tells of each policy how much of its limit the fullest counter of this window has used, the fullest first', async () => {
+  const created_at = yesterday;
+  await insertPolicy(ledger.db, 'pol_each', { limit_nano_usd: 1_000n, created_at });
+  await insertPolicy(ledger.db, 'pol_pooled', {
+    limit_nano_usd: 1_000n,
+    counter_scope: 'policy',
+    created_at,
+  });
+  await insertPolicy(ledger.db, 'pol_unlimited', { counter_scope: 'policy', created_at });
+  await insertPolicy(ledger.db, 'pol_nothing', { limit_nano_usd: 0n, counter_scope: 'policy', created_at });
+  await insertPolicy(ledger.db, 'pol_off', { limit_nano_usd: 1_000n, counter_scope: 'policy', created_at });
+  await sql`UPDATE policies SET enforcement = 'off' WHERE id = 'pol_off'`.execute(ledger.db);
+  expect(await readBudgetUse(ledger.db, now, 10)).toEqual([]);
+
+  await spent('pol_each', keySubject('key_a'), today, 200n);
+  await spent('pol_each', keySubject('key_b'), today, 400n);
+  await spent('pol_each', keySubject('key_a'), yesterday, 999n);
+  await spent('pol_pooled', POLICY_SUBJECT, today, 950n);
+  for (const policy of ['pol_unlimited', 'pol_nothing', 'pol_off']) {
+    await spent(policy, POLICY_SUBJECT, today, 999n);
+  }
+  const use = [
+    { policyId: 'pol_pooled', usedRatio: 0.95 },
+    { policyId: 'pol_each', usedRatio: 0.4 },
+  ];
+  expect(await readBudgetUse(ledger.db, now, 10)).toEqual(use);
+  expect(await readBudgetUse(ledger.db, now, 1)).toEqual(use.slice(0, 1));
+  const tomorrow = new Date('2026-11-11T00:00:01Z');
+  expect(await readBudgetUse(ledger.db, tomorrow, 10)).toEqual([]);
+});

@@ -1,0 +1,99 @@
+import { sql } from 'kysely';
+import { expect, it } from 'vitest';
+import { ledgerEvent } from '../../test/events.ts';
+import { eventsOnly, useLedger, uuidAt } from '../../test/ledger.ts';
+import { insertPolicy } from '../../test/policies.ts';
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../buckets/buckets.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
+import { recordCorrection } from '../requests/corrections.ts';
+import { recordOverdueThresholds } from './thresholds.ts';
+
+const ledger = useLedger();
+const now = new Date('2026-11-10T12:00:00Z');
+const windowStart = new Date('2026-11-10T00:00:00Z');
+let nextId = 0;
+
+async function pooled(limit: bigint | null, enforcement = 'enforce'): Promise<BucketRef> {
+  const id = `pol_t${++nextId}`;
+  await insertPolicy(ledger.db, id, {
+    counter_scope: 'policy',
+    limit_nano_usd: limit,
+    created_at: windowStart,
+  });
+  await sql`UPDATE policies SET thresholds = '{50,80,100}', enforcement = ${enforcement} WHERE id = ${id}`.execute(
+    ledger.db,
+  );
+  return { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart };
+}
+
+/** Records attempts in one transaction; returns the percentages that it told of. */
+async function spend(bucket: BucketRef, ...costs: readonly bigint[]): Promise<number[]> {
+  const events = costs.map((cost) => ({
+    row: ledgerEvent(++nextId, { cost, admittedAt: now }).row,
+    buckets: [bucket],
+  }));
+  const { thresholds } = await recordUsage(ledger.db, eventsOnly(events), now);
+  return thresholds.map(({ percent }) => percent);
+}
+
+async function audited({ policyId }: BucketRef): Promise<unknown[]> {
+  const { rows } = await sql<{ detail: unknown }>`
+    SELECT detail FROM audit_log WHERE action = 'policy.threshold_reached' AND resource_id = ${policyId}
+    ORDER BY (detail ->> 'percent')::int`.execute(ledger.db);
+  return rows.map(({ detail }) => detail);
+}
+
+it('each threshold is told once in a window, when its counter reaches it, with figures as the API has them', async () => {
+  const bucket = await pooled(10_000_000n);
+  expect(await spend(bucket, 4_999_999n)).toEqual([]);
+  expect(await spend(bucket, 1n)).toEqual([50]);
+  expect(await spend(bucket, 1n)).toEqual([]);
+  expect(await spend(bucket, 3_000_500n, 2_000_000n)).toEqual([80, 100]);
+  const next = { ...bucket, windowStart: new Date('2026-11-11T00:00:00Z') };
+  expect(await spend(next, 5_000_000n)).toEqual([50]);
+  const about = { subject: 'policy', limit_micro_usd: 10_000 };
+  const first = { ...about, window_start: '2026-11-10T00:00:00.000Z' };
+  expect(await audited(bucket)).toEqual(
+    expect.arrayContaining([
+      { ...first, percent: 50, spent_micro_usd: 5_000 },
+      { ...first, percent: 80, spent_micro_usd: 10_001 },
+      { ...first, percent: 100, spent_micro_usd: 10_001 },
+      { ...about, window_start: '2026-11-11T00:00:00.000Z', percent: 50, spent_micro_usd: 5_000 },
+    ]),
+  );
+  expect(await audited(bucket)).toHaveLength(4);
+});
+
+it('nothing is told of a policy without a limit, nor of one that is off', async () => {
+  expect(await spend(await pooled(null), 10n)).toEqual([]);
+  expect(await spend(await pooled(10n, 'off'), 10n)).toEqual([]);
+  expect(await spend(await pooled(10n, 'shadow'), 10n)).toEqual([50, 80, 100]);
+});
+
+it('what is reached by a correction or by a lowered limit is told too, once, in the present window alone', async () => {
+  const overdue = async ({ policyId }: BucketRef, at = now) =>
+    (await recordOverdueThresholds(ledger.db, at)).flatMap((one) =>
+      one.policyId === policyId ? one.percent : [],
+    );
+  const bucket = await pooled(1_000n);
+  expect(await spend(bucket, 510n)).toEqual([50]);
+  expect(await overdue(bucket)).toEqual([]);
+  const { request_id: requestId } = await ledger.db
+    .selectFrom('usage_events')
+    .select('request_id')
+    .where(sql<boolean>`${bucketKey(bucket)} = ANY (bucket_keys)`)
+    .executeTakeFirstOrThrow();
+  const correction = { correctionId: uuidAt(now), requestId, amountNanoUsd: 300n, reason: 'x', now };
+  await ledger.db.transaction().execute((tx) => recordCorrection(tx, correction));
+  expect(await overdue(bucket)).toEqual([80]);
+  expect(await overdue(bucket)).toEqual([]);
+  await ledger.db
+    .updateTable('policies')
+    .set({ limit_nano_usd: 100n })
+    .where('id', '=', bucket.policyId)
+    .execute();
+  expect(await overdue(bucket, new Date('2026-11-12T12:00:00Z'))).toEqual([]);
+  expect(await overdue(bucket)).toEqual([100]);
+  expect(await spend(bucket, 1n)).toEqual([]);
+  expect(await audited(bucket)).toHaveLength(3);
+});

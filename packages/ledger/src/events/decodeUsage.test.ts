@@ -1,0 +1,228 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { Outcome, PriceSource, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { anyEvent, proxyEvent } from '../../test/anyEvent.ts';
+import { encodedEvent } from '../../test/usageEvents.ts';
+import { decodeBatch, decodeByLibrary, decodeEvent } from './decodeUsage.ts';
+import { createKnownParts } from './knownParts.ts';
+import { readBatch } from './readBatch.ts';
+import { readEvent } from './readEvent.ts';
+
+const ids = { from: new Date(0), before: new Date('9999-12-31') };
+const origin = {
+  producerId: '5f0c8f5e-8a86-4d0e-9d63-0d1c7a1f0a01',
+  epoch: '0192f3a8-8a86-7d0e-9d63-0d1c7a1f0a02',
+  shard: 1,
+  n: 3n,
+};
+
+/** What is put before, between or behind the fields of an encoding, or in place of some of its bytes. */
+const change = fc.oneof(
+  fc.record({ cut: fc.nat({ max: 400 }) }),
+  fc.record({ at: fc.nat({ max: 400 }), byte: fc.nat({ max: 255 }) }),
+  // Mostly the last ones, which then come again.
+  fc.record({
+    field: fc.oneof(fc.integer({ min: 23, max: 25 }), fc.integer({ min: 1, max: 40 })),
+    value: fc.nat({ max: 300 }),
+  }),
+  fc.record({ field: fc.integer({ min: 1, max: 40 }), text: fc.uint8Array({ maxLength: 9 }) }),
+);
+type Change = Partial<{
+  cut: number;
+  at: number;
+  byte: number;
+  field: number;
+  value: number;
+  text: Uint8Array;
+}>;
+
+function changed(event: Uint8Array, { cut, at, byte, field, value, text }: Change): Uint8Array {
+  if (cut !== undefined) return event.subarray(0, event.length - cut);
+  if (at !== undefined && byte !== undefined)
+    return event.map((before, place) => (place === at ? byte : before));
+  const writer = new BinaryWriter();
+  if (text) writer.tag(field ?? 1, WireType.LengthDelimited).bytes(text);
+  else writer.tag(field ?? 1, WireType.Varint).uint32(value ?? 0);
+  return Buffer.concat([event, writer.finish()]);
+}
+
+const BUCKETS = UsageEventSchema.field.buckets.number;
+/** Whatever is zero or empty, an encoding leaves out. */
+const EVERY_FIELD = {
+  estimated: true,
+  httpStatus: 200,
+  streamed: true,
+  firstByteUs: 5,
+  durationUs: 9,
+  attribution: { user: 'ada' },
+  responseId: 'resp_1',
+  priceSource: PriceSource.CATALOG,
+  cacheHit: true,
+};
+/** Of the messages within it, other fields. */
+const OTHER_VALUES = {
+  ...EVERY_FIELD,
+  requestId: 'req_2',
+  keyId: 'key_2',
+  principalId: 'bob',
+  buckets: [{ policyId: 'pol_b', counterVersion: 2, subject: 'policy', windowStartMs: 1_793_491_200_000n }],
+  modelRequested: 'mock/other',
+  model: 'mock/other',
+  connectorId: 'con_2',
+  usage: { cacheRead: 11 },
+  costNanoUsd: 8n,
+  priceVersion: 2,
+  outcome: Outcome.INTERRUPTED,
+  httpStatus: 201,
+  admittedAtMs: 1_795_000_000_001n,
+  settledAtMs: 1_795_000_000_101n,
+  firstByteUs: 6,
+  durationUs: 10,
+  attribution: { team: 'research' },
+  responseId: 'resp_2',
+  priceSource: PriceSource.CONNECTOR,
+  attempt: 2,
+  modelAttempt: 2,
+};
+
+/** The bytes of each field of an encoding, by its number, in their order. */
+function fieldsOf(payload: Uint8Array): Map<number, Uint8Array> {
+  const fields = new Map<number, Uint8Array>();
+  const reader = new BinaryReader(payload);
+  for (let start = 0; reader.pos < reader.len; start = reader.pos) {
+    const [number, type] = reader.tag();
+    reader.skip(type, number);
+    fields.set(number, payload.subarray(start, reader.pos));
+  }
+  return fields;
+}
+
+/** Mostly such as are read in place, and quickly made. */
+const someEvent = fc.oneof({ weight: 9, arbitrary: proxyEvent.map(encodedEvent) }, anyEvent);
+
+describe('an event read in place', () => {
+  it('is what the library makes of it, whatever its fields hold, are missing, or come again', () => {
+    // Kept over all of them: what is known of one event must not be taken for what another says.
+    const known = createKnownParts();
+    let read = 0;
+    fc.assert(
+      fc.property(someEvent, fc.option(change, { freq: 3 }), (event, toChange) => {
+        const payload = toChange ? changed(event, toChange) : event;
+        const inPlace = readEvent(payload, origin, ids, known);
+        if (inPlace === undefined) return;
+        read++;
+        expect(inPlace).toEqual(decodeByLibrary(payload, origin, ids));
+      }),
+      { numRuns: 400 },
+    );
+    expect(read).toBeGreaterThan(80);
+  });
+
+  it('has no field twice but its buckets: the library knows what is merged, and of what the last one counts', () => {
+    const [fields, others] = [fieldsOf(encodedEvent(EVERY_FIELD)), fieldsOf(encodedEvent(OTHER_VALUES))];
+    const every = UsageEventSchema.fields.map(({ number }) => number);
+    expect([[...fields.keys()], [...others.keys()]]).toEqual([every, every]);
+    const known = createKnownParts();
+    const isRead = (all: Iterable<Uint8Array>) =>
+      readEvent(Buffer.concat([...all]), origin, ids, known) !== undefined;
+    expect(isRead(fields.values())).toBe(true);
+    for (const [number, again] of others) {
+      const behindIt = [...fields].flatMap(([one, bytes]) => (one === number ? [bytes, again] : [bytes]));
+      const atTheEnd = [...fields.values(), again];
+      const read = { number, behindIt: isRead(behindIt), atTheEnd: isRead(atTheEnd) };
+      expect(read).toEqual({ number, behindIt: number === BUCKETS, atTheEnd: false });
+    }
+  });
+
+  it('is what the library makes of it, in whatever order its fields stand', () => {
+    const known = createKnownParts();
+    let read = 0;
+    const fields = [...fieldsOf(encodedEvent(EVERY_FIELD)).values()];
+    const shuffled = fc.shuffledSubarray(fields, { minLength: fields.length });
+    fc.assert(
+      fc.property(shuffled, fc.boolean(), (mixed, isPayerKept) => {
+        const payers = new Set(fields.slice(2, 8));
+        const others = mixed.filter((field) => !payers.has(field));
+        const payload = Buffer.concat(isPayerKept ? [...others, ...payers] : mixed);
+        const inPlace = readEvent(payload, origin, ids, known);
+        if (isPayerKept) expect(inPlace).toBeDefined();
+        if (!inPlace) return;
+        read++;
+        expect(inPlace).toEqual(decodeByLibrary(payload, origin, ids));
+      }),
+    );
+    expect(read).toBeGreaterThan(20);
+  });
+
+  it('is every event that a proxy writes, also one of a later release', () => {
+    const known = createKnownParts();
+    fc.assert(
+      fc.property(proxyEvent, fc.boolean(), (fields, isLater) => {
+        const event = encodedEvent(fields);
+        const later = changed(event, { field: 26, text: Buffer.from('new') });
+        expect(readEvent(isLater ? later : event, origin, ids, known)).toBeDefined();
+      }),
+    );
+  });
+
+  it('is known again by all of its bytes that say who pays', () => {
+    const known = createKnownParts();
+    const read = (keyId: string, limit: number) => {
+      for (let at = 0; at < limit; at++) {
+        readEvent(encodedEvent({ keyId: `${keyId}${at}` }), origin, ids, known);
+      }
+      return readEvent(encodedEvent({ keyId }), origin, ids, known)?.row.key_id;
+    };
+    expect(read('key_a', 10)).toBe('key_a');
+    // More than are kept.
+    expect(read('key_b', 5_000)).toBe('key_b');
+  });
+});
+
+describe('a message read in place', () => {
+  const uuid = fc.uuid();
+  const batch = fc.record({
+    producerId: uuid,
+    epoch: uuid,
+    shard: fc.nat({ max: 3 }),
+    firstN: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
+    events: fc.array(fc.uint8Array({ maxLength: 20 }), { maxLength: 4 }),
+  });
+  const encode = (fields: MessageInitShape<typeof UsageBatchSchema>) =>
+    toBinary(UsageBatchSchema, create(UsageBatchSchema, fields));
+
+  it('is what the library makes of it', () => {
+    let read = 0;
+    fc.assert(
+      fc.property(batch, fc.option(change), (fields, toChange) => {
+        const payload = toChange ? changed(encode(fields), toChange) : encode(fields);
+        const inPlace = readBatch(payload);
+        if (!inPlace) return;
+        read++;
+        const { producerId, epoch, shard, firstN, events } = fromBinary(UsageBatchSchema, payload);
+        expect(inPlace).toEqual({
+          producerId,
+          epoch,
+          shard,
+          firstN,
+          events: events.map((one) => Buffer.from(one)),
+        });
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(read).toBeGreaterThan(100);
+  });
+});
+
+it('what can not be read at all is said to be no usage, in words that say what it was to be', () => {
+  const garbage = new TextEncoder().encode('this is no protobuf');
+  const reason = /^it can not be read as a Usage(Batch|Event) \(.+\)$/;
+  expect(decodeBatch(garbage, ids).refused).toMatchObject([
+    { kind: 'batch', reason: expect.stringMatching(reason) },
+  ]);
+  expect(decodeEvent(garbage, undefined, ids).refused).toMatchObject([
+    { kind: 'event', reason: expect.stringMatching(reason) },
+  ]);
+});

@@ -1,0 +1,134 @@
+import type { Database, Tx } from '@weighbridge/database';
+import { type RawBuilder, sql } from 'kysely';
+import type { IdRange } from '../events/usage.ts';
+import { lockLedgerMaintenance } from './maintenanceLock.ts';
+
+const MONTHS_AHEAD = 2;
+/** A large month takes minutes to add up. */
+const SUM_TIMEOUT_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+interface Partition {
+  readonly name: string;
+  readonly month: Date;
+  readonly end: Date;
+}
+
+/** Reads which ids the ledger takes now. Partitions have no gaps between them. */
+export async function readIdRange(db: Database): Promise<IdRange> {
+  const partitions = await readPartitions(db);
+  const [first, last] = [partitions[0], partitions.at(-1)];
+  if (!first || !last) throw new Error('the ledger has no partition: the database is not migrated');
+  const { dropped_before: floor } = await db
+    .selectFrom('ledger_floor')
+    .select('dropped_before')
+    .executeTakeFirstOrThrow();
+  return { from: floor !== null && floor > first.month ? floor : first.month, before: last.end };
+}
+
+export interface Retention {
+  readonly now: Date;
+  /** How many days the ledger's rows are kept at least: whole months are dropped. */
+  readonly retentionDays: number;
+}
+
+/**
+ * Makes the partitions up to two months ahead, and drops the months that lie wholly before what is to be kept; what they
+ * counted stays in the buckets, as their opening balances. Returns the names of what was dropped. Rejects, having done the
+ * months before, where the ledger is too busy to be locked for a moment: call it again later.
+ */
+export async function keepPartitions(db: Database, retention: Retention): Promise<string[]> {
+  await createAhead(db, retention.now);
+  const from = await keptFrom(db, retention);
+  const outdated = (await readPartitions(db)).filter(({ end }) => end <= from);
+  for (const partition of outdated) await dropPartition(db, partition);
+  return outdated.map(({ name }) => name);
+}
+
+/**
+ * From when on the ledger's rows are kept, by the clock that says the earlier time, ours or the database's: what is dropped
+ * never comes back, and a machine may wake up in another year.
+ */
+export async function keptFrom(db: Database, { now, retentionDays }: Retention): Promise<Date> {
+  const earlier = await instant(db, sql`least(${now}::timestamptz, statement_timestamp())`);
+  return new Date(earlier.getTime() - retentionDays * DAY_MS);
+}
+
+async function instant(db: Database, expression: RawBuilder<unknown>): Promise<Date> {
+  const { rows } = await sql<{ at: Date }>`SELECT ${expression} AS at`.execute(db);
+  const [row] = rows;
+  if (!row) throw new Error('a query without FROM answered no row');
+  return row.at;
+}
+
+async function createAhead(db: Database, ownNow: Date): Promise<void> {
+  // By a clock that is decades ahead, not a thousand of them, for each of which every query pays.
+  const now = await instant(
+    db,
+    sql`least(${ownNow}::timestamptz, statement_timestamp() + interval '5 years')`,
+  );
+  const ahead = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + MONTHS_AHEAD, 1));
+  const last = (await readPartitions(db)).at(-1)?.month ?? now;
+  if (last >= ahead) return;
+  await db.transaction().execute(async (tx) => {
+    await giveUpSoon(tx);
+    // From the last one on, so that a service that was away for months leaves no hole.
+    await sql`
+      SELECT create_usage_partition(month)
+      FROM unnest(${monthsFrom(last, ahead)}::timestamptz[]) AS month`.execute(tx);
+  });
+}
+
+/** The first instants of the months from one to another, both with it. */
+function monthsFrom(first: Date, last: Date): Date[] {
+  const months: Date[] = [];
+  for (let at = first; at <= last; at = new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1, 1))) {
+    months.push(at);
+  }
+  return months;
+}
+
+async function dropPartition(db: Database, { name, end }: Partition): Promise<void> {
+  // Committed first: from here on, validation refuses what would land there.
+  await db
+    .updateTable('ledger_floor')
+    .set({ dropped_before: sql<Date>`greatest(dropped_before, ${end})` })
+    .execute();
+  await db.transaction().execute(async (tx) => {
+    await giveUpSoon(tx);
+    await sql`SET LOCAL statement_timeout = ${sql.lit(SUM_TIMEOUT_MS)}`.execute(tx);
+    await lockLedgerMaintenance(tx);
+    // Who was validated before may still write here: wait for them, and let nobody in while it is summed up.
+    await sql`LOCK TABLE ${sql.table(name)} IN SHARE MODE`.execute(tx);
+    await sql`
+      CREATE TEMPORARY TABLE dropped_sums ON COMMIT DROP AS
+      SELECT bucket_key, sum(cost_nano_usd)::bigint AS nano_usd
+      FROM ${sql.table(name)}, unnest(bucket_keys) AS bucket_key
+      GROUP BY bucket_key`.execute(tx);
+    // Before any bucket: a writer of the ledger holds this one's lock while it waits for buckets.
+    await sql`LOCK TABLE usage_events IN ACCESS EXCLUSIVE MODE`.execute(tx);
+    await sql`
+      UPDATE spend_buckets SET opening_nano_usd = opening_nano_usd + dropped_sums.nano_usd
+      FROM dropped_sums WHERE spend_buckets.bucket_key = dropped_sums.bucket_key`.execute(tx);
+    await sql`DROP TABLE ${sql.table(name)}`.execute(tx);
+  });
+}
+
+/** A lock on the whole ledger that has to wait makes everybody wait behind it: rather not now. */
+async function giveUpSoon(tx: Tx): Promise<void> {
+  await sql`SET LOCAL lock_timeout = '3s'`.execute(tx);
+}
+
+/** By month. They are named for it (`usage_events_2026_11`). */
+async function readPartitions(db: Database): Promise<Partition[]> {
+  const { rows } = await sql<{ name: string }>`
+    SELECT child.relname AS name
+    FROM pg_inherits JOIN pg_class AS child ON child.oid = inhrelid
+    WHERE inhparent = 'usage_events'::regclass
+    ORDER BY child.relname`.execute(db);
+  return rows.map(({ name }) => {
+    const [year, month] = name.split('_').slice(-2).map(Number);
+    if (!year || !month) throw new Error(`${name} is no partition of a month`);
+    return { name, month: new Date(Date.UTC(year, month - 1, 1)), end: new Date(Date.UTC(year, month, 1)) };
+  });
+}

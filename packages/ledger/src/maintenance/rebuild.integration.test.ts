@@ -1,0 +1,156 @@
+import { createDb, type Database } from '@weighbridge/database';
+import { createTestDatabase } from '@weighbridge/testing';
+import fc from 'fast-check';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type EventFields, ledgerEvent } from '../../test/events.ts';
+import { eventsOnly, openMonth } from '../../test/ledger.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
+import { HOUR_COLUMNS } from '../spend/usageByHour.ts';
+import { RebuildRunningError, rebuildBuckets } from './rebuild.ts';
+
+const START = Date.parse('2026-11-10T00:00:00Z');
+const CLEAN = { differingBuckets: 0, differing: [], differenceNanoUsd: 0n, differingHours: 0 };
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let db: Database;
+let next = 0;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = createDb(database.url, { applicationName: 'test', onIdleError: () => {} });
+  await openMonth(db, new Date('2026-11-10T12:00:00Z'));
+});
+afterAll(async () => {
+  await db.destroy();
+  await database.drop();
+});
+
+const text = fc.constantFrom('', 'x', 'ä\n', 'a/b', '-', '1:x', '"\\');
+const fields: fc.Arbitrary<EventFields> = fc.record({
+  principal: fc.constantFrom('ada', 'line\nbreak/and "more"', 'bob'),
+  policies: fc.constantFrom(['pol_a'], ['pol_b', 'pol_a']),
+  cost: fc.bigInt({ min: 0n, max: 1_000n }),
+  outcome: fc.constantFrom('success', 'interrupted'),
+  estimated: fc.boolean(),
+  admittedAt: fc.integer({ min: 0, max: 10_800_000 }).map((ms) => new Date(START + ms)),
+  attribution: fc.record({ user: text, team: text, workload: text }, { requiredKeys: [] }),
+});
+
+async function write(count: number): Promise<void> {
+  const events = fc.sample(fields, { numRuns: count, seed: next }).map((one) => ledgerEvent(next++, one));
+  await recordUsage(db, eventsOnly(events));
+}
+
+/** All that is derived, as the plainest reading of the ledger's rows has it. */
+async function expectDerived(): Promise<void> {
+  const buckets = await sql`
+    SELECT key, sum(cost_nano_usd)::bigint AS nano FROM usage_events, unnest(bucket_keys) AS key GROUP BY key ORDER BY key`;
+  const { rows: expected } = await buckets.execute(db);
+  const { rows: held } =
+    await sql`SELECT bucket_key AS key, spent_nano_usd - opening_nano_usd AS nano FROM spend_buckets ORDER BY 1`.execute(
+      db,
+    );
+  expect(held).toEqual(expected);
+  const byHour = (table: string, hour: string, attempts: string, user: string) => sql`
+    SELECT ${sql.raw(hour)} AS hour, principal_id, ${sql.raw(user)} AS "user", ${sql.raw(attempts)}::bigint AS attempts,
+      sum(cost_nano_usd)::bigint AS nano, sum(output_tokens)::bigint AS output
+    FROM ${sql.table(table)} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`;
+  const { rows: hours } = await byHour('usage_by_hour', 'hour', 'sum(attempts)', '"user"').execute(db);
+  const rows = byHour(
+    'usage_events',
+    "date_trunc('hour', admitted_at)",
+    'count(*)',
+    "attribution ->> 'user'",
+  );
+  expect(hours).toEqual((await rows.execute(db)).rows);
+}
+
+/** What bugs, and people with psql, may leave behind. */
+async function damage(): Promise<void> {
+  await sql`UPDATE spend_buckets SET spent_nano_usd = spent_nano_usd + 17 WHERE subject = 'policy'`.execute(
+    db,
+  );
+  await sql`DELETE FROM spend_buckets WHERE subject LIKE 'principal:line%'`.execute(db);
+  await sql`UPDATE usage_by_hour SET attempts = attempts + 1, cost_nano_usd = cost_nano_usd - 3
+            WHERE principal_id = 'ada'`.execute(db);
+  await sql`DELETE FROM usage_by_hour WHERE principal_id = 'bob' AND "user" = 'x'`.execute(db);
+  await sql`
+    INSERT INTO usage_by_hour (${HOUR_COLUMNS})
+    SELECT ${HOUR_COLUMNS}
+    FROM (
+      SELECT made.*
+      FROM (SELECT usage_by_hour AS one FROM usage_by_hour LIMIT 1) AS any_row,
+        jsonb_populate_record(one, '{"team": "nobody", "group_sha256": "\\\\x00"}') AS made
+    ) AS unfounded`.execute(db);
+}
+
+describe('a rebuild', () => {
+  it('finds nothing where nothing is wrong', async () => {
+    await write(300);
+    expect(await rebuildBuckets(db, { apply: true })).toMatchObject({ ...CLEAN, events: BigInt(next) });
+    await expectDerived();
+  });
+
+  it('only tells what is wrong, unless it is to mend it', async () => {
+    const { bucket_key: bucketKey } = await db
+      .selectFrom('spend_buckets')
+      .select('bucket_key')
+      .orderBy('bucket_key')
+      .executeTakeFirstOrThrow();
+    const add = (nano: bigint) =>
+      sql`
+      UPDATE spend_buckets SET spent_nano_usd = spent_nano_usd + ${nano} WHERE bucket_key = ${bucketKey}`.execute(
+        db,
+      );
+    await add(9n);
+    const found = {
+      differing: [{ bucketKey, differenceNanoUsd: -9n }],
+      differenceNanoUsd: 9n,
+      differingBuckets: 1,
+    };
+    expect(await rebuildBuckets(db, { apply: false })).toMatchObject(found);
+    expect(await rebuildBuckets(db, { apply: true })).toMatchObject(found);
+    expect(await rebuildBuckets(db, { apply: false })).toMatchObject(CLEAN);
+  });
+
+  it('mends whatever is wrong while usage goes on being written, and loses and doubles none of it', async () => {
+    for (let round = 0; round < 4; round++) {
+      await damage();
+      let isWriting = true;
+      const writers = Array.from({ length: 4 }, async () => {
+        while (isWriting) await write(20);
+      });
+      const rebuilt = await rebuildBuckets(db, { apply: true });
+      isWriting = false;
+      await Promise.all(writers);
+      expect(rebuilt.differingBuckets).toBeGreaterThan(2);
+      expect(rebuilt.differingHours).toBeGreaterThan(2);
+      expect(await rebuildBuckets(db, { apply: false })).toMatchObject({ ...CLEAN, events: BigInt(next) });
+      await expectDerived();
+    }
+  });
+
+  it('keeps what a bucket opened with, and the hours whose rows were dropped', async () => {
+    await sql`UPDATE spend_buckets SET opening_nano_usd = 5, spent_nano_usd = spent_nano_usd + 5
+              WHERE subject = 'policy'`.execute(db);
+    await sql`UPDATE ledger_floor SET dropped_before = ${new Date(START)}`.execute(db);
+    await sql`UPDATE usage_by_hour SET hour = hour - interval '1 day' WHERE principal_id = 'ada'`.execute(db);
+    await rebuildBuckets(db, { apply: true });
+    await expect(expectDerived()).rejects.toThrow();
+    await sql`DELETE FROM usage_by_hour WHERE hour < ${new Date(START)}`.execute(db);
+    await expectDerived();
+  });
+
+  it('is refused while another one runs', async () => {
+    const inTheWay = await db.startTransaction().execute();
+    await sql`LOCK TABLE usage_by_hour IN ACCESS EXCLUSIVE MODE`.execute(inTheWay);
+    const first = rebuildBuckets(db, { apply: true });
+    const isWaiting = sql<{ is: boolean }>`
+      SELECT count(*) > 0 AS is FROM pg_locks WHERE NOT granted AND relation = 'usage_by_hour'::regclass`;
+    while (!(await isWaiting.execute(db)).rows[0]?.is);
+    await expect(rebuildBuckets(db, { apply: false })).rejects.toThrow(RebuildRunningError);
+    await inTheWay.rollback().execute();
+    await first;
+    expect(await rebuildBuckets(db, { apply: false })).toMatchObject(CLEAN);
+  });
+});

@@ -1,0 +1,206 @@
+import type { Database, Tx } from '@weighbridge/database';
+import type { NanoUsd } from '@weighbridge/domain';
+import { type RawBuilder, sql } from 'kysely';
+import {
+  ADD_TO_HOUR,
+  eventDimension,
+  eventMeasure,
+  GROUP_SHA256,
+  HOUR_COLUMNS,
+  HOUR_DIMENSIONS,
+  HOUR_MEASURES,
+} from '../spend/usageByHour.ts';
+import { LEDGER_MAINTENANCE_LOCK } from './maintenanceLock.ts';
+
+/** How far what is derived from the ledger was from the ledger, as of one snapshot. */
+export interface Rebuilt {
+  /** Rows of the ledger that were added up. */
+  readonly events: bigint;
+  /** Buckets, with those that a row of the ledger names but nobody had opened. */
+  readonly buckets: number;
+  readonly differingBuckets: number;
+  /** The first of them by key, at most `MAX_LISTED`: what the ledger has more than the bucket. */
+  readonly differing: readonly { readonly bucketKey: string; readonly differenceNanoUsd: NanoUsd }[];
+  /** The sum of the differences of buckets, each without its sign. */
+  readonly differenceNanoUsd: NanoUsd;
+  readonly differingHours: number;
+}
+
+/** Another rebuild is running on this database, or a month of the ledger is being dropped. */
+export class RebuildRunningError extends Error {
+  constructor() {
+    super(
+      'Another rebuild of this ledger is running, or a month of it is being dropped: wait until that ends.',
+    );
+    this.name = 'RebuildRunningError';
+  }
+}
+
+const MAX_LISTED = 1_000;
+/** A large ledger takes minutes to add up. */
+const TIMEOUT_MS = 3_600_000;
+
+/**
+ * Compares every bucket with its opening and the ledger's rows that name it, and the sums by hour with the rows of the
+ * hour, in one snapshot; with `apply`, adds what is missing to them. Usage may be written all the while: it changes rows
+ * and sums alike, so a difference stays what it was. What was not mended yet when it fails, the next one finds. Throws
+ * `RebuildRunningError` where another one is running.
+ */
+export async function rebuildBuckets(db: Database, { apply }: { readonly apply: boolean }): Promise<Rebuilt> {
+  // One connection for all: the lock and the tables of differences belong to it.
+  return await db.connection().execute(async (connection) => {
+    const { rows } = await sql<{ taken: boolean }>`
+      SELECT pg_try_advisory_lock(${LEDGER_MAINTENANCE_LOCK}) AS taken`.execute(connection);
+    if (!rows[0]?.taken) throw new RebuildRunningError();
+    try {
+      // 1. What differs, in one snapshot.
+      const rebuilt = await connection
+        .transaction()
+        .setIsolationLevel('repeatable read')
+        .execute(async (tx) => {
+          await limitTime(tx);
+          await compareBuckets(tx);
+          await compareHours(tx);
+          return await summary(tx);
+        });
+      // 2. As deltas, which may come at any time beside usage. An hour at a time: usage waits for the locks of each.
+      if (apply) {
+        await connection.transaction().execute(async (tx) => {
+          await limitTime(tx);
+          await mendBuckets(tx);
+        });
+        for (const hour of await differingHours(connection)) {
+          await connection.transaction().execute(async (tx) => {
+            await limitTime(tx);
+            await mendHour(tx, hour);
+          });
+        }
+      }
+      return rebuilt;
+    } finally {
+      await sql`DROP TABLE IF EXISTS pg_temp.bucket_differences, pg_temp.hour_differences`.execute(
+        connection,
+      );
+      await sql`SELECT pg_advisory_unlock(${LEDGER_MAINTENANCE_LOCK})`.execute(connection);
+    }
+  });
+}
+
+async function limitTime(tx: Tx): Promise<void> {
+  await sql`SET LOCAL statement_timeout = ${sql.lit(TIMEOUT_MS)}`.execute(tx);
+}
+
+async function compareBuckets(tx: Tx): Promise<void> {
+  await sql`
+    CREATE TEMPORARY TABLE bucket_differences AS
+    SELECT bucket_key, (coalesce(opening_nano_usd, 0) + coalesce(counted, 0) - coalesce(spent_nano_usd, 0))::bigint
+             AS difference, spent_nano_usd IS NULL AS is_missing
+    FROM (
+      SELECT bucket_key, sum(cost_nano_usd) AS counted
+      FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS bucket_key
+      GROUP BY bucket_key
+    ) AS ledger
+    FULL JOIN spend_buckets USING (bucket_key)
+    WHERE spent_nano_usd IS NULL
+      OR coalesce(opening_nano_usd, 0) + coalesce(counted, 0) <> spent_nano_usd`.execute(tx);
+}
+
+async function compareHours(tx: Tx): Promise<void> {
+  const each = (names: readonly string[], make: (name: string) => RawBuilder<unknown>) =>
+    sql.join(names.map((name) => sql`${make(name)} AS ${sql.ref(name)}`));
+  const dimensions = HOUR_DIMENSIONS.map((name) => sql.ref(name));
+  await sql`
+    CREATE TEMPORARY TABLE hour_differences AS
+    SELECT hour, group_sha256, shard,
+      ${each(HOUR_DIMENSIONS, (name) => sql`coalesce(ledger.${sql.ref(name)}, hours.${sql.ref(name)})`)},
+      ${each(
+        HOUR_MEASURES,
+        (name) => sql`(coalesce(ledger.${sql.ref(name)}, 0) - coalesce(hours.${sql.ref(name)}, 0))::bigint`,
+      )},
+      ledger.hour IS NULL AS is_unfounded
+    FROM (
+      SELECT *, ${GROUP_SHA256} AS group_sha256
+      FROM (
+        SELECT hour, shard, ${sql.join(dimensions)},
+          ${each(HOUR_MEASURES, (name) => sql`sum(${sql.ref(name)})`)}
+        FROM (
+          SELECT date_trunc('hour', admitted_at, 'UTC') AS hour, coalesce(shard, 0) AS shard,
+            ${sql.join(HOUR_DIMENSIONS.map((name) => sql`${eventDimension(name)} AS ${sql.ref(name)}`))},
+            ${sql.join(HOUR_MEASURES.map((name) => sql`${eventMeasure(name)} AS ${sql.ref(name)}`))}
+          FROM usage_events
+          WHERE ${isCovered(sql`admitted_at`)}
+        ) AS event
+        GROUP BY hour, shard, ${sql.join(dimensions)}
+      ) AS grouped
+    ) AS ledger
+    FULL JOIN (SELECT * FROM usage_by_hour WHERE ${isCovered(sql`hour`)}) AS hours USING (hour, group_sha256, shard)
+    WHERE ledger.hour IS NULL OR hours.hour IS NULL
+      OR (${sql.join(HOUR_MEASURES.map((name) => sql.ref(`ledger.${name}`)))})
+        IS DISTINCT FROM (${sql.join(HOUR_MEASURES.map((name) => sql.ref(`hours.${name}`)))})`.execute(tx);
+  await sql`CREATE INDEX ON hour_differences (hour)`.execute(tx);
+}
+
+/** Of the hours whose events were dropped with their month, the sums are all that is left. */
+function isCovered(at: RawBuilder<unknown>): RawBuilder<boolean> {
+  return sql`${at} >= (SELECT coalesce(dropped_before, '-infinity') FROM ledger_floor)`;
+}
+
+async function summary(tx: Tx): Promise<Rebuilt> {
+  const { rows } = await sql<Record<'events' | 'buckets' | 'differing' | 'hours', bigint> & { nano: string }>`
+    SELECT (SELECT count(*) FROM usage_events) AS events,
+      (SELECT count(*) FROM spend_buckets) + count(*) FILTER (WHERE is_missing) AS buckets,
+      count(*) AS differing,
+      coalesce(sum(abs(difference)), 0)::text AS nano,
+      (SELECT count(*) FROM hour_differences) AS hours
+    FROM bucket_differences`.execute(tx);
+  const [row] = rows;
+  if (!row) throw new Error('an aggregate answered no row');
+  const listed = await sql<{ bucket_key: string; difference: bigint }>`
+    SELECT bucket_key, difference FROM bucket_differences ORDER BY bucket_key COLLATE "C" LIMIT ${MAX_LISTED}`.execute(
+    tx,
+  );
+  return {
+    events: row.events,
+    buckets: Number(row.buckets),
+    differingBuckets: Number(row.differing),
+    differing: listed.rows.map(({ bucket_key, difference }) => ({
+      bucketKey: bucket_key,
+      differenceNanoUsd: difference,
+    })),
+    differenceNanoUsd: BigInt(row.nano),
+    differingHours: Number(row.hours),
+  };
+}
+
+async function mendBuckets(tx: Tx): Promise<void> {
+  await sql`
+    INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
+    SELECT bucket_key, part[1], part[2]::integer, part[4], to_timestamp(part[3]::bigint / 1000.0), difference
+    FROM bucket_differences
+    CROSS JOIN LATERAL regexp_match(bucket_key, '^([^/]*)/(\\d+)/(-?\\d+)/(.*)$') AS part
+    ORDER BY bucket_key COLLATE "C"
+    ON CONFLICT (bucket_key) DO UPDATE
+      SET spent_nano_usd = spend_buckets.spent_nano_usd + excluded.spent_nano_usd`.execute(tx);
+}
+
+async function differingHours(db: Database): Promise<Date[]> {
+  const { rows } = await sql<{ hour: Date }>`
+    SELECT DISTINCT hour FROM hour_differences ORDER BY hour`.execute(db);
+  return rows.map(({ hour }) => hour);
+}
+
+async function mendHour(tx: Tx, hour: Date): Promise<void> {
+  await sql`
+    INSERT INTO usage_by_hour (${HOUR_COLUMNS})
+    SELECT ${HOUR_COLUMNS} FROM hour_differences WHERE hour = ${hour} ORDER BY hour, group_sha256, shard
+    ${ADD_TO_HOUR}`.execute(tx);
+  // Rows that no event stands behind, unless one came since: a breakdown would show their groups.
+  await sql`
+    DELETE FROM usage_by_hour AS hours USING hour_differences AS unfounded
+    WHERE unfounded.is_unfounded AND unfounded.hour = ${hour} AND hours.hour = unfounded.hour
+      AND hours.group_sha256 = unfounded.group_sha256 AND hours.shard = unfounded.shard
+      AND ${sql.join(
+        HOUR_MEASURES.map((name) => sql`hours.${sql.ref(name)} = 0`),
+        sql` AND `,
+      )}`.execute(tx);
+}

@@ -1,0 +1,174 @@
+import type { Database, Tx } from '@weighbridge/database';
+import { arrayLiteral, BIGINT, binaryArray, SMALLINT, UUID } from '@weighbridge/database';
+import { sql } from 'kysely';
+import type { Confirm, ReceivedRange } from '../events/usage.ts';
+import { closeIfComplete, insertProducers } from './producers.ts';
+
+interface ShardRow {
+  readonly producer_id: string;
+  readonly epoch: string;
+  readonly shard: number;
+  readonly recorded_n: bigint;
+  readonly last_n: bigint | null;
+}
+
+/**
+ * Marks numbers as received, in any order and as often as they come, and closes the epochs that are complete by that.
+ * Returns how far each of the shards is held without a gap, and how many epochs were closed.
+ */
+export async function recordReceived(
+  tx: Tx,
+  received: readonly ReceivedRange[],
+): Promise<{ readonly confirms: readonly Confirm[]; readonly closedEpochs: number }> {
+  const shards = byShard(received);
+  if (shards.length === 0) return { confirms: [], closedEpochs: 0 };
+  // Workers of one shard take turns from here to the commit: then the order in which they lock its rows does not matter.
+  const numbers = new Set(shards.map(({ shard }) => shard));
+  for (const shard of [...numbers].sort((a, b) => a - b)) await lockShard(tx, shard);
+  // Mostly what comes is what was to come next, of epochs that go on.
+  if ((await append(tx, shards)) === shards.length) {
+    return { confirms: shards.map((shard) => ({ ...confirmIdOf(shard), n: shard.lastN })), closedEpochs: 0 };
+  }
+  await insertProducers(tx, shards);
+  // Of those that are held as far as the message goes, of an epoch that goes on, nothing is written here, nor told.
+  const { rows } = await sql<ShardRow>`
+    WITH message AS MATERIALIZED (
+      SELECT * FROM unnest(
+        ${arrayLiteral(shards.map(({ producerId }) => producerId))}::uuid[],
+        ${arrayLiteral(shards.map(({ epoch }) => epoch))}::uuid[],
+        ${arrayLiteral(shards.map(({ shard }) => shard))}::smallint[],
+        ${arrayLiteral(shards.map(({ ranges }) => `{${ranges.map(rangeText).join(',')}}`))}::int8multirange[],
+        ${arrayLiteral(shards.map(({ lastN }) => lastN))}::bigint[]
+      ) AS message (producer_id, epoch, shard, received, upto_n)
+    ), held AS (
+      INSERT INTO producer_shards AS shard (producer_id, epoch, shard, received, gap_since)
+      SELECT producer_id, epoch, shard, received,
+             CASE WHEN received <> int8multirange(int8range(1, upper(received))) THEN statement_timestamp() END
+      FROM message
+      WHERE NOT EXISTS (
+        SELECT FROM producer_shards AS known
+        WHERE known.producer_id = message.producer_id AND known.epoch = message.epoch
+          AND known.shard = message.shard AND known.recorded_n = message.upto_n
+          AND known.gap_since IS NULL AND known.last_n IS NULL
+      )
+      ON CONFLICT (producer_id, epoch, shard) DO UPDATE SET
+        received = shard.received + excluded.received,
+        gap_since = CASE
+          WHEN shard.received + excluded.received
+            <> int8multirange(int8range(1, upper(shard.received + excluded.received)))
+          THEN coalesce(shard.gap_since, statement_timestamp())
+        END
+      RETURNING producer_id, epoch, shard, recorded_n, last_n
+    )
+    SELECT producer_id, epoch, shard, recorded_n, last_n
+    FROM held JOIN message USING (producer_id, epoch, shard)
+    WHERE recorded_n <> upto_n OR last_n IS NOT NULL`.execute(tx);
+  const reached = new Map(
+    rows
+      .filter(({ recorded_n, last_n }) => last_n !== null && recorded_n >= last_n)
+      .map(({ producer_id, epoch }) => [epoch, { producerId: producer_id, epoch }]),
+  );
+  let closedEpochs = 0;
+  for (const epoch of reached.values()) if (await closeIfComplete(tx, epoch)) closedEpochs++;
+  const told = new Map(rows.map((row) => [shardKey(row.producer_id, row.epoch, row.shard), row.recorded_n]));
+  const confirms = shards.map((shard) => ({ ...confirmIdOf(shard), n: told.get(shard.key) ?? shard.lastN }));
+  return { confirms, closedEpochs };
+}
+
+/** Any number that no other advisory lock has, with the shard added. */
+const SHARD_LOCK = 5_518_240_963;
+
+async function lockShard(tx: Tx, shard: number): Promise<void> {
+  await sql`SELECT pg_advisory_xact_lock(${SHARD_LOCK + shard})`.execute(tx);
+}
+
+/**
+ * Adds numbers to the shards that hold all before them and nothing beyond, of epochs that have not said how many there
+ * are. Returns how many of the shards those are.
+ */
+async function append(tx: Tx, shards: readonly ReceivedShard[]): Promise<number> {
+  const whole = shards.filter(isWhole);
+  if (whole.length === 0) return 0;
+  const { numAffectedRows = 0n } = await sql`
+    UPDATE producer_shards AS shard
+    SET received = shard.received + int8multirange(int8range(before_n + 1, upto_n + 1))
+    FROM unnest(
+      ${binaryArray(UUID, whole, ({ producerId }) => producerId)}::uuid[],
+      ${binaryArray(UUID, whole, ({ epoch }) => epoch)}::uuid[],
+      ${binaryArray(SMALLINT, whole, ({ shard }) => shard)}::smallint[],
+      ${binaryArray(BIGINT, whole, ({ ranges }) => (ranges[0]?.from ?? 0n) - 1n)}::bigint[],
+      ${binaryArray(BIGINT, whole, ({ lastN }) => lastN)}::bigint[]
+    ) AS message (producer_id, epoch, shard, before_n, upto_n)
+    WHERE shard.producer_id = message.producer_id AND shard.epoch = message.epoch AND shard.shard = message.shard
+      AND shard.recorded_n = before_n AND shard.gap_since IS NULL AND shard.last_n IS NULL`.execute(tx);
+  return Number(numAffectedRows);
+}
+
+/** Whether the numbers follow each other without a gap, as they came. */
+function isWhole({ ranges }: ReceivedShard): boolean {
+  return ranges.every(({ from }, at) => at === 0 || from === ranges[at - 1]?.end);
+}
+
+function confirmIdOf({ producerId, epoch, shard }: ReceivedShard): Omit<Confirm, 'n'> {
+  return { producerId, epoch, shard };
+}
+
+function rangeText({ from, end }: NumberRange): string {
+  return `[${from},${end})`;
+}
+
+/** What is held of some epochs of a producer; nothing for those that the ledger has not heard of. */
+export async function readConfirms(
+  db: Database,
+  producerId: string,
+  epochs: readonly string[],
+): Promise<Confirm[]> {
+  if (epochs.length === 0) return [];
+  const rows = await db
+    .selectFrom('producer_shards')
+    .select(['producer_id', 'epoch', 'shard', 'recorded_n', 'last_n'])
+    .where('producer_id', '=', producerId)
+    .where('epoch', 'in', epochs)
+    .orderBy('epoch')
+    .orderBy('shard')
+    .execute();
+  return rows.map(confirmOf);
+}
+
+function confirmOf(row: ShardRow): Confirm {
+  return { producerId: row.producer_id, epoch: row.epoch, shard: row.shard, n: row.recorded_n };
+}
+
+interface NumberRange {
+  readonly from: bigint;
+  readonly end: bigint;
+}
+
+interface ReceivedShard extends Pick<ReceivedRange, 'producerId' | 'epoch' | 'shard'> {
+  readonly key: string;
+  readonly ranges: NumberRange[];
+  /** The highest number that came. */
+  lastN: bigint;
+}
+
+/** One entry for each shard, in the order in which they are locked. */
+function byShard(received: readonly ReceivedRange[]): ReceivedShard[] {
+  const shards = new Map<string, ReceivedShard>();
+  for (const { producerId, epoch, shard, firstN, count } of received) {
+    if (count === 0) continue;
+    const key = shardKey(producerId, epoch, shard);
+    const end = firstN + BigInt(count);
+    const range = { from: firstN, end };
+    const entry = shards.get(key);
+    if (!entry) shards.set(key, { key, producerId, epoch, shard, ranges: [range], lastN: end - 1n });
+    else {
+      entry.ranges.push(range);
+      if (end > entry.lastN) entry.lastN = end - 1n;
+    }
+  }
+  return [...shards.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+function shardKey(producerId: string, epoch: string, shard: number): string {
+  return `${producerId}/${epoch}/${shard}`;
+}

@@ -1,0 +1,57 @@
+import type { Database, Tx } from '@weighbridge/database';
+import { decodeBatch, decodeEvent } from '../events/decodeUsage.ts';
+import type { UsageToRecord } from '../events/usage.ts';
+import { readIdRange } from '../maintenance/partitions.ts';
+import { recordWithin } from '../recording/recordUsage.ts';
+import type { QuarantinedRow } from './quarantine.ts';
+
+export interface Release {
+  readonly id: bigint;
+  readonly by: string;
+  readonly now: Date;
+}
+
+/**
+ * Reads again what is held, as this release would, and records it: once, also where it was recorded meanwhile. Events of a
+ * message that are refused by themselves take its place in quarantine. Undefined where nothing is held under this id.
+ * Within a transaction it is a part of that.
+ */
+export async function releaseQuarantined(
+  db: Database,
+  release: Release,
+): Promise<'released' | { readonly stillRefused: string } | undefined> {
+  if (db.isTransaction) return await releaseWithin(db as Tx, release);
+  return await db.transaction().execute((tx) => releaseWithin(tx, release));
+}
+
+async function releaseWithin(tx: Tx, { id, by, now }: Release): ReturnType<typeof releaseQuarantined> {
+  const held = await tx
+    .selectFrom('quarantined_usage')
+    .selectAll()
+    .where('id', '=', id)
+    .where('state', '=', 'held')
+    .forUpdate()
+    .executeTakeFirst();
+  if (!held) return undefined;
+  const usage = await readAgain(tx, held);
+  const [refused] = usage.refused;
+  if (refused?.kind === held.kind) return { stillRefused: refused.reason };
+  await recordWithin(tx, usage, now, { announces: false });
+  await tx
+    .updateTable('quarantined_usage')
+    .set({ state: 'released', resolved_by: by, resolved_at: now })
+    .where('id', '=', id)
+    .execute();
+  return 'released';
+}
+
+async function readAgain(tx: Tx, held: QuarantinedRow): Promise<UsageToRecord> {
+  const ids = await readIdRange(tx);
+  if (held.kind === 'batch') return decodeBatch(held.payload, ids);
+  const { producer_id: producerId, epoch, shard, n } = held;
+  if (producerId === null || epoch === null || shard === null || n === null) {
+    // As it was kept before events had numbers.
+    return { ...decodeEvent(held.payload, undefined, ids), received: [] };
+  }
+  return { ...decodeEvent(held.payload, { producerId, epoch, shard, n }, ids), received: [] };
+}

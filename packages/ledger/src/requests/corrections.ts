@@ -1,0 +1,110 @@
+import type { Tx } from '@weighbridge/database';
+import type { NanoUsd } from '@weighbridge/domain';
+import { sql } from 'kysely';
+import { addToBuckets } from '../buckets/addToBuckets.ts';
+import { bucketOfKey, countersOf } from '../buckets/buckets.ts';
+import { findSuccessors } from '../buckets/successors.ts';
+import { addToHours } from '../spend/usageByHour.ts';
+import type { AttemptRow } from './requests.ts';
+
+export interface Correction {
+  /** The id of the ledger's row, a new UUIDv7. Recorded again under the same one, it changes nothing. */
+  readonly correctionId: string;
+  readonly requestId: string;
+  /** The attempt to correct; the request's first where it is left out. */
+  readonly eventId?: string | undefined;
+  /** What is added to the attempt's cost; negative where it cost less. */
+  readonly amountNanoUsd: NanoUsd;
+  readonly reason: string;
+  readonly now: Date;
+}
+
+/**
+ * Writes that an attempt cost more or less than the ledger has: as a row of its own, which counts in all that the attempt
+ * counts in. Rows are never edited. Returns the row, the one that is there where it was recorded before; undefined where
+ * the ledger has no such attempt.
+ */
+export async function recordCorrection(tx: Tx, correction: Correction): Promise<AttemptRow | undefined> {
+  const corrected = await findCorrected(tx, correction);
+  if (!corrected) return undefined;
+  const counted = { row: corrected, buckets: corrected.bucket_keys.map(bucketOfKey) };
+  const followed = (await findSuccessors(tx, [counted])).get(counted) ?? [];
+  const counters = countersOf([...counted.buckets, ...followed], corrected.principal_id);
+  const row = await insertCorrection(tx, corrected, correction, [...counters.keys()]);
+  if (!row) return await findRow(tx, correction.correctionId);
+  await addToHours(tx, [{ row }]);
+  await addToBuckets(tx, [{ row, counters }]);
+  return row;
+}
+
+async function findCorrected(
+  tx: Tx,
+  { requestId, eventId }: Pick<Correction, 'requestId' | 'eventId'>,
+): Promise<AttemptRow | undefined> {
+  let attempts = tx
+    .selectFrom('usage_events')
+    .selectAll()
+    .where('request_id', '=', requestId)
+    .where('kind', '=', 'attempt');
+  if (eventId !== undefined) attempts = attempts.where('event_id', '=', eventId);
+  // Locked, so that two corrections at once see each other's sum.
+  return await attempts.orderBy('admitted_at').orderBy('event_id').limit(1).forUpdate().executeTakeFirst();
+}
+
+/** What an attempt cost with all its corrections. */
+export async function correctedCost(tx: Tx, attemptEventId: string): Promise<NanoUsd> {
+  const { cost } = await tx
+    .selectFrom('usage_events')
+    .select(sql<string>`coalesce(sum(cost_nano_usd), 0)`.as('cost'))
+    .where((row) => row.or([row('event_id', '=', attemptEventId), row('corrects', '=', attemptEventId)]))
+    .executeTakeFirstOrThrow();
+  return BigInt(cost);
+}
+
+async function findRow(tx: Tx, eventId: string): Promise<AttemptRow> {
+  return await tx
+    .selectFrom('usage_events')
+    .selectAll()
+    .where('event_id', '=', eventId)
+    .executeTakeFirstOrThrow();
+}
+
+async function insertCorrection(
+  tx: Tx,
+  corrected: AttemptRow,
+  { correctionId, amountNanoUsd, reason, now }: Correction,
+  bucketKeys: string[],
+): Promise<AttemptRow | undefined> {
+  // Of what it corrects, it keeps whose it is, and of what.
+  const { request_id, key_id, principal_id, policy_id, model_requested, model, connector_id } = corrected;
+  const { price_version, price_source, admitted_at, attribution } = corrected;
+  return await tx
+    .insertInto('usage_events')
+    .values({
+      event_id: correctionId,
+      kind: 'correction',
+      corrects: corrected.event_id,
+      reason,
+      ...{ request_id, key_id, principal_id, policy_id, model_requested, model, connector_id },
+      ...{ price_version, price_source, admitted_at, attribution: JSON.stringify(attribution) },
+      bucket_keys: bucketKeys,
+      cost_nano_usd: amountNanoUsd,
+      outcome: 'correction',
+      settled_at: now,
+      attempt: 0,
+      model_attempt: 0,
+      input_tokens: 0,
+      cache_read_tokens: 0,
+      cache_write_tokens: 0,
+      cache_write_1h_tokens: 0,
+      output_tokens: 0,
+      estimated: false,
+      http_status: 0,
+      streamed: false,
+      duration_us: 0,
+      response_id: '',
+    })
+    .onConflict((conflict) => conflict.column('event_id').doNothing())
+    .returningAll()
+    .executeTakeFirst();
+}

@@ -1,0 +1,223 @@
+import { createHash } from 'node:crypto';
+import type { Tx, UsageEvents } from '@weighbridge/database';
+import { arrayLiteral } from '@weighbridge/database';
+import { type Insertable, type RawBuilder, sql } from 'kysely';
+
+/** What the rows of usage_by_hour are told apart by, beside the hour and the shard. Their order is part of the digest. */
+export const HOUR_DIMENSIONS = [
+  'principal_id',
+  'key_id',
+  'policy_id',
+  'model',
+  'user',
+  'team',
+  'project',
+  'env',
+  'workload_type',
+  'namespace',
+  'workload',
+] as const;
+type HourDimension = (typeof HOUR_DIMENSIONS)[number];
+
+/** What usage_by_hour adds up. */
+export const HOUR_MEASURES = [
+  'attempts',
+  'requests',
+  'model_requests',
+  'estimated',
+  'errors',
+  'input_tokens',
+  'cache_read_tokens',
+  'cache_write_tokens',
+  'cache_write_1h_tokens',
+  'output_tokens',
+  'cost_nano_usd',
+] as const;
+type HourMeasure = (typeof HOUR_MEASURES)[number];
+
+/** Attempts that failed at the vendor or on the way to it. */
+const FAILED = ['upstream_error', 'upstream_unreachable', 'interrupted'];
+
+const HOUR_MS = 3_600_000;
+
+type EventRow = Omit<Insertable<UsageEvents>, 'bucket_keys'>;
+
+/** As SQL, from a row of usage_events: a dimension's value. */
+export function eventDimension(dimension: HourDimension): RawBuilder<unknown> {
+  return isColumn(dimension) ? sql.ref(dimension) : sql`attribution ->> ${sql.lit(dimension)}`;
+}
+
+/** As SQL, from a row of usage_events: what it adds to a measure. */
+export function eventMeasure(measure: HourMeasure): RawBuilder<unknown> {
+  switch (measure) {
+    case 'attempts':
+      return sql`(kind = 'attempt' AND NOT cache_hit)::integer`;
+    case 'requests':
+      return sql`(attempt = 1)::integer`;
+    case 'model_requests':
+      return sql`(model_attempt = 1)::integer`;
+    case 'estimated':
+      return sql`estimated::integer`;
+    case 'errors':
+      return sql`(outcome IN (${sql.join(FAILED.map((outcome) => sql.lit(outcome)))}))::integer`;
+    default:
+      return sql.ref(measure);
+  }
+}
+
+/** As SQL, of the columns that have the names of the dimensions: the digest of `textOf`. */
+export const GROUP_SHA256 = sql`sha256(convert_to(${sql.join(
+  HOUR_DIMENSIONS.map(
+    (name) => sql`coalesce(octet_length(${sql.ref(name)}) || ':' || ${sql.ref(name)}, '-')`,
+  ),
+  sql` || `,
+)}, 'UTF8'))`;
+
+/** As SQL: the lists of columns that go with each other in a statement on usage_by_hour. */
+export const HOUR_COLUMNS = sql.join(
+  ['hour', 'group_sha256', 'shard', ...HOUR_DIMENSIONS, ...HOUR_MEASURES].map((name) => sql.ref(name)),
+);
+
+/** As SQL: what to do with a row that is there already. */
+export const ADD_TO_HOUR = sql`ON CONFLICT (hour, group_sha256, shard) DO UPDATE SET ${sql.join(
+  HOUR_MEASURES.map(
+    (name) => sql`${sql.ref(name)} = ${sql.ref(`usage_by_hour.${name}`)} + ${sql.ref(`excluded.${name}`)}`,
+  ),
+)}`;
+
+/**
+ * Counts events in the hours that they were admitted in. For rows that the same transaction inserted: counted twice, they
+ * would be in twice. Takes its locks in the order of the primary key.
+ */
+export async function addToHours(tx: Tx, newEvents: readonly { readonly row: EventRow }[]): Promise<void> {
+  const sums = new Map<string, HourSum>();
+  // Most have a twin: what makes up their group is read once. Events of one caller share the text of their attribution.
+  const known = new Map<string, Map<string, HourSum>>();
+  for (const { row } of newEvents) {
+    const hour = Math.floor(new Date(row.admitted_at).getTime() / HOUR_MS) * HOUR_MS;
+    const attribution = attributionText(row);
+    const alike = known.get(attribution) ?? new Map<string, HourSum>();
+    known.set(attribution, alike);
+    // No text of the ledger holds a NUL.
+    const made = `${hour}/${row.shard}/${row.key_id}\0${row.model}\0${row.policy_id}\0${row.principal_id}`;
+    const sum = alike.get(made) ?? sumFor(sums, hour, row);
+    alike.set(made, sum);
+    addMeasures(sum.measures, row);
+  }
+  if (sums.size === 0) return;
+  const rows = [...sums.values()].map(hourRow);
+  const column = (name: keyof HourRow, type: string) =>
+    sql`${arrayLiteral(rows.map((row) => row[name]))}::${sql.raw(type)}[]`;
+  await sql`
+    INSERT INTO usage_by_hour (${HOUR_COLUMNS})
+    SELECT ${HOUR_COLUMNS}
+    FROM unnest(${sql.join([
+      column('hour', 'timestamptz'),
+      column('group_sha256', 'bytea'),
+      column('shard', 'smallint'),
+      ...HOUR_DIMENSIONS.map((name) => column(name, 'text')),
+      ...HOUR_MEASURES.map((name) => column(name, 'bigint')),
+    ])}) AS counted (${HOUR_COLUMNS})
+    ORDER BY hour, group_sha256, shard
+    ${ADD_TO_HOUR}`.execute(tx);
+}
+
+interface HourSum {
+  /** Unix milliseconds. */
+  readonly hour: number;
+  readonly shard: number;
+  readonly group: Record<HourDimension, string | null>;
+  readonly groupText: string;
+  readonly measures: Measures;
+}
+
+/** Counts and tokens of one transaction are far from where a number ends; money is not. */
+type Measures = Record<Exclude<HourMeasure, 'cost_nano_usd'>, number> & { cost_nano_usd: bigint };
+
+/** The sum that an event belongs to, new where it is the first. */
+function sumFor(sums: Map<string, HourSum>, hour: number, row: EventRow): HourSum {
+  // What no proxy wrote is of no shard.
+  const shard = row.shard ?? 0;
+  const group = groupOf(row);
+  const groupText = textOf(group);
+  const key = `${hour}/${shard}/${groupText}`;
+  const sum = sums.get(key) ?? { hour, shard, group, groupText, measures: noMeasures() };
+  sums.set(key, sum);
+  return sum;
+}
+
+interface HourRow extends Measures, Record<HourDimension, string | null> {
+  readonly hour: Date;
+  readonly group_sha256: string;
+  readonly shard: number;
+}
+
+function hourRow({ hour, shard, group, groupText, measures }: HourSum): HourRow {
+  const digest = createHash('sha256').update(groupText).digest('hex');
+  return { hour: new Date(hour), group_sha256: `\\x${digest}`, shard, ...group, ...measures };
+}
+
+function isColumn(dimension: HourDimension): boolean {
+  return ['principal_id', 'key_id', 'policy_id', 'model'].includes(dimension);
+}
+
+/** A column of JSON takes text or the value itself. */
+function attributionText({ attribution }: EventRow): string {
+  return typeof attribution === 'string' ? attribution : JSON.stringify(attribution);
+}
+
+function groupOf(row: EventRow): Record<HourDimension, string | null> {
+  const attribution = JSON.parse(attributionText(row)) as Record<string, string | undefined>;
+  const { principal_id, key_id, policy_id, model } = row;
+  return {
+    principal_id,
+    key_id,
+    policy_id,
+    model,
+    user: attribution.user ?? null,
+    team: attribution.team ?? null,
+    project: attribution.project ?? null,
+    env: attribution.env ?? null,
+    workload_type: attribution.workload_type ?? null,
+    namespace: attribution.namespace ?? null,
+    workload: attribution.workload ?? null,
+  };
+}
+
+function noMeasures(): Measures {
+  return {
+    attempts: 0,
+    requests: 0,
+    model_requests: 0,
+    estimated: 0,
+    errors: 0,
+    input_tokens: 0,
+    cache_read_tokens: 0,
+    cache_write_tokens: 0,
+    cache_write_1h_tokens: 0,
+    output_tokens: 0,
+    cost_nano_usd: 0n,
+  };
+}
+
+function addMeasures(sum: Measures, row: EventRow): void {
+  sum.attempts += Number(row.kind !== 'correction' && !row.cache_hit);
+  sum.requests += Number((row.attempt ?? 1) === 1);
+  sum.model_requests += Number((row.model_attempt ?? 1) === 1);
+  sum.estimated += Number(row.estimated);
+  sum.errors += Number(FAILED.includes(row.outcome));
+  sum.input_tokens += row.input_tokens;
+  sum.cache_read_tokens += row.cache_read_tokens;
+  sum.cache_write_tokens += row.cache_write_tokens;
+  sum.cache_write_1h_tokens += row.cache_write_1h_tokens;
+  sum.output_tokens += row.output_tokens;
+  sum.cost_nano_usd += row.cost_nano_usd;
+}
+
+/** Each value with its length before it, so that no two groups read alike; a missing one is a dash. */
+function textOf(group: Record<HourDimension, string | null>): string {
+  return HOUR_DIMENSIONS.map((name) => {
+    const value = group[name];
+    return value === null ? '-' : `${Buffer.byteLength(value)}:${value}`;
+  }).join('');
+}
