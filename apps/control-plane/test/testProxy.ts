@@ -1,6 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { type Key, Outcome, UsageBatchSchema, UsageEventSchema, usageShard } from '@weighbridge/contracts';
 import { newId, newUuid } from '@weighbridge/domain';
+import { addEvidence } from '@weighbridge/evidence';
 import { decodeBatch, readIdRange, recordUsage } from '@weighbridge/ledger';
 import type { TestApi } from './testApi.ts';
 
@@ -62,7 +63,7 @@ export function testProxy(api: TestApi): TestProxy {
     const batch = create(UsageBatchSchema, { producerId, epoch, shard, firstN: n, events });
     const usage = decodeBatch(toBinary(UsageBatchSchema, batch), await readIdRange(api.db));
     if (usage.refused.length > 0) throw new Error(`the ledger refuses it: ${usage.refused[0]?.reason}`);
-    await recordUsage(api.db, usage);
+    await recordUsage(api.db, usage, new Date(), addEvidence);
   }
 
   return {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import { newId, newUuid, workloadTypeKey } from '@weighbridge/domain';
+import { addEvidence } from '@weighbridge/evidence';
 import { type BucketRef, recordUsage } from '@weighbridge/ledger';
 
 export interface Used {
@@ -76,7 +77,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
       workloadType: workloadType.type,
     };
   });
-  await recordUsage(db, { events, refused: [], received: [] });
+  await recordUsage(db, { events, refused: [], received: [] }, new Date(), addEvidence);
   return events.map(({ row }) => row.request_id);
 }
 

@@ -282,6 +282,17 @@ describe('metering', () => {
     });
   });
 
+  it('records what attempts say of their models, once', async () => {
+    const message = batchOf(newSource(), 1, [event({ model: 'mock/seen' })]);
+    await publish(message);
+    await publish(message);
+    await publish(batchOf(newSource(), 1, [event()]));
+    await settled(2, 0);
+    const { rows } = await sql<{ requests: number }>`
+      SELECT requests FROM evidence_strata WHERE model = 'mock/seen'`.execute(database.db);
+    expect(rows).toEqual([{ requests: expect.closeTo(1, 3) }]);
+  });
+
   it('records nothing and forgets nothing while the database refuses for a reason of its own', async () => {
     await database.db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
     const source = newSource();

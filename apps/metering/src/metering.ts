@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Consumption, UsageMessage, UsageStream } from '@weighbridge/bus';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
+import { addEvidence } from '@weighbridge/evidence';
 import {
   createKnownParts,
   decodeBatch,
@@ -113,7 +114,7 @@ async function record(
   { db, stream, now, confirmer, metrics, logger }: Worker,
   usage: UsageToRecord,
 ): Promise<void> {
-  const { newEvents, confirms, thresholds } = await recordUsage(db, usage, now());
+  const { newEvents, confirms, thresholds } = await recordUsage(db, usage, now(), addEvidence);
   confirmer.add(confirms);
   for (const reached of thresholds) announceThreshold(stream, metrics, logger, reached);
   metrics.recorded.inc(newEvents);

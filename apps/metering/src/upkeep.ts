@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { UsageStream } from '@weighbridge/bus';
 import type { Database } from '@weighbridge/database';
+import { countPendingFeedback, pruneEvidence, pruneFeedback } from '@weighbridge/evidence';
 import {
   closeLeases,
-  countPendingFeedback,
-  forgetFeedback,
   forgetLeases,
   forgetProducers,
   keepPartitions,
@@ -15,7 +14,6 @@ import {
   readLedgerState,
   rebuildBuckets,
   recordOverdueThresholds,
-  tidyEvidence,
 } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
@@ -66,7 +64,7 @@ const partitions: Task = {
     const endedBefore = await keptFrom(db, retention);
     await forgetLeases(db, { endedBefore });
     await forgetProducers(db, { endedBefore });
-    await forgetFeedback(db, { givenBefore: endedBefore });
+    await pruneFeedback(db, { givenBefore: endedBefore });
     if (dropped.length > 0) logger.info({ dropped }, 'the ledger dropped what is older than it is kept');
   },
 };
@@ -104,7 +102,7 @@ const modelOutputs: Task = {
 const evidence: Task = {
   name: 'evidence',
   everyMs: 60_000,
-  run: ({ db, now }) => tidyEvidence(db, now()),
+  run: ({ db, now }) => pruneEvidence(db, now()),
 };
 
 /** What callers said of requests that had not reached the ledger yet. */

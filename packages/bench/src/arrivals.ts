@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '@weighbridge/database';
+import { addEvidence } from '@weighbridge/evidence';
 import { decodeBatch, readIdRange, recordUsage } from '@weighbridge/ledger';
 import { addSpent } from './checkLedger.ts';
 import { measuredBatches, measuredEvents } from './usage.ts';
@@ -45,7 +46,7 @@ async function arrive(db: Database, rate: number, signal: AbortSignal): Promise<
     const began = performance.now();
     await Promise.all(
       measuredBatches(events, { producers: 1, eventsPerBatch: MAX_EVENTS }).map((batch) =>
-        recordUsage(db, decodeBatch(batch.payload, ids)),
+        recordUsage(db, decodeBatch(batch.payload, ids), new Date(), addEvidence),
       ),
     );
     slowestMs = Math.max(slowestMs, performance.now() - began);

@@ -24,24 +24,6 @@ export {
   type UsageToRecord,
   type WorkloadType,
 } from './events/usage.ts';
-export { MAX_WORKLOAD_TYPES } from './evidence/addToStrata.ts';
-export {
-  countPendingFeedback,
-  type Feedback,
-  type FeedbackResult,
-  type FeedbackRow,
-  forgetFeedback,
-  readFeedback,
-  recordFeedback,
-} from './evidence/feedback.ts';
-export {
-  type EvidenceFilter,
-  type KnownType,
-  type NamedStratum,
-  readKnownTypes,
-  readStrata,
-} from './evidence/readEvidence.ts';
-export { tidyEvidence } from './evidence/tidyEvidence.ts';
 export {
   callLeases,
   type LeaseAnswer,
@@ -87,7 +69,7 @@ export {
 } from './quarantine/quarantine.ts';
 export { type Release, releaseQuarantined } from './quarantine/releaseQuarantined.ts';
 export { type ModelOutput, measureModelOutputs, readModelOutputs } from './rates/modelOutputs.ts';
-export { type Recorded, recordUsage } from './recording/recordUsage.ts';
+export { type LastStep, type Recorded, recordUsage } from './recording/recordUsage.ts';
 export { touchKeys } from './recording/touchKeys.ts';
 export { type Correction, correctedCost, recordCorrection } from './requests/corrections.ts';
 export {

@@ -8,8 +8,9 @@ import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, openMonth } from '../../test/ledger.ts';
 import { insertKey, insertPolicy, type PolicyRow } from '../../test/policies.ts';
 import { openCounter } from '../budgets/openCounter.ts';
+import type { LedgerEvent } from '../events/usage.ts';
 import { rebuildBuckets } from '../maintenance/rebuild.ts';
-import { type LedgerEvent, recordUsage } from '../recording/recordUsage.ts';
+import { recordUsage } from '../recording/recordUsage.ts';
 import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './buckets.ts';
 
 const NOW = new Date('2026-11-20T09:40:00Z');

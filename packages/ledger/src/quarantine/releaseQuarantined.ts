@@ -2,13 +2,15 @@ import type { Database, Tx } from '@weighbridge/database';
 import { decodeBatch, decodeEvent } from '../events/decodeUsage.ts';
 import type { UsageToRecord } from '../events/usage.ts';
 import { readIdRange } from '../maintenance/partitions.ts';
-import { recordWithin } from '../recording/recordUsage.ts';
+import { type LastStep, recordWithin } from '../recording/recordUsage.ts';
 import type { QuarantinedRow } from './quarantine.ts';
 
 export interface Release {
   readonly id: bigint;
   readonly by: string;
   readonly now: Date;
+  /** As of `recordUsage`. */
+  readonly lastStep?: LastStep;
 }
 
 /**
@@ -24,7 +26,10 @@ export async function releaseQuarantined(
   return await db.transaction().execute((tx) => releaseWithin(tx, release));
 }
 
-async function releaseWithin(tx: Tx, { id, by, now }: Release): ReturnType<typeof releaseQuarantined> {
+async function releaseWithin(
+  tx: Tx,
+  { id, by, now, lastStep }: Release,
+): ReturnType<typeof releaseQuarantined> {
   const held = await tx
     .selectFrom('quarantined_usage')
     .selectAll()
@@ -36,7 +41,7 @@ async function releaseWithin(tx: Tx, { id, by, now }: Release): ReturnType<typeo
   const usage = await readAgain(tx, held);
   const [refused] = usage.refused;
   if (refused?.kind === held.kind) return { stillRefused: refused.reason };
-  await recordWithin(tx, usage, now, { announces: false });
+  await recordWithin(tx, usage, now, { announces: false, lastStep });
   await tx
     .updateTable('quarantined_usage')
     .set({ state: 'released', resolved_by: by, resolved_at: now })

@@ -7,11 +7,11 @@ import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
 import { readSpent } from '../../test/readSpent.ts';
 import { type BucketRef, keySubject, principalSubject } from '../buckets/buckets.ts';
-import type { ReceivedRange } from '../events/usage.ts';
+import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
 import { closeEpoch } from '../producers/producers.ts';
 import { readConfirms } from '../producers/received.ts';
 import { readSpend } from '../spend/readSpend.ts';
-import { type LedgerEvent, recordUsage } from './recordUsage.ts';
+import { recordUsage } from './recordUsage.ts';
 
 const ledger = useLedger();
 
@@ -127,6 +127,26 @@ describe('recordUsage', () => {
     }
     await recordUsage(ledger.db, usage);
     expect(await sums()).toEqual({ events: 1n, cost: 1n, spent: 1n });
+  });
+
+  it('runs the last step in its transaction, with the events that are new', async () => {
+    const [first, second] = [event(1, 1n, [counter('policy')]), event(2, 1n, [counter('policy')])];
+    await recordUsage(ledger.db, eventsOnly([first]));
+    const failing = recordUsage(ledger.db, eventsOnly([first, second]), new Date(), async () => {
+      throw new Error('the last step failed');
+    });
+    await expect(failing).rejects.toThrow('the last step failed');
+    expect(await sums()).toEqual({ events: 1n, cost: 1n, spent: 1n });
+
+    const seen: string[] = [];
+    await recordUsage(ledger.db, eventsOnly([first, second]), new Date(), async (tx, newEvents) => {
+      const { events } = await tx
+        .selectFrom('usage_events')
+        .select(sql<bigint>`count(*)`.as('events'))
+        .executeTakeFirstOrThrow();
+      seen.push(`${events} rows`, ...newEvents.map(({ row }) => row.event_id));
+    });
+    expect(seen).toEqual(['2 rows', second.row.event_id]);
   });
 
   it('keeps texts as they are, whatever characters they hold', async () => {

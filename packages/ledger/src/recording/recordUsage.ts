@@ -9,7 +9,6 @@ import {
   MAX_EVENTS_PER_TRANSACTION,
   type UsageToRecord,
 } from '../events/usage.ts';
-import { addEvidence } from '../evidence/addEvidence.ts';
 import { closeLeases } from '../leases/closeLeases.ts';
 import { settleLeases } from '../leases/settleLeases.ts';
 import { recordReceived } from '../producers/received.ts';
@@ -29,32 +28,44 @@ export interface Recorded {
 }
 
 /**
- * Writes what messages of the usage stream hold, in one transaction, each event once however often it comes. Confirms are
- * true only once it resolves. Where it rejects, all of it may be tried again, also when the commit's outcome is unknown.
+ * The caller's own last step in the transaction that inserts events; it gets those that were new. Keep it short: other
+ * writers wait for the rows that it locks.
+ */
+export type LastStep = (tx: Tx, newEvents: readonly LedgerEvent[], now: Date) => Promise<void>;
+
+/**
+ * Records messages of the usage stream in one transaction, each event once however often it is delivered. The acks hold only
+ * after it resolves. If it rejects, all of it may be retried, even if the outcome of the commit is unknown.
  */
 export async function recordUsage(
   db: Database,
   usage: UsageToRecord,
   now: Date = new Date(),
+  lastStep?: LastStep,
 ): Promise<Recorded> {
   const count = usage.events.length + usage.refused.length;
   if (count > MAX_EVENTS_PER_TRANSACTION) {
     throw new Error(`recordUsage takes at most ${MAX_EVENTS_PER_TRANSACTION} events, not ${count}`);
   }
-  const recorded = await db.transaction().execute((tx) => recordWithin(tx, usage, now));
+  const recorded = await db.transaction().execute((tx) => recordWithin(tx, usage, now, { lastStep }));
   if (recorded.closedEpochs > 0) await closeLeases(db);
   return recorded;
 }
 
+export interface RecordOptions {
+  /** False: the caller can't announce thresholds, and leaves them to metering's maintenance. */
+  readonly announces?: boolean;
+  readonly lastStep?: LastStep | undefined;
+}
+
 /**
- * As `recordUsage`, within a transaction. Its order of locks is that of every writer of the ledger. Who can't announce what
- * counters reach leaves that to metering's upkeep.
+ * As `recordUsage`, within a transaction. Every writer of the ledger takes its locks in this order.
  */
 export async function recordWithin(
   tx: Tx,
   usage: UsageToRecord,
   now: Date,
-  { announces = true }: { readonly announces?: boolean } = {},
+  { announces = true, lastStep }: RecordOptions = {},
 ): Promise<Recorded> {
   // 0. First, since it keeps counters from being started until this is written.
   const events = await withCounters(tx, inOrderOfIds(usage.events));
@@ -71,8 +82,8 @@ export async function recordWithin(
   const thresholds = announces ? await recordThresholds(tx, namesOf(added), now) : [];
   // 6. Late, since two shards of one spool may wait for each other here.
   const received = await recordReceived(tx, usage.received);
-  // 7. Last, since everybody adds to the same few strata.
-  await addEvidence(tx, added, now);
+  // 7. Last, since it may lock rows that every writer updates.
+  await lastStep?.(tx, added, now);
   return { newEvents: added.length, thresholds, ...received };
 }
 

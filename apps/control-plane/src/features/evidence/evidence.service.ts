@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import { byWorkloadType, type Strata, strataIn, workloadTypeKey } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { readKnownTypes, readStrata } from '@weighbridge/ledger';
+import { readKnownTypes, readStrata } from '@weighbridge/evidence';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { readProfile } from '../profiles/profiles.service.ts';
 import { type Belief, beliefs, type PresentedEvidence, presentEvidence } from './evidence.ts';

@@ -9,7 +9,7 @@ import {
   seededRandom,
   successRate,
 } from '@weighbridge/domain';
-import type { NamedStratum } from '@weighbridge/ledger';
+import type { NamedStratum } from '@weighbridge/evidence';
 
 /** A model at a workload type, with what is known of it, if anything is. */
 export interface Belief {

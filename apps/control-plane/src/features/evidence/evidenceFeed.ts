@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { EvidenceSchema, ModelEvidenceSchema, WorkloadEvidenceSchema } from '@weighbridge/contracts';
 import type { Stratum } from '@weighbridge/domain';
-import type { KnownType } from '@weighbridge/ledger';
+import type { KnownType } from '@weighbridge/evidence';
 
 export type EvidenceMessage = MessageInitShape<typeof EvidenceSchema>;
 

@@ -2,7 +2,7 @@ import type { RecordFeedbackRequest } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { idTimeMs, isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type FeedbackResult, recordFeedback } from '@weighbridge/ledger';
+import { type FeedbackResult, recordFeedback } from '@weighbridge/evidence';
 
 export interface FeedbackDeps {
   readonly db: Database;

@@ -15,7 +15,7 @@ import {
   Strategy,
 } from '@weighbridge/contracts';
 import type { CacheSetting, LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
-import type { FeedbackResult } from '@weighbridge/ledger';
+import type { FeedbackResult } from '@weighbridge/evidence';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import type { Scope } from '../../shared/scopes.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';

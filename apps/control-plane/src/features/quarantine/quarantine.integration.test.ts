@@ -58,6 +58,8 @@ it('what can be read by now is recorded once, also where it was recorded meanwhi
     expect(await audited(id)).toMatchObject([{ action: 'quarantine.released' }]);
   }
   expect((await events()).filter(({ event_id }) => event_id === eventId)).toHaveLength(1);
+  const strata = await api.db.selectFrom('evidence_strata').select(['model', 'requests']).execute();
+  expect(strata).toEqual([{ model: 'mock/echo', requests: expect.closeTo(1, 3) }]);
 });
 
 it('what still can not be read stays as it is, and the answer says why', async () => {

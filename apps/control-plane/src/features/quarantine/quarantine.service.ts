@@ -1,5 +1,6 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
+import { addEvidence } from '@weighbridge/evidence';
 import {
   discardQuarantined,
   listQuarantine as findQuarantine,
@@ -73,7 +74,7 @@ export async function release(
   id: string,
 ): Promise<PresentedQuarantined> {
   return await resolve(deps, caller, id, 'quarantine.released', {}, async (tx, row, resolved) => {
-    const outcome = await releaseQuarantined(tx, { id: row.id, ...resolved });
+    const outcome = await releaseQuarantined(tx, { id: row.id, ...resolved, lastStep: addEvidence });
     if (outcome === 'released') return;
     if (!outcome) throw resolvedBefore(row.state);
     throw new AppError(

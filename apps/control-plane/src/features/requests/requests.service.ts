@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import { MAX_LIMIT_MICRO_USD, nanoFromMicro } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { findRequest, findRequests, type LedgerRequest, readFeedback } from '@weighbridge/ledger';
+import { readFeedback } from '@weighbridge/evidence';
+import { findRequest, findRequests, type LedgerRequest } from '@weighbridge/ledger';
 import { type Caller, isOperator } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest } from '../../shared/paging.ts';
 import {

@@ -1,9 +1,9 @@
 import { isId, microFromNano } from '@weighbridge/domain';
+import type { FeedbackRow } from '@weighbridge/evidence';
 import {
   type AttemptRow,
   type BucketRef,
   bucketOfKey,
-  type FeedbackRow,
   type LedgerRequest,
   type RequestPosition,
 } from '@weighbridge/ledger';

@@ -9,7 +9,7 @@ const ROOM = 100;
 const LEAST_COUNT = 0.001;
 
 /** Keeps the workload types few, by forgetting those that were not used for longest, and forgets what has faded away. */
-export async function tidyEvidence(db: Database, now: Date): Promise<void> {
+export async function pruneEvidence(db: Database, now: Date): Promise<void> {
   await db.transaction().execute(async (tx) => {
     // In the order in which they are locked when something is added to them.
     await sql`

@@ -1,7 +1,7 @@
 import type { Database, Feedback as FeedbackTable, Tx } from '@weighbridge/database';
 import { NO_SUMS, type StratumSums } from '@weighbridge/domain';
+import type { WorkloadType } from '@weighbridge/ledger';
 import { type Selectable, sql, type Updateable } from 'kysely';
-import type { WorkloadType } from '../events/usage.ts';
 import { addToStrata } from './addToStrata.ts';
 
 /** What a caller says of the answer to a request of its own. */
@@ -115,7 +115,7 @@ export async function readFeedback(
   return ofRequest;
 }
 
-export async function forgetFeedback(db: Database, { givenBefore }: { readonly givenBefore: Date }) {
+export async function pruneFeedback(db: Database, { givenBefore }: { readonly givenBefore: Date }) {
   await db.deleteFrom('feedback').where('given_at', '<', givenBefore).execute();
 }
 

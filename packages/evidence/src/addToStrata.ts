@@ -1,8 +1,8 @@
 import type { Tx } from '@weighbridge/database';
 import { arrayLiteral } from '@weighbridge/database';
 import { HALF_LIFE_MS, HALF_LIFE_REQUESTS, type StratumSums } from '@weighbridge/domain';
+import type { WorkloadType } from '@weighbridge/ledger';
 import { CompiledQuery } from 'kysely';
-import type { WorkloadType } from '../events/usage.ts';
 
 /** What is added to a stratum. */
 export interface StratumChange {

@@ -2,13 +2,11 @@ import { decayed, HALF_LIFE_MS, HALF_LIFE_REQUESTS, NO_SUMS } from '@weighbridge
 import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { type EventFields, ledgerEvent } from '../../test/events.ts';
-import { eventsOnly, useLedger } from '../../test/ledger.ts';
-import { recordUsage } from '../recording/recordUsage.ts';
+import { type AttemptFields, attempt, recordAttempts, useLedger } from '../test/attempts.ts';
 import { addToStrata, MAX_WORKLOAD_TYPES } from './addToStrata.ts';
 import { evidenceOf } from './evidenceOf.ts';
+import { pruneEvidence } from './pruneEvidence.ts';
 import { readKnownTypes, readStrata } from './readEvidence.ts';
-import { tidyEvidence } from './tidyEvidence.ts';
 
 const ledger = useLedger();
 
@@ -18,9 +16,9 @@ const CHAT = { key: '00112233aabbccdd', name: 'chat' };
 const CODE = { key: 'ffeeddcc00112233', name: 'code' };
 
 let ids = 0;
-const event = (fields: EventFields = {}) => ledgerEvent(++ids, { workloadType: CHAT, ...fields });
+const event = (fields: AttemptFields = {}) => attempt(++ids, { workloadType: CHAT, ...fields });
 const record = (events: readonly ReturnType<typeof event>[], now = NOW) =>
-  recordUsage(ledger.db, eventsOnly(events), now);
+  recordAttempts(ledger.db, events, now);
 const strata = (now = NOW) => readStrata(ledger.db, {}, now);
 
 describe('evidence', () => {
@@ -30,7 +28,7 @@ describe('evidence', () => {
       event({ durationUs: 4_000_000, firstByteUs: null, cost: 700n }),
       event({ outcome: 'upstream_error', cost: 9n }),
       event({ workloadType: CODE, model: 'mock/other' }),
-      ledgerEvent(++ids),
+      attempt(++ids),
     ]);
     expect(await strata()).toMatchObject([
       { workloadType: '', name: '', model: 'mock/echo', requests: 1, successes: 1 },
@@ -149,7 +147,7 @@ describe('the number of workload types', () => {
       { name: '', requests: 1 },
     ]);
 
-    await tidyEvidence(ledger.db, later(90_000));
+    await pruneEvidence(ledger.db, later(90_000));
     await record([event({ workloadType: CHAT })], later(90_000));
     const kept = (await readKnownTypes(ledger.db)).map(({ workloadType }) => workloadType);
     expect(kept.length).toBeLessThan(MAX_WORKLOAD_TYPES);
@@ -168,9 +166,9 @@ describe('the number of workload types', () => {
 
   it('forgets strata that have faded away', async () => {
     await record([event()]);
-    await tidyEvidence(ledger.db, later(HALF_LIFE_MS * 5));
+    await pruneEvidence(ledger.db, later(HALF_LIFE_MS * 5));
     expect(await strata(later(HALF_LIFE_MS * 5))).toHaveLength(1);
-    await tidyEvidence(ledger.db, later(HALF_LIFE_MS * 12));
+    await pruneEvidence(ledger.db, later(HALF_LIFE_MS * 12));
     expect(await strata(later(HALF_LIFE_MS * 12))).toEqual([]);
   });
 
@@ -181,7 +179,7 @@ describe('the number of workload types', () => {
     await ledger.db.transaction().execute(async (tx) => {
       // As far as a statement that adds may have got.
       await sql`SELECT FROM evidence_types ORDER BY workload_type COLLATE "C" FOR UPDATE`.execute(tx);
-      tidied = tidyEvidence(ledger.db, now);
+      tidied = pruneEvidence(ledger.db, now);
       await eventually(async () => {
         const { rows } = await sql`
           SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`.execute(

@@ -1,8 +1,6 @@
 import { HALF_LIFE_MS } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
-import { type EventFields, ledgerEvent } from '../../test/events.ts';
-import { eventsOnly, useLedger } from '../../test/ledger.ts';
-import { recordUsage } from '../recording/recordUsage.ts';
+import { type AttemptFields, attempt, recordAttempts, useLedger } from '../test/attempts.ts';
 import {
   countPendingFeedback,
   type Feedback,
@@ -21,12 +19,10 @@ const ATTRIBUTION = { workload_type: 'chat', workload_type_sha256: `${TYPE.key}$
 const WAIT_MS = 600_000;
 
 let ids = 0;
-const served = (fields: EventFields = {}) =>
-  recordUsage(
+const served = (fields: AttemptFields = {}) =>
+  recordAttempts(
     ledger.db,
-    eventsOnly([
-      ledgerEvent(++ids, { request: 'req_1', workloadType: TYPE, attribution: ATTRIBUTION, ...fields }),
-    ]),
+    [attempt(++ids, { request: 'req_1', workloadType: TYPE, attribution: ATTRIBUTION, ...fields })],
     NOW,
   );
 const say = (score: number, more: Partial<Feedback> = {}, rules: { now?: Date; mayCome?: boolean } = {}) =>

@@ -1,5 +1,5 @@
 import { NO_SUMS, type StratumSums } from '@weighbridge/domain';
-import type { LedgerEvent } from '../events/usage.ts';
+import type { LedgerEvent } from '@weighbridge/ledger';
 
 /** Whoever leaves after so long without a byte of an answer was not given one. */
 const PATIENCE_US = 30_000_000;

@@ -1,6 +1,6 @@
 import type { Tx } from '@weighbridge/database';
 import { added, NO_SUMS, type StratumSums } from '@weighbridge/domain';
-import type { LedgerEvent, WorkloadType } from '../events/usage.ts';
+import type { LedgerEvent, WorkloadType } from '@weighbridge/ledger';
 import { addToStrata, type StratumChange } from './addToStrata.ts';
 import { evidenceOf } from './evidenceOf.ts';
 

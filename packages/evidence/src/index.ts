@@ -1,0 +1,18 @@
+export { addEvidence } from './addEvidence.ts';
+export {
+  countPendingFeedback,
+  type Feedback,
+  type FeedbackResult,
+  type FeedbackRow,
+  pruneFeedback,
+  readFeedback,
+  recordFeedback,
+} from './feedback.ts';
+export { pruneEvidence } from './pruneEvidence.ts';
+export {
+  type EvidenceFilter,
+  type KnownType,
+  type NamedStratum,
+  readKnownTypes,
+  readStrata,
+} from './readEvidence.ts';
