@@ -49,10 +49,10 @@ export function labelsOfResult(query: string, known: KnownSeries): Set<string> {
   ]);
 }
 
-/** The metrics of which docs/metrics.md says that there is an alarm. */
-export async function alarmedMetrics(): Promise<string[]> {
+/** The metrics of which docs/metrics.md says that there is an alert. */
+export async function alertedMetrics(): Promise<string[]> {
   const text = await read('docs/metrics.md');
-  return [...text.matchAll(/^\| `(\w+)` .*\balarm *\|$/gm)].map(([, name = '']) => name);
+  return [...text.matchAll(/^\| `(\w+)` .*\balert *\|$/gm)].map(([, name = '']) => name);
 }
 
 /** What a query asks for that there is not, in words. */

@@ -37,7 +37,7 @@ it('each command of the runbook is one that there is, with the options that it h
 });
 
 it('what the runbook adds spend up by is what it can be added up by', async () => {
-  const [, known = ''] = /^- `group_by`: (.*?), divided by/ms.exec(await read('api.md')) ?? [];
+  const [, known = ''] = /^- `group_by`: (.*?), separated by/ms.exec(await read('api.md')) ?? [];
   const dimensions = [...known.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name);
   expect(dimensions.length).toBeGreaterThan(10);
   const named = lines.flatMap((line) => /^spend .*--by (\S+)/.exec(line)?.[1]?.split(',') ?? []);

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { testRun } from '@weighbridge/testing';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { alarmedMetrics, documentedSeries, FOREIGN, TARGET_LABELS } from '../knownMetrics.ts';
+import { alertedMetrics, documentedSeries, FOREIGN, TARGET_LABELS } from '../knownMetrics.ts';
 import { readQuery } from '../promql.ts';
 import { promtool } from '../promtool.ts';
 import { read } from '../repository.ts';
@@ -118,11 +118,11 @@ describe('the alerts', () => {
     }
   });
 
-  it('look at each metric of which docs/metrics.md says that there is an alarm', async () => {
+  it('look at each metric of which docs/metrics.md says that there is an alert', async () => {
     const asked = alerts.flatMap(({ expr }) => readQuery(expr).selectors.map(({ metric }) => metric));
-    const alarmed = await alarmedMetrics();
-    expect(alarmed.length).toBeGreaterThan(7);
-    expect(alarmed.filter((metric) => !asked.includes(metric))).toEqual([]);
+    const alerted = await alertedMetrics();
+    expect(alerted.length).toBeGreaterThan(7);
+    expect(alerted.filter((metric) => !asked.includes(metric))).toEqual([]);
   });
 
   it('are quoted by no other name in the file than the chart replaces', async () => {
