@@ -84,7 +84,10 @@ it('what a killed proxy left is handed over once, what was under way at its rese
     code: 0,
     told: expect.stringContaining('6 events, all in the ledger. Closed'),
   });
-  expect(await replay(spoolDir)).toEqual({ code: 0, told: 'Nothing was left behind.\n' });
+  expect(await replay(spoolDir)).toEqual({
+    code: 0,
+    told: 'The spool is empty: there is nothing to replay.\n',
+  });
   expect(await rows()).toEqual(ledger);
   const states = await db.selectFrom('producers').select('state').execute();
   expect(states).toEqual([{ state: 'closed' }]);

@@ -9,26 +9,26 @@ import {
   serveMetrics,
   type Tracing,
 } from '@weighbridge/runtime';
-import { keepLeases, restoreLeases } from './budget/keptLeases.ts';
-import { createLimits } from './budget/limits.ts';
+import { persistLeases, restoreLeases } from './budget/persistedLeases.ts';
 import { openResponseCache, type SharedAnswers } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
-import { clockFault, clockIsOff } from './control/clockFault.ts';
+import { clockSkewError, describeClockSkew } from './control/clockSkew.ts';
+import { registerControlMetrics } from './control/controlMetrics.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
+import { ControlState } from './control/controlState.ts';
+import { HeartbeatState } from './control/heartbeatState.ts';
 import { createKeyCache } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
-import { Pulse } from './control/pulse.ts';
 import { createResponseOwners } from './control/responseOwners.ts';
 import { createStateFile } from './control/stateFile.ts';
-import { View } from './control/view.ts';
-import { describeView } from './control/viewMetrics.ts';
 import { createTokenCounter } from './formats/countTokens.ts';
 import { HoldBudget } from './formats/heldAnswer.ts';
+import { createLimits } from './limits.ts';
 import { createObserver } from './observe/observer.ts';
+import { tracedStream } from './record/sender/tracedStream.ts';
 import { openSpool } from './record/spool/spool.ts';
-import { tracedStream } from './record/usage/tracedStream.ts';
-import { startUsage, type Usage } from './record/usage/usage.ts';
-import { describeUsage } from './record/usage/usageMetrics.ts';
+import { registerUsageMetrics } from './record/usageMetrics.ts';
+import { startUsageRecording, type UsageRecording } from './record/usageRecording.ts';
 import { Attempts } from './request/attempts.ts';
 import { createEvidence } from './routing/evidence.ts';
 import { startPins } from './routing/startPins.ts';
@@ -98,16 +98,16 @@ export async function startDataPlane(
   onShutdown('spool', () => spool.close({ rest }));
   const { maxStalenessMs, name } = config.proxy;
   const store = createKeyStore(MAX_KEY_BYTES);
-  const view = new View({ keys: store, maxStalenessMs });
-  const pulse = new Pulse();
+  const view = new ControlState({ keys: store, maxStalenessMs });
+  const heartbeatState = new HeartbeatState();
   const { budget, rates } = createLimits({
     lease: (request) => controlPlane.lease(request),
     spool,
-    pulse,
+    heartbeatState,
     isLive: () => view.state(performance.now()) === 'live',
     metrics,
   });
-  restoreLeases(spool, budget, pulse);
+  restoreLeases(spool, budget, heartbeatState);
   const evidence = createEvidence({ nowMs: () => performance.now() });
   metrics.gauge(
     'weighbridge_evidence_workload_types',
@@ -115,18 +115,18 @@ export async function startDataPlane(
     () => evidence.size,
   );
   let inFlight = () => 0;
-  let usage: Usage | undefined;
+  let usage: UsageRecording | undefined;
   const controlPlane = connectControlPlane({
     ...config.controlPlane,
     tracing,
     proxy: { id: spool.epoch, producerId: spool.producerId, name, version, maxStalenessMs },
     view,
-    pulse,
-    onRecall: (buckets) => budget.recall(buckets),
+    heartbeatState,
+    onReclaim: (buckets) => budget.reclaim(buckets),
     onEvidence: evidence.take,
     load: () => ({
       inFlightRequests: inFlight(),
-      waitingUsageBytes: usage?.unconfirmedBytes ?? 0,
+      waitingUsageBytes: usage?.unackedBytes ?? 0,
       markAgeMs: usage?.markAgeMs() ?? 0,
     }),
     logger,
@@ -138,7 +138,7 @@ export async function startDataPlane(
   const keeping = kept?.start();
   onShutdown('kept state', () => keeping?.close());
 
-  const started = startUsage({
+  const started = startUsageRecording({
     spool,
     stream: tracing ? tracedStream(stream, tracing) : stream,
     closeEpoch: controlPlane.closeEpoch,
@@ -152,7 +152,7 @@ export async function startDataPlane(
   onShutdown('leases', async () => {
     clearInterval(ticking);
     rest = !(await isAnswered(controlPlane.lease({ producerId: spool.producerId, epoch: spool.epoch })));
-    if (rest) keepLeases(spool, budget, pulse);
+    if (rest) persistLeases(spool, budget, heartbeatState);
     else await budget.close();
   });
   const upstreams = createUpstreams(config.upstream);
@@ -173,8 +173,8 @@ export async function startDataPlane(
   );
   const health = new ConnectorHealth(() => performance.now());
   describeHealth(metrics, health, () => view.table);
-  describeView(metrics, view, store);
-  describeUsage(metrics, spool, started);
+  registerControlMetrics(metrics, view, store);
+  registerUsageMetrics(metrics, spool, started);
   metrics.gauge('weighbridge_in_flight_requests', 'Requests under way.', () => inFlight());
   const deps: AppDeps = {
     keys: createKeyCache({
@@ -182,18 +182,18 @@ export async function startDataPlane(
       resolve: controlPlane.resolve,
       state: (nowMs) => view.state(nowMs),
       refusal: () => {
-        const fault = clockFault(pulse.aheadMs);
-        return fault === undefined ? undefined : clockIsOff(fault);
+        const fault = describeClockSkew(heartbeatState.aheadMs);
+        return fault === undefined ? undefined : clockSkewError(fault);
       },
       count: (met) => (met === 'hit' ? hits : misses).add(1),
       nowMs: () => performance.now(),
-      clockMs: () => pulse.clockMs(Date.now()),
+      clockMs: () => heartbeatState.clockMs(Date.now()),
     }),
     table: () => view.table,
     usage: started.log,
     budget,
     rates,
-    usualTokens: (model) => pulse.usualTokens(model),
+    usualTokens: (model) => heartbeatState.usualTokens(model),
     onReserveExceeded: (model) => reserveExceeded.inc({ model }),
     upstreams,
     health,
@@ -223,7 +223,7 @@ export async function startDataPlane(
     notReady: () => {
       const refusal = controlPlane.refusal();
       if (refusal) return refusal.message;
-      const fault = clockFault(pulse.aheadMs);
+      const fault = describeClockSkew(heartbeatState.aheadMs);
       if (fault !== undefined) return fault;
       const state = view.state(performance.now());
       return state === 'live' || state === 'stale' ? undefined : `the view of the control plane is ${state}`;

@@ -12,13 +12,13 @@ import {
 import { ANSWERS_SET_BY, answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
-import { paceHeap } from './paceHeap.ts';
+import { tuneHeapGrowth } from './heapGrowth.ts';
 import { openPinBucket } from './routing/pinBucket.ts';
 import { runProcesses } from './server/processes.ts';
 
 async function serve(settings: ProcessConfig, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
-  onShutdown('heap', paceHeap());
+  onShutdown('heap', tuneHeapGrowth());
   const config = loadConfig(process.env);
   const metrics = createMetrics();
   const tracing = await startTracing(settings.tracing, metrics, context);

@@ -13,7 +13,7 @@ import { SseSplitter } from '../src/formats/sseSplitter.ts';
 import { StreamTap } from '../src/formats/streamTap.ts';
 import type { Work } from '../src/observe/attempt.ts';
 import { createObserver } from '../src/observe/observer.ts';
-import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/record.ts';
+import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/recordFormat.ts';
 import { leastCost } from './hotPathCost.ts';
 import { openTestLimits } from './limits.ts';
 

@@ -20,7 +20,7 @@ import { routingTable } from '../src/control/routingTable.ts';
 import { createTokenCounter } from '../src/formats/countTokens.ts';
 import { HoldBudget } from '../src/formats/heldAnswer.ts';
 import { createObserver } from '../src/observe/observer.ts';
-import type { UsageLog } from '../src/record/usage/usageLog.ts';
+import type { UsageLog } from '../src/record/usageLog.ts';
 import { Attempts } from '../src/request/attempts.ts';
 import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
 import { ConnectorHealth } from '../src/upstream/health.ts';

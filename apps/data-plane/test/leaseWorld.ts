@@ -8,7 +8,7 @@ import {
   LeaseResponseSchema,
 } from '@weighbridge/contracts';
 import { LeaseBook, type LeaseBookDeps } from '../src/budget/leaseBook.ts';
-import { type BudgetedPolicy, bucketKey } from '../src/control/budgetedPolicy.ts';
+import { type BudgetedPolicy, bucketKey } from '../src/control/keyPolicies.ts';
 
 function bucket(policyId: string): BucketRef {
   return create(BucketRefSchema, { policyId, counterVersion: 1, subject: 'policy', windowStartMs: 0n });

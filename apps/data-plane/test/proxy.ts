@@ -25,8 +25,8 @@ import {
   toHandler,
 } from '@weighbridge/runtime';
 import { openResponseCache, type SharedAnswers } from '../src/cache/openResponseCache.ts';
-import { bucketKey } from '../src/control/budgetedPolicy.ts';
 import type { PolicyCacheSetting } from '../src/control/cacheRule.ts';
+import { bucketKey } from '../src/control/keyPolicies.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';

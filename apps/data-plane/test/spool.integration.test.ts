@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { seededRandom } from '@weighbridge/domain';
 import { eventually, startProcess } from '@weighbridge/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { decoded, newPlace, placeIn, SHARDS, type SpoolPlace, unconfirmed } from './spoolFixture.ts';
+import { decoded, newPlace, placeIn, SHARDS, type SpoolPlace, unackedEvents } from './spoolFixture.ts';
 
 const WRITER = fileURLToPath(new URL('spoolWriter.mjs', import.meta.url));
 const places: SpoolPlace[] = [];
@@ -31,7 +31,7 @@ describe('a process that works on a spool and is killed', () => {
     await writer.stop('SIGKILL');
 
     const spool = await place.open();
-    const [epoch, ...others] = await spool.takeLeftBehind();
+    const [epoch, ...others] = await spool.takeOrphanedEpochs();
     if (!epoch) throw new Error('the epoch is left behind');
     const told = lines().map((line) => line.split(' '));
     expect([others, told[0]]).toEqual([[], ['epoch', epoch.epoch]]);
@@ -48,9 +48,9 @@ describe('a process that works on a spool and is killed', () => {
     let untold = 0;
     let read = 0;
     for (const shard of SHARDS) {
-      expect(epoch.confirmedN(shard) <= (confirmed.get(String(shard)) ?? 0n)).toBe(true);
-      let n = epoch.confirmedN(shard);
-      for (const event of await unconfirmed(epoch, shard, 50_000)) {
+      expect(epoch.ackedN(shard) <= (confirmed.get(String(shard)) ?? 0n)).toBe(true);
+      let n = epoch.ackedN(shard);
+      for (const event of await unackedEvents(epoch, shard, 50_000)) {
         n++;
         read++;
         const { eventId, costNanoUsd } = decoded(event);
@@ -77,25 +77,25 @@ describe('spools beside each other', () => {
     const second = placeIn(join(first.dir, '..'), 'second');
     const { writer } = await startWriter(second);
     const spool = await first.open();
-    expect(await spool.takeLeftBehind()).toEqual([]);
+    expect(await spool.takeOrphanedEpochs()).toEqual([]);
     await writer.stop('SIGKILL');
 
     const before = spool.usedBytes;
-    const [epoch] = await spool.takeLeftBehind();
+    const [epoch] = await spool.takeOrphanedEpochs();
     expect(spool.usedBytes).toBe(before);
     const again = await second.open();
     expect(epoch?.producerId).toBe(again.producerId);
-    expect(await again.takeLeftBehind()).toEqual([]);
+    expect(await again.takeOrphanedEpochs()).toEqual([]);
     await again.close();
     await spool.close();
 
     // Adopted once and for all: the next start of the one that took it over has it.
     const third = await first.open();
-    const kept = await third.takeLeftBehind();
+    const kept = await third.takeOrphanedEpochs();
     const same = kept.find((one) => one.epoch === epoch?.epoch);
     expect([same?.producerId, same?.lastN(0)]).toEqual([again.producerId, epoch?.lastN(0)]);
     for (const one of kept) await one.remove();
-    expect(await third.takeLeftBehind()).toEqual([]);
+    expect(await third.takeOrphanedEpochs()).toEqual([]);
     await third.close();
   });
 });

@@ -69,13 +69,13 @@ export function decoded({ bytes }: SettledEvent): UsageEvent {
 }
 
 /** All that is unconfirmed of a shard, read in parts. */
-export async function unconfirmed(
+export async function unackedEvents(
   epoch: SpoolEpoch,
   shard: number,
   partBytes = 4_000,
 ): Promise<SettledEvent[]> {
   const events: SettledEvent[] = [];
-  for (let n = epoch.confirmedN(shard) + 1n; ; ) {
+  for (let n = epoch.ackedN(shard) + 1n; ; ) {
     const part = await epoch.read(shard, n, partBytes);
     const last = part.at(-1);
     if (!last) return events;

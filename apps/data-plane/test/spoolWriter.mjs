@@ -3,7 +3,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
-import { openSpool } from '../dist/spool/spool.js';
+import { openSpool } from '../dist/record/spool/spool.js';
 
 /** Begins and settles attempts until it is killed, and writes each to a log after it is done. */
 const [dir, logFile] = process.argv.slice(2);
@@ -45,7 +45,7 @@ for (let step = 1; ; step++) {
   done = [];
   if (step % 50 > 3) continue;
   const shard = step % 4;
-  const n = (spool.own.lastN(shard) + spool.own.confirmedN(shard)) / 2n;
+  const n = (spool.own.lastN(shard) + spool.own.ackedN(shard)) / 2n;
   tell('confirming', shard, n);
-  spool.own.confirm(shard, n);
+  spool.own.ack(shard, n);
 }

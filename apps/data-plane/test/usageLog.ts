@@ -5,10 +5,10 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
+import { type FileSystem, nodeFileSystem } from '../src/record/spool/fileSystem.ts';
 import { openSpool } from '../src/record/spool/spool.ts';
-import { nodeFiles, type SpoolFiles } from '../src/record/spool/spoolFiles.ts';
 import type { Spool } from '../src/record/spool/types.ts';
-import { createUsageLog, type UsageLog } from '../src/record/usage/usageLog.ts';
+import { createUsageLog, type UsageLog } from '../src/record/usageLog.ts';
 
 /** A real spool in a folder of its own, from which nothing goes on. */
 export interface TestUsageLog {
@@ -21,7 +21,7 @@ export interface TestUsageLog {
 
 export async function openTestUsageLog(
   maxBytes = 64 * 1024 * 1024,
-  files: SpoolFiles = nodeFiles,
+  files: FileSystem = nodeFileSystem,
 ): Promise<TestUsageLog> {
   const parent = await mkdtemp(join(tmpdir(), 'weighbridge-'));
   const logger = createLogger('test');

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { KeySchema, ResolveResponseSchema } from '@weighbridge/contracts';
-import { openMeasuredKeys } from '@weighbridge/data-plane/measured';
+import { openKeyCacheForBenchmark } from '@weighbridge/data-plane/benchmarks';
 import { type Figure, figure } from './figures.ts';
 
 const KEYS = 1_000;
@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000;
 /** Microseconds of CPU to authenticate by a key that is known, in this process: the token's hash, and the look-up. */
 export async function measureKnownKeys(rounds: number): Promise<Figure> {
   let asked = 0;
-  const authenticate = openMeasuredKeys(async () => {
+  const authenticate = openKeyCacheForBenchmark(async () => {
     asked++;
     const key = create(KeySchema, { id: `key_${asked}`, principalId: `principal-${asked}` });
     return create(ResolveResponseSchema, { key, revision: 1n, maxAgeMs: HOUR_MS });

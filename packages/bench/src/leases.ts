@@ -10,7 +10,7 @@ import {
   bucketKey,
   LeaseBook,
   type LeaseBookDeps,
-} from '@weighbridge/data-plane/measured';
+} from '@weighbridge/data-plane/benchmarks';
 import { type Figure, figure, formatFigure } from './figures.ts';
 import { loadLine } from './machine.ts';
 

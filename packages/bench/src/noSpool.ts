@@ -23,7 +23,7 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
     .replace(/^(.{8})/, '$1-')}-7${randomUUID().slice(15)}`;
   const shards = Array.from({ length: SHARDS }, () => ({
     lastN: 0n,
-    confirmedN: 0n,
+    ackedN: 0n,
     kept: [] as Settled[],
   }));
   const of = (shard: number) => {
@@ -35,13 +35,13 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
     producerId,
     epoch,
     lastN: (shard: number) => of(shard).lastN,
-    confirmedN: (shard: number) => of(shard).confirmedN,
+    ackedN: (shard: number) => of(shard).ackedN,
     read: async (shard: number, fromN: bigint) => of(shard).kept.filter(({ n }) => n >= fromN),
-    confirm(shard: number, n: bigint) {
+    ack(shard: number, n: bigint) {
       const numbers = of(shard);
-      if (n <= numbers.confirmedN) return;
-      numbers.kept.splice(0, Number(n - numbers.confirmedN));
-      numbers.confirmedN = n;
+      if (n <= numbers.ackedN) return;
+      numbers.kept.splice(0, Number(n - numbers.ackedN));
+      numbers.ackedN = n;
     },
     leases: () => new Map<string, Uint8Array>(),
     remove: async () => {},
@@ -81,8 +81,8 @@ export async function openSpool({ maxBytes }: { readonly maxBytes: number }) {
     },
     durable: () => (WAITS ? endOfTurn() : undefined),
     flush: () => {},
-    noteLease: () => {},
-    takeLeftBehind: async () => [],
+    writeLease: () => {},
+    takeOrphanedEpochs: async () => [],
     close: async () => {},
   };
 }

@@ -23,8 +23,8 @@ it('has a stand-in that numbers events by shard, and forgets what is confirmed',
   };
   expect(settle(0, 2)).toMatchObject({ n: 1n, bytes: Buffer.of(1, 2) });
   expect([settle(0, 3)?.n, settle(1, 4)?.n, settle(0, 5)?.n]).toEqual([2n, 1n, 3n]);
-  own.confirm(0, 2n);
-  own.confirm(0, 1n);
+  own.ack(0, 2n);
+  own.ack(0, 1n);
   expect((await own.read(0, 1n)).map(({ n }) => n)).toEqual([3n]);
-  expect([own.lastN(0), own.confirmedN(0), own.lastN(1)]).toEqual([3n, 2n, 1n]);
+  expect([own.lastN(0), own.ackedN(0), own.lastN(1)]).toEqual([3n, 2n, 1n]);
 });

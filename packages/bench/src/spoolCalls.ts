@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openMeasuredSpool } from '@weighbridge/data-plane/measured';
+import { openSpoolForBenchmark } from '@weighbridge/data-plane/benchmarks';
 import { type Figure, figure } from './figures.ts';
 import { openSpool as openNoSpool } from './noSpool.ts';
 
@@ -19,12 +19,12 @@ export interface SpoolCalls {
   readonly memory: Figure;
 }
 
-type MeasuredSpool = Awaited<ReturnType<typeof openMeasuredSpool | typeof openNoSpool>>;
+type MeasuredSpool = Awaited<ReturnType<typeof openSpoolForBenchmark | typeof openNoSpool>>;
 
 /** What beginning and settling takes with the spool, and with what stands in for it, in this process and in turns. */
 export async function measureSpoolCalls(parentFolder: string, rounds: number): Promise<SpoolCalls> {
   const folder = await mkdtemp(join(parentFolder, 'spool-calls-'));
-  const spool = await openMeasuredSpool(join(folder, 'spool'));
+  const spool = await openSpoolForBenchmark(join(folder, 'spool'));
   const memory = await openNoSpool({ maxBytes: spool.maxBytes });
   try {
     for (const warmed of [spool, memory, spool, memory]) measureRound(warmed);
@@ -56,7 +56,7 @@ function measureRound(spool: MeasuredSpool): number {
     spool.flush();
   }
   // As the ledger does after a while.
-  for (let shard = 0; shard < SHARDS; shard++) spool.own.confirm(shard, spool.own.lastN(shard));
+  for (let shard = 0; shard < SHARDS; shard++) spool.own.ack(shard, spool.own.lastN(shard));
   const { user, system } = process.cpuUsage(before);
   return (user + system) / ATTEMPTS;
 }

@@ -33,9 +33,9 @@ const PARTS: readonly Part[] = [
     check: 'nats',
     settings: ['NATS_URL'],
     run: async (env, now) => {
-      const { wantedNats } = await import('@weighbridge/data-plane');
+      const { expectedNats } = await import('@weighbridge/data-plane');
       const { natsChecks } = await import('./natsChecks.ts');
-      return await natsChecks(wantedNats(env), now);
+      return await natsChecks(expectedNats(env), now);
     },
   },
   {
@@ -52,19 +52,19 @@ const PARTS: readonly Part[] = [
     check: 'control plane',
     settings: ['CONTROL_PLANE_ADDRESS'],
     run: async (env, now) => {
-      const { askControlPlane, controlAddress } = await import('@weighbridge/data-plane');
+      const { pingControlPlane, controlAddress } = await import('@weighbridge/data-plane');
       const { controlLineChecks } = await import('./controlLineChecks.ts');
-      return await controlLineChecks({ ...controlAddress(env), ask: () => askControlPlane(env) }, now);
+      return await controlLineChecks({ ...controlAddress(env), ask: () => pingControlPlane(env) }, now);
     },
   },
   {
     check: 'spool',
     settings: ['SPOOL_DIR'],
     run: async (env) => {
-      const { examineSpools, spoolOf } = await import('@weighbridge/data-plane');
+      const { checkSpools, spoolSettings } = await import('@weighbridge/data-plane');
       const { spoolChecks } = await import('./spoolChecks.ts');
-      const { dir, maxBytes } = spoolOf(env);
-      return spoolChecks(await examineSpools(dir), dir, maxBytes);
+      const { dir, maxBytes } = spoolSettings(env);
+      return spoolChecks(await checkSpools(dir), dir, maxBytes);
     },
   },
 ];

@@ -1,13 +1,13 @@
-import type { SpoolFacts } from '@weighbridge/data-plane';
+import type { SpoolReport } from '@weighbridge/data-plane';
 import { type Finding, fail, ok, warn } from './finding.ts';
 
 /** What lies in a spool's folder and in those beside it. */
-export function spoolChecks(spools: readonly SpoolFacts[], dir: string, maxBytes: number): Finding[] {
+export function spoolChecks(spools: readonly SpoolReport[], dir: string, maxBytes: number): Finding[] {
   if (spools.length === 0) return [ok('spool', `there is none at ${dir} or beside it`)];
   return spools.map((spool) => finding(spool, maxBytes));
 }
 
-function finding({ folder, producerId, bytes, epochs, isHeld }: SpoolFacts, maxBytes: number): Finding {
+function finding({ folder, producerId, bytes, epochs, isHeld }: SpoolReport, maxBytes: number): Finding {
   const check = `spool ${folder}`;
   const size = bytes < 1_048_576 ? `${Math.ceil(bytes / 1_024)} KiB` : `${Math.round(bytes / 1_048_576)} MiB`;
   if (!isHeld) {

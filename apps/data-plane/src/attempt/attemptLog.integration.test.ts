@@ -5,14 +5,14 @@ import { createLogger } from '@weighbridge/runtime';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { openTestLimits } from '../../test/limits.ts';
 import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
-import { bucketKey } from '../control/budgetedPolicy.ts';
+import { bucketKey } from '../control/keyPolicies.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { noFacts } from '../formats/answerFormat.ts';
 import { Body } from '../formats/body.ts';
 import { readCall } from '../formats/call.ts';
 import { CHAT_COMPLETIONS } from '../formats/operation.ts';
-import { nodeFiles } from '../record/spool/spoolFiles.ts';
-import type { UsageLog } from '../record/usage/usageLog.ts';
+import { nodeFileSystem } from '../record/spool/fileSystem.ts';
+import type { UsageLog } from '../record/usageLog.ts';
 import { type AttemptLogDeps, openAttemptLog } from './attemptLog.ts';
 import type { EndedTry } from './endedTry.ts';
 
@@ -200,10 +200,10 @@ it('sends nothing that did not get to the disk where it has to, and charges noth
 it('sends nothing of a turn that could not be written, gives back what it held, and opens nothing', async () => {
   let isFailing = false;
   const failing = await openTestUsageLog(1024 ** 2, {
-    ...nodeFiles,
+    ...nodeFileSystem,
     write(...args) {
       if (isFailing) throw new Error('ENOSPC');
-      return nodeFiles.write(...args);
+      return nodeFileSystem.write(...args);
     },
   });
   const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
@@ -242,10 +242,10 @@ function budgetOf(limitNanoUsd: bigint) {
 async function openFailing() {
   let isFailing = false;
   const failing = await openTestUsageLog(1024 ** 2, {
-    ...nodeFiles,
+    ...nodeFileSystem,
     write(...args) {
       if (isFailing) throw new Error('ENOSPC');
-      return nodeFiles.write(...args);
+      return nodeFileSystem.write(...args);
     },
   });
   return {

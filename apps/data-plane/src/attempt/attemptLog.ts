@@ -15,7 +15,7 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { CountTokens } from '../formats/countTokens.ts';
 import type { AttemptEnd, Outgoing, Work } from '../observe/attempt.ts';
-import type { Attempt, UsageLog } from '../record/usage/usageLog.ts';
+import type { RecordedAttempt, UsageLog } from '../record/usageLog.ts';
 import { atReserve, type Charge, chargeFor } from './charge.ts';
 import type { EndedTry } from './endedTry.ts';
 import { expectedOutput } from './expectedOutput.ts';
@@ -69,7 +69,7 @@ export function unbilledAttempts(onEnd: (ended: EndedTry) => void): AttemptLog {
 type Billed = Outgoing & { readonly work: Work };
 
 interface Open {
-  readonly attempt: Attempt;
+  readonly attempt: RecordedAttempt;
   readonly outgoing: Billed;
   readonly reserve: Estimate;
   /** Undefined where nothing limits what it may cost. */

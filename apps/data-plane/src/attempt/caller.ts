@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { AppError } from '@weighbridge/errors';
-import type { Slotted } from '../shared/slots.ts';
+import type { Slotted } from '../shared/intrusiveSet.ts';
 import { Cancellation } from '../upstream/cancellation.ts';
 import type { AnswerHeaders } from './answerHeaders.ts';
 

@@ -19,7 +19,7 @@ const USEFUL_OUTPUT = 1_024;
  * refused before.
  */
 export async function limitAnswer(
-  budget: Pick<LeaseBook, 'room'>,
+  budget: Pick<LeaseBook, 'headroom'>,
   key: ResolvedKey,
   call: Call,
   { model, connector }: Target,
@@ -37,7 +37,7 @@ export async function limitAnswer(
   const costOf = (tokens: number) => {
     return hardEstimate({ ...size, output: { ...output, maxTokens: tokens } }, price).costNanoUsd;
   };
-  const room = await budget.room(key.budgets, {
+  const room = await budget.headroom(key.budgets, {
     useful: costOf(Math.min(most, USEFUL_OUTPUT)),
     least: costOf(Math.min(most, LEAST_OUTPUT)),
   });

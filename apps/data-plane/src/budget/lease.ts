@@ -11,7 +11,7 @@ export interface BucketFigures {
 }
 
 /** A lease as it is written down. */
-export interface KeptLease {
+export interface PersistedLease {
   readonly bucket: readonly [
     policyId: string,
     counterVersion: number,
@@ -48,7 +48,7 @@ export class Lease {
   #burn: number | undefined;
   #usedBefore = 0n;
 
-  constructor(bucket: BucketRef, kept?: KeptLease) {
+  constructor(bucket: BucketRef, kept?: PersistedLease) {
     this.bucket = bucket;
     if (!kept) return;
     this.#granted = BigInt(kept.granted);
@@ -59,7 +59,7 @@ export class Lease {
   }
 
   /** To go on with it in another process, while nothing of it is reserved. */
-  kept(): KeptLease {
+  kept(): PersistedLease {
     const { policyId, counterVersion, subject, windowStartMs } = this.bucket;
     return {
       bucket: [policyId, counterVersion, subject, String(windowStartMs)],

@@ -42,24 +42,24 @@ describe('the book of leases', () => {
     const [one, other] = [bookOf(world, '1', { nowMs }), bookOf(world, '2', { nowMs })];
     const held = await one.reserve([policy], 99n, true);
     if (!held) throw new Error('there was room');
-    const waiting = other.room([policy], { useful: 50n, least: 10n });
+    const waiting = other.headroom([policy], { useful: 50n, least: 10n });
     await settleDown();
     one.settle(held, 3n);
     world.record([policy.bucketKey], '1', 3n);
-    one.recall([policy.bucket]);
+    one.reclaim([policy.bucket]);
     expect(await waiting).toBe(97n);
 
     ahead = 1_001;
     const again = await one.reserve([policy], 40n, true);
     expect(again).toBeDefined();
-    const rest = other.room([policy], { useful: 95n, least: 10n });
-    const refused = other.room([policy], { useful: 95n, least: 90n }).catch((error: unknown) => error);
+    const rest = other.headroom([policy], { useful: 95n, least: 10n });
+    const refused = other.headroom([policy], { useful: 95n, least: 90n }).catch((error: unknown) => error);
     await settleDown();
     ahead = 2_002;
     expect(await rest).toBe(57n);
     expect(await refused).toMatchObject({ code: 'budget_contended' });
     // What is spent does not come back: nobody waits for it.
-    expect(await other.room([policy], { useful: 200n, least: 150n })).toBe(57n);
+    expect(await other.headroom([policy], { useful: 200n, least: 150n })).toBe(57n);
   });
 
   it('waits for what others hold, takes it when it comes back, and else says that it is only held', async () => {
@@ -74,7 +74,7 @@ describe('the book of leases', () => {
     const waiting = other.reserve([policy], 10n, false);
     await settleDown();
     one.settle(held, 0n);
-    one.recall([policy.bucket]);
+    one.reclaim([policy.bucket]);
     expect((await waiting)?.amountNanoUsd).toBe(10n);
 
     const rest = await one.reserve([policy], 60n, false);
@@ -159,7 +159,7 @@ describe('the book of leases', () => {
     if (!first) throw new Error('there was room');
     book.settle(first, 100n);
     world.over.add(policy.bucketKey);
-    book.recall([policy.bucket]);
+    book.reclaim([policy.bucket]);
     expect(await book.reserve([policy], 1n, false)).toBeUndefined();
     ahead = 20_000;
     book.everySecond();

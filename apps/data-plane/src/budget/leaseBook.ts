@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { type BucketRef, BucketRefSchema, BudgetLease_Outcome } from '@weighbridge/contracts';
-import { type BudgetedPolicy, bucketKey } from '../control/budgetedPolicy.ts';
-import { type Entry, newEntry, waitForChange, wakeAll, wakeOne } from './entry.ts';
-import { type KeptLease, Lease } from './lease.ts';
+import { type BudgetedPolicy, bucketKey } from '../control/keyPolicies.ts';
+import { Lease, type PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
+import { type Entry, newEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable } from './refusals.ts';
 
 export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstSeq'> {
@@ -159,7 +159,7 @@ export class LeaseBook {
    * it, or where the control plane can't be asked. Waits up to a second for what is `useful` where only others hold it,
    * and rejects where not even the `least` of it comes back.
    */
-  async room(
+  async headroom(
     policies: readonly BudgetedPolicy[],
     { useful, least }: { readonly useful: bigint; readonly least: bigint },
   ): Promise<bigint | undefined> {
@@ -213,7 +213,7 @@ export class LeaseBook {
   }
 
   /** Others need room: what is idle goes back. */
-  recall(buckets: readonly BucketRef[]): void {
+  reclaim(buckets: readonly BucketRef[]): void {
     for (const bucket of buckets) {
       const entry = this.#leases.get(bucketKey(bucket));
       if (!entry) continue;
@@ -244,7 +244,7 @@ export class LeaseBook {
   }
 
   /** What an earlier process held in the same epoch. */
-  restore(kept: readonly KeptLease[]): void {
+  restore(kept: readonly PersistedLease[]): void {
     for (const one of kept) {
       const [policyId, counterVersion, subject, windowStartMs] = one.bucket;
       const bucket = create(BucketRefSchema, {
@@ -260,7 +260,7 @@ export class LeaseBook {
   }
 
   /** What a later process of the same epoch may go on with. To be called when nothing is reserved. */
-  kept(): KeptLease[] {
+  kept(): PersistedLease[] {
     return [...this.#leases.values()].map(({ lease }) => lease.kept());
   }
 

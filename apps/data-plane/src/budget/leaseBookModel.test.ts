@@ -1,7 +1,7 @@
 import { seededRandom } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
 import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
-import type { BudgetedPolicy } from '../control/budgetedPolicy.ts';
+import type { BudgetedPolicy } from '../control/keyPolicies.ts';
 import type { LeaseBook, Reservation } from './leaseBook.ts';
 
 describe('the book of leases', () => {
@@ -58,7 +58,7 @@ describe('the book of leases', () => {
               if (one.cost > one.reserve) overage.set(key, (overage.get(key) ?? 0n) + one.cost - one.reserve);
             }
             world.record(keys, String(one.at + 1), one.cost);
-          } else if (dice < 0.95) book.recall([parent.bucket]);
+          } else if (dice < 0.95) book.reclaim([parent.bucket]);
           else await settleDown();
           for (const [key, limit] of world.limits) {
             const most = limit + (isHard ? 0n : (overage.get(key) ?? 0n));

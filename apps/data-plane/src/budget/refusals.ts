@@ -1,6 +1,6 @@
 import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { BudgetedPolicy } from '../control/budgetedPolicy.ts';
+import type { BudgetedPolicy } from '../control/keyPolicies.ts';
 import type { BucketFigures } from './lease.ts';
 
 /** What is spent, and what this request may cost, pass the limit: to try again helps only in another window. */

@@ -9,9 +9,9 @@ import { createLogger } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, expect, it } from 'vitest';
 import { type ControlPlane, connectControlPlane } from './controlPlane.ts';
+import { ControlState } from './controlState.ts';
+import { HeartbeatState } from './heartbeatState.ts';
 import { createKeyStore } from './keyStore.ts';
-import { Pulse } from './pulse.ts';
-import { View } from './view.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -75,10 +75,10 @@ function connectTo(port: number): ControlPlane {
     token: undefined,
     tls: undefined,
     proxy: { id: 'epoch-1', producerId: 'producer-1', name: 'a', version: '1', maxStalenessMs: 1_000 },
-    view: new View({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
-    pulse: new Pulse(),
+    view: new ControlState({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
+    heartbeatState: new HeartbeatState(),
     onEvidence: () => {},
-    onRecall: () => {},
+    onReclaim: () => {},
     load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, markAgeMs: 3 }),
     logger,
   });

@@ -21,8 +21,8 @@ import {
 } from '@weighbridge/contracts';
 import type { Logger, Tracing } from '@weighbridge/runtime';
 import { type CloseEpoch, type ControlAddress, openControlClient } from './controlClient.ts';
-import type { Pulse } from './pulse.ts';
-import type { View } from './view.ts';
+import type { ControlState } from './controlState.ts';
+import type { HeartbeatState } from './heartbeatState.ts';
 
 export interface ControlPlaneOptions extends ControlAddress {
   readonly tracing?: Tracing | undefined;
@@ -35,10 +35,10 @@ export interface ControlPlaneOptions extends ControlAddress {
     readonly maxStalenessMs: number;
   };
   /** Take in what the stream says. */
-  readonly view: View;
-  readonly pulse: Pulse;
+  readonly view: ControlState;
+  readonly heartbeatState: HeartbeatState;
   /** Others need room in these buckets. */
-  readonly onRecall: (buckets: readonly BucketRef[]) => void;
+  readonly onReclaim: (buckets: readonly BucketRef[]) => void;
   /** How models do of late. */
   readonly onEvidence: (news: Evidence) => void;
   /** What is told of this proxy besides what it has applied. */
@@ -84,7 +84,7 @@ const GOODBYE_MS = 50;
 const STATUS_MS = 500;
 
 export function connectControlPlane(options: ControlPlaneOptions): ControlPlane {
-  const { view, pulse, logger, proxy } = options;
+  const { view, heartbeatState, logger, proxy } = options;
   const { client, metadata, call, closeEpoch } = openControlClient(
     options,
     RECONNECT_MAX_MS,
@@ -149,10 +149,10 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
             break;
           case 'heartbeat':
             view.heartbeat(message.value.revision, Number(message.value.answersSentAtMs));
-            pulse.beat(message.value, { monotonicMs: performance.now(), wallMs: Date.now() });
+            heartbeatState.beat(message.value, { monotonicMs: performance.now(), wallMs: Date.now() });
             break;
           case 'recall':
-            options.onRecall(message.value.buckets);
+            options.onReclaim(message.value.buckets);
             break;
           case 'evidence':
             options.onEvidence(message.value);

@@ -3,10 +3,10 @@ import { KeySchema, type ResolveResponse, ResolveResponseSchema } from '@weighbr
 import { tokenSha256 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
+import type { ControlStatus } from './controlState.ts';
 import { createKeyCache } from './keyCache.ts';
 import { keyEntry } from './keyEntry.ts';
 import { createKeyStore } from './keyStore.ts';
-import type { ViewState } from './view.ts';
 
 const SHA = tokenSha256('sk-svc-one');
 const NOBODY = {
@@ -41,7 +41,7 @@ function answer(
 function cacheWith(resolve: () => Promise<ResolveResponse>) {
   const world = {
     nowMs: 0,
-    state: 'live' as ViewState,
+    state: 'live' as ControlStatus,
     refusal: undefined as AppError | undefined,
     asked: 0,
     met: { hit: 0, miss: 0 },

@@ -1,15 +1,15 @@
 import type { ResolveResponse } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { LRUCache } from 'lru-cache';
+import type { ControlStatus } from './controlState.ts';
 import { type KeyEntry, keyEntry, keyMessage } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf } from './keyStore.ts';
 import { type ResolvedKey, resolvedKey } from './resolvedKey.ts';
-import type { ViewState } from './view.ts';
 
 export interface KeyCacheDeps {
   readonly store: KeyStore;
   readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
-  readonly state: (nowMs: number) => ViewState;
+  readonly state: (nowMs: number) => ControlStatus;
   /** Why no key may be used now; undefined as a rule. */
   readonly refusal?: () => AppError | undefined;
   /** Monotonic, in milliseconds. */

@@ -6,9 +6,8 @@ import {
   type PolicyCounter,
 } from '@weighbridge/contracts';
 import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@weighbridge/domain';
-import { type BudgetedPolicy, bucketKey } from './budgetedPolicy.ts';
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
-import type { RatedPolicy } from './ratedPolicy.ts';
+import { type BudgetedPolicy, bucketKey, type RateLimitedPolicy } from './keyPolicies.ts';
 
 /** A key as admission needs it. Never changed: a newer answer of the control plane makes a new one. */
 export interface ResolvedKey {
@@ -27,7 +26,7 @@ export interface ResolvedKey {
   /** One of those never lets anything cost more than was reserved for it. */
   readonly isHard: boolean;
   /** Those of them that limit requests and tokens a minute, or how many are under way. */
-  readonly rates: readonly RatedPolicy[];
+  readonly rates: readonly RateLimitedPolicy[];
   /** Of the nearest of them that says something of the response cache. */
   readonly cache: PolicyCacheSetting | undefined;
   /** How long the first of their windows to end still lasts, from when the key was read; undefined: for ever. */
@@ -58,7 +57,7 @@ export function resolvedKey(key: Key): ResolvedKey {
     })),
     budgets,
     isHard: budgets.some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
-    rates: counters.flatMap((counter) => ratedPolicy(counter) ?? []),
+    rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
     cache: nearestCache(counters),
     windowRemainingMs: least(counters.map(({ windowRemainingMs }) => windowRemainingMs)),
     windowEndMs: least(counters.map(({ windowEndMs }) => windowEndMs)),
@@ -95,7 +94,7 @@ function budgetedPolicy(counter: Counter, isGoverning: boolean): BudgetedPolicy 
   };
 }
 
-function ratedPolicy(counter: Counter): RatedPolicy | undefined {
+function rateLimitedPolicy(counter: Counter): RateLimitedPolicy | undefined {
   const { requestsPerMinute, tokensPerMinute, maxParallel } = counter;
   const { policyId, counterVersion, subject } = counter.bucket;
   const enforcement = enforcementOf(counter);

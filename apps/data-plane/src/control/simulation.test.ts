@@ -11,9 +11,9 @@ import {
 } from '@weighbridge/contracts';
 import { seededRandom } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
+import { ControlState } from './controlState.ts';
 import { createKeyCache } from './keyCache.ts';
 import { createKeyStore } from './keyStore.ts';
-import { View } from './view.ts';
 
 /**
  * Many proxies on one control plane over links that drop, delay, duplicate and reorder, with compaction, restarts and
@@ -60,7 +60,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
 
   const proxies = Array.from({ length: 6 }, (_, index) => {
     const store = createKeyStore(1_000_000);
-    const view = new View({ keys: store, maxStalenessMs: MAX_STALENESS_MS });
+    const view = new ControlState({ keys: store, maxStalenessMs: MAX_STALENESS_MS });
     const lookUps: { at: number; answer: () => void }[] = [];
     const proxy = {
       index,

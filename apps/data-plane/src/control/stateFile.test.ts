@@ -7,10 +7,10 @@ import { type Key, KeySchema, SnapshotSchema } from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { ControlState } from './controlState.ts';
 import { keyEntry, keyMessage } from './keyEntry.ts';
 import { createKeyStore, tokenIdOf } from './keyStore.ts';
 import { createStateFile } from './stateFile.ts';
-import { View } from './view.ts';
 
 const SEAL = randomBytes(32);
 const SNAPSHOT = create(SnapshotSchema, { revision: 7n, position: { revision: 7n } });
@@ -27,7 +27,7 @@ afterEach(() => rm(folder, { recursive: true }));
 
 function world(wallMs: number) {
   const store = createKeyStore(100_000_000);
-  const view = new View({ keys: store, maxStalenessMs: 60_000 });
+  const view = new ControlState({ keys: store, maxStalenessMs: 60_000 });
   const clock = { wallMs: () => wallMs, monotonicMs: () => 1_000 };
   const kept = createStateFile({ file: join(folder, 'state'), key: SEAL, view, store, logger, clock });
   return { store, view, kept };

@@ -6,15 +6,15 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
 import { seal, unseal } from '@weighbridge/domain';
 import { type Logger, makeFolder } from '@weighbridge/runtime';
+import type { ControlState } from './controlState.ts';
 import { type KeyEntry, keyBytes, keyEntry } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf, tokenSha256Of } from './keyStore.ts';
-import type { View } from './view.ts';
 
 export interface StateFileOptions {
   readonly file: string;
   /** 32 bytes. The file holds vendors' credentials, and who has which key. */
   readonly key: Buffer;
-  readonly view: View;
+  readonly view: ControlState;
   readonly store: KeyStore;
   readonly logger: Logger;
   /** The wall clock in Unix milliseconds, and a monotonic one. */

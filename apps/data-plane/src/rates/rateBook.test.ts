@@ -2,10 +2,10 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { type LeaseRequestSchema, type LeaseResponse, LeaseResponseSchema } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
-import type { RatedPolicy } from '../control/ratedPolicy.ts';
-import { RateBook, type RateHold } from './rateBook.ts';
+import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
+import { RateBook, type RateReservation } from './rateBook.ts';
 
-function rated(more: Partial<RatedPolicy> = {}): RatedPolicy {
+function rated(more: Partial<RateLimitedPolicy> = {}): RateLimitedPolicy {
   return {
     policyId: 'p',
     counterVersion: 1,
@@ -19,7 +19,11 @@ function rated(more: Partial<RatedPolicy> = {}): RatedPolicy {
   };
 }
 
-async function admit(book: RateBook, policies: readonly RatedPolicy[], tokens: number): Promise<RateHold> {
+async function admit(
+  book: RateBook,
+  policies: readonly RateLimitedPolicy[],
+  tokens: number,
+): Promise<RateReservation> {
   return await book.admit(policies, tokens);
 }
 
@@ -30,10 +34,10 @@ class World {
   isLive = true;
   calls = 0;
   askedTokens = 0;
-  readonly #policy: RatedPolicy;
+  readonly #policy: RateLimitedPolicy;
   readonly #granted = new Map<bigint, { requests: number; tokens: number }>();
 
-  constructor(policy: RatedPolicy) {
+  constructor(policy: RateLimitedPolicy) {
     this.#policy = policy;
   }
 

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { LeaseRequestSchema, LeaseResponse, RateGrant } from '@weighbridge/contracts';
-import type { RatedPolicy } from '../control/ratedPolicy.ts';
+import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
 import { minuteOf, RateCounter, type RateFigures } from './rateCounter.ts';
 import { rateLimited, tooManyParallel } from './refusals.ts';
 
@@ -19,14 +19,14 @@ export interface RateBookDeps {
 }
 
 /** What a request counts for until it is settled. */
-export interface RateHold {
+export interface RateReservation {
   readonly tokens: number;
   readonly counters: readonly { readonly counter: RateCounter; readonly minute: number }[];
 }
 
 /** A counter that has no room for a request now. */
 interface Short {
-  readonly policy: RatedPolicy;
+  readonly policy: RateLimitedPolicy;
   readonly counter: RateCounter;
 }
 
@@ -57,16 +57,16 @@ export class RateBook {
   }
 
   /** Counts a request in, at once where there is room. Throws, or rejects with, a 429 that says when to come again. */
-  admit(policies: readonly RatedPolicy[], tokens: number): RateHold | Promise<RateHold> {
+  admit(policies: readonly RateLimitedPolicy[], tokens: number): RateReservation | Promise<RateReservation> {
     const short = this.#shortOf(policies, tokens);
     return short.length === 0 ? this.#take(policies, tokens) : this.#waitForRoom(policies, tokens, short);
   }
 
   async #waitForRoom(
-    policies: readonly RatedPolicy[],
+    policies: readonly RateLimitedPolicy[],
     tokens: number,
     firstShort: readonly Short[],
-  ): Promise<RateHold> {
+  ): Promise<RateReservation> {
     const deadline = this.#deps.clockMs() + ANSWER_WAIT_MS;
     for (let short = firstShort; short.length > 0; short = this.#shortOf(policies, tokens)) {
       for (const { policy, counter } of short) {
@@ -81,12 +81,12 @@ export class RateBook {
   }
 
   /** Ends a request, with what it really used. */
-  settle({ counters, tokens }: RateHold, usedTokens: number): void {
+  settle({ counters, tokens }: RateReservation, usedTokens: number): void {
     for (const { counter, minute } of counters) counter.end(usedTokens - tokens, minute);
   }
 
   /** What to tell the caller of the limits: the one of which least is left. */
-  figures(policies: readonly RatedPolicy[]): RateFigures | undefined {
+  figures(policies: readonly RateLimitedPolicy[]): RateFigures | undefined {
     let tightest: RateFigures | undefined;
     for (const policy of policies) {
       if (policy.requestsPerMinute === undefined && policy.tokensPerMinute === undefined) continue;
@@ -96,7 +96,7 @@ export class RateBook {
     return tightest;
   }
 
-  #shortOf(policies: readonly RatedPolicy[], tokens: number): readonly Short[] {
+  #shortOf(policies: readonly RateLimitedPolicy[], tokens: number): readonly Short[] {
     const liveProxies = this.#deps.liveProxies();
     let short = NONE_SHORT;
     for (const policy of policies) {
@@ -113,7 +113,7 @@ export class RateBook {
     return short;
   }
 
-  #take(policies: readonly RatedPolicy[], tokens: number): RateHold {
+  #take(policies: readonly RateLimitedPolicy[], tokens: number): RateReservation {
     const counters: { counter: RateCounter; minute: number }[] = [];
     for (const policy of policies) {
       const counter = this.#counterOf(policy);
@@ -127,14 +127,14 @@ export class RateBook {
   }
 
   /** In the minute and with the share that hold now. */
-  #currentCounter(policy: RatedPolicy): RateCounter {
+  #currentCounter(policy: RateLimitedPolicy): RateCounter {
     const counter = this.#counterOf(policy);
     counter.turnTo(minuteOf(policy.counterKey, this.#deps.clockMs()));
     counter.setShare(policy, { liveProxies: this.#deps.liveProxies(), isLive: this.#deps.isLive() });
     return counter;
   }
 
-  #counterOf(policy: RatedPolicy): RateCounter {
+  #counterOf(policy: RateLimitedPolicy): RateCounter {
     const known = this.#counters.get(policy.counterKey);
     if (known) return known;
     if (this.#counters.size >= MAX_COUNTERS) this.#forgetIdle();
@@ -151,7 +151,7 @@ export class RateBook {
     }
   }
 
-  #want(policy: RatedPolicy, counter: RateCounter, tokens: number): void {
+  #want(policy: RateLimitedPolicy, counter: RateCounter, tokens: number): void {
     const slice = counter.slice(policy, tokens, this.#deps.liveProxies());
     const others = this.#wanted.get(counter);
     // One that needs less must not ask for less on behalf of those that wait already.

@@ -1,5 +1,5 @@
 import type { RateGrant } from '@weighbridge/contracts';
-import type { RatedPolicy } from '../control/ratedPolicy.ts';
+import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -59,7 +59,7 @@ export class RateCounter {
   #sharedRequests: number | undefined;
   #sharedTokens: number | undefined;
 
-  constructor({ policyId, counterVersion, subject, counterKey }: RatedPolicy) {
+  constructor({ policyId, counterVersion, subject, counterKey }: RateLimitedPolicy) {
     this.policyId = policyId;
     this.counterVersion = counterVersion;
     this.subject = subject;
@@ -80,7 +80,7 @@ export class RateCounter {
   }
 
   /** A quarter of the even share; all of it while nobody can be asked for more. */
-  setShare({ requestsPerMinute, tokensPerMinute }: RatedPolicy, share: Share): void {
+  setShare({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, share: Share): void {
     this.#share = share;
     const { liveProxies, isLive } = share;
     const own = (limit: number, granted: number) =>
@@ -90,19 +90,19 @@ export class RateCounter {
   }
 
   /** What uses no tokens needs none to be left: not even a debt stands in its way. */
-  hasRoom({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number): boolean {
+  hasRoom({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
     return (
       (requestsPerMinute === undefined || this.#requestsLeft >= 1) &&
       (tokensPerMinute === undefined || tokens === 0 || this.#tokensLeft >= tokens)
     );
   }
 
-  hasNoParallelRoom({ maxParallel }: RatedPolicy, liveProxies: number): boolean {
+  hasNoParallelRoom({ maxParallel }: RateLimitedPolicy, liveProxies: number): boolean {
     return maxParallel !== undefined && this.#underWay >= Math.max(1, Math.floor(maxParallel / liveProxies));
   }
 
   /** Whether the control plane may have more to give, as far as is known. */
-  mayGetMore({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number): boolean {
+  mayGetMore({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
     const lacksRequests = requestsPerMinute !== undefined && this.#requestsLeft < 1;
     const lacksTokens = tokensPerMinute !== undefined && tokens > 0 && this.#tokensLeft < tokens;
     if (lacksRequests && this.#sharedRequests !== undefined && this.#sharedRequests < 1) return false;
@@ -113,7 +113,7 @@ export class RateCounter {
   }
 
   /** Less is left than half of what was last given, of what a request of so many tokens uses. */
-  isLow({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number): boolean {
+  isLow({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
     const low = (left: number, own: number, granted: number) => left < (own + granted) / 4;
     return (
       (requestsPerMinute !== undefined &&
@@ -127,7 +127,7 @@ export class RateCounter {
   }
 
   /** What to ask for: an eighth of the even share, and at least what is needed; no tokens for what uses none. */
-  slice({ requestsPerMinute, tokensPerMinute }: RatedPolicy, tokens: number, liveProxies: number) {
+  slice({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number, liveProxies: number) {
     const part = (limit: number, least: number) => Math.max(least, Math.ceil(limit / (8 * liveProxies)));
     return {
       requests: requestsPerMinute === undefined ? 0 : part(requestsPerMinute, 1),
@@ -165,7 +165,7 @@ export class RateCounter {
     return this.#underWay === 0 && this.minute < minute;
   }
 
-  figures({ requestsPerMinute, tokensPerMinute }: RatedPolicy, clockMs: number): RateFigures {
+  figures({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, clockMs: number): RateFigures {
     const { liveProxies, isLive } = this.#share;
     const sharedOf = (limit: number) => limit - liveProxies * unaskedOf(limit, liveProxies);
     const left = (limit: number | undefined, mine: number, shared: number | undefined) =>

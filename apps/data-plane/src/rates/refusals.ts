@@ -1,11 +1,11 @@
 import { AppError } from '@weighbridge/errors';
-import type { RatedPolicy } from '../control/ratedPolicy.ts';
+import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
 import type { RateFigures } from './rateCounter.ts';
 
 const MAX_RETRY_AFTER_S = 60;
 
 /** The minute's requests or tokens are used up. */
-export function rateLimited(policy: RatedPolicy, figures: RateFigures, tokens: number): AppError {
+export function rateLimited(policy: RateLimitedPolicy, figures: RateFigures, tokens: number): AppError {
   const seconds = Math.min(MAX_RETRY_AFTER_S, Math.max(1, Math.ceil(figures.resetMs / 1_000)));
   const { tokensPerMinute, requestsPerMinute } = policy;
   if (tokensPerMinute !== undefined && tokens > tokensPerMinute) {
@@ -27,7 +27,7 @@ export function rateLimited(policy: RatedPolicy, figures: RateFigures, tokens: n
 }
 
 /** As many requests as the policy allows are under way. */
-export function tooManyParallel({ maxParallel }: RatedPolicy): AppError {
+export function tooManyParallel({ maxParallel }: RateLimitedPolicy): AppError {
   const message = `The policy of this key allows ${maxParallel} requests at once, and as many are under way. Try again.`;
   return new AppError('rate_limit', 'rate_limit_exceeded', message, {
     headers: { 'retry-after': '1', 'x-should-retry': 'true' },

@@ -9,7 +9,7 @@ import { type Attempted, eventHead, eventTail } from '../attempt/usageEvent.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import { type StoredAnswer, shownBody } from '../cache/storedAnswer.ts';
 import type { Target } from '../control/target.ts';
-import type { UsageLog } from '../record/usage/usageLog.ts';
+import type { UsageLog } from '../record/usageLog.ts';
 
 export interface CacheAnswerDeps {
   readonly usage: Pick<UsageLog, 'begin'>;

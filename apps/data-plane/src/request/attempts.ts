@@ -1,9 +1,9 @@
 import type { Caller } from '../attempt/caller.ts';
-import { Slots } from '../shared/slots.ts';
+import { IntrusiveSet } from '../shared/intrusiveSet.ts';
 
 /** The requests that were admitted and not yet settled, so that none is forgotten when the service ends. */
 export class Attempts {
-  readonly #callers = new Slots<Caller>();
+  readonly #callers = new IntrusiveSet<Caller>();
   #isCut = false;
   #wake: (() => void) | undefined;
 

@@ -14,7 +14,7 @@ import { type Call, readCall, upstreamBody } from '../formats/call.ts';
 import { requireForeseeable } from '../formats/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../formats/operation.ts';
 import type { Outgoing } from '../observe/attempt.ts';
-import type { UsageLog } from '../record/usage/usageLog.ts';
+import type { UsageLog } from '../record/usageLog.ts';
 import { drawOf, pinKeyOf } from '../routing/pinKey.ts';
 import type { Decided, Pins } from '../routing/pins.ts';
 import { findProfile, type ProfileDeps, targetsOfProfile } from '../routing/profiles.ts';
@@ -24,7 +24,7 @@ import { connectorsOfResponse, makerOfPrevious } from './storedResponses.ts';
 
 export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
-  readonly budget: Pick<LeaseBook, 'room'>;
+  readonly budget: Pick<LeaseBook, 'headroom'>;
   readonly owners: ResponseOwners;
   readonly pins: Pins;
   /** From 0 up to 1. */

@@ -26,9 +26,9 @@ import type { HoldBudget } from '../formats/heldAnswer.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { Observed } from '../observe/observed.ts';
 import type { Observer } from '../observe/observer.ts';
-import type { RateBook, RateHold } from '../rates/rateBook.ts';
+import type { RateBook, RateReservation } from '../rates/rateBook.ts';
 import { isRateHeader, setRateHeaders } from '../rates/rateHeaders.ts';
-import type { UsageLog } from '../record/usage/usageLog.ts';
+import type { UsageLog } from '../record/usageLog.ts';
 import { addCallerHeaders } from '../upstream/headers.ts';
 import type { Upstreams } from '../upstream/upstreams.ts';
 import { answerFromCache } from './answerFromCache.ts';
@@ -44,7 +44,7 @@ import {
 
 export interface ServeDeps extends Omit<AttemptLogDeps, 'budget'>, Omit<PlanDeps, 'budget'>, FailoverDeps {
   readonly usage: UsageLog;
-  readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle' | 'room'>;
+  readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle' | 'headroom'>;
   readonly rates: Pick<RateBook, 'admit' | 'settle' | 'figures' | 'clockMs'>;
   readonly table: () => RoutingTable | undefined;
   readonly upstreams: Upstreams;
@@ -205,7 +205,7 @@ function admitByRates(
   { key }: InferenceRequest,
   plan: Plan,
   client: Client,
-): RateHold | undefined | Promise<RateHold> {
+): RateReservation | undefined | Promise<RateReservation> {
   if (plan.kind !== 'generation' || key.rates.length === 0) return undefined;
   const { operation, call, targets } = plan;
   const [{ model }] = targets;
@@ -223,9 +223,9 @@ function countIn(
   key: ResolvedKey,
   client: Client,
   tokens: number,
-): RateHold | Promise<RateHold> {
+): RateReservation | Promise<RateReservation> {
   const tell = () => tellOfRates(rates, key, client);
-  let counted: RateHold | Promise<RateHold> | undefined;
+  let counted: RateReservation | Promise<RateReservation> | undefined;
   try {
     counted = rates.admit(key.rates, tokens);
   } finally {

@@ -1,8 +1,8 @@
 import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
+import { servesRoute } from '../control/connectorRoutes.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
-import { servesRoute } from '../control/routes.ts';
 import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
 import { isResponseId } from '../formats/responseId.ts';
 

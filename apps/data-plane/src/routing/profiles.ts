@@ -14,8 +14,8 @@ import {
   selectModels,
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import { ROUTE_PATHS, routesOf, servesRoute } from '../control/connectorRoutes.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { ROUTE_PATHS, routesOf, servesRoute } from '../control/routes.ts';
 import { priceAt, type RoutableConnector, type RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { inOrder } from './order.ts';

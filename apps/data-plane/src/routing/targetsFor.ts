@@ -1,6 +1,6 @@
 import { Route } from '@weighbridge/contracts';
 import { AppError, raise } from '@weighbridge/errors';
-import { ROUTE_PATHS, servesRoute } from '../control/routes.ts';
+import { ROUTE_PATHS, servesRoute } from '../control/connectorRoutes.ts';
 import type { RoutableConnector, RoutableModel, RoutingTable } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { inOrder } from './order.ts';

@@ -1,5 +1,6 @@
 import type { Logger } from '@weighbridge/runtime';
-import type { EpochFiles } from './epochFiles.ts';
+import type { EpochIndex } from './epochIndex.ts';
+import type { FileSystem } from './fileSystem.ts';
 import {
   claimedBytes,
   FRAME_BYTES,
@@ -8,13 +9,12 @@ import {
   recordType,
   settledN,
   settledShard,
-} from './record.ts';
+} from './recordFormat.ts';
 import type { WrittenSegment } from './segment.ts';
-import type { SpoolFiles } from './spoolFiles.ts';
 
 export interface DiskSyncDeps {
-  readonly epoch: EpochFiles;
-  readonly files: SpoolFiles;
+  readonly epoch: EpochIndex;
+  readonly files: FileSystem;
   readonly logger: Logger;
   readonly current: () => WrittenSegment | undefined;
   readonly rotate: () => void;

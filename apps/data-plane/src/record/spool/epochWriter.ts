@@ -1,10 +1,10 @@
 import type { Logger } from '@weighbridge/runtime';
-import { Slots, type Slotted } from '../../shared/slots.ts';
+import { IntrusiveSet, type Slotted } from '../../shared/intrusiveSet.ts';
 import { createDiskSync } from './diskSync.ts';
-import { type EpochFiles, numberOf } from './epochFiles.ts';
-import { encodeHeader, encodeSettle, HEADER_BYTES, type IntentFields } from './record.ts';
+import { type EpochIndex, numberOf } from './epochIndex.ts';
+import type { FileSystem } from './fileSystem.ts';
+import { encodeHeader, encodeSettle, HEADER_BYTES, type IntentFields } from './recordFormat.ts';
 import { newSegment, noteSettled, type Segment, type WrittenSegment } from './segment.ts';
-import type { SpoolFiles } from './spoolFiles.ts';
 import type { SettledEvent } from './types.ts';
 
 export interface OpenIntent extends IntentFields, Slotted {
@@ -19,8 +19,8 @@ export interface Entry {
 }
 
 export interface EpochWriterDeps {
-  readonly epoch: EpochFiles;
-  readonly files: SpoolFiles;
+  readonly epoch: EpochIndex;
+  readonly files: FileSystem;
   readonly sync: 'process' | 'disk';
   readonly segmentBytes: number;
   /** Whether so many bytes may be spent on copies of what is open. */
@@ -34,7 +34,7 @@ export interface EpochWriterDeps {
 }
 
 export interface EpochWriter {
-  readonly open: Pick<Slots<OpenIntent>, 'size'>;
+  readonly open: Pick<IntrusiveSet<OpenIntent>, 'size'>;
   /** What a new segment begins with now: the bytes of its header and its copies. */
   readonly openingBytes: number;
   /** False after a failure, until it is time to try again. */
@@ -48,7 +48,7 @@ export interface EpochWriter {
    */
   write(entries: readonly Entry[]): readonly (SettledEvent | undefined)[];
   /** Its latest LEASE record is copied from then on, but for one that is forgotten. */
-  keepLease(key: string, record: Buffer, isForgotten: boolean): void;
+  writeLease(key: string, record: Buffer, isForgotten: boolean): void;
   /** Into the current segment, if there is one. */
   addNote(record: Buffer): void;
   rotate(): void;
@@ -69,7 +69,7 @@ const JOINED_BYTES = 64 * 1024;
  */
 export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
   const { epoch, files, segmentBytes, logger } = deps;
-  const open = new Slots<OpenIntent>();
+  const open = new IntrusiveSet<OpenIntent>();
   for (const intent of deps.open?.values() ?? []) open.add(intent);
   const leases = new Map(deps.leases);
   let copiedBytes = 0;
@@ -261,7 +261,7 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
       return events;
     },
 
-    keepLease(key, record, isForgotten) {
+    writeLease(key, record, isForgotten) {
       append([record]);
       copiedBytes -= leases.get(key)?.length ?? 0;
       leases.delete(key);
@@ -286,7 +286,7 @@ export function createEpochWriter(deps: EpochWriterDeps): EpochWriter {
   };
 }
 
-function writeAll(files: SpoolFiles, file: number, bytes: Buffer, position: number): void {
+function writeAll(files: FileSystem, file: number, bytes: Buffer, position: number): void {
   for (let done = 0; done < bytes.length; ) {
     const written = files.write(file, bytes, done, position + done);
     if (written <= 0) throw new Error('the disk took nothing of a write');

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
-import { claimedBytes, FRAME_BYTES, isIntact } from './record.ts';
-import type { SpoolFiles } from './spoolFiles.ts';
+import type { FileSystem } from './fileSystem.ts';
+import { claimedBytes, FRAME_BYTES, isIntact } from './recordFormat.ts';
 
 /** One file of an epoch; all that is kept of it in memory. */
 export interface Segment {
@@ -65,7 +65,7 @@ const CHUNK_BYTES = 256 * 1024;
  * during its visit only. What is no record is passed over byte by byte up to the next one.
  */
 export async function scanSegment(
-  files: SpoolFiles,
+  files: FileSystem,
   path: string,
   range: ScanRange,
   visit: (record: Buffer, end: number) => boolean,

@@ -8,9 +8,9 @@ import {
   newPlace,
   type SpoolPlace,
   tailOf,
-  unconfirmed,
+  unackedEvents,
 } from '../../../test/spoolFixture.ts';
-import { nodeFiles } from './spoolFiles.ts';
+import { nodeFileSystem } from './fileSystem.ts';
 import type { Spool } from './types.ts';
 
 const places: SpoolPlace[] = [];
@@ -69,11 +69,11 @@ describe('a spool', () => {
     const second = await place.open();
     expect(second.producerId).toBe(first.producerId);
     expect(second.epoch).not.toBe(first.epoch);
-    expect(await second.takeLeftBehind()).toEqual([]);
+    expect(await second.takeOrphanedEpochs()).toEqual([]);
     await second.close();
     const third = await place.open();
     // Nothing is in it, yet somebody may wait for its end.
-    const [left] = await third.takeLeftBehind();
+    const [left] = await third.takeOrphanedEpochs();
     expect([left?.epoch, left?.lastN(0)]).toEqual([second.epoch, 0n]);
     await left?.remove();
     expect(existsSync(join(place.dir, second.epoch))).toBe(false);
@@ -84,16 +84,16 @@ describe('a spool', () => {
     const place = newTrackedPlace();
     const spool = await place.open({ segmentBytes: 2_000 });
     for (let index = 0; index < 100; index++) {
-      spool.noteLease('a', Buffer.from(`state ${index}`));
-      if (index < 50) spool.noteLease('b', index % 2 === 0 ? Buffer.from('held') : new Uint8Array());
+      spool.writeLease('a', Buffer.from(`state ${index}`));
+      if (index < 50) spool.writeLease('b', index % 2 === 0 ? Buffer.from('held') : new Uint8Array());
       record(spool, 2);
     }
-    for (const shard of [0, 1]) spool.own.confirm(shard, 100n);
+    for (const shard of [0, 1]) spool.own.ack(shard, 100n);
     expect(filesOf(place, spool.epoch).length).toBeLessThan(4);
     const crashed = place.crashed();
     places.push(crashed);
     const next = await crashed.open();
-    const [left] = await next.takeLeftBehind();
+    const [left] = await next.takeOrphanedEpochs();
     for (const epoch of [spool.own, left]) {
       expect([...(epoch?.leases() ?? [])].map(([key, bytes]) => [key, String(bytes)])).toEqual([
         ['a', 'state 99'],
@@ -115,9 +115,9 @@ describe('a spool', () => {
     bytes.fill(0xff, at - 20, at + 20);
     writeFileSync(file.path, bytes);
     const next = await place.open();
-    const [left] = await next.takeLeftBehind();
+    const [left] = await next.takeOrphanedEpochs();
     expect(next.damagedRecords).toBe(1);
-    const events = left ? await unconfirmed(left, 0) : [];
+    const events = left ? await unackedEvents(left, 0) : [];
     // Its INTENT is there, so that it has an end all the same, under a new number.
     expect(events.map(({ n }) => Number(n))).toEqual(
       Array.from({ length: 51 }, (_, index) => index + 1).filter((n) => n !== 21),
@@ -134,9 +134,9 @@ describe('a spool', () => {
   it('reads each file about once, however small the parts that are asked for', async () => {
     let readBytes = 0;
     const files = {
-      ...nodeFiles,
+      ...nodeFileSystem,
       async openToRead(path: string) {
-        const file = await nodeFiles.openToRead(path);
+        const file = await nodeFileSystem.openToRead(path);
         const read = file.read.bind(file) as (...args: unknown[]) => Promise<{ bytesRead: number }>;
         return Object.assign(file, {
           async read(...args: unknown[]) {
@@ -150,7 +150,7 @@ describe('a spool', () => {
     const spool = await newTrackedPlace().open({ files, segmentBytes: 2 * 1024 * 1024 });
     record(spool, 5_000, 1_000);
     const partBytes = 200_000;
-    expect((await unconfirmed(spool.own, 0, partBytes)).length).toBe(2_500);
+    expect((await unackedEvents(spool.own, 0, partBytes)).length).toBe(2_500);
     // Each part reads on to the end of a chunk.
     expect(readBytes).toBeLessThan(3 * spool.usedBytes);
     await spool.close();
@@ -163,15 +163,15 @@ describe('a spool', () => {
     const open = spool.begin({ eventId: 'open', shard: 2, reserveNanoUsd: 1n, head: headOf('o') });
     record(spool, 400);
     expect(filesOf(place, spool.epoch).length).toBeGreaterThan(5);
-    spool.own.confirm(0, 200n);
-    spool.own.confirm(1, 10_000n);
-    expect(spool.own.confirmedN(1)).toBe(200n);
+    spool.own.ack(0, 200n);
+    spool.own.ack(1, 10_000n);
+    expect(spool.own.ackedN(1)).toBe(200n);
     expect(filesOf(place, spool.epoch).length).toBe(2);
     expect((await spool.own.read(3, 1n, 1)).length).toBe(1);
     open.settle(tailOf(1n));
     await spool.durable();
-    spool.own.confirm(3, 1n);
-    spool.own.confirm(2, 1n);
+    spool.own.ack(3, 1n);
+    spool.own.ack(2, 1n);
     expect(filesOf(place, spool.epoch).length).toBe(1);
     expect(spool.usedBytes).toBe(filesOf(place, spool.epoch)[0]?.bytes);
     await spool.close();

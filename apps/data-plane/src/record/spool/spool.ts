@@ -2,9 +2,12 @@ import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type FolderLock, type Logger, lockFolder, makeFolder } from '@weighbridge/runtime';
-import type { EpochFiles } from './epochFiles.ts';
+import { AttemptEntry, type AttemptsOfSpool } from './attemptEntry.ts';
+import type { EpochIndex } from './epochIndex.ts';
 import { createEpochWriter, type OpenIntent } from './epochWriter.ts';
-import { ADOPTING, findLeftBehind, PRODUCER_FILE, readProducer } from './leftBehind.ts';
+import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
+import { createGroupCommit } from './groupCommit.ts';
+import { ADOPTING, openOrphanedEpochs, PRODUCER_FILE, readProducer } from './orphanedEpochs.ts';
 import {
   decodeLease,
   encodeIntent,
@@ -13,14 +16,11 @@ import {
   eventRecordBytes,
   FRAME_BYTES,
   MAX_RECORD_BYTES,
-} from './record.ts';
-import { type RecoveredEpoch, recoverEpoch } from './recover.ts';
-import { noteRested, takeRested } from './restedEpoch.ts';
+} from './recordFormat.ts';
+import { type RecoveredEpoch, recoverEpoch } from './recoverEpoch.ts';
 import { perShard } from './segment.ts';
 import { ownEpoch } from './spoolEpoch.ts';
-import { type AttemptsOfSpool, SpooledAttempt } from './spooledAttempt.ts';
-import { nodeFiles, type SpoolFiles } from './spoolFiles.ts';
-import { createTurnWriter } from './turnWriter.ts';
+import { takeSuspended, writeSuspended } from './suspendedEpoch.ts';
 import { type Intent, type Spool, SpoolFullError, type SpoolOptions } from './types.ts';
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
@@ -49,7 +49,7 @@ export async function openSpool(options: SpoolOptions): Promise<Spool> {
 }
 
 async function open(options: SpoolOptions, producerId: string, lock: FolderLock): Promise<Spool> {
-  const { dir, maxBytes, sync, now, logger, files = nodeFiles } = options;
+  const { dir, maxBytes, sync, now, logger, files = nodeFileSystem } = options;
   const segmentBytes = Math.min(options.segmentBytes ?? SEGMENT_BYTES, Math.floor(maxBytes / 8));
   let usedBytes = 0;
   /** For the SETTLEs of what is open. */
@@ -63,14 +63,14 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
   const rested = await recoverRested({ ...options, files }, producerId, account);
   const epochId = rested?.files.epoch ?? options.newId();
   const seed = epochSeed(epochId);
-  const epoch: EpochFiles = rested?.files ?? {
+  const epoch: EpochIndex = rested?.files ?? {
     producerId,
     epoch: epochId,
     folder: join(dir, epochId),
     seed,
     segments: [],
     lastN: perShard(0n),
-    confirmedN: perShard(0n),
+    ackedN: perShard(0n),
     account,
   };
   for (const { bytes } of epoch.segments) account(bytes);
@@ -89,7 +89,7 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
     now,
     logger,
   });
-  const leftBehind = await findLeftBehind({
+  const leftBehind = await openOrphanedEpochs({
     dir,
     producerId,
     ownEpoch: epochId,
@@ -109,7 +109,7 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
   } catch (error) {
     logger.error({ err: error, dir }, 'the spool can not be written to; priced requests are refused');
   }
-  const turn = createTurnWriter(writer);
+  const turn = createGroupCommit(writer);
   const own = ownEpoch({ epoch, files, logger, writer, flush: turn.flush, leases, segmentBytes });
   /** Of the attempts that have no end yet that is written. */
   const openIds = new Set<string>();
@@ -178,7 +178,7 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
       }
       reservedBytes += settledBytes;
       openIds.add(eventId);
-      return new SpooledAttempt(attempts, intent, record, settledBytes);
+      return new AttemptEntry(attempts, intent, record, settledBytes);
     },
 
     get openAttempts() {
@@ -193,16 +193,16 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
 
     flush: () => turn.flush(),
 
-    noteLease(key, bytes) {
+    writeLease(key, bytes) {
       turn.flush();
       const record = encodeLease(seed, key, bytes);
       if (usedBytes + record.length > maxBytes) throw new SpoolFullError(`the spool in ${dir} is full`);
-      writer.keepLease(key, record, bytes.length === 0);
+      writer.writeLease(key, record, bytes.length === 0);
       if (bytes.length === 0) leases.delete(key);
       else leases.set(key, record.subarray(FRAME_BYTES + 2 + Buffer.byteLength(key)));
     },
 
-    takeLeftBehind: async () => (isClosed ? [] : leftBehind.take()),
+    takeOrphanedEpochs: async () => (isClosed ? [] : leftBehind.take()),
 
     async close({ rest } = { rest: false }) {
       if (isClosed) return;
@@ -212,7 +212,7 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
         await leftBehind.idle();
         turn.flush();
         await writer.close();
-        if (rest && writer.open.size === 0) await noteRested(dir, epochId);
+        if (rest && writer.open.size === 0) await writeSuspended(dir, epochId);
       } finally {
         await lock.release();
       }
@@ -222,11 +222,11 @@ async function open(options: SpoolOptions, producerId: string, lock: FolderLock)
 
 /** The epoch that an earlier process left so that it can be gone on with; undefined where there is none. */
 async function recoverRested(
-  { dir, files, logger }: SpoolOptions & { readonly files: SpoolFiles },
+  { dir, files, logger }: SpoolOptions & { readonly files: FileSystem },
   producerId: string,
   account: (bytes: number) => void,
 ): Promise<RecoveredEpoch | undefined> {
-  const epoch = await takeRested(dir);
+  const epoch = await takeSuspended(dir);
   if (epoch === undefined) return undefined;
   try {
     const place = { folder: join(dir, epoch), epoch, producerId };

@@ -1,21 +1,21 @@
 import type { Logger } from '@weighbridge/runtime';
 import {
-  advanceConfirmed,
+  advanceAcked,
   createEventReader,
-  type EpochFiles,
-  isConfirmed,
+  type EpochIndex,
+  isAcked,
   numberOf,
   removeSegment,
-} from './epochFiles.ts';
+} from './epochIndex.ts';
 import type { EpochWriter } from './epochWriter.ts';
-import { decodeLease, encodeConfirm } from './record.ts';
+import type { FileSystem } from './fileSystem.ts';
+import { decodeLease, encodeAck } from './recordFormat.ts';
 import type { Segment } from './segment.ts';
-import type { SpoolFiles } from './spoolFiles.ts';
 import type { SpoolEpoch } from './types.ts';
 
 interface SpoolEpochDeps {
-  readonly epoch: EpochFiles;
-  readonly files: SpoolFiles;
+  readonly epoch: EpochIndex;
+  readonly files: FileSystem;
   readonly logger: Logger;
 }
 
@@ -31,14 +31,14 @@ export function ownEpoch(
 ): SpoolEpoch {
   const { epoch, files, logger, writer, flush, leases, segmentBytes } = deps;
 
-  function removeConfirmed(): void {
+  function removeAcked(): void {
     const segments = epoch.segments.filter(
       (segment, index) =>
-        writer.isReplaced(segment) && isConfirmed(epoch, segment) && !epoch.segments[index - 1]?.isUncut,
+        writer.isReplaced(segment) && isAcked(epoch, segment) && !epoch.segments[index - 1]?.isUncut,
     );
     if (segments.length === 0) return;
     try {
-      writer.addNote(encodeConfirm(epoch.seed, epoch.confirmedN));
+      writer.addNote(encodeAck(epoch.seed, epoch.ackedN));
     } catch (error) {
       // Deleted all the same, since the room is needed: the next start asks the ledger what it holds.
       logger.warn({ err: error }, 'what the ledger confirmed could not be noted in the spool');
@@ -47,9 +47,9 @@ export function ownEpoch(
   }
 
   /** Otherwise what is confirmed would keep its place until its file is full, which in a full spool it never is. */
-  function endConfirmedSegment(): boolean {
+  function endAckedSegment(): boolean {
     const { current } = writer;
-    if (!current || !isConfirmed(epoch, current)) return false;
+    if (!current || !isAcked(epoch, current)) return false;
     if (current.bytes < Math.max(segmentBytes / 2, 2 * writer.openingBytes)) return false;
     try {
       writer.rotate();
@@ -64,12 +64,12 @@ export function ownEpoch(
     ...readable(files, epoch),
     leases: () => leases,
 
-    confirm(shard, n) {
-      if (!advanceConfirmed(epoch, shard, n)) return;
+    ack(shard, n) {
+      if (!advanceAcked(epoch, shard, n)) return;
       flush();
       // What is freed first may be what the new file needs.
-      removeConfirmed();
-      if (endConfirmedSegment()) removeConfirmed();
+      removeAcked();
+      if (endAckedSegment()) removeAcked();
     },
 
     async remove() {
@@ -88,7 +88,7 @@ export function endedEpoch(
   const leases = new Map([...deps.leases].map(([key, record]) => [key, decodeLease(record).bytes]));
 
   function removable(): Segment[] {
-    const firstNeeded = epoch.segments.findIndex((segment) => !isConfirmed(epoch, segment));
+    const firstNeeded = epoch.segments.findIndex((segment) => !isAcked(epoch, segment));
     // From the oldest on only: then what is left tells the next start what was confirmed.
     return epoch.segments.slice(
       0,
@@ -99,8 +99,8 @@ export function endedEpoch(
   return {
     ...readable(files, epoch),
     leases: () => leases,
-    confirm(shard, n) {
-      if (advanceConfirmed(epoch, shard, n)) removeEach(deps, removable());
+    ack(shard, n) {
+      if (advanceAcked(epoch, shard, n)) removeEach(deps, removable());
     },
     async remove() {
       await removeFolder(deps);
@@ -109,12 +109,12 @@ export function endedEpoch(
   };
 }
 
-function readable(files: SpoolFiles, epoch: EpochFiles) {
+function readable(files: FileSystem, epoch: EpochIndex) {
   return {
     producerId: epoch.producerId,
     epoch: epoch.epoch,
     lastN: (shard: number) => numberOf(epoch.lastN, shard),
-    confirmedN: (shard: number) => numberOf(epoch.confirmedN, shard),
+    ackedN: (shard: number) => numberOf(epoch.ackedN, shard),
     read: createEventReader(files, epoch),
   };
 }

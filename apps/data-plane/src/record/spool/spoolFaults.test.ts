@@ -9,10 +9,10 @@ import {
   type SpoolPlace,
   seeded,
   tailOf,
-  unconfirmed,
+  unackedEvents,
 } from '../../../test/spoolFixture.ts';
-import { nodeFiles, type SpoolFiles } from './spoolFiles.ts';
-import { type OpenAttempt, SpoolFullError } from './types.ts';
+import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
+import { type SpooledAttempt, SpoolFullError } from './types.ts';
 
 const places: SpoolPlace[] = [];
 afterEach(() => {
@@ -31,46 +31,46 @@ type Call = 'create' | 'write' | 'truncate' | 'close' | 'sync' | 'syncFolder' | 
 function faultyFiles(
   fails: (call: Call) => boolean,
   partOf: (bytes: number) => number = () => 0,
-): SpoolFiles {
+): FileSystem {
   const failure = (call: Call) =>
     Object.assign(new Error(`${call} failed`), { code: call === 'write' ? 'ENOSPC' : 'EIO' });
   const check = (call: Call) => {
     if (fails(call)) throw failure(call);
   };
   return {
-    ...nodeFiles,
+    ...nodeFileSystem,
     makeFolder(path) {
       check('makeFolder');
-      nodeFiles.makeFolder(path);
+      nodeFileSystem.makeFolder(path);
     },
     create(path) {
       check('create');
-      return nodeFiles.create(path);
+      return nodeFileSystem.create(path);
     },
     truncate(file, bytes) {
       check('truncate');
-      nodeFiles.truncate(file, bytes);
+      nodeFileSystem.truncate(file, bytes);
     },
     close(file) {
-      nodeFiles.close(file);
+      nodeFileSystem.close(file);
       check('close');
     },
     remove(path) {
       check('remove');
-      nodeFiles.remove(path);
+      nodeFileSystem.remove(path);
     },
     async sync(file) {
       check('sync');
-      await nodeFiles.sync(file);
+      await nodeFileSystem.sync(file);
     },
     async syncFolder(path) {
       check('syncFolder');
-      await nodeFiles.syncFolder(path);
+      await nodeFileSystem.syncFolder(path);
     },
     write(file, bytes, from, position) {
-      if (!fails('write')) return nodeFiles.write(file, bytes, from, position);
+      if (!fails('write')) return nodeFileSystem.write(file, bytes, from, position);
       const part = bytes.subarray(0, from + partOf(bytes.length - from));
-      if (part.length > from) nodeFiles.write(file, part, from, position);
+      if (part.length > from) nodeFileSystem.write(file, part, from, position);
       throw failure('write');
     },
   };
@@ -90,9 +90,9 @@ describe('a spool on a disk that fails', () => {
       const place = newTrackedPlace();
       const sync = seed % 2 === 0 ? 'disk' : 'process';
       const spool = await place.open({ files, segmentBytes: 3_000, sync, now: () => new Date(nowMs) });
-      const open = new Map<string, OpenAttempt>();
+      const open = new Map<string, SpooledAttempt>();
       const settled = SHARDS.map(() => [] as { eventId: string; cost: bigint }[]);
-      let turn = { begun: [] as OpenAttempt[], ending: new Set<string>() };
+      let turn = { begun: [] as SpooledAttempt[], ending: new Set<string>() };
       let refused = 0;
       const write = async () => {
         const { begun, ending } = turn;
@@ -139,26 +139,26 @@ describe('a spool on a disk that fails', () => {
         if (random() < 0.4) await write();
         if (random() > 0.1) continue;
         await write();
-        spool.own.confirm(shard, spool.own.confirmedN(shard) + 2n);
+        spool.own.ack(shard, spool.own.ackedN(shard) + 2n);
       }
       await write();
       expect(refused).toBeGreaterThan(0);
       const crashed = place.crashed();
       places.push(crashed);
-      for (const shard of SHARDS) await expectEvents(await unconfirmed(spool.own, shard), settled[shard]);
+      for (const shard of SHARDS) await expectEvents(await unackedEvents(spool.own, shard), settled[shard]);
       isFailing = false;
       await spool.close();
 
       const next = await crashed.open();
-      const [epoch] = await next.takeLeftBehind();
+      const [epoch] = await next.takeOrphanedEpochs();
       for (const shard of SHARDS) {
-        const events = epoch ? await unconfirmed(epoch, shard) : [];
+        const events = epoch ? await unackedEvents(epoch, shard) : [];
         const ended = BigInt(settled[shard]?.length ?? 0);
         await expectEvents(
           events.filter(({ n }) => n <= ended),
           settled[shard],
         );
-        expect(events.at(-1)?.n ?? epoch?.confirmedN(shard)).toBe(epoch?.lastN(shard));
+        expect(events.at(-1)?.n ?? epoch?.ackedN(shard)).toBe(epoch?.lastN(shard));
         expect(new Set(events.map((event) => decoded(event).eventId)).size).toBe(events.length);
         for (const event of events) {
           if (event.n <= ended) continue;
@@ -210,7 +210,7 @@ describe('a spool on a disk that fails', () => {
       expect(spool.hasRoom(100)).toBe(true);
       begin('later').settle(tailOf(3n));
       await spool.durable();
-      expect((await unconfirmed(spool.own, 1)).map((event) => decoded(event).eventId)).toEqual(['later']);
+      expect((await unackedEvents(spool.own, 1)).map((event) => decoded(event).eventId)).toEqual(['later']);
       await spool.close();
     },
   );
@@ -241,8 +241,8 @@ describe('a spool on a disk that fails', () => {
     places.push(crashed);
     await spool.close();
     const next = await crashed.open();
-    const [epoch] = await next.takeLeftBehind();
-    const events = epoch ? await unconfirmed(epoch, 0) : [];
+    const [epoch] = await next.takeOrphanedEpochs();
+    const events = epoch ? await unackedEvents(epoch, 0) : [];
     expect(events.map(decoded).map(({ eventId, costNanoUsd }) => [eventId, costNanoUsd])).toEqual([
       ['second', 2n],
       ['first', 5n],
@@ -277,7 +277,7 @@ describe('a spool on a disk that fails', () => {
     failures = 1;
     await spool.durable();
     const before = spool.own;
-    expect((await unconfirmed(before, 2)).map(({ n }) => n)).toEqual([1n, 2n]);
+    expect((await unackedEvents(before, 2)).map(({ n }) => n)).toEqual([1n, 2n]);
     begin('also open');
     failures = 2;
     await expect(spool.durable()).rejects.toThrow('sync failed');
@@ -293,8 +293,8 @@ describe('a spool on a disk that fails', () => {
     const [first] = filesOf(crashed, spool.epoch);
     if (first) truncateSync(first.path, 500);
     const next = await crashed.open();
-    const [epoch] = await next.takeLeftBehind();
-    const events = epoch ? await unconfirmed(epoch, 2) : [];
+    const [epoch] = await next.takeOrphanedEpochs();
+    const events = epoch ? await unackedEvents(epoch, 2) : [];
     expect(events.map((event) => decoded(event).eventId)).toEqual([
       'kept',
       'doubtful',
@@ -344,10 +344,10 @@ describe('a full spool', () => {
       expect(spool.usedBytes).toBeLessThanOrEqual(maxBytes);
       expect(spool.usedBytes).toBeGreaterThan(maxBytes / 4);
       for (const shard of SHARDS) {
-        expect(BigInt((await unconfirmed(spool.own, shard)).length)).toBe(
-          spool.own.lastN(shard) - spool.own.confirmedN(shard),
+        expect(BigInt((await unackedEvents(spool.own, shard)).length)).toBe(
+          spool.own.lastN(shard) - spool.own.ackedN(shard),
         );
-        spool.own.confirm(shard, spool.own.lastN(shard));
+        spool.own.ack(shard, spool.own.lastN(shard));
       }
       expect(spool.usedBytes).toBeLessThan(maxBytes / 8);
     }
@@ -367,8 +367,8 @@ describe('a full spool', () => {
     const second = await place.open({ maxBytes: 50_000 });
     expect(second.usedBytes).toBeGreaterThanOrEqual(before);
     expect(second.hasRoom(350)).toBe(false);
-    const [epoch] = await second.takeLeftBehind();
-    epoch?.confirm(0, epoch.lastN(0));
+    const [epoch] = await second.takeOrphanedEpochs();
+    epoch?.ack(0, epoch.lastN(0));
     expect(second.usedBytes).toBeLessThan(before / 2);
     await epoch?.remove();
     expect(second.usedBytes).toBeLessThan(1_000);

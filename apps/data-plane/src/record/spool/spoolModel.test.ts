@@ -12,10 +12,10 @@ import {
   type SpoolPlace,
   seeded,
   tailOf,
-  unconfirmed,
+  unackedEvents,
 } from '../../../test/spoolFixture.ts';
-import { eventRecordBytes } from './record.ts';
-import type { OpenAttempt, SettledEvent, Spool, SpoolEpoch } from './types.ts';
+import { eventRecordBytes } from './recordFormat.ts';
+import type { SettledEvent, Spool, SpoolEpoch, SpooledAttempt } from './types.ts';
 
 /** Something that was done, and how much it takes. */
 interface Done {
@@ -80,10 +80,10 @@ function track(place: SpoolPlace): SpoolPlace {
 /** Hands over what earlier lives left. */
 async function takeAll(spool: Spool, isRemoving: boolean): Promise<string[]> {
   const removed: string[] = [];
-  for (const epoch of await spool.takeLeftBehind()) {
+  for (const epoch of await spool.takeOrphanedEpochs()) {
     for (const shard of SHARDS) {
-      expect(numbers(await unconfirmed(epoch, shard))).toEqual(range(epoch, shard));
-      if (isRemoving) epoch.confirm(shard, epoch.lastN(shard));
+      expect(numbers(await unackedEvents(epoch, shard))).toEqual(range(epoch, shard));
+      if (isRemoving) epoch.ack(shard, epoch.lastN(shard));
     }
     if (!isRemoving) continue;
     await epoch.remove();
@@ -96,7 +96,7 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
   const steps: Step[] = [];
   /** Of the turn, not written yet. */
   let turn: Done[] = [];
-  const open: { attempt: OpenAttempt; shard: number; headBytes: number }[] = [];
+  const open: { attempt: SpooledAttempt; shard: number; headBytes: number }[] = [];
   const pick = (below: number) => Math.floor(random() * below);
   let confirmedAt = { file: '', bytes: 0 };
   const opened = new Map<string, number>();
@@ -158,18 +158,20 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
       const shard = pick(4);
       const { own } = spool;
       await write();
-      const ahead = Number(own.lastN(shard) - own.confirmedN(shard));
-      own.confirm(shard, own.confirmedN(shard) + BigInt(pick(ahead + 1)));
+      const ahead = Number(own.lastN(shard) - own.ackedN(shard));
+      own.ack(shard, own.ackedN(shard) + BigInt(pick(ahead + 1)));
       confirmedAt = here();
     } else {
       const shard = pick(4);
       await write();
-      expect(numbers(await unconfirmed(spool.own, shard, 1 + pick(5_000)))).toEqual(range(spool.own, shard));
+      expect(numbers(await unackedEvents(spool.own, shard, 1 + pick(5_000)))).toEqual(
+        range(spool.own, shard),
+      );
     }
   }
   // The crash comes in the midst of a turn, of which nothing is left, or at its end.
   if (random() < 0.3) await write();
-  const confirmed = SHARDS.map((shard) => spool.own.confirmedN(shard));
+  const confirmed = SHARDS.map((shard) => spool.own.ackedN(shard));
   return {
     steps,
     confirmed,
@@ -201,17 +203,17 @@ async function recover(
   random: () => number,
 ): Promise<SpoolPlace> {
   const spool = await place.open({ maxBytes: MAX_BYTES, segmentBytes: 2_000 });
-  const left = await spool.takeLeftBehind();
-  expect(await spool.takeLeftBehind()).toEqual([]);
+  const left = await spool.takeOrphanedEpochs();
+  expect(await spool.takeOrphanedEpochs()).toEqual([]);
   const epoch = left.find((one) => one.epoch === before.epoch);
   if (!epoch) throw new Error('the epoch that crashed is left behind');
   expect(epoch.producerId).toBe(before.producerId);
   const orphans = new Set(expected.open.keys());
   for (const shard of SHARDS) {
     const settled = expected.settled[shard] ?? [];
-    const events = await unconfirmed(epoch, shard, 1 + Math.floor(random() * 4_000));
+    const events = await unackedEvents(epoch, shard, 1 + Math.floor(random() * 4_000));
     expect(numbers(events)).toEqual(range(epoch, shard));
-    expect(epoch.confirmedN(shard) <= (confirmed[shard] ?? 0n)).toBe(true);
+    expect(epoch.ackedN(shard) <= (confirmed[shard] ?? 0n)).toBe(true);
     for (const event of events) {
       const { eventId, costNanoUsd, estimated, outcome } = decoded(event);
       const known = settled[Number(event.n) - 1];
@@ -222,7 +224,7 @@ async function recover(
         expect([estimated, outcome]).toEqual([true, Outcome.INTERRUPTED]);
       }
     }
-    epoch.confirm(shard, epoch.lastN(shard) - BigInt(Math.floor(random() * 3)));
+    epoch.ack(shard, epoch.lastN(shard) - BigInt(Math.floor(random() * 3)));
   }
   expect([...orphans]).toEqual([]);
 
@@ -230,11 +232,11 @@ async function recover(
   const next = track(place.crashed());
   const ends = SHARDS.map((shard) => epoch.lastN(shard));
   const again = await next.open({ maxBytes: MAX_BYTES });
-  const same = (await again.takeLeftBehind()).find((one) => one.epoch === before.epoch);
+  const same = (await again.takeOrphanedEpochs()).find((one) => one.epoch === before.epoch);
   expect(SHARDS.map((shard) => same?.lastN(shard))).toEqual(ends);
   for (const shard of SHARDS) {
-    if (same) expect(numbers(await unconfirmed(same, shard))).toEqual(range(same, shard));
-    same?.confirm(shard, same.lastN(shard));
+    if (same) expect(numbers(await unackedEvents(same, shard))).toEqual(range(same, shard));
+    same?.ack(shard, same.lastN(shard));
   }
   await same?.remove();
   await spool.close();
@@ -248,6 +250,6 @@ function numbers(events: readonly { n: bigint }[]): bigint[] {
 }
 
 function range(epoch: SpoolEpoch, shard: number): bigint[] {
-  const from = epoch.confirmedN(shard);
+  const from = epoch.ackedN(shard);
   return Array.from({ length: Number(epoch.lastN(shard) - from) }, (_, index) => from + 1n + BigInt(index));
 }

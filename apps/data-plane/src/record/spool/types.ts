@@ -1,5 +1,5 @@
 import type { Logger } from '@weighbridge/runtime';
-import type { SpoolFiles } from './spoolFiles.ts';
+import type { FileSystem } from './fileSystem.ts';
 
 export interface SpoolOptions {
   readonly dir: string;
@@ -12,7 +12,7 @@ export interface SpoolOptions {
   readonly newId: () => string;
   readonly now: () => Date;
   readonly logger: Logger;
-  readonly files?: SpoolFiles;
+  readonly files?: FileSystem;
 }
 
 /** What has to be written before money is spent, and what was, until the ledger has it. */
@@ -34,7 +34,7 @@ export interface Spool {
    * Throws `SpoolFullError`, or that the disk failed a moment ago. It is written at the end of this turn of the event loop:
    * nothing may be sent before `durable` has resolved.
    */
-  begin(intent: Intent): OpenAttempt;
+  begin(intent: Intent): SpooledAttempt;
   /**
    * To be asked in the turn of what was begun or settled: resolves when that is written, and on disk where `sync` is
    * `disk`; undefined where nothing is waited for. Rejects where it could not be written, to a new file neither, or not be
@@ -44,13 +44,13 @@ export interface Spool {
   /** Writes at once what else is written at the end of the turn: before something leaves that relies on it. */
   flush(): void;
   /** Keeps the latest bytes by key through rotations and crashes; empty bytes forget the key. */
-  noteLease(key: string, bytes: Uint8Array): void;
+  writeLease(key: string, bytes: Uint8Array): void;
   readonly own: SpoolEpoch;
   /**
    * Epochs that earlier runs left behind, and those of sibling folders that no process holds (they are moved into this
    * folder). Each is handed out once; what can't be read now is tried again at the next call.
    */
-  takeLeftBehind(): Promise<readonly SpoolEpoch[]>;
+  takeOrphanedEpochs(): Promise<readonly SpoolEpoch[]>;
   /**
    * Closes the files and gives up the folder. What is unconfirmed, and who is open, stays for the next start. With `rest`,
    * the next start goes on with this epoch, if nothing in it is open: only where nobody was told that it ended.
@@ -69,7 +69,7 @@ export interface Intent {
   readonly head: Uint8Array;
 }
 
-export interface OpenAttempt {
+export interface SpooledAttempt {
   readonly eventId: string;
   /** Its beginning could not be written: nobody will ever learn of it. */
   readonly isRefused: boolean;
@@ -95,14 +95,14 @@ export interface SpoolEpoch {
   readonly epoch: string;
   /** The last number of a shard, 0 where it has none. Final in an epoch that was left behind. */
   lastN(shard: number): bigint;
-  confirmedN(shard: number): bigint;
+  ackedN(shard: number): bigint;
   /**
    * Settled events from `fromN` on, at most `maxBytes` of them but at least one; empty where there is none. They are
    * contiguous. The first one's number is above `fromN` only where a damaged file lost what was before it.
    */
   read(shard: number, fromN: bigint, maxBytes: number): Promise<readonly SettledEvent[]>;
   /** The ledger holds everything up to `n`: deletes the files that nobody needs any more. */
-  confirm(shard: number, n: bigint): void;
+  ack(shard: number, n: bigint): void;
   leases(): ReadonlyMap<string, Uint8Array>;
   /** Deletes its folder, whatever is in it: for when the ledger has closed the epoch. */
   remove(): Promise<void>;

@@ -1,0 +1,78 @@
+import { randomBytes } from 'node:crypto';
+import type { WantedBucket } from '@weighbridge/bus';
+import { ControlService, callUnary, type TlsFiles } from '@weighbridge/contracts';
+import { ANSWERS_SET_BY, answersBucket } from './cache/openResponseCache.ts';
+import { loadConfig, loadProcessConfig } from './config.ts';
+import { openControlClient } from './control/controlClient.ts';
+import { replaySpool as replay } from './record/replaySpool.ts';
+import { PINS_SET_BY, pinBucketSettings } from './routing/pinBucket.ts';
+
+/** The settings of a data plane. */
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const RECONNECT_MS = 1_000;
+
+/** The NATS stream and buckets that a data plane with these settings expects. Throws where a setting is invalid. */
+export function expectedNats(env: Environment): {
+  readonly url: string;
+  readonly stream: { readonly replicas: number; readonly maxBytes: number };
+  readonly buckets: readonly WantedBucket[];
+} {
+  const { natsUrl, natsStream, sharedAnswers } = loadProcessConfig(env);
+  const { pins } = loadConfig(env);
+  const answers = sharedAnswers && {
+    settings: answersBucket({ maxBytes: sharedAnswers.maxBytes, replicas: pins.replicas }),
+    setBy: ANSWERS_SET_BY,
+  };
+  return {
+    url: natsUrl,
+    stream: natsStream,
+    buckets: [{ settings: pinBucketSettings(pins), setBy: PINS_SET_BY }, ...(answers ? [answers] : [])],
+  };
+}
+
+/** The control plane that a data plane with these settings connects to. */
+export function controlAddress(env: Environment): {
+  readonly address: string;
+  readonly tls: TlsFiles | undefined;
+} {
+  const { address, tls } = loadConfig(env).controlPlane;
+  return { address, tls };
+}
+
+/** The spool of a data plane with these settings. */
+export function spoolSettings(env: Environment): { readonly dir: string; readonly maxBytes: number } {
+  return loadConfig(env).spool;
+}
+
+/** Resolves a random key at the control plane, as a data plane with these settings would. Rejects where the call fails. */
+export async function pingControlPlane(env: Environment): Promise<void> {
+  const { client, call } = openControlClient(loadConfig(env).controlPlane, RECONNECT_MS);
+  try {
+    await callUnary(client, ControlService.method.resolve, { tokenSha256: randomBytes(32) }, call);
+  } finally {
+    client.close();
+  }
+}
+
+export interface ReplayOptions {
+  /** The folder of a spool that no process works on. */
+  readonly dir: string;
+  readonly env: Environment;
+  readonly print: (line: string) => void;
+}
+
+/**
+ * Sends the usage in a dead proxy's spool to the ledger and closes its epochs. Resolves with false where some of it is
+ * not in the ledger yet: that stays in the spool for another run. Rejects where the folder is no spool, or in use.
+ */
+export async function replaySpool({ dir, env, print }: ReplayOptions): Promise<boolean> {
+  const { natsUrl, natsStream } = loadProcessConfig(env);
+  const { controlPlane, spool } = loadConfig(env);
+  return await replay({
+    spool: { ...spool, dir },
+    nats: { url: natsUrl, ...natsStream },
+    controlPlane,
+    print,
+  });
+}

@@ -1,0 +1,40 @@
+import { create } from '@bufbuild/protobuf';
+import { BucketRefSchema } from '@weighbridge/contracts';
+import { createMetrics } from '@weighbridge/runtime';
+import { expect, it } from 'vitest';
+import { headOf, newPlace, tailOf } from '../test/spoolFixture.ts';
+import { HeartbeatState } from './control/heartbeatState.ts';
+import { bucketKey } from './control/keyPolicies.ts';
+import { createLimits } from './limits.ts';
+
+it('asks for leases, and returns them, only when what ended by then is in the spool', async () => {
+  const place = newPlace();
+  const spool = await place.open();
+  const settledBy: bigint[] = [];
+  const { budget } = createLimits({
+    async lease() {
+      settledBy.push(spool.own.lastN(0));
+      throw new Error('the control plane is away');
+    },
+    spool,
+    heartbeatState: new HeartbeatState(),
+    isLive: () => true,
+    metrics: createMetrics(),
+  });
+  const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
+  const policy = {
+    bucket,
+    bucketKey: bucketKey(bucket),
+    isHard: false,
+    isGoverning: true,
+    windowEndMs: undefined,
+    enforcement: 'enforce' as const,
+  };
+  const head = headOf('a');
+  spool.begin({ eventId: 'a', shard: 0, reserveNanoUsd: 1n, head }).settle(tailOf(1n));
+  expect(spool.own.lastN(0)).toBe(0n);
+  await expect(budget.reserve([policy], 1n, false)).rejects.toMatchObject({ code: 'budget_unavailable' });
+  expect(settledBy[0]).toBe(1n);
+  await spool.close();
+  place.remove();
+});

@@ -1,0 +1,30 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
+import type { Logger } from '@weighbridge/runtime';
+import type { CloseEpoch } from '../../control/controlClient.ts';
+import type { SpoolEpoch } from '../spool/types.ts';
+
+const PAUSE_MIN_MS = 100;
+const PAUSE_MAX_MS = 10_000;
+
+/** Says so until the ledger has all of it, and takes that for its confirm; false where the signal came first. */
+export async function closeEpochOnceAcked(
+  { closeEpoch, logger }: { readonly closeEpoch: CloseEpoch; readonly logger: Logger },
+  epoch: SpoolEpoch,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { producerId } = epoch;
+  const lastN = Array.from({ length: USAGE_SHARDS }, (_, shard) => epoch.lastN(shard));
+  for (let pause = PAUSE_MIN_MS; !signal.aborted; pause = Math.min(pause * 2, PAUSE_MAX_MS)) {
+    try {
+      if (await closeEpoch({ producerId, epoch: epoch.epoch, lastN })) {
+        for (const [shard, n] of lastN.entries()) epoch.ack(shard, n);
+        return true;
+      }
+    } catch (error) {
+      logger.debug({ err: error, epoch: epoch.epoch }, 'the end of an epoch of usage could not be told');
+    }
+    await sleep(pause, undefined, { signal }).catch(() => {});
+  }
+  return false;
+}

@@ -1,0 +1,54 @@
+import { expect, it } from 'vitest';
+import { Watermark } from './watermark.ts';
+
+function epoch() {
+  const lastN = [0n, 0n, 0n, 0n];
+  const ackedN = [0n, 0n, 0n, 0n];
+  return {
+    lastN: (shard: number) => lastN[shard] ?? 0n,
+    ackedN: (shard: number) => ackedN[shard] ?? 0n,
+    settle: (shard: number) => {
+      lastN[shard] = (lastN[shard] ?? 0n) + 1n;
+    },
+    ack: (shard: number, n: bigint) => {
+      ackedN[shard] = n;
+    },
+  };
+}
+
+it('is of now where everything is in the ledger', () => {
+  const own = epoch();
+  const marks = new Watermark(own, 1_000);
+  expect(marks.ageMs(1_500)).toBe(0);
+  own.settle(2);
+  own.ack(2, 1n);
+  expect(marks.ageMs(9_000)).toBe(0);
+});
+
+it('is of the last moment before which everything that was settled is in the ledger', () => {
+  const own = epoch();
+  const marks = new Watermark(own, 0);
+  marks.ageMs(100);
+  own.settle(0);
+  expect(marks.ageMs(200)).toBe(100);
+  own.settle(3);
+  expect(marks.ageMs(300)).toBe(200);
+  own.ack(3, 1n);
+  expect(marks.ageMs(400)).toBe(300);
+  own.ack(0, 1n);
+  own.settle(1);
+  expect(marks.ageMs(500)).toBe(100);
+});
+
+it('stays right, though coarser, and takes no more memory while nothing is confirmed for hours', () => {
+  const own = epoch();
+  const marks = new Watermark(own, 0);
+  for (let at = 1; at <= 20_000; at++) {
+    own.settle(0);
+    expect(marks.ageMs(at * 500)).toBe(at * 500);
+  }
+  own.ack(0, 10_000n);
+  const ageMs = marks.ageMs(20_000 * 500);
+  expect(ageMs).toBeGreaterThanOrEqual(10_000 * 500);
+  expect(ageMs).toBeLessThan(10_100 * 500);
+});

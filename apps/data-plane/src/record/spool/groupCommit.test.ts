@@ -1,0 +1,171 @@
+import { readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  filesOf,
+  headOf,
+  newPlace,
+  type SpoolPlace,
+  tailOf,
+  unackedEvents,
+} from '../../../test/spoolFixture.ts';
+import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
+import { RecordType, recordType } from './recordFormat.ts';
+import type { SettledEvent, Spool } from './types.ts';
+
+let place: SpoolPlace;
+beforeEach(() => {
+  place = newPlace();
+});
+afterEach(() => place.remove());
+
+/** The real files, whose writes are counted, and fail where that is asked for. */
+function countedFiles() {
+  const state = { writes: 0, isFailing: false };
+  const files: FileSystem = {
+    ...nodeFileSystem,
+    write(file, bytes, from, position) {
+      state.writes++;
+      if (!state.isFailing) return nodeFileSystem.write(file, bytes, from, position);
+      // A part of it is there by then.
+      nodeFileSystem.write(file, bytes.subarray(0, bytes.length >> 1), from, position);
+      throw new Error('the disk is full');
+    },
+  };
+  return { state, files };
+}
+
+function begin(spool: Spool, eventId: string, headBytes = 100) {
+  return spool.begin({ eventId, shard: 0, reserveNanoUsd: 5n, head: headOf(eventId, headBytes) });
+}
+
+function fileBytes(spool: Spool): Buffer {
+  return Buffer.concat(filesOf(place, spool.epoch).map(({ path }) => readFileSync(path)));
+}
+
+describe('a turn of the event loop', () => {
+  it('is written by one write, and the sender never hears of an event that is not in the file', async () => {
+    const { state, files } = countedFiles();
+    const spool = await place.open({ files });
+    const attempts = ['a', 'b', 'c'].map((eventId) => begin(spool, eventId));
+    await spool.durable();
+    const heard: SettledEvent[] = [];
+    const hear = (event: SettledEvent) => {
+      expect(fileBytes(spool).includes(Buffer.from(event.bytes))).toBe(true);
+      heard.push(event);
+    };
+    state.writes = 0;
+    for (const attempt of attempts) attempt.settle(tailOf(1n), hear);
+    begin(spool, 'd').settle(tailOf(2n), hear);
+    expect([heard, state.writes, spool.own.lastN(0)]).toEqual([[], 0, 0n]);
+    await spool.durable();
+    expect([state.writes, spool.durable()]).toEqual([1, undefined]);
+    expect(heard.map(({ n }) => n)).toEqual([1n, 2n, 3n, 4n]);
+    await spool.close();
+  });
+
+  it('refuses all that began in it where it can not be written, and leaves open what ended', async () => {
+    const { state, files } = countedFiles();
+    let nowMs = 0;
+    const spool = await place.open({ files, now: () => new Date(nowMs) });
+    const early = begin(spool, 'early');
+    await spool.durable();
+    const heard: SettledEvent[] = [];
+    const hear = (event: SettledEvent) => heard.push(event);
+    const [first, second] = [begin(spool, 'first'), begin(spool, 'second')];
+    early.settle(tailOf(1n), hear);
+    second.settle(tailOf(2n), hear);
+    const before = spool.usedBytes;
+    state.isFailing = true;
+    await expect(spool.durable()).rejects.toThrow('the disk is full');
+    first.settle(tailOf(3n), hear);
+    second.settle(tailOf(3n), hear);
+    expect([heard, spool.openAttempts, spool.own.lastN(0), spool.usedBytes]).toEqual([[], 1, 0n, before]);
+    expect(spool.hasRoom(1)).toBe(false);
+
+    state.isFailing = false;
+    nowMs += 60_000;
+    early.settle(tailOf(4n), hear);
+    begin(spool, 'first').settle(tailOf(5n), hear);
+    await spool.durable();
+    expect(heard.map(({ n }) => n)).toEqual([1n, 2n]);
+    const copy = place.crashed();
+    const next = await copy.open();
+    const [epoch] = await next.takeOrphanedEpochs();
+    const ledger = epoch ? await unackedEvents(epoch, 0) : [];
+    expect(ledger.map(({ bytes }) => Buffer.from(bytes))).toEqual(
+      heard.map(({ bytes }) => Buffer.from(bytes)),
+    );
+    await next.close();
+    copy.remove();
+    await spool.close();
+  });
+
+  it('tells of a failure also who asks after the write', async () => {
+    const { state, files } = countedFiles();
+    const spool = await place.open({ files });
+    begin(spool, 'a');
+    state.isFailing = true;
+    spool.flush();
+    await expect(spool.durable()).rejects.toThrow('the disk is full');
+    expect(spool.durable()).toBeUndefined();
+    await spool.close();
+  });
+
+  it('is written in parts before it takes much memory', async () => {
+    const { state, files } = countedFiles();
+    const spool = await place.open({ files });
+    state.writes = 0;
+    for (let index = 0; index < 1_000; index++) {
+      begin(spool, `event-${index}`, 1_000).settle(tailOf(1n));
+    }
+    // All but about a quarter of a MiB.
+    expect(state.writes).toBeGreaterThan(5);
+    expect(fileBytes(spool).length).toBeGreaterThan(1024 * 1024);
+    await spool.durable();
+    expect(spool.own.lastN(0)).toBe(1_000n);
+    await spool.close();
+  });
+
+  it('takes room as soon as it is begun, not only once it is written', async () => {
+    const counts: number[] = [];
+    for (const isWritten of [true, false]) {
+      const spool = await place.open({ maxBytes: 60_000 });
+      let count = 0;
+      for (; spool.hasRoom(200); count++) {
+        begin(spool, String(count).padEnd(36, '-'), 150);
+        if (isWritten) spool.flush();
+      }
+      counts.push(count);
+      await spool.durable();
+      expect(spool.openAttempts).toBe(count);
+      await spool.own.remove();
+      await spool.close();
+    }
+    expect(counts[1]).toBe(counts[0]);
+    expect(counts[0]).toBeGreaterThan(10);
+  });
+
+  it.each([
+    ['a lease', (spool: Spool) => spool.writeLease('key', Buffer.from('held')), RecordType.lease],
+    ['a confirm', (spool: Spool) => spool.own.ack(0, 3n), RecordType.ack],
+    ['the end', (spool: Spool) => spool.close(), undefined],
+  ])('is in the file before %s', async (_what, write, type) => {
+    const spool = await place.open({ segmentBytes: 500 });
+    for (const eventId of ['a', 'b', 'c']) {
+      begin(spool, eventId, 300).settle(tailOf(1n));
+      await spool.durable();
+    }
+    begin(spool, 'last').settle(tailOf(1n));
+    await write(spool);
+    const types: number[] = [];
+    const bytes = fileBytes(spool);
+    for (let at = 0; at < bytes.length; at += 8 + bytes.readUInt32LE(at)) {
+      const record = bytes.subarray(at, at + 8 + bytes.readUInt32LE(at));
+      if (recordType(record) === RecordType.settle ? record.includes('last') : recordType(record) === type) {
+        types.push(recordType(record));
+      }
+    }
+    expect(types).toEqual(type ? [RecordType.settle, type] : [RecordType.settle]);
+    await spool.close();
+  });
+});

@@ -1,0 +1,210 @@
+import { crc32 } from 'node:zlib';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
+
+/**
+ * A record: u32 length of what follows the checksum, u32 checksum, u8 type, payload; numbers are little-endian. The
+ * checksum is the CRC-32 of type and payload, begun at the epoch's seed: bytes of elsewhere never pass for a record.
+ */
+export const RecordType = { header: 1, intent: 2, settle: 3, ack: 4, lease: 5 } as const;
+
+export const FRAME_BYTES = 9;
+export const MAX_RECORD_BYTES = 1024 * 1024;
+const CHECKED_FROM = 8;
+const FORMAT_VERSION = 1;
+/** Its texts are UUIDs. */
+export const HEADER_BYTES = FRAME_BYTES + 1 + 2 * 37 + 8 + 4 + 2 * 8 * USAGE_SHARDS;
+
+export function epochSeed(epoch: string): number {
+  return crc32(epoch);
+}
+
+/** How long the record at `at` says it is, frame included; 0 where that can't be. */
+export function claimedBytes(buffer: Buffer, at: number, bytesLeft: number): number {
+  const total = CHECKED_FROM + buffer.readUInt32LE(at);
+  const type = buffer[at + CHECKED_FROM] ?? 0;
+  const isPlausible =
+    total >= FRAME_BYTES && total <= MAX_RECORD_BYTES && total <= bytesLeft && type >= 1 && type <= 5;
+  return isPlausible ? total : 0;
+}
+
+export function isIntact(record: Buffer, seed: number): boolean {
+  return crc32(record.subarray(CHECKED_FROM), seed) === record.readUInt32LE(4);
+}
+
+export function recordType(record: Buffer): number {
+  return record[CHECKED_FROM] ?? 0;
+}
+
+function newRecord(type: number, payloadBytes: number): Buffer {
+  const total = FRAME_BYTES + payloadBytes;
+  if (total > MAX_RECORD_BYTES) throw new RangeError(`a record of ${total} bytes is too large for the spool`);
+  const record = Buffer.allocUnsafe(total);
+  record.writeUInt32LE(total - CHECKED_FROM, 0);
+  record[CHECKED_FROM] = type;
+  return record;
+}
+
+function seal(record: Buffer, seed: number): Buffer {
+  record.writeUInt32LE(crc32(record.subarray(CHECKED_FROM), seed), 4);
+  return record;
+}
+
+/** Its length in a byte, then Latin-1. Returns where it ends. */
+function writeText(record: Buffer, text: string, at: number): number {
+  record[at] = text.length;
+  return at + 1 + record.write(text, at + 1, 'latin1');
+}
+
+function textEnd(record: Buffer, at: number): number {
+  return at + 1 + (record[at] ?? 0);
+}
+
+function readText(record: Buffer, at: number): string {
+  return record.toString('latin1', at + 1, textEnd(record, at));
+}
+
+export interface Header {
+  readonly producerId: string;
+  readonly epoch: string;
+  /** How much of the segment before counts: what a failed write left after it does not. */
+  readonly previousBytes: number;
+  /** How many records of what was open then, and of leases, follow at once. */
+  readonly copies: number;
+  readonly lastN: readonly bigint[];
+  readonly ackedN: readonly bigint[];
+}
+
+export function encodeHeader(seed: number, header: Header): Buffer {
+  const { producerId, epoch } = header;
+  const texts = 2 + producerId.length + epoch.length;
+  const record = newRecord(RecordType.header, 1 + texts + 8 + 4 + 2 * 8 * USAGE_SHARDS);
+  record[FRAME_BYTES] = FORMAT_VERSION;
+  let at = writeText(record, epoch, writeText(record, producerId, FRAME_BYTES + 1));
+  at = record.writeBigUInt64LE(BigInt(header.previousBytes), at);
+  at = record.writeUInt32LE(header.copies, at);
+  writeNumbers(record, header.ackedN, writeNumbers(record, header.lastN, at));
+  return seal(record, seed);
+}
+
+/** Undefined where it is of a version that is not known here. */
+export function decodeHeader(record: Buffer): Header | undefined {
+  if (record[FRAME_BYTES] !== FORMAT_VERSION) return undefined;
+  const epochAt = textEnd(record, FRAME_BYTES + 1);
+  const at = textEnd(record, epochAt);
+  return {
+    producerId: readText(record, FRAME_BYTES + 1),
+    epoch: readText(record, epochAt),
+    previousBytes: Number(record.readBigUInt64LE(at)),
+    copies: record.readUInt32LE(at + 8),
+    lastN: readNumbers(record, at + 12),
+    ackedN: readNumbers(record, at + 12 + 8 * USAGE_SHARDS),
+  };
+}
+
+export interface IntentFields {
+  readonly eventId: string;
+  readonly shard: number;
+  readonly reserveNanoUsd: bigint;
+  readonly head: Uint8Array;
+}
+
+export function encodeIntent(seed: number, intent: IntentFields): Buffer {
+  const { eventId, head } = intent;
+  const record = newRecord(RecordType.intent, intentFixedBytes(eventId) + head.length);
+  let at = writeText(record, eventId, FRAME_BYTES);
+  record[at] = intent.shard;
+  at = record.writeBigInt64LE(intent.reserveNanoUsd, at + 1);
+  record.set(head, at);
+  return seal(record, seed);
+}
+
+/** The head is a view of the record. */
+export function decodeIntent(record: Buffer): IntentFields {
+  const at = textEnd(record, FRAME_BYTES);
+  return {
+    eventId: readText(record, FRAME_BYTES),
+    shard: record[at] ?? 0,
+    reserveNanoUsd: record.readBigInt64LE(at + 1),
+    head: record.subarray(at + 9),
+  };
+}
+
+function intentFixedBytes(eventId: string): number {
+  return 1 + eventId.length + 1 + 8;
+}
+
+/** Of an INTENT or a SETTLE with an event of so many bytes. */
+export function eventRecordBytes(eventId: string, eventBytes: number): number {
+  return FRAME_BYTES + intentFixedBytes(eventId) + eventBytes;
+}
+
+export interface SettleFields {
+  readonly eventId: string;
+  readonly shard: number;
+  readonly n: bigint;
+  readonly head: Uint8Array;
+  readonly tail: Uint8Array;
+}
+
+export function encodeSettle(seed: number, { eventId, shard, n, head, tail }: SettleFields): Buffer {
+  const record = newRecord(RecordType.settle, intentFixedBytes(eventId) + head.length + tail.length);
+  let at = writeText(record, eventId, FRAME_BYTES);
+  record[at] = shard;
+  at = record.writeBigUInt64LE(n, at + 1);
+  record.set(head, at);
+  record.set(tail, at + head.length);
+  return seal(record, seed);
+}
+
+/** Who is it that an INTENT or a SETTLE is about. */
+export function eventIdOf(record: Buffer): string {
+  return readText(record, FRAME_BYTES);
+}
+
+export function settledShard(record: Buffer): number {
+  return record[textEnd(record, FRAME_BYTES)] ?? 0;
+}
+
+export function settledN(record: Buffer): bigint {
+  return record.readBigUInt64LE(textEnd(record, FRAME_BYTES) + 1);
+}
+
+/** A view of the record. */
+export function settledBytes(record: Buffer): Buffer {
+  return record.subarray(textEnd(record, FRAME_BYTES) + 9);
+}
+
+export function encodeAck(seed: number, ackedN: readonly bigint[]): Buffer {
+  const record = newRecord(RecordType.ack, 8 * USAGE_SHARDS);
+  writeNumbers(record, ackedN, FRAME_BYTES);
+  return seal(record, seed);
+}
+
+export function decodeAck(record: Buffer): bigint[] {
+  return readNumbers(record, FRAME_BYTES);
+}
+
+export function encodeLease(seed: number, key: string, bytes: Uint8Array): Buffer {
+  const name = Buffer.from(key);
+  const record = newRecord(RecordType.lease, 2 + name.length + bytes.length);
+  record.set(name, record.writeUInt16LE(name.length, FRAME_BYTES));
+  record.set(bytes, FRAME_BYTES + 2 + name.length);
+  return seal(record, seed);
+}
+
+/** The bytes are a view of the record. */
+export function decodeLease(record: Buffer): { readonly key: string; readonly bytes: Buffer } {
+  const at = FRAME_BYTES + 2;
+  const end = at + record.readUInt16LE(FRAME_BYTES);
+  return { key: record.toString('utf8', at, end), bytes: record.subarray(end) };
+}
+
+function writeNumbers(record: Buffer, numbers: readonly bigint[], at: number): number {
+  let end = at;
+  for (const number of numbers) end = record.writeBigUInt64LE(number, end);
+  return end;
+}
+
+function readNumbers(record: Buffer, at: number): bigint[] {
+  return Array.from({ length: USAGE_SHARDS }, (_, shard) => record.readBigUInt64LE(at + 8 * shard));
+}
