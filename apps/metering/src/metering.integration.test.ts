@@ -14,7 +14,7 @@ import {
   usageShard,
 } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
-import { findQuarantined, readConfirms, readSpend, releaseQuarantined } from '@weighbridge/ledger';
+import { findQuarantined, readAcks, readSpend, releaseQuarantined } from '@weighbridge/ledger';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { eventually, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
@@ -242,7 +242,7 @@ describe('metering', () => {
     await settled(500, 1);
     expect(await spent()).toBe(500n * 7n);
     // Its number is accounted for.
-    expect(await readConfirms(database.db, source.producerId, [source.epoch])).toMatchObject([
+    expect(await readAcks(database.db, source.producerId, [source.epoch])).toMatchObject([
       { shard, n: 501n },
     ]);
     expect(await database.db.selectFrom('quarantined_usage').selectAll().executeTakeFirst()).toMatchObject({
@@ -330,7 +330,7 @@ describe('metering', () => {
     for (const firstN of [1, 1_501, 3_001]) await publish(batchOf(source, firstN, poison));
     await publish(batchOf(source, 4_501, [event()]));
     await settled(1, 4_500);
-    expect(await readConfirms(database.db, source.producerId, [source.epoch])).toMatchObject([{ n: 4_501n }]);
+    expect(await readAcks(database.db, source.producerId, [source.epoch])).toMatchObject([{ n: 4_501n }]);
   });
 
   it('answers a proxy that asks what the ledger holds of its epochs', async () => {

@@ -21,11 +21,11 @@ import {
   type TracedSpan,
   type Tracing,
 } from '@weighbridge/runtime';
+import { type Confirmer, createConfirmer } from './ackSender.ts';
+import { answerConfirmQueries } from './acks.ts';
 import { announceThreshold } from './announceThreshold.ts';
-import { type Confirmer, createConfirmer } from './confirmer.ts';
-import { answerConfirmQueries } from './confirms.ts';
+import { startUpkeep } from './maintenance.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
-import { startUpkeep } from './upkeep.ts';
 
 export interface MeteringDeps {
   readonly db: Database;

@@ -6,7 +6,7 @@ import { type AttemptFields, attempt, recordAttempts, useLedger } from '../test/
 import { addToStrata, MAX_WORKLOAD_TYPES } from './addToStrata.ts';
 import { evidenceOf } from './evidenceOf.ts';
 import { pruneEvidence } from './pruneEvidence.ts';
-import { readKnownTypes, readStrata } from './readEvidence.ts';
+import { readStrata, readWorkloadTypes } from './readEvidence.ts';
 
 const ledger = useLedger();
 
@@ -127,7 +127,7 @@ describe('evidence', () => {
     const found = await strata();
     // Each of a transaction's requests ages what was there before by as much.
     for (const { requests } of found) expect(requests).toBeGreaterThan(70);
-    expect((await readKnownTypes(ledger.db)).map(({ version }) => version)).toEqual([8n, 8n]);
+    expect((await readWorkloadTypes(ledger.db)).map(({ version }) => version)).toEqual([8n, 8n]);
   });
 });
 
@@ -140,7 +140,7 @@ describe('the number of workload types', () => {
       await record(events, later(n));
     }
     await record([event({ workloadType: CHAT }), event({ workloadType: typed(5) })], later(90_000));
-    const types = await readKnownTypes(ledger.db);
+    const types = await readWorkloadTypes(ledger.db);
     expect(types.length).toBeLessThanOrEqual(MAX_WORKLOAD_TYPES + 1);
     expect(types.map(({ workloadType }) => workloadType)).not.toContain(CHAT.key);
     expect(await readStrata(ledger.db, { workloadTypes: [''] }, later(90_000))).toMatchObject([
@@ -149,7 +149,7 @@ describe('the number of workload types', () => {
 
     await pruneEvidence(ledger.db, later(90_000));
     await record([event({ workloadType: CHAT })], later(90_000));
-    const kept = (await readKnownTypes(ledger.db)).map(({ workloadType }) => workloadType);
+    const kept = (await readWorkloadTypes(ledger.db)).map(({ workloadType }) => workloadType);
     expect(kept.length).toBeLessThan(MAX_WORKLOAD_TYPES);
     expect(kept).toContain(CHAT.key);
     // It was used of late, unlike those that came with it.
@@ -159,7 +159,7 @@ describe('the number of workload types', () => {
 
   it('is bounded within a transaction, too', async () => {
     await record(Array.from({ length: 150 }, (_, n) => event({ workloadType: typed(n) })));
-    const types = await readKnownTypes(ledger.db);
+    const types = await readWorkloadTypes(ledger.db);
     expect(types.length).toBe(101);
     expect(await readStrata(ledger.db, { workloadTypes: [''] }, NOW)).toMatchObject([{ requests: 50 }]);
   });

@@ -11,8 +11,8 @@ export {
 export { pruneEvidence } from './pruneEvidence.ts';
 export {
   type EvidenceFilter,
-  type KnownType,
   type NamedStratum,
-  readKnownTypes,
   readStrata,
+  readWorkloadTypes,
+  type WorkloadTypeVersion,
 } from './readEvidence.ts';

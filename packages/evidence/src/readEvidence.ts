@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { SUMS } from './addToStrata.ts';
 
 /** A workload type of which something is known. */
-export interface KnownType {
+export interface WorkloadTypeVersion {
   readonly workloadType: string;
   /** Counts up with each change of its strata. */
   readonly version: bigint;
@@ -17,7 +17,7 @@ export interface NamedStratum extends Stratum {
 }
 
 /** Which workload types there are. Their number is bounded. */
-export async function readKnownTypes(db: Database): Promise<KnownType[]> {
+export async function readWorkloadTypes(db: Database): Promise<WorkloadTypeVersion[]> {
   return await db
     .selectFrom('evidence_types')
     .select(['workload_type as workloadType', 'version'])

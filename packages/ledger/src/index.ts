@@ -6,15 +6,15 @@ export {
   POLICY_SUBJECT,
   principalBucket,
   principalSubject,
-} from './buckets/buckets.ts';
-export { type OpenedCounter, openCounter } from './budgets/openCounter.ts';
+} from './buckets/bucketRef.ts';
+export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
 export { setBucketLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
 export { decodeBatch } from './events/decodeUsage.ts';
 export { createKnownParts, type KnownParts } from './events/knownParts.ts';
 export {
-  type Confirm,
+  type Ack,
   type EventOrigin,
   type IdRange,
   type LedgerEvent,
@@ -25,21 +25,21 @@ export {
   type WorkloadType,
 } from './events/usage.ts';
 export {
-  callLeases,
-  type LeaseAnswer,
+  answerLeaseCalls,
   type LeaseCall,
   type LeaseRequest,
+  type LeaseResult,
   MAX_LEASE_CALLS,
-} from './leases/callLeases.ts';
+} from './leases/answerLeaseCalls.ts';
 export { closeLeases } from './leases/closeLeases.ts';
 export type { LeaseOutcome } from './leases/decideGrant.ts';
-export { forgetLeases } from './leases/forgetLeases.ts';
-export { readRooms } from './leases/readRooms.ts';
+export { pruneLeases } from './leases/pruneLeases.ts';
+export { readHeadroom } from './leases/readHeadroom.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';
-export { keepPartitions, keptFrom, type Retention, readIdRange } from './maintenance/partitions.ts';
+export { maintainPartitions, type Retention, readIdRange, retainedFrom } from './maintenance/partitions.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
-export { RebuildRunningError, type Rebuilt, rebuildBuckets } from './maintenance/rebuild.ts';
-export { ledgerAsOf } from './producers/asOf.ts';
+export { type RebuildResult, RebuildRunningError, rebuildBuckets } from './maintenance/rebuild.ts';
+export { ledgerAsOf } from './producers/ledgerAsOf.ts';
 export {
   type ListedProducer,
   listProducers,
@@ -48,16 +48,16 @@ export {
 } from './producers/listProducers.ts';
 export {
   closeEpoch,
-  forgetProducers,
-  type Hello,
-  type Mark,
   markLost,
+  type ProducerRegistration,
   type ProducerRow,
-  recordMarks,
+  pruneProducers,
+  recordWatermarks,
   registerProducer,
   retireProducer,
+  type Watermark,
 } from './producers/producers.ts';
-export { readConfirms } from './producers/received.ts';
+export { readAcks } from './producers/recordReceived.ts';
 export {
   type Discard,
   discardQuarantined,
@@ -69,7 +69,7 @@ export {
 } from './quarantine/quarantine.ts';
 export { type Release, releaseQuarantined } from './quarantine/releaseQuarantined.ts';
 export { type ModelOutput, measureModelOutputs, readModelOutputs } from './rates/modelOutputs.ts';
-export { type LastStep, type Recorded, recordUsage } from './recording/recordUsage.ts';
+export { type LastStep, type RecordResult, recordUsage } from './recording/recordUsage.ts';
 export { touchKeys } from './recording/touchKeys.ts';
 export { type Correction, correctedCost, recordCorrection } from './requests/corrections.ts';
 export {

@@ -1,6 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { type BucketRef, bucketKey } from '../src/buckets/buckets.ts';
+import { type BucketRef, bucketKey } from '../src/buckets/bucketRef.ts';
 
 /** What each bucket has spent, in nano-USD; one that never counted anything has spent nothing. */
 export async function readSpent(db: Database, buckets: readonly BucketRef[]): Promise<Map<string, NanoUsd>> {

@@ -1,7 +1,7 @@
 import type { Tx } from '@weighbridge/database';
 import { arrayLiteral } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
-import type { BucketRef } from './buckets.ts';
+import type { BucketRef } from './bucketRef.ts';
 
 /** What an amount counts in, by key. */
 export interface Counted {

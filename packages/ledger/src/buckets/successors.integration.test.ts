@@ -11,7 +11,7 @@ import { openCounter } from '../budgets/openCounter.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 import { rebuildBuckets } from '../maintenance/rebuild.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
-import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './buckets.ts';
+import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './bucketRef.ts';
 
 const NOW = new Date('2026-11-20T09:40:00Z');
 const CREATED = new Date('2026-11-01T00:00:00Z');

@@ -1,7 +1,7 @@
 import type { Policies, Tx } from '@weighbridge/database';
 import { type WindowKind, windowAt } from '@weighbridge/domain';
 import { type Selectable, sql } from 'kysely';
-import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './buckets.ts';
+import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './bucketRef.ts';
 
 /** Whoever pays, when, and on which counters. */
 export interface Counted {

@@ -1,11 +1,11 @@
 import type { Tx } from '@weighbridge/database';
 import { type Window, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { POLICY_SUBJECT } from '../buckets/buckets.ts';
+import { POLICY_SUBJECT } from '../buckets/bucketRef.ts';
 import { lockCounters } from '../buckets/successors.ts';
 import { carryLeases } from '../leases/carryLeases.ts';
 
-export interface OpenedCounter {
+export interface CounterDefinition {
   readonly id: string;
   readonly counter_version: number;
   readonly counter_scope: 'key' | 'principal' | 'policy';
@@ -23,7 +23,7 @@ const SUM_TIMEOUT_MS = 600_000;
  * hold in earlier counters, they hold in the new one as well. Returns from when on there were rows to add up; null where
  * none was ever dropped.
  */
-export async function openCounter(tx: Tx, policy: OpenedCounter, now: Date): Promise<Date | null> {
+export async function openCounter(tx: Tx, policy: CounterDefinition, now: Date): Promise<Date | null> {
   await lockCounters(tx, 'exclusive');
   await sql`SET LOCAL statement_timeout = ${sql.lit(SUM_TIMEOUT_MS)}`.execute(tx);
   let at: Date | undefined = now;
@@ -40,7 +40,7 @@ export async function openCounter(tx: Tx, policy: OpenedCounter, now: Date): Pro
   return floor.dropped_before;
 }
 
-async function openBuckets(tx: Tx, policy: OpenedCounter, { start, end }: Window): Promise<void> {
+async function openBuckets(tx: Tx, policy: CounterDefinition, { start, end }: Window): Promise<void> {
   const ownSubject = {
     key: sql<string>`'key:' || coalesce(keys.counter_key_id, spent.key_id)`,
     principal: sql<string>`'principal:' || spent.principal_id`,

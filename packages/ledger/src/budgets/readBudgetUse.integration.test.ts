@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
-import { keySubject, POLICY_SUBJECT } from '../buckets/buckets.ts';
+import { keySubject, POLICY_SUBJECT } from '../buckets/bucketRef.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { readBudgetUse } from './readBudgetUse.ts';
 

@@ -1,6 +1,6 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { findPresentWindows } from './presentWindows.ts';
+import { findPresentWindows } from './currentWindows.ts';
 
 /** How much of its limit the fullest counter of a policy has used in its present window. */
 export interface BudgetUse {

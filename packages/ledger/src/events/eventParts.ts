@@ -1,6 +1,6 @@
 import type { Attribution, UsageEvent } from '@weighbridge/contracts';
 import { workloadTypeKey } from '@weighbridge/domain';
-import type { BucketRef } from '../buckets/buckets.ts';
+import type { BucketRef } from '../buckets/bucketRef.ts';
 import { atMost, checkText, id, MAX_INTEGER, time } from './checks.ts';
 import type { LedgerEvent, WorkloadType } from './usage.ts';
 

@@ -1,6 +1,6 @@
 import type { UsageEvents } from '@weighbridge/database';
 import type { Insertable } from 'kysely';
-import type { BucketRef } from '../buckets/buckets.ts';
+import type { BucketRef } from '../buckets/bucketRef.ts';
 
 /** Beyond it a transaction gains nothing by being larger, and holds its locks for longer. */
 export const MAX_EVENTS_PER_TRANSACTION = 2_000;
@@ -73,7 +73,7 @@ export interface UsageToRecord {
 }
 
 /** The ledger, or its quarantine, holds every event of the epoch's shard up to and including `n`. */
-export interface Confirm {
+export interface Ack {
   readonly producerId: string;
   readonly epoch: string;
   readonly shard: number;

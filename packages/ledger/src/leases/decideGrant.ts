@@ -27,7 +27,7 @@ export interface LeaseFigures {
 
 export const NO_LEASE: LeaseFigures = { seq: 0n, granted: 0n, returned: 0n, settled: 0n, closed: false };
 
-export interface BucketRoom {
+export interface BucketState {
   readonly spent: NanoUsd;
   readonly leased: NanoUsd;
   /** Null: unlimited. */
@@ -55,7 +55,7 @@ export function holdOf(lease: LeaseFigures): NanoUsd {
  */
 export function decideGrant(
   lease: LeaseFigures,
-  room: BucketRoom,
+  room: BucketState,
   call: GrantWanted,
   refusal: 'stale' | 'closed' | undefined,
 ): { readonly lease: LeaseFigures; readonly outcome: LeaseOutcome } {

@@ -2,19 +2,19 @@ import { createDb, type Database } from '@weighbridge/database';
 import { createTestDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { faultyWorld, findBreaking } from '../../test/leases/faults.ts';
+import { faultySimulation, findBreaking } from '../../test/leases/faults.ts';
 import type { Fault } from '../../test/leases/leaseLedger.ts';
 import { lockstep } from '../../test/leases/lockstep.ts';
 import { referenceLedger } from '../../test/leases/referenceLedger.ts';
+import { runSimulation } from '../../test/leases/simulation.ts';
 import { sqlLedger } from '../../test/leases/sqlLedger.ts';
-import { runWorld } from '../../test/leases/world.ts';
 import { openMonth } from '../../test/ledger.ts';
 import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 
 const SEQUENCES = 500;
 /** So many at once, each with policies, proxies and windows of its own. */
-const WORLDS_AT_ONCE = 24;
+const CONCURRENT_SIMULATIONS = 24;
 /** Under a minute, on a machine that does nothing else. */
 const TIMEOUT_MS = 600_000;
 const SIZE = { steps: 60, windowSteps: 45 };
@@ -22,7 +22,7 @@ const SIZE = { steps: 60, windowSteps: 45 };
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let db: Database;
 let record: ReturnType<typeof gatherUsage>;
-let nextWorld = 0;
+let nextSimulation = 0;
 beforeAll(async () => {
   database = await createTestDatabase();
   db = createDb(database.url, { applicationName: 'test', maxConnections: 10, onIdleError: () => {} });
@@ -73,16 +73,16 @@ describe('the ledger', () => {
           const mine = ++seed;
           const ledger = lockstep(
             referenceLedger(SIZE),
-            sqlLedger({ db, world: nextWorld++, ...SIZE, record }),
+            sqlLedger({ db, simulation: nextSimulation++, ...SIZE, record }),
           );
           const options = { ...SIZE, seed: mine, mode: mine % 2 === 0 ? 'balanced' : 'hard' } as const;
-          await runWorld(ledger, options).catch((error) => {
+          await runSimulation(ledger, options).catch((error) => {
             seed = SEQUENCES;
-            throw new Error(`runWorld(${JSON.stringify(options)}) failed`, { cause: error });
+            throw new Error(`runSimulation(${JSON.stringify(options)}) failed`, { cause: error });
           });
         }
       };
-      await Promise.all(Array.from({ length: WORLDS_AT_ONCE }, worker));
+      await Promise.all(Array.from({ length: CONCURRENT_SIMULATIONS }, worker));
       await expectSums();
     },
     TIMEOUT_MS,
@@ -104,8 +104,8 @@ describe('the ledger', () => {
     const size = { steps: 120, windowSteps: 90 };
     const [breaking] = await findBreaking(fault, size, { last: 3_000, count: 1 });
     if (!breaking) throw new Error(`no seed shows ${fault}`);
-    const ledger = sqlLedger({ db, world: nextWorld++, ...size, record, fault });
-    await expect(runWorld(ledger, faultyWorld(fault, breaking.seed, size))).rejects.toThrow(
+    const ledger = sqlLedger({ db, simulation: nextSimulation++, ...size, record, fault });
+    await expect(runSimulation(ledger, faultySimulation(fault, breaking.seed, size))).rejects.toThrow(
       `seed ${breaking.seed}, step `,
     );
   });

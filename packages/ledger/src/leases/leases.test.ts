@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { faults, findBreaking } from '../../test/leases/faults.ts';
 import { referenceLedger } from '../../test/leases/referenceLedger.ts';
-import { runWorld } from '../../test/leases/world.ts';
+import { runSimulation } from '../../test/leases/simulation.ts';
 
 const SEQUENCES = 10_000;
 /** Some three seconds, on a machine that does nothing else. */
 const TIMEOUT_MS = 120_000;
 const SIZE = { steps: 240, windowSteps: 150 };
 
-/** Fails with the seed of the first world in which a limit did not hold; runWorld({ seed, … }) repeats it. */
+/** Fails with the seed of the first world in which a limit did not hold; runSimulation({ seed, … }) repeats it. */
 async function expectToHold(mode: 'hard' | 'balanced', seeds: number): Promise<void> {
   for (let seed = 1; seed <= seeds; seed++) {
-    await runWorld(referenceLedger(SIZE), { ...SIZE, seed, mode });
+    await runSimulation(referenceLedger(SIZE), { ...SIZE, seed, mode });
   }
 }
 

@@ -1,11 +1,11 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { arrayLiteral } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
-import type { BucketRoom } from './decideGrant.ts';
+import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
+import type { BucketState } from './decideGrant.ts';
 
 /** Locks those of the buckets that exist until the transaction ends, in the order in which every writer locks them. */
-export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<Map<string, BucketRoom>> {
+export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<Map<string, BucketState>> {
   if (keys.length === 0) return new Map();
   const { rows } = await sql<{ bucket_key: string; spent: bigint; leased: bigint; limit: bigint | null }>`
     SELECT bucket_key, spent_nano_usd AS spent, leased_nano_usd AS leased, limit_nano_usd AS "limit"

@@ -2,7 +2,7 @@ import type { Tx } from '@weighbridge/database';
 import { arrayLiteral } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
+import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import type { LeaseFigures } from './decideGrant.ts';
 
 interface Holder {

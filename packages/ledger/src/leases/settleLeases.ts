@@ -2,7 +2,7 @@ import type { Tx } from '@weighbridge/database';
 import { arrayLiteral, BIGINT, binaryArray, INTEGER, UUID } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
+import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 
 /** More than the events of a transaction can name: 2,000 of at most 64 buckets each. */
 const MAX_KEYS = 2 ** 20;

@@ -2,16 +2,16 @@ import type { Tx } from '@weighbridge/database';
 import { arrayLiteral } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import type { BucketRoom, LeaseFigures, LeaseOutcome } from './decideGrant.ts';
+import type { BucketState, LeaseFigures, LeaseOutcome } from './decideGrant.ts';
 
 export interface LeaseChange {
   readonly key: string;
   /** The bucket of a later counter that it holds in as well. */
-  readonly next: (BucketRoom & { readonly key: string }) | undefined;
+  readonly next: (BucketState & { readonly key: string }) | undefined;
   readonly windowEnd: Date | null;
   /** As it is, and with the policy's present limit. */
-  readonly bucket: BucketRoom;
-  readonly room: BucketRoom;
+  readonly bucket: BucketState;
+  readonly room: BucketState;
   /** Undefined: the holder had no lease yet. */
   readonly before: LeaseFigures | undefined;
   readonly lease: LeaseFigures;

@@ -7,7 +7,7 @@ import { encodedEvent } from '../../test/usageEvents.ts';
 import { decodeEvent } from '../events/decodeUsage.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { readSpend } from '../spend/readSpend.ts';
-import { keepPartitions, readIdRange } from './partitions.ts';
+import { maintainPartitions, readIdRange } from './partitions.ts';
 import { rebuildBuckets } from './rebuild.ts';
 
 const ledger = useLedger();
@@ -45,7 +45,7 @@ const spentByKey = async () =>
 
 it('partitions are made two months ahead, without a hole, however long nobody came by', async () => {
   expect(
-    await keepPartitions(ledger.db, { now: new Date('2026-06-15T12:00:00Z'), retentionDays: 400 }),
+    await maintainPartitions(ledger.db, { now: new Date('2026-06-15T12:00:00Z'), retentionDays: 400 }),
   ).toEqual([]);
   expect(await partitions()).toEqual(
     ['01', '02', '03', '04', '05', '06', '07', '08'].map((number) => `usage_events_2026_${number}`),
@@ -60,11 +60,14 @@ it('dropping months keeps every bucket: opening balance and the rows that are le
   await recordUsage(ledger.db, eventsOnly(events));
   const before = await spentByKey();
   const now = new Date('2026-04-29T00:00:00Z');
-  expect(await keepPartitions(ledger.db, { now, retentionDays: RETENTION_DAYS })).toEqual([
+  expect(await maintainPartitions(ledger.db, { now, retentionDays: RETENTION_DAYS })).toEqual([
     'usage_events_2026_01',
   ]);
   expect(
-    await keepPartitions(ledger.db, { now: new Date('2026-05-01T00:00:00Z'), retentionDays: RETENTION_DAYS }),
+    await maintainPartitions(ledger.db, {
+      now: new Date('2026-05-01T00:00:00Z'),
+      retentionDays: RETENTION_DAYS,
+    }),
   ).toEqual(['usage_events_2026_02']);
   expect(await spentByKey()).toEqual(before);
   expect(await rebuildBuckets(ledger.db, { apply: false })).toMatchObject({
@@ -81,13 +84,13 @@ it('nothing is dropped by a clock that runs ahead of the database, however far',
   await sql`SELECT create_usage_partition(${present})`.execute(ledger.db);
   await recordUsage(ledger.db, eventsOnly([eventIn(1, present.toISOString(), 5n)]));
   const now = new Date(present.getTime() + 800 * 86_400_000);
-  await keepPartitions(ledger.db, { now, retentionDays: 400 });
+  await maintainPartitions(ledger.db, { now, retentionDays: 400 });
   expect(await ledger.db.selectFrom('usage_events').select('cost_nano_usd').execute()).toHaveLength(1);
   expect((await readIdRange(ledger.db)).from.getTime()).toBeLessThanOrEqual(present.getTime());
 });
 
 it('no more than some years are made ahead by a clock that is decades off', async () => {
-  await keepPartitions(ledger.db, { now: new Date('9000-01-01T00:00:00Z'), retentionDays: 400 });
+  await maintainPartitions(ledger.db, { now: new Date('9000-01-01T00:00:00Z'), retentionDays: 400 });
   const { before } = await readIdRange(ledger.db);
   expect(before.getTime()).toBeLessThan(Date.now() + 6 * 366 * 86_400_000);
 });
@@ -105,14 +108,17 @@ it('a counter that began after rows were dropped says from when on it is complet
     (await readSpend(db, { policyId, counterVersion: 1, subject: 'policy', windowStart }, 'ada'))
       .principalSpentFrom;
   expect([await from('pol_before'), await from('pol_after')]).toEqual([windowStart, windowStart]);
-  await keepPartitions(db, { now: new Date('2026-04-05T00:00:00Z'), retentionDays: RETENTION_DAYS });
+  await maintainPartitions(db, { now: new Date('2026-04-05T00:00:00Z'), retentionDays: RETENTION_DAYS });
   expect([await from('pol_before'), await from('pol_after')]).toEqual([windowStart, month('2026-02')]);
 });
 
 it('what comes late, from before the rows that are left, is refused before any SQL', async () => {
   const late = encodedEvent({ eventId: uuidAt(new Date('2026-01-31T23:59:59Z')), principalId: 'ada' });
   expect(decodeEvent(late, undefined, await readIdRange(ledger.db)).refused).toEqual([]);
-  await keepPartitions(ledger.db, { now: new Date('2026-04-05T00:00:00Z'), retentionDays: RETENTION_DAYS });
+  await maintainPartitions(ledger.db, {
+    now: new Date('2026-04-05T00:00:00Z'),
+    retentionDays: RETENTION_DAYS,
+  });
   const ids = await readIdRange(ledger.db);
   expect(ids.from).toEqual(month('2026-02'));
   expect(decodeEvent(late, undefined, ids)).toMatchObject({
@@ -147,7 +153,7 @@ it('dropping loses nothing of what is written at the same moment', async () => {
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, 100));
     try {
-      await keepPartitions(ledger.db, {
+      await maintainPartitions(ledger.db, {
         now: new Date('2026-04-05T00:00:00Z'),
         retentionDays: RETENTION_DAYS,
       });

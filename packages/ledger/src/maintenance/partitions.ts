@@ -37,9 +37,9 @@ export interface Retention {
  * counted stays in the buckets, as their opening balances. Returns the names of what was dropped. Rejects, having done the
  * months before, where the ledger is too busy to be locked for a moment: call it again later.
  */
-export async function keepPartitions(db: Database, retention: Retention): Promise<string[]> {
+export async function maintainPartitions(db: Database, retention: Retention): Promise<string[]> {
   await createAhead(db, retention.now);
-  const from = await keptFrom(db, retention);
+  const from = await retainedFrom(db, retention);
   const outdated = (await readPartitions(db)).filter(({ end }) => end <= from);
   for (const partition of outdated) await dropPartition(db, partition);
   return outdated.map(({ name }) => name);
@@ -49,7 +49,7 @@ export async function keepPartitions(db: Database, retention: Retention): Promis
  * From when on the ledger's rows are kept, by the clock that says the earlier time, ours or the database's: what is dropped
  * never comes back, and a machine may wake up in another year.
  */
-export async function keptFrom(db: Database, { now, retentionDays }: Retention): Promise<Date> {
+export async function retainedFrom(db: Database, { now, retentionDays }: Retention): Promise<Date> {
   const earlier = await instant(db, sql`least(${now}::timestamptz, statement_timestamp())`);
   return new Date(earlier.getTime() - retentionDays * DAY_MS);
 }

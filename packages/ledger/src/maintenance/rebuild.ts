@@ -13,7 +13,7 @@ import {
 import { LEDGER_MAINTENANCE_LOCK } from './maintenanceLock.ts';
 
 /** How far what is derived from the ledger was from the ledger, as of one snapshot. */
-export interface Rebuilt {
+export interface RebuildResult {
   /** Rows of the ledger that were added up. */
   readonly events: bigint;
   /** Buckets, with those that a row of the ledger names but nobody had opened. */
@@ -46,7 +46,10 @@ const TIMEOUT_MS = 3_600_000;
  * and sums alike, so a difference stays what it was. What was not mended yet when it fails, the next one finds. Throws
  * `RebuildRunningError` where another one is running.
  */
-export async function rebuildBuckets(db: Database, { apply }: { readonly apply: boolean }): Promise<Rebuilt> {
+export async function rebuildBuckets(
+  db: Database,
+  { apply }: { readonly apply: boolean },
+): Promise<RebuildResult> {
   // One connection for all: the lock and the tables of differences belong to it.
   return await db.connection().execute(async (connection) => {
     const { rows } = await sql<{ taken: boolean }>`
@@ -145,7 +148,7 @@ function isCovered(at: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql`${at} >= (SELECT coalesce(dropped_before, '-infinity') FROM ledger_floor)`;
 }
 
-async function summary(tx: Tx): Promise<Rebuilt> {
+async function summary(tx: Tx): Promise<RebuildResult> {
   const { rows } = await sql<Record<'events' | 'buckets' | 'differing' | 'hours', bigint> & { nano: string }>`
     SELECT (SELECT count(*) FROM usage_events) AS events,
       (SELECT count(*) FROM spend_buckets) + count(*) FILTER (WHERE is_missing) AS buckets,

@@ -5,13 +5,13 @@ import type { ReceivedRange } from '../events/usage.ts';
 import { readLedgerState } from '../maintenance/readLedgerState.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { readSpend } from '../spend/readSpend.ts';
-import { ledgerAsOf } from './asOf.ts';
+import { ledgerAsOf } from './ledgerAsOf.ts';
 import { listProducers } from './listProducers.ts';
 import {
   closeEpoch,
-  forgetProducers,
   markLost,
-  recordMarks,
+  pruneProducers,
+  recordWatermarks,
   registerProducer,
   retireProducer,
 } from './producers.ts';
@@ -30,7 +30,7 @@ const runSince = (minutes: number, producerId: string = randomUUID()): Run => ({
 });
 const register = (run: Run, now = new Date()) => registerProducer(ledger.db, { ...run, name: 'host', now });
 const mark = (run: Run, markAt: Date, seenAt = new Date()) =>
-  recordMarks(ledger.db, [{ ...run, markAt, seenAt }]);
+  recordWatermarks(ledger.db, [{ ...run, markAt, seenAt }]);
 const range = (run: Run, firstN: number, count: number): ReceivedRange => ({
   ...run,
   shard: 1,
@@ -220,9 +220,9 @@ it('epochs that ended are forgotten with time, those that are open or lost are n
   await markLost(ledger.db, { silentSince: ago(50), now: ago(40) });
   for (const run of [closed, open]) await recordUsage(ledger.db, rangesOnly(range(run, 1, 1)));
   await closeEpoch(ledger.db, { ...closed, lastN: [0n, 1n, 0n, 0n], now: new Date() });
-  await forgetProducers(ledger.db, { endedBefore: ago(1) });
+  await pruneProducers(ledger.db, { endedBefore: ago(1) });
   expect(await listProducers(ledger.db, { limit: 10 })).toHaveLength(3);
-  await forgetProducers(ledger.db, { endedBefore: new Date(Date.now() + MINUTE_MS) });
+  await pruneProducers(ledger.db, { endedBefore: new Date(Date.now() + MINUTE_MS) });
   const left = await listProducers(ledger.db, { limit: 10 });
   expect(left.map(({ state }) => state).sort()).toEqual(['lost', 'open']);
 });

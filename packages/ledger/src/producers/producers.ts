@@ -37,7 +37,7 @@ export async function insertProducers(tx: Tx, epochs: readonly Epoch[]): Promise
 /** As SQL: it writes no more, whatever is heard of it. */
 const HAS_ENDED = sql<boolean>`(producers.state = 'closed' OR producers.superseded_by IS NOT NULL)`;
 
-export interface Hello extends Epoch {
+export interface ProducerRegistration extends Epoch {
   /** The host or pod, for people. */
   readonly name: string;
   readonly now: Date;
@@ -50,7 +50,7 @@ export interface Hello extends Epoch {
  */
 export async function registerProducer(
   db: Database,
-  { producerId, epoch, name, now }: Hello,
+  { producerId, epoch, name, now }: ProducerRegistration,
 ): Promise<'registered' | 'superseded'> {
   return await db.transaction().execute(async (tx) => {
     // Two at once would each miss the other's row. Then the rows that there are, in the order in which all lock them.
@@ -83,14 +83,14 @@ export async function registerProducer(
   });
 }
 
-export interface Mark extends Epoch {
+export interface Watermark extends Epoch {
   /** All that the proxy had settled before is in the ledger. */
   readonly markAt: Date;
   readonly seenAt: Date;
 }
 
 /** Notes how far proxies say that they are. A mark never goes back; one that was given up for lost is open again. */
-export async function recordMarks(db: Database, marks: readonly Mark[]): Promise<void> {
+export async function recordWatermarks(db: Database, marks: readonly Watermark[]): Promise<void> {
   if (marks.length === 0) return;
   // Locked in one order, so that several control planes never deadlock, and so that shards' rows are not held up.
   await sql`
@@ -193,8 +193,8 @@ export async function retireProducer(
     .executeTakeFirst();
 }
 
-/** Forgets epochs that ended well, or were accepted as lost, so long ago, and of which no lease is kept (forgetLeases.ts). */
-export async function forgetProducers(
+/** Forgets epochs that ended well, or were accepted as lost, so long ago, and of which no lease is kept (pruneLeases.ts). */
+export async function pruneProducers(
   db: Database,
   { endedBefore }: { readonly endedBefore: Date },
 ): Promise<void> {

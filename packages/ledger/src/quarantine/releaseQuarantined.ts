@@ -2,7 +2,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { decodeBatch, decodeEvent } from '../events/decodeUsage.ts';
 import type { UsageToRecord } from '../events/usage.ts';
 import { readIdRange } from '../maintenance/partitions.ts';
-import { type LastStep, recordWithin } from '../recording/recordUsage.ts';
+import { type LastStep, recordInTransaction } from '../recording/recordUsage.ts';
 import type { QuarantinedRow } from './quarantine.ts';
 
 export interface Release {
@@ -41,7 +41,7 @@ async function releaseWithin(
   const usage = await readAgain(tx, held);
   const [refused] = usage.refused;
   if (refused?.kind === held.kind) return { stillRefused: refused.reason };
-  await recordWithin(tx, usage, now, { announces: false, lastStep });
+  await recordInTransaction(tx, usage, now, { announces: false, lastStep });
   await tx
     .updateTable('quarantined_usage')
     .set({ state: 'released', resolved_by: by, resolved_at: now })

@@ -12,7 +12,7 @@ import {
   UUID,
 } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
-import type { BucketRef } from '../buckets/buckets.ts';
+import type { BucketRef } from '../buckets/bucketRef.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 
 /** An event with every counter that it counts in, by key. */

@@ -6,10 +6,10 @@ import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, rangesOnly, useLedger, uuidAt } from '../../test/ledger.ts';
 import { readSpent } from '../../test/readSpent.ts';
-import { type BucketRef, keySubject, principalSubject } from '../buckets/buckets.ts';
+import { type BucketRef, keySubject, principalSubject } from '../buckets/bucketRef.ts';
 import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
 import { closeEpoch } from '../producers/producers.ts';
-import { readConfirms } from '../producers/received.ts';
+import { readAcks } from '../producers/recordReceived.ts';
 import { readSpend } from '../spend/readSpend.ts';
 import { recordUsage } from './recordUsage.ts';
 
@@ -198,7 +198,7 @@ describe('the numbers of what was received', () => {
       const isGap = reached < Math.max(...received);
       expect((await shardRow(epoch)).gap_since !== null, `seed ${seed}, step ${step}`).toBe(isGap);
     }
-    expect(await readConfirms(ledger.db, producerId, [epoch, newEpoch()])).toEqual([
+    expect(await readAcks(ledger.db, producerId, [epoch, newEpoch()])).toEqual([
       { producerId, epoch, shard: 0, n: BigInt(confirmed) },
     ]);
   });

@@ -1,26 +1,26 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
-import { type BucketRef, bucketKey, countersOf } from '../buckets/buckets.ts';
+import { type BucketRef, bucketKey, countersOf } from '../buckets/bucketRef.ts';
 import { findSuccessors } from '../buckets/successors.ts';
 import { recordThresholds, type ThresholdReached } from '../budgets/thresholds.ts';
 import {
-  type Confirm,
+  type Ack,
   type LedgerEvent,
   MAX_EVENTS_PER_TRANSACTION,
   type UsageToRecord,
 } from '../events/usage.ts';
 import { closeLeases } from '../leases/closeLeases.ts';
 import { settleLeases } from '../leases/settleLeases.ts';
-import { recordReceived } from '../producers/received.ts';
+import { recordReceived } from '../producers/recordReceived.ts';
 import { addToHours } from '../spend/usageByHour.ts';
 import { type CountedEvent, insertEvents } from './insertEvents.ts';
 import { quarantineRefused } from './quarantineRefused.ts';
 
-export interface Recorded {
+export interface RecordResult {
   /** How many events were new. */
   readonly newEvents: number;
   /** How far each shard that something was received of is held without a gap. */
-  readonly confirms: readonly Confirm[];
+  readonly confirms: readonly Ack[];
   /** How many epochs this has closed. */
   readonly closedEpochs: number;
   /** What counters reached by this. */
@@ -42,12 +42,12 @@ export async function recordUsage(
   usage: UsageToRecord,
   now: Date = new Date(),
   lastStep?: LastStep,
-): Promise<Recorded> {
+): Promise<RecordResult> {
   const count = usage.events.length + usage.refused.length;
   if (count > MAX_EVENTS_PER_TRANSACTION) {
     throw new Error(`recordUsage takes at most ${MAX_EVENTS_PER_TRANSACTION} events, not ${count}`);
   }
-  const recorded = await db.transaction().execute((tx) => recordWithin(tx, usage, now, { lastStep }));
+  const recorded = await db.transaction().execute((tx) => recordInTransaction(tx, usage, now, { lastStep }));
   if (recorded.closedEpochs > 0) await closeLeases(db);
   return recorded;
 }
@@ -61,12 +61,12 @@ export interface RecordOptions {
 /**
  * As `recordUsage`, within a transaction. Every writer of the ledger takes its locks in this order.
  */
-export async function recordWithin(
+export async function recordInTransaction(
   tx: Tx,
   usage: UsageToRecord,
   now: Date,
   { announces = true, lastStep }: RecordOptions = {},
-): Promise<Recorded> {
+): Promise<RecordResult> {
   // 0. First, since it keeps counters from being started until this is written.
   const events = await withCounters(tx, inOrderOfIds(usage.events));
   // 1. Insert. What is there already was counted when it came first.

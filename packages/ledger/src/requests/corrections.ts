@@ -2,13 +2,13 @@ import type { Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
-import { bucketOfKey, countersOf } from '../buckets/buckets.ts';
+import { bucketOfKey, countersOf } from '../buckets/bucketRef.ts';
 import { findSuccessors } from '../buckets/successors.ts';
 import { addToHours } from '../spend/usageByHour.ts';
 import type { AttemptRow } from './requests.ts';
 
 export interface Correction {
-  /** The id of the ledger's row, a new UUIDv7. Recorded again under the same one, it changes nothing. */
+  /** The id of the ledger's row, a new UUIDv7. RecordResult again under the same one, it changes nothing. */
   readonly correctionId: string;
   readonly requestId: string;
   /** The attempt to correct; the request's first where it is left out. */

@@ -1,9 +1,9 @@
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey, principalBucket } from '../buckets/buckets.ts';
+import { type BucketRef, bucketKey, principalBucket } from '../buckets/bucketRef.ts';
 import { unattributed } from '../leases/readUnattributed.ts';
-import { LEDGER_AS_OF } from '../producers/asOf.ts';
+import { LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
 
 /** One counter as it stands, read in one snapshot. */
 export interface Spend {

@@ -1,9 +1,11 @@
 import type { Fault } from './leaseLedger.ts';
 import { referenceLedger } from './referenceLedger.ts';
-import { runWorld, type WorldOptions } from './world.ts';
+import { runSimulation, type SimulationOptions } from './simulation.ts';
 
 /** Worlds in which each of the faults shows soon. */
-const FAULTS: Readonly<Record<Fault, Pick<WorldOptions, 'mode' | 'calm' | 'maxInFlight' | 'usageRate'>>> = {
+const FAULTS: Readonly<
+  Record<Fault, Pick<SimulationOptions, 'mode' | 'calm' | 'maxInFlight' | 'usageRate'>>
+> = {
   'settle-by-reserve': { mode: 'hard' },
   'close-returns-unsettled': { mode: 'hard' },
   'expiry-refunds': { mode: 'hard' },
@@ -24,26 +26,26 @@ export function faults(): Fault[] {
 }
 
 /** The options of a world with a fault. */
-export function faultyWorld(
+export function faultySimulation(
   fault: Fault,
   seed: number,
-  size: Pick<WorldOptions, 'steps' | 'windowSteps'>,
-): WorldOptions {
+  size: Pick<SimulationOptions, 'steps' | 'windowSteps'>,
+): SimulationOptions {
   return { ...FAULTS[fault], ...size, seed, fault };
 }
 
 /** The first seeds, of those up to `last`, with which the reference model breaks by a fault, and how. */
 export async function findBreaking(
   fault: Fault,
-  size: Pick<WorldOptions, 'steps' | 'windowSteps'>,
+  size: Pick<SimulationOptions, 'steps' | 'windowSteps'>,
   { last, count }: { readonly last: number; readonly count: number },
 ): Promise<{ readonly seed: number; readonly how: string }[]> {
   const found: { seed: number; how: string }[] = [];
   for (let seed = 1; seed <= last && found.length < count; seed++) {
     try {
-      await runWorld(
+      await runSimulation(
         referenceLedger({ windowSteps: size.windowSteps, fault }),
-        faultyWorld(fault, seed, size),
+        faultySimulation(fault, seed, size),
       );
     } catch (error) {
       found.push({ seed, how: (error as Error).message });

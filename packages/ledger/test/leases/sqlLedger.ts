@@ -1,10 +1,10 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets/buckets.ts';
+import { type BucketRef, bucketKey, POLICY_SUBJECT } from '../../src/buckets/bucketRef.ts';
 import { openCounter } from '../../src/budgets/openCounter.ts';
 import { setBucketLimits } from '../../src/budgets/setBucketLimits.ts';
 import type { LedgerEvent, ReceivedRange } from '../../src/events/usage.ts';
-import { callLeases } from '../../src/leases/callLeases.ts';
+import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
 import { closeEpoch, registerProducer } from '../../src/producers/producers.ts';
 import { eventId, ledgerEvent } from '../events.ts';
 import { insertPolicy } from '../policies.ts';
@@ -22,12 +22,12 @@ import {
 const HOUR_MS = 3_600_000;
 const START_MS = Date.parse('2026-01-01T00:00:00Z');
 /** The windows of two worlds never meet. */
-const HOURS_PER_WORLD = 24;
+const HOURS_PER_SIMULATION = 24;
 
 export interface SqlLedgerOptions {
   readonly db: Database;
   /** Sets its policies, proxies and events apart from those of other worlds of the database. */
-  readonly world: number;
+  readonly simulation: number;
   readonly windowSteps: number;
   readonly fault?: Fault;
   /** Writes one event; may do so together with those of other worlds. */
@@ -35,12 +35,12 @@ export interface SqlLedgerOptions {
 }
 
 /** The ledger itself, by what the control plane and metering call. A fault is planted beside it, in SQL. */
-export function sqlLedger({ db, world, windowSteps, fault, record }: SqlLedgerOptions): LeaseLedger {
-  const startMs = START_MS + world * HOURS_PER_WORLD * HOUR_MS;
-  const policyId = (policy: PolicyName) => `pol_${world}_${policy}`;
+export function sqlLedger({ db, simulation, windowSteps, fault, record }: SqlLedgerOptions): LeaseLedger {
+  const startMs = START_MS + simulation * HOURS_PER_SIMULATION * HOUR_MS;
+  const policyId = (policy: PolicyName) => `pol_${simulation}_${policy}`;
   const at = (step: number) => new Date(startMs + Math.floor((step / windowSteps) * HOUR_MS));
-  const producerId = (proxy: number) => uuid(world, proxy, 0);
-  const epochId = ({ proxy, epoch }: Holder) => uuid(world, proxy, epoch + 1);
+  const producerId = (proxy: number) => uuid(simulation, proxy, 0);
+  const epochId = ({ proxy, epoch }: Holder) => uuid(simulation, proxy, epoch + 1);
   const ids = (holder: Holder) => ({ producerId: producerId(holder.proxy), epoch: epochId(holder) });
   const known = new Map<string, { readonly counter: Counter; readonly bucket: BucketRef }>();
   const recorded = new Set<number>();
@@ -61,7 +61,7 @@ export function sqlLedger({ db, world, windowSteps, fault, record }: SqlLedgerOp
     await db.transaction().execute(async (tx) => {
       const { rows } = await sql<{ bucket_key: string; epoch: string }>`
         SELECT bucket_key, epoch FROM budget_leases
-        WHERE hold_nano_usd > 0 AND starts_with(bucket_key, ${`pol_${world}_`})
+        WHERE hold_nano_usd > 0 AND starts_with(bucket_key, ${`pol_${simulation}_`})
           AND (${of.epoch ?? null}::uuid IS NULL OR epoch = ${of.epoch ?? null}::uuid)
           AND (${of.key ?? null}::text IS NULL OR bucket_key = ${of.key ?? null}::text)
         ORDER BY bucket_key COLLATE "C", producer_id, epoch FOR UPDATE`.execute(tx);
@@ -139,7 +139,7 @@ export function sqlLedger({ db, world, windowSteps, fault, record }: SqlLedgerOp
         });
         if (call.release) await refund({ epoch: epochId(holder), key: bucketKey(of) });
       }
-      const answers = await callLeases(db, { ...ids(holder), calls: asked, now: at(step) });
+      const answers = await answerLeaseCalls(db, { ...ids(holder), calls: asked, now: at(step) });
       return answers.map((answer) => Number(answer.grantedNanoUsd));
     },
     async record(event) {
@@ -149,7 +149,7 @@ export function sqlLedger({ db, world, windowSteps, fault, record }: SqlLedgerOp
         {
           row: {
             ...made.row,
-            event_id: eventId(world * 1_000_000 + event.id),
+            event_id: eventId(simulation * 1_000_000 + event.id),
             producer_id: origin.producerId,
             epoch: origin.epoch,
             shard: origin.shard,
@@ -236,10 +236,10 @@ export function sqlLedger({ db, world, windowSteps, fault, record }: SqlLedgerOp
   };
 }
 
-/** Of a world's proxy (epoch 0), or of one of its epochs, counted from 1. A UUIDv7 of 2026. */
-function uuid(world: number, proxy: number, epoch: number): string {
+/** Of a simulation's proxy (epoch 0), or of one of its epochs, counted from 1. A UUIDv7 of 2026. */
+function uuid(simulation: number, proxy: number, epoch: number): string {
   const hex = (value: number, length: number) => value.toString(16).padStart(length, '0');
-  return `019b7000-0000-7000-8${hex(proxy, 3)}-${hex(world, 8)}${hex(epoch, 4)}`;
+  return `019b7000-0000-7000-8${hex(proxy, 3)}-${hex(simulation, 8)}${hex(epoch, 4)}`;
 }
 
 function holderOf(epochId: string): Holder {

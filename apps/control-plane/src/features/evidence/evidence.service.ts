@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import { byWorkloadType, type Strata, strataIn, workloadTypeKey } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { readKnownTypes, readStrata } from '@weighbridge/evidence';
+import { readStrata, readWorkloadTypes } from '@weighbridge/evidence';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { readProfile } from '../profiles/profiles.service.ts';
 import { type Belief, beliefs, type PresentedEvidence, presentEvidence } from './evidence.ts';
@@ -62,7 +62,7 @@ export async function observedStrata({ db, now }: EvidenceDeps): Promise<Strata>
 /** What the proxies that watch this control plane are told of it. */
 export function evidenceFeed({ db, now }: EvidenceDeps): EvidenceFeed {
   return createEvidenceFeed({
-    readTypes: () => readKnownTypes(db),
+    readTypes: () => readWorkloadTypes(db),
     readStrata: (workloadTypes) => readStrata(db, { workloadTypes }, now()),
     nowMs: () => performance.now(),
   });

@@ -1,12 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { EvidenceSchema, ModelEvidenceSchema, WorkloadEvidenceSchema } from '@weighbridge/contracts';
 import type { Stratum } from '@weighbridge/domain';
-import type { KnownType } from '@weighbridge/evidence';
+import type { WorkloadTypeVersion } from '@weighbridge/evidence';
 
 export type EvidenceMessage = MessageInitShape<typeof EvidenceSchema>;
 
 export interface EvidenceFeedDeps {
-  readonly readTypes: () => Promise<readonly KnownType[]>;
+  readonly readTypes: () => Promise<readonly WorkloadTypeVersion[]>;
   /** All strata of some workload types, as they count now. */
   readonly readStrata: (workloadTypes: readonly string[]) => Promise<readonly Stratum[]>;
   /** Monotonic, in milliseconds. */
@@ -70,7 +70,7 @@ export function createEvidenceFeed({ readTypes, readStrata, nowMs }: EvidenceFee
     }
   }
 
-  function turnOf({ workloadType }: KnownType): number {
+  function turnOf({ workloadType }: WorkloadTypeVersion): number {
     return types.get(workloadType)?.turn ?? 0;
   }
 

@@ -10,13 +10,13 @@ import {
 import type { Database } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
 import {
+  answerLeaseCalls,
   type BucketRef,
   bucketKey,
-  callLeases,
-  type LeaseAnswer,
   type LeaseOutcome,
+  type LeaseResult,
   MAX_LEASE_CALLS,
-  readRooms,
+  readHeadroom,
   readUnattributed,
 } from '@weighbridge/ledger';
 import { forgetRates, grantRates } from './rates.repository.ts';
@@ -52,8 +52,8 @@ async function leaseBudgets(
   if (budgets.length === 0) return [];
   if (budgets.length > MAX_LEASE_CALLS) throw tooManyCalls();
   const buckets = budgets.map(bucketOf);
-  const rooms = await readRooms(deps.db, buckets);
-  const answers = await callLeases(deps.db, {
+  const rooms = await readHeadroom(deps.db, buckets);
+  const answers = await answerLeaseCalls(deps.db, {
     producerId,
     epoch,
     now: deps.now(),
@@ -139,7 +139,7 @@ const OUTCOMES: Record<LeaseOutcome, BudgetLease_Outcome> = {
   closed: BudgetLease_Outcome.CLOSED,
 };
 
-function leaseMessage(answer: LeaseAnswer): MessageInitShape<typeof BudgetLeaseSchema> {
+function leaseMessage(answer: LeaseResult): MessageInitShape<typeof BudgetLeaseSchema> {
   return {
     seq: answer.seq,
     grantedNanoUsd: answer.grantedNanoUsd,

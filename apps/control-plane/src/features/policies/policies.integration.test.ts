@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { newId } from '@weighbridge/domain';
-import { callLeases, POLICY_SUBJECT, registerProducer } from '@weighbridge/ledger';
+import { answerLeaseCalls, POLICY_SUBJECT, registerProducer } from '@weighbridge/ledger';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Json, outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { recordAttempts } from '../../../test/usage.ts';
@@ -226,7 +226,7 @@ describe('a changed policy', () => {
     await registerProducer(api.db, { ...holder, name: '', now: api.now });
     const bucket = { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart: new Date(0) };
     const call = { bucket, seq: 1n, returnedNanoUsd: 0n, wantNanoUsd: 80_000n, minimumNanoUsd: 0n };
-    await callLeases(api.db, { ...holder, calls: [call], now: api.now });
+    await answerLeaseCalls(api.db, { ...holder, calls: [call], now: api.now });
     await patch(id, { limit_micro_usd: 50 });
     const row = await api.db
       .selectFrom('spend_buckets')
@@ -234,7 +234,11 @@ describe('a changed policy', () => {
       .where('policy_id', '=', id)
       .executeTakeFirst();
     expect(row).toEqual({ limit_nano_usd: 50_000n, leased_nano_usd: 80_000n });
-    const [answer] = await callLeases(api.db, { ...holder, calls: [{ ...call, seq: 2n }], now: api.now });
+    const [answer] = await answerLeaseCalls(api.db, {
+      ...holder,
+      calls: [{ ...call, seq: 2n }],
+      now: api.now,
+    });
     expect(answer).toMatchObject({ grantedNanoUsd: 80_000n, outcome: 'contended' });
   });
 });

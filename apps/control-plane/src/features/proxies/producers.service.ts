@@ -1,7 +1,7 @@
 import { type CloseEpochRequest, USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
-import { closeEpoch, recordMarks, registerProducer, retireProducer } from '@weighbridge/ledger';
+import { closeEpoch, recordWatermarks, registerProducer, retireProducer } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
 import { hasInvalidCharacter } from '../../shared/invalidText.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
@@ -42,7 +42,7 @@ export async function register({ db, now }: ProducerDeps, run: ProducerRun): Pro
 /** Puts on record how far each run's usage is in the ledger; resolves with the epochs that were taken over meanwhile. */
 export async function keepMarks(db: Database, marks: readonly Mark[]): Promise<readonly string[]> {
   if (marks.length === 0) return [];
-  await recordMarks(db, marks);
+  await recordWatermarks(db, marks);
   return await findSuperseded(
     db,
     marks.map(({ epoch }) => epoch),

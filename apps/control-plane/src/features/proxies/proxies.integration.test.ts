@@ -1,5 +1,5 @@
 import { newUuid } from '@weighbridge/domain';
-import { closeEpoch, markLost, recordMarks, recordUsage, registerProducer } from '@weighbridge/ledger';
+import { closeEpoch, markLost, recordUsage, recordWatermarks, registerProducer } from '@weighbridge/ledger';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Json, outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { recordSeen } from './proxies.repository.ts';
@@ -57,7 +57,7 @@ describe('the list of proxies', () => {
   it('shows how much of the usage of each is here: recorded, missing, and up to when', async () => {
     const run = await startRun();
     await recordSeen(api.db, [watching(run.epoch)]);
-    await recordMarks(api.db, [{ ...run, markAt: api.now, seenAt: api.now }]);
+    await recordWatermarks(api.db, [{ ...run, markAt: api.now, seenAt: api.now }]);
     await received(run, [0, 1n, 3], [2, 1n, 2], [2, 5n, 1], [2, 8n, 2]);
     const [proxy] = await list();
     expect(proxy).toMatchObject({

@@ -2,8 +2,8 @@ import { newUuid, type WindowKind } from '@weighbridge/domain';
 import {
   closeEpoch,
   markLost,
-  recordMarks,
   recordUsage,
+  recordWatermarks,
   registerProducer,
   retireProducer,
 } from '@weighbridge/ledger';
@@ -295,7 +295,7 @@ describe('what is known to be in the report', () => {
     expect(alone.bucket_as_of).toBe(alone.queried_at);
     const runs = [await startRun(), await startRun()] as const;
     const mark = (run: (typeof runs)[number], minutes: number) =>
-      recordMarks(api.db, [{ ...run, markAt: minutesAgo(minutes), seenAt: api.now }]);
+      recordWatermarks(api.db, [{ ...run, markAt: minutesAgo(minutes), seenAt: api.now }]);
     await api.db
       .updateTable('producers')
       .set({ mark_at: minutesAgo(90) })

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
  * Forgets leases that hold nothing and never will again: of windows, or of closed epochs, that ended so long ago. What a
  * lost proxy's lease holds is kept, since nothing but its events may take it back.
  */
-export async function forgetLeases(
+export async function pruneLeases(
   db: Database,
   { endedBefore }: { readonly endedBefore: Date },
 ): Promise<void> {

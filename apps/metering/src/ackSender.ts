@@ -1,6 +1,6 @@
 import type { UsageStream } from '@weighbridge/bus';
-import type { Confirm } from '@weighbridge/ledger';
-import { sendConfirms } from './confirms.ts';
+import type { Ack } from '@weighbridge/ledger';
+import { sendConfirms } from './acks.ts';
 
 /** How long a confirm may wait. Well below the time after which a proxy takes what it sent for lost. */
 const LONGEST_WAIT_MS = 1_000;
@@ -15,7 +15,7 @@ export interface Confirmer {
   /** Runs what writes to the ledger. Confirms may wait until nothing of it is under way. */
   during<T>(work: () => Promise<T>): Promise<T>;
   /** Notes what a commit has made true. A confirm of a shard takes in those before it: only the newest is sent. */
-  add(confirms: readonly Confirm[]): void;
+  add(confirms: readonly Ack[]): void;
   /** Sends what is left. To be called when nothing is under way any more. */
   stop(): void;
 }
@@ -25,7 +25,7 @@ export function createConfirmer(
   { longestWaitMs = LONGEST_WAIT_MS }: { readonly longestWaitMs?: number } = {},
 ): Confirmer {
   /** By shard, of those of which something was committed within the longest wait. */
-  const waiting = new Map<string, Confirm>();
+  const waiting = new Map<string, Ack>();
   let underWay = 0;
   let due: NodeJS.Timeout | undefined;
   let idle: NodeJS.Timeout | undefined;

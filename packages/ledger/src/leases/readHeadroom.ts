@@ -1,13 +1,16 @@
 import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
+import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 
 /**
  * What is neither spent nor leased of each bucket's limit, by key, to size grants by: nothing is locked, so it may be
  * another a moment later. Buckets without a limit are not in it.
  */
-export async function readRooms(db: Database, buckets: readonly BucketRef[]): Promise<Map<string, NanoUsd>> {
+export async function readHeadroom(
+  db: Database,
+  buckets: readonly BucketRef[],
+): Promise<Map<string, NanoUsd>> {
   const { rows } = await sql<{ bucket_key: string; room: bigint }>`
     SELECT wanted.bucket_key,
            greatest(policies.limit_nano_usd - coalesce(bucket.spent_nano_usd + bucket.leased_nano_usd, 0), 0) AS room

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fromBinary } from '@bufbuild/protobuf';
 import { type UsageConfirm, UsageConfirmsSchema } from '@weighbridge/contracts';
-import type { Confirm } from '@weighbridge/ledger';
+import type { Ack } from '@weighbridge/ledger';
 import { eventually } from '@weighbridge/testing';
 import { expect, it } from 'vitest';
-import { createConfirmer } from './confirmer.ts';
+import { createConfirmer } from './ackSender.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -22,7 +22,7 @@ function listen() {
   return { sent, stream };
 }
 
-const confirm = (producerId: string, shard: number, n: bigint): Confirm => ({
+const confirm = (producerId: string, shard: number, n: bigint): Ack => ({
   producerId,
   epoch: 'epoch',
   shard,

@@ -10,19 +10,19 @@ import {
   keySubject,
   POLICY_SUBJECT,
   principalSubject,
-} from '../buckets/buckets.ts';
+} from '../buckets/bucketRef.ts';
 import { openCounter } from '../budgets/openCounter.ts';
 import { setBucketLimits } from '../budgets/setBucketLimits.ts';
 import {
   closeEpoch,
-  forgetProducers,
   markLost,
+  pruneProducers,
   registerProducer,
   retireProducer,
 } from '../producers/producers.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
-import { callLeases, type LeaseAnswer, type LeaseCall } from './callLeases.ts';
-import { forgetLeases } from './forgetLeases.ts';
+import { answerLeaseCalls, type LeaseCall, type LeaseResult } from './answerLeaseCalls.ts';
+import { pruneLeases } from './pruneLeases.ts';
 import { readUnattributed } from './readUnattributed.ts';
 
 const ledger = useLedger();
@@ -60,9 +60,9 @@ async function call(
   by: Holder,
   bucket: BucketRef,
   fields: Partial<LeaseCall> & { seq: bigint },
-): Promise<LeaseAnswer> {
+): Promise<LeaseResult> {
   const made = { bucket, returnedNanoUsd: 0n, wantNanoUsd: 10n, minimumNanoUsd: 0n, ...fields };
-  const [answer] = await callLeases(ledger.db, { ...by, calls: [made], now });
+  const [answer] = await answerLeaseCalls(ledger.db, { ...by, calls: [made], now });
   if (!answer) throw new Error('one call, no answer');
   return answer;
 }
@@ -156,7 +156,7 @@ describe('a call for a lease', () => {
       await Promise.all(answers.map((answer, i) => settleAll(answer, holders[i])));
       await setLimit(bucket, 100n * (round + 1n));
     }
-    async function settleAll({ grantedNanoUsd }: LeaseAnswer, by: Holder | undefined) {
+    async function settleAll({ grantedNanoUsd }: LeaseResult, by: Holder | undefined) {
       if (!by) throw new Error('nobody to settle for');
       const { settled } = await ledger.db
         .selectFrom('budget_leases')
@@ -171,7 +171,7 @@ describe('a call for a lease', () => {
     const [tight, wide] = [await bucketOf(5n), await bucketOf(null)];
     const a = await holder();
     const wanted = { seq: 1n, returnedNanoUsd: 0n, wantNanoUsd: 10n, minimumNanoUsd: 10n };
-    const answers = await callLeases(ledger.db, {
+    const answers = await answerLeaseCalls(ledger.db, {
       ...a,
       calls: [
         { bucket: wide, ...wanted },
@@ -215,7 +215,7 @@ describe('a call for a lease', () => {
     const bucket = await bucketOf(100n);
     const [a, b] = [await holder(), await holder()];
     await call(a, bucket, { seq: 1n, wantNanoUsd: 60n });
-    let waiting: Promise<LeaseAnswer> | undefined;
+    let waiting: Promise<LeaseResult> | undefined;
     // It comes while the limit is being changed: it must not be granted by the limit that it would have found before.
     await setLimit(bucket, 50n, async () => {
       waiting = call(b, bucket, { seq: 1n, wantNanoUsd: 40n, minimumNanoUsd: 1n });
@@ -324,8 +324,8 @@ describe('what a lease holds', () => {
     for (const bucket of [returned, always])
       await call(a, bucket, { seq: 2n, returnedNanoUsd: 9n, wantNanoUsd: 0n });
     const left = async (endedBefore: Date) => {
-      await forgetLeases(ledger.db, { endedBefore });
-      await forgetProducers(ledger.db, { endedBefore });
+      await pruneLeases(ledger.db, { endedBefore });
+      await pruneProducers(ledger.db, { endedBefore });
       const rows = await ledger.db.selectFrom('budget_leases').select('bucket_key').execute();
       return rows.map((row) => row.bucket_key).sort();
     };

@@ -1,9 +1,9 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
-import { type BucketRef, bucketKey } from '../buckets/buckets.ts';
+import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import { lockCounters } from '../buckets/successors.ts';
 import {
-  type BucketRoom,
+  type BucketState,
   decideGrant,
   type GrantWanted,
   holdOf,
@@ -28,7 +28,7 @@ export interface LeaseRequest {
 }
 
 /** How a lease and its bucket stand after the call. */
-export interface LeaseAnswer {
+export interface LeaseResult {
   readonly bucketKey: string;
   /** The newest call that was answered. */
   readonly seq: bigint;
@@ -50,7 +50,7 @@ export const MAX_LEASE_CALLS = 500;
  * Safe to repeat: all figures are cumulative, and a call whose `seq` is not newer than the last is granted nothing.
  * Answers in the order of the calls. The limit is the policy's own, which nobody changes meanwhile.
  */
-export async function callLeases(db: Database, request: LeaseRequest): Promise<LeaseAnswer[]> {
+export async function answerLeaseCalls(db: Database, request: LeaseRequest): Promise<LeaseResult[]> {
   checkCalls(request.calls);
   if (request.calls.length === 0) return [];
   const call = () => db.transaction().execute((tx) => callWithin(tx, request));
@@ -67,7 +67,7 @@ export async function callLeases(db: Database, request: LeaseRequest): Promise<L
 }
 
 /** Undefined where a bucket has no row yet. */
-async function callWithin(tx: Tx, request: LeaseRequest): Promise<LeaseAnswer[] | undefined> {
+async function callWithin(tx: Tx, request: LeaseRequest): Promise<LeaseResult[] | undefined> {
   // 1. From here on neither a limit nor a counter changes.
   await lockCounters(tx, 'shared');
   const current = await findCurrentBuckets(tx, request);
@@ -85,7 +85,7 @@ async function callWithin(tx: Tx, request: LeaseRequest): Promise<LeaseAnswer[] 
     const bucket = buckets.get(key);
     if (!bucket) return undefined;
     const limit = current.get(key);
-    const room: BucketRoom = limit ? { ...bucket, limit: limit.nanoUsd } : bucket;
+    const room: BucketState = limit ? { ...bucket, limit: limit.nanoUsd } : bucket;
     const before = leases.get(key);
     const decided = decideGrant(
       before ?? NO_LEASE,
@@ -123,7 +123,7 @@ async function callWithin(tx: Tx, request: LeaseRequest): Promise<LeaseAnswer[] 
 
 function checkCalls(calls: readonly LeaseCall[]): void {
   if (calls.length > MAX_LEASE_CALLS) {
-    throw new Error(`callLeases takes at most ${MAX_LEASE_CALLS} calls, not ${calls.length}`);
+    throw new Error(`answerLeaseCalls takes at most ${MAX_LEASE_CALLS} calls, not ${calls.length}`);
   }
   if (new Set(calls.map(({ bucket }) => bucketKey(bucket))).size < calls.length) {
     throw new Error('two calls for one bucket');

@@ -1,7 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { arrayLiteral, BIGINT, binaryArray, SMALLINT, UUID } from '@weighbridge/database';
 import { sql } from 'kysely';
-import type { Confirm, ReceivedRange } from '../events/usage.ts';
+import type { Ack, ReceivedRange } from '../events/usage.ts';
 import { closeIfComplete, insertProducers } from './producers.ts';
 
 interface ShardRow {
@@ -19,7 +19,7 @@ interface ShardRow {
 export async function recordReceived(
   tx: Tx,
   received: readonly ReceivedRange[],
-): Promise<{ readonly confirms: readonly Confirm[]; readonly closedEpochs: number }> {
+): Promise<{ readonly confirms: readonly Ack[]; readonly closedEpochs: number }> {
   const shards = byShard(received);
   if (shards.length === 0) return { confirms: [], closedEpochs: 0 };
   // Workers of one shard take turns from here to the commit: then the order in which they lock its rows does not matter.
@@ -109,7 +109,7 @@ function isWhole({ ranges }: ReceivedShard): boolean {
   return ranges.every(({ from }, at) => at === 0 || from === ranges[at - 1]?.end);
 }
 
-function confirmIdOf({ producerId, epoch, shard }: ReceivedShard): Omit<Confirm, 'n'> {
+function confirmIdOf({ producerId, epoch, shard }: ReceivedShard): Omit<Ack, 'n'> {
   return { producerId, epoch, shard };
 }
 
@@ -118,11 +118,7 @@ function rangeText({ from, end }: NumberRange): string {
 }
 
 /** What is held of some epochs of a producer; nothing for those that the ledger has not heard of. */
-export async function readConfirms(
-  db: Database,
-  producerId: string,
-  epochs: readonly string[],
-): Promise<Confirm[]> {
+export async function readAcks(db: Database, producerId: string, epochs: readonly string[]): Promise<Ack[]> {
   if (epochs.length === 0) return [];
   const rows = await db
     .selectFrom('producer_shards')
@@ -135,7 +131,7 @@ export async function readConfirms(
   return rows.map(confirmOf);
 }
 
-function confirmOf(row: ShardRow): Confirm {
+function confirmOf(row: ShardRow): Ack {
   return { producerId: row.producer_id, epoch: row.epoch, shard: row.shard, n: row.recorded_n };
 }
 

@@ -6,8 +6,8 @@ import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
+import { startUpkeep } from './maintenance.ts';
 import { createMeteringMetrics } from './meteringMetrics.ts';
-import { startUpkeep } from './upkeep.ts';
 
 const MINUTE_MS = 60_000;
 const logger = createLogger('test');

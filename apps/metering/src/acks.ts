@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { Consumption, UsageStream } from '@weighbridge/bus';
 import { UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
-import { type Confirm, readConfirms } from '@weighbridge/ledger';
+import { type Ack, readAcks } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 
 /** A query asks again within seconds: more at once than this are left for then. */
@@ -11,8 +11,8 @@ const MAX_EPOCHS = 1_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Tells each proxy how far the ledger holds what it wrote. Best effort: one that misses it asks. */
-export function sendConfirms(stream: Pick<UsageStream, 'confirm'>, confirms: Iterable<Confirm>): void {
-  const byProducer = new Map<string, Confirm[]>();
+export function sendConfirms(stream: Pick<UsageStream, 'confirm'>, confirms: Iterable<Ack>): void {
+  const byProducer = new Map<string, Ack[]>();
   for (const confirm of confirms) {
     const own = byProducer.get(confirm.producerId);
     if (own) own.push(confirm);
@@ -47,5 +47,5 @@ export function answerConfirmQueries(
 async function answerQuery(db: Database, stream: UsageStream, payload: Uint8Array): Promise<void> {
   const { producerId, epochs } = fromBinary(UsageConfirmQuerySchema, payload);
   if (![producerId, ...epochs].every((id) => UUID.test(id))) throw new Error('it names no UUIDs');
-  sendConfirms(stream, await readConfirms(db, producerId, epochs.slice(0, MAX_EPOCHS)));
+  sendConfirms(stream, await readAcks(db, producerId, epochs.slice(0, MAX_EPOCHS)));
 }

@@ -4,16 +4,16 @@ import type { Database } from '@weighbridge/database';
 import { countPendingFeedback, pruneEvidence, pruneFeedback } from '@weighbridge/evidence';
 import {
   closeLeases,
-  forgetLeases,
-  forgetProducers,
-  keepPartitions,
-  keptFrom,
+  maintainPartitions,
   markLost,
   measureModelOutputs,
+  pruneLeases,
+  pruneProducers,
   readBudgetUse,
   readLedgerState,
   rebuildBuckets,
   recordOverdueThresholds,
+  retainedFrom,
 } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
@@ -60,10 +60,10 @@ const partitions: Task = {
   everyMs: 3_600_000,
   async run({ db, now, retentionDays }, logger) {
     const retention = { now: now(), retentionDays };
-    const dropped = await keepPartitions(db, retention);
-    const endedBefore = await keptFrom(db, retention);
-    await forgetLeases(db, { endedBefore });
-    await forgetProducers(db, { endedBefore });
+    const dropped = await maintainPartitions(db, retention);
+    const endedBefore = await retainedFrom(db, retention);
+    await pruneLeases(db, { endedBefore });
+    await pruneProducers(db, { endedBefore });
     await pruneFeedback(db, { givenBefore: endedBefore });
     if (dropped.length > 0) logger.info({ dropped }, 'the ledger dropped what is older than it is kept');
   },

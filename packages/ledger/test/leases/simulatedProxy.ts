@@ -1,0 +1,87 @@
+import type { Counter, Holder, SimulatedEvent } from './leaseLedger.ts';
+
+/** A request at the vendor; the vendor's bill already has what it costs. */
+export interface InFlight {
+  readonly id: number;
+  readonly reserve: number;
+  readonly cost: number;
+  readonly admittedOn: readonly Counter[];
+  readonly admittedStep: number;
+}
+
+/** A proxy's account of a lease. */
+export interface LeaseAccount {
+  readonly counter: Counter;
+  granted: number;
+  returned: number;
+  unsentReturns: number;
+  spent: number;
+  reserved: number;
+  seq: number;
+  /** When the proxy last asked for more. */
+  askedStep: number;
+}
+
+/** How long a proxy waits for a response before it asks again. */
+export const RETRY_STEPS = 6;
+
+/** A proxy: what its process knows, and its spool. */
+export class SimulatedProxy {
+  readonly index: number;
+  readonly clockSkew: number;
+  epoch = 0;
+  /** The version of policy A's counter that it knows. */
+  version = 0;
+  accounts = new Map<string, LeaseAccount>();
+  inFlight: InFlight[] = [];
+  spool: SimulatedEvent[] = [];
+  n = 0;
+
+  constructor(index: number, clockSkew: number) {
+    this.index = index;
+    this.clockSkew = clockSkew;
+  }
+
+  get holder(): Holder {
+    return { proxy: this.index, epoch: this.epoch };
+  }
+
+  account(of: Counter): LeaseAccount {
+    let account = this.accounts.get(of.key);
+    if (!account) {
+      account = {
+        counter: of,
+        granted: 0,
+        returned: 0,
+        unsentReturns: 0,
+        spent: 0,
+        reserved: 0,
+        seq: 0,
+        askedStep: -RETRY_STEPS,
+      };
+      this.accounts.set(of.key, account);
+    }
+    return account;
+  }
+
+  /** By how much its requests in flight on a counter exceed their reservations. */
+  overageInFlight(of: Counter): number {
+    return this.inFlight
+      .filter((request) => request.admittedOn.some(({ key }) => key === of.key))
+      .reduce((sum, { cost, reserve }) => sum + Math.max(0, cost - reserve), 0);
+  }
+
+  /** A new process on the same spool: it knows nothing of the earlier one's leases. */
+  restart(): void {
+    this.epoch++;
+    this.accounts = new Map();
+    this.inFlight = [];
+    this.spool = [];
+    this.n = 0;
+  }
+}
+
+/** What an account may still reserve; negative where requests exceeded their reservations. */
+export function headroom({ granted, returned, spent, reserved }: LeaseAccount): number {
+  return granted - returned - spent - reserved;
+}

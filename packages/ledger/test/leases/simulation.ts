@@ -1,0 +1,357 @@
+import { seededRandom } from '@weighbridge/domain';
+import {
+  counter,
+  type Fault,
+  type Holder,
+  type LeaseLedger,
+  POLICIES,
+  type PolicyName,
+  type SimulatedCall,
+  type SimulatedEvent,
+} from './leaseLedger.ts';
+import { headroom, type InFlight, type LeaseAccount, RETRY_STEPS, SimulatedProxy } from './simulatedProxy.ts';
+import { leaseKey, VendorBill, windowKey } from './vendorBill.ts';
+
+export interface SimulationOptions {
+  readonly seed: number;
+  readonly steps: number;
+  readonly windowSteps: number;
+  /** Hard: no request costs more than its reservation. Balanced: up to twice as much. */
+  readonly mode: 'hard' | 'balanced';
+  /** True: no proxy crashes, and neither limits nor counters change. */
+  readonly calm?: boolean;
+  readonly maxInFlight?: number;
+  /** How often usage is delivered while nothing else is, from 0 to 1: the lower, the further the ledger is behind. */
+  readonly usageRate?: number;
+  readonly fault?: Fault;
+}
+
+type Message =
+  | { readonly is: 'call'; readonly holder: Holder; readonly calls: readonly SimulatedCall[] }
+  | { readonly is: 'grants'; readonly holder: Holder; readonly grants: readonly Grant[] }
+  | { readonly is: 'event'; readonly event: SimulatedEvent }
+  | { readonly is: 'end'; readonly holder: Holder; readonly lastN: number };
+
+interface Grant {
+  readonly key: string;
+  readonly granted: number;
+  readonly slice: number;
+}
+
+/**
+ * Three proxies spend on a ledger over a network that loses, repeats and reorders messages, while processes die, spools are
+ * lost, and limits and counters change. Rejects with the seed if the vendor's bill exceeds what the limits allow, or if, once
+ * everything is delivered, a lease still holds something or a sum is wrong.
+ */
+export async function runSimulation(ledger: LeaseLedger, options: SimulationOptions): Promise<void> {
+  await new Simulation(ledger, options).run();
+}
+
+class Simulation {
+  readonly #ledger: LeaseLedger;
+  readonly #options: SimulationOptions;
+  readonly #random: () => number;
+  readonly #bill: VendorBill;
+  readonly #proxies: readonly SimulatedProxy[];
+  readonly #limits: Record<PolicyName, number>;
+  readonly #control: Message[] = [];
+  readonly #usage: Message[] = [];
+  /** The newest answer to each lease. */
+  readonly #answered = new Map<string, { seq: number; granted: number }>();
+  readonly #recorded = new Map<number, SimulatedEvent>();
+  /** Epochs whose spool is lost: what their leases hold stays held. */
+  readonly #abandoned = new Set<string>();
+  #step = 0;
+  /** Of policy A's counter. */
+  #version = 0;
+  #events = 0;
+
+  constructor(ledger: LeaseLedger, options: SimulationOptions) {
+    this.#ledger = ledger;
+    this.#options = options;
+    this.#random = seededRandom(options.seed);
+    this.#limits = { P: this.#between(100, 300), A: this.#between(60, 200), B: this.#between(60, 200) };
+    const skew = options.windowSteps / 6;
+    this.#proxies = [0, 1, 2].map(
+      (index) =>
+        new SimulatedProxy(index, options.fault === 'stamp-at-settle' ? this.#between(-skew, skew) : 0),
+    );
+    this.#bill = new VendorBill(options.mode, (what) => this.#fail(what));
+  }
+
+  async run(): Promise<void> {
+    await this.#ledger.start({ ...this.#limits });
+    for (const proxy of this.#proxies) await this.#ledger.register(proxy.holder, undefined);
+    for (this.#step = 1; this.#step <= this.#options.steps; this.#step++) {
+      await this.#act(this.#pick(this.#proxies));
+      await this.#deliverSome();
+    }
+    await this.#comeToRest();
+    await this.#checkRest();
+  }
+
+  async #act(proxy: SimulatedProxy): Promise<void> {
+    const chance = this.#random();
+    if (chance < 0.45) {
+      this.#admit(proxy);
+      if (this.#random() < 0.6) this.#settle(proxy);
+    } else if (chance < 0.62) this.#settle(proxy);
+    else if (chance < 0.67) this.#giveBack(proxy);
+    else if (chance < 0.7) proxy.version = this.#version;
+    else if (this.#options.calm) this.#settle(proxy);
+    else if (chance < 0.72) await this.#crash(proxy);
+    else if (chance < 0.74) await this.#ledger.expire(this.#random());
+    else if (chance < 0.755) await this.#changeLimit();
+    else if (chance < 0.765) await this.#changeCounter();
+  }
+
+  async #deliverSome(): Promise<void> {
+    for (let deliveries = 0; deliveries < 2; deliveries++) {
+      if (this.#control.length > 0 && this.#random() < 0.8) await this.#deliver(this.#control, false);
+      else if (this.#random() < (this.#options.usageRate ?? 0.3)) await this.#deliver(this.#usage, false);
+    }
+  }
+
+  /** All requests end, all messages are delivered, and all headroom is given back. */
+  async #comeToRest(): Promise<void> {
+    for (const proxy of this.#proxies) while (proxy.inFlight.length > 0) this.#settle(proxy);
+    for (let round = 0; round < 3; round++) {
+      while (this.#control.length > 0) await this.#deliver(this.#control, true);
+      while (this.#usage.length > 0) await this.#deliver(this.#usage, true);
+      // Twice: the first time, a proxy may still learn of a grant.
+      if (round < 2) for (const proxy of this.#proxies) this.#giveBack(proxy);
+    }
+  }
+
+  /** Rules 5 and 6: a request reserves from all buckets of its chain, or from none. */
+  #admit(proxy: SimulatedProxy): void {
+    if (proxy.inFlight.length >= (this.#options.maxInFlight ?? 8)) return;
+    const leaf = this.#pick(['A', 'B'] as const);
+    const window = this.#windowAt(this.#step);
+    const chain = [counter(leaf, leaf === 'A' ? proxy.version : 0, window), counter('P', 0, window)];
+    const reserve = this.#between(5, 40);
+    const most = this.#options.mode === 'hard' ? reserve : 2 * reserve;
+    const cost = this.#random() < 0.3 ? most : this.#between(0, most);
+    const accounts = chain.map((of) => proxy.account(of));
+    const short = accounts.filter((account) => headroom(account) < reserve);
+    if (short.length > 0) {
+      this.#askForMore(proxy, short, reserve);
+      return;
+    }
+    for (const account of accounts) account.reserved += reserve;
+    proxy.inFlight.push({ id: ++this.#events, reserve, cost, admittedOn: chain, admittedStep: this.#step });
+    for (const of of chain) {
+      this.#bill.charge(of, cost);
+      this.#bill.noteOverage(of, proxy.holder, proxy.overageInFlight(of));
+      this.#bill.check(of);
+    }
+  }
+
+  /** One call per lease at a time, repeated if no response arrives. */
+  #askForMore(proxy: SimulatedProxy, short: readonly LeaseAccount[], reserve: number): void {
+    const due = short.filter((account) => this.#step - account.askedStep >= RETRY_STEPS);
+    if (due.length === 0) return;
+    const calls = due.map((account) => {
+      account.askedStep = this.#step;
+      // A request that exceeded its reservation left a debt, which is covered first.
+      const minimum = reserve - Math.min(0, headroom(account));
+      return this.#call(account, Math.max(minimum, this.#between(20, 150)), minimum);
+    });
+    this.#control.push({ is: 'call', holder: proxy.holder, calls });
+  }
+
+  #call(account: LeaseAccount, want: number, minimum: number, release = false): SimulatedCall {
+    account.seq++;
+    const returned = this.#options.fault === 'returns-as-deltas' ? account.unsentReturns : account.returned;
+    account.unsentReturns = 0;
+    return { counter: account.counter, seq: account.seq, returned, want, minimum, release };
+  }
+
+  #settle(proxy: SimulatedProxy): void {
+    const [request] = proxy.inFlight.splice(Math.floor(this.#random() * proxy.inFlight.length), 1);
+    if (!request) return;
+    const { reserve, cost } = request;
+    for (const of of request.admittedOn) {
+      const account = proxy.account(of);
+      account.reserved -= reserve;
+      account.spent += this.#options.fault === 'forget-overage' ? Math.min(cost, reserve) : cost;
+    }
+    this.#write(proxy, request, cost);
+  }
+
+  /** Writes a usage event to the spool and sends it, sometimes twice. */
+  #write(proxy: SimulatedProxy, request: InFlight, cost: number): void {
+    const { id, reserve, admittedOn, admittedStep } = request;
+    const counters =
+      this.#options.fault === 'stamp-at-settle'
+        ? admittedOn.map((of) =>
+            counter(of.policy, of.version, Math.max(0, this.#windowAt(this.#step + proxy.clockSkew))),
+          )
+        : admittedOn;
+    const event = {
+      id,
+      holder: proxy.holder,
+      n: ++proxy.n,
+      admittedOn,
+      counters,
+      cost,
+      reserve,
+      admittedStep,
+    };
+    proxy.spool.push(event);
+    this.#usage.push({ is: 'event', event });
+    if (this.#random() < 0.2) this.#usage.push({ is: 'event', event });
+  }
+
+  /** Rule 14: unused headroom is returned. The response also tells of grants whose own response was lost. */
+  #giveBack(proxy: SimulatedProxy): void {
+    const calls = [...proxy.accounts.values()].map((account) => {
+      const unused = Math.max(0, headroom(account));
+      account.returned += unused;
+      account.unsentReturns += unused;
+      return this.#call(account, 0, 0, this.#options.fault === 'close-returns-unsettled' && unused > 0);
+    });
+    if (calls.length > 0) this.#control.push({ is: 'call', holder: proxy.holder, calls });
+  }
+
+  /** The process dies. Its successor settles the orphaned requests at their reservations, unless the spool is lost too. */
+  async #crash(proxy: SimulatedProxy): Promise<void> {
+    const before = proxy.holder;
+    if (this.#random() < 0.3) this.#loseSpool(before);
+    else {
+      for (const orphan of proxy.inFlight) this.#write(proxy, orphan, orphan.reserve);
+      for (const event of proxy.spool) if (this.#random() < 0.5) this.#usage.push({ is: 'event', event });
+      this.#usage.push({ is: 'end', holder: before, lastN: proxy.n });
+    }
+    proxy.restart();
+    await this.#ledger.register(proxy.holder, before);
+  }
+
+  #loseSpool(holder: Holder): void {
+    this.#abandoned.add(`${holder.proxy}/${holder.epoch}`);
+    for (let i = this.#usage.length - 1; i >= 0; i--) {
+      const message = this.#usage[i];
+      const isOwn = message?.is === 'event' && message.event.holder.proxy === holder.proxy;
+      if (isOwn && message.event.holder.epoch === holder.epoch && this.#random() < 0.3) {
+        this.#usage.splice(i, 1);
+      }
+    }
+  }
+
+  async #changeLimit(): Promise<void> {
+    const policy = this.#pick(POLICIES);
+    const limit = this.#between(50, 500);
+    this.#limits[policy] = limit;
+    await this.#ledger.setLimit(policy, limit);
+    const current = counter(policy, this.#versionOf(policy), this.#windowAt(this.#step));
+    if (!this.#bill.isOpen(current)) return;
+    // What leases hold when a limit is lowered may still be spent.
+    this.#bill.allow(current, Math.max(limit, await this.#ledger.exposure(current)));
+    this.#bill.check(current);
+  }
+
+  async #changeCounter(): Promise<void> {
+    this.#version++;
+    const next = counter('A', this.#version, this.#windowAt(this.#step));
+    await this.#ledger.startCounter(next, this.#step);
+    this.#bill.allow(next, Math.max(this.#limits.A, await this.#ledger.exposure(next)));
+    this.#bill.check(next);
+  }
+
+  async #deliver(queue: Message[], isReliable: boolean): Promise<void> {
+    const index = Math.floor(this.#random() * queue.length);
+    const message = queue[index];
+    if (!message) return;
+    // One in four is delivered again, at any time.
+    if (isReliable || this.#random() > 0.25) {
+      queue[index] = queue.at(-1) as Message;
+      queue.pop();
+    }
+    if (message.is === 'event') {
+      this.#recorded.set(message.event.id, message.event);
+      await this.#ledger.record(message.event);
+    } else if (message.is === 'end') {
+      await this.#ledger.declareLast(message.holder, message.lastN, this.#step);
+    } else if (message.is === 'grants') {
+      this.#applyGrants(message.holder, message.grants);
+    } else if (isReliable || this.#random() > 0.1) {
+      const grants = await this.#answerCalls(message.holder, message.calls);
+      if (isReliable || this.#random() > 0.15) {
+        this.#control.push({ is: 'grants', holder: message.holder, grants });
+      }
+    }
+  }
+
+  async #answerCalls(holder: Holder, calls: readonly SimulatedCall[]): Promise<Grant[]> {
+    for (const { counter: of } of calls) {
+      if (!this.#bill.isOpen(of)) this.#bill.allow(of, this.#limits[of.policy]);
+    }
+    const granted = await this.#ledger.call(holder, calls, this.#step);
+    return calls.map(({ counter: of, seq }, i) => {
+      const lease = leaseKey(of, holder);
+      const last = this.#answered.get(lease) ?? { seq: 0, granted: 0 };
+      const now = granted[i] ?? 0;
+      if (now < last.granted) this.#fail(`${lease} was granted ${last.granted}, now ${now}`);
+      if (seq <= last.seq && now > last.granted) this.#fail(`${lease} was granted again by an old call`);
+      this.#answered.set(lease, { seq: Math.max(seq, last.seq), granted: now });
+      return { key: of.key, granted: now, slice: now - last.granted };
+    });
+  }
+
+  #applyGrants(holder: Holder, grants: readonly Grant[]): void {
+    const proxy = this.#proxies[holder.proxy];
+    if (proxy?.epoch !== holder.epoch) return;
+    for (const { key, granted, slice } of grants) {
+      const account = proxy.accounts.get(key);
+      if (!account) continue;
+      if (this.#options.fault === 'grants-as-deltas') account.granted += slice;
+      else account.granted = Math.max(account.granted, granted);
+    }
+  }
+
+  async #checkRest(): Promise<void> {
+    const { buckets, held } = await this.#ledger.atRest();
+    for (const { holder, key, hold } of held) {
+      if (!this.#abandoned.has(`${holder.proxy}/${holder.epoch}`)) {
+        this.#fail(`phantom: proxy ${holder.proxy} in epoch ${holder.epoch} still holds ${hold} of ${key}`);
+      }
+    }
+    const spent = new Map<string, number>();
+    for (const event of this.#recorded.values()) {
+      for (const of of event.counters) {
+        spent.set(windowKey(of), (spent.get(windowKey(of)) ?? 0) + event.cost);
+      }
+    }
+    for (const bucket of buckets) {
+      const [policy, version, window] = bucket.key.split('|');
+      const isCurrent = Number(version) === this.#versionOf(policy as PolicyName);
+      const expected = spent.get(`${policy}|${window}`) ?? 0;
+      if (isCurrent && bucket.spent !== expected) {
+        this.#fail(`${bucket.key} has ${bucket.spent} spent; its events add up to ${expected}`);
+      }
+      if (bucket.leased > 0 && this.#abandoned.size === 0) {
+        this.#fail(`${bucket.key} still has ${bucket.leased} leased`);
+      }
+    }
+  }
+
+  #fail(what: string): never {
+    throw new Error(`seed ${this.#options.seed}, step ${this.#step}: ${what}`);
+  }
+
+  #windowAt(step: number): number {
+    return Math.floor(step / this.#options.windowSteps);
+  }
+
+  #versionOf(policy: PolicyName): number {
+    return policy === 'A' ? this.#version : 0;
+  }
+
+  #between(low: number, high: number): number {
+    return low + Math.floor(this.#random() * (high - low + 1));
+  }
+
+  #pick<T>(items: readonly T[]): T {
+    return items[Math.floor(this.#random() * items.length)] as T;
+  }
+}
