@@ -18,8 +18,11 @@ import {
 } from '@weighbridge/runtime';
 import Type from 'typebox';
 import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
-import { type EnvironmentConnector, environmentConnectors } from './features/connectors/connectors.ts';
 import { type Credentials, createCredentials } from './features/connectors/credentials.ts';
+import {
+  type EnvironmentConnector,
+  environmentConnectors,
+} from './features/connectors/environmentConnectors.ts';
 import { type UpstreamHosts, upstreamHosts } from './features/connectors/upstreamHosts.ts';
 import type { GivenPeppers } from './features/keys/peppers.ts';
 import { createSealer, KEK_BYTES } from './sealing/envelope.ts';

@@ -3,15 +3,15 @@ import { AppError } from '@weighbridge/errors';
 import { newModelId } from './features/catalog/catalog.ts';
 import { type PriceInput, priceFrom } from './features/catalog/prices.ts';
 import {
-  connectorName,
-  modelPatterns,
+  dialectAndBaseUrl,
   type NewConnector,
-  upstreamNames,
-  wireOf,
-} from './features/connectors/connectorSettings.ts';
-import { type NewPolicy, requireTimezone } from './features/policies/policies.ts';
-import { type NewProfile, requireProfileName, requireTargets } from './features/profiles/profiles.ts';
-import { displayName } from './shared/displayName.ts';
+  validConnectorName,
+  validModelPatterns,
+  validUpstreamNames,
+} from './features/connectors/connectors.ts';
+import { type NewPolicy, validTimezone } from './features/policies/policies.ts';
+import { type NewProfile, validProfileName, validTargets } from './features/profiles/profiles.ts';
+import { validDisplayName } from './shared/displayName.ts';
 
 /**
  * The rules that a thing can be told to break before the service is asked: what checks a file does so by the same rules
@@ -19,13 +19,13 @@ import { displayName } from './shared/displayName.ts';
  */
 
 export function checkPolicy({ name, timezone }: NewPolicy): void {
-  displayName(name);
-  if (timezone !== undefined) requireTimezone(timezone);
+  validDisplayName(name);
+  if (timezone !== undefined) validTimezone(timezone);
 }
 
 export function checkProfile({ name, targets }: NewProfile): void {
-  requireProfileName(name);
-  requireTargets(targets);
+  validProfileName(name);
+  validTargets(targets);
 }
 
 export function checkPrincipal({ id }: { readonly id: string }): void {
@@ -38,11 +38,11 @@ export function checkPrincipal({ id }: { readonly id: string }): void {
 export function checkConnector(connector: NewConnector, isNew: boolean): void {
   const { name, provider, models, upstream_names } = connector;
   if (isNew) {
-    connectorName(name);
-    wireOf(connector);
+    validConnectorName(name);
+    dialectAndBaseUrl(connector);
   }
-  modelPatterns(provider, models ?? []);
-  upstreamNames(provider, upstream_names ?? {});
+  validModelPatterns(provider, models ?? []);
+  validUpstreamNames(provider, upstream_names ?? {});
 }
 
 export function checkModelPrice(model: string, price: PriceInput | undefined): void {

@@ -8,7 +8,7 @@ const UNSHOWABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u
 const INVISIBLE = /^[\p{Z}\p{Cf}\p{Default_Ignorable_Code_Point}]*$/u;
 
 /** The name as it is kept; a rule that it breaks is a 422. */
-export function displayName(name: string): string {
+export function validDisplayName(name: string): string {
   const trimmed = name.trim();
   if (trimmed === '') throw nameInvalid('it is empty');
   if (Array.from(trimmed).length > MAX_NAME) throw nameInvalid(`it is longer than ${MAX_NAME} characters`);

@@ -84,8 +84,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List policies, the newest first
-         * @description List policies, the newest first. Requires the scope `operator`.
+         * List policies, newest first
+         * @description List policies, newest first. Requires the scope `operator`.
          */
         get: operations["listPolicies"];
         put?: never;
@@ -572,14 +572,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List connectors, the newest first
-         * @description List connectors, the newest first. Requires the scope `operator`.
+         * List connectors, newest first
+         * @description List connectors, newest first. Requires the scope `operator`.
          */
         get: operations["listConnectors"];
         put?: never;
         /**
-         * Create a connector; a known provider goes without dialect and base_url
-         * @description Create a connector; a known provider goes without dialect and base_url. Requires the scope `operator`.
+         * Create a connector. For a known provider, dialect and base_url have defaults
+         * @description Create a connector. For a known provider, dialect and base_url have defaults. Requires the scope `operator`.
          */
         post: operations["createConnector"];
         delete?: never;
@@ -603,15 +603,15 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a connector and forget its credential
-         * @description Delete a connector and forget its credential. Requires the scope `operator`.
+         * Delete a connector and its credential
+         * @description Delete a connector and its credential. Requires the scope `operator`.
          */
         delete: operations["deleteConnector"];
         options?: never;
         head?: never;
         /**
-         * Update a connector; its provider is fixed
-         * @description Update a connector; its provider is fixed. Requires the scope `operator`.
+         * Update a connector. Its provider can not change
+         * @description Update a connector. Its provider can not change. Requires the scope `operator`.
          */
         patch: operations["updateConnector"];
         trace?: never;
@@ -626,8 +626,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Try a connector's credential by asking the upstream for its models
-         * @description Try a connector's credential by asking the upstream for its models. Requires the scope `operator`.
+         * Test a connector's credential by listing the upstream's models
+         * @description Test a connector's credential by listing the upstream's models. Requires the scope `operator`.
          */
         post: operations["testConnector"];
         delete?: never;
@@ -1105,26 +1105,26 @@ export interface components {
             dialect: "openai" | "anthropic";
             base_url: string;
             credential_ref: string | null;
-            /** @description A credential is kept sealed here. */
+            /** @description Whether a sealed credential is stored here. */
             credential_sealed: boolean;
-            /** @description Requests could go through it, were it enabled. */
+            /** @description Whether requests can go through it when it is enabled. */
             usable: boolean;
             unusable_reason: string | null;
             enabled: boolean;
-            /** @description The lowest is tried first. */
+            /** @description Connectors with a lower number are tried first. */
             priority: number;
             /** @description The share of the requests among connectors of the same priority. */
             weight: number;
             max_parallel: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             connect_timeout_ms: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             first_byte_timeout_ms: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms: number | null;
-            /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
+            /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models: string[];
-            /** @description What this account calls a model, by the model’s id. */
+            /** @description The name of a model at this account, by model id. */
             upstream_names: {
                 [key: string]: string;
             };
@@ -1142,23 +1142,23 @@ export interface components {
             base_url?: string;
             /** @description Where the credential is: env:NAME or file:/path. */
             credential_ref?: string | null;
-            /** @description The credential itself; kept sealed, never shown. */
+            /** @description The credential itself. It is stored sealed and never shown. */
             credential?: string | null;
             enabled?: boolean;
-            /** @description The lowest is tried first. */
+            /** @description Connectors with a lower number are tried first. */
             priority?: number;
             /** @description The share of the requests among connectors of the same priority. */
             weight?: number;
             max_parallel?: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             connect_timeout_ms?: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             first_byte_timeout_ms?: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms?: number | null;
-            /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
+            /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
-            /** @description What this account calls a model, by the model’s id. */
+            /** @description The name of a model at this account, by model id. */
             upstream_names?: {
                 [key: string]: string;
             };
@@ -1172,7 +1172,7 @@ export interface components {
         };
         ConnectorTest: {
             ok: boolean;
-            /** @description The upstream’s; null where it gave none. */
+            /** @description The upstream's status; null if it sent no response. */
             status: number | null;
             latency_ms: number;
             message: string;
@@ -1482,23 +1482,23 @@ export interface components {
             base_url?: string;
             /** @description Where the credential is: env:NAME or file:/path. */
             credential_ref?: string | null;
-            /** @description The credential itself; kept sealed, never shown. */
+            /** @description The credential itself. It is stored sealed and never shown. */
             credential?: string | null;
             enabled?: boolean;
-            /** @description The lowest is tried first. */
+            /** @description Connectors with a lower number are tried first. */
             priority?: number;
             /** @description The share of the requests among connectors of the same priority. */
             weight?: number;
             max_parallel?: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             connect_timeout_ms?: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             first_byte_timeout_ms?: number | null;
-            /** @description Null: as the proxy’s own setting says. */
+            /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms?: number | null;
-            /** @description Which of its provider’s models it serves: anchored patterns of ids, * for any characters; empty for all. */
+            /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
-            /** @description What this account calls a model, by the model’s id. */
+            /** @description The name of a model at this account, by model id. */
             upstream_names?: {
                 [key: string]: string;
             };
@@ -1542,7 +1542,7 @@ export interface components {
             enforcement?: "enforce" | "shadow" | "off";
             /** @enum {string} */
             budget_mode?: "balanced" | "hard";
-            /** @description Anchored patterns, * for any characters; empty for all models. */
+            /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
             requests_per_minute?: number | null;
             tokens_per_minute?: number | null;
@@ -1557,7 +1557,7 @@ export interface components {
                 scope: "principal" | "policy";
                 ttl_seconds: number;
             } | null;
-            /** @description Percent of the limit. */
+            /** @description In percent of the limit. */
             thresholds?: number[];
         };
         NewPrice: {
@@ -1610,7 +1610,7 @@ export interface components {
             enforcement: "enforce" | "shadow" | "off";
             /** @enum {string} */
             budget_mode: "balanced" | "hard";
-            /** @description Anchored patterns, * for any characters; empty for all models. */
+            /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models: string[];
             requests_per_minute: number | null;
             tokens_per_minute: number | null;
@@ -1625,7 +1625,7 @@ export interface components {
                 scope: "principal" | "policy";
                 ttl_seconds: number;
             } | null;
-            /** @description Percent of the limit. */
+            /** @description In percent of the limit. */
             thresholds: number[];
             /** Format: date-time */
             created_at: string;
@@ -1645,7 +1645,7 @@ export interface components {
             enforcement?: "enforce" | "shadow" | "off";
             /** @enum {string} */
             budget_mode?: "balanced" | "hard";
-            /** @description Anchored patterns, * for any characters; empty for all models. */
+            /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
             requests_per_minute?: number | null;
             tokens_per_minute?: number | null;
@@ -1660,7 +1660,7 @@ export interface components {
                 scope: "principal" | "policy";
                 ttl_seconds: number;
             } | null;
-            /** @description Percent of the limit. */
+            /** @description In percent of the limit. */
             thresholds?: number[];
         };
         /** @description Of one million tokens. */

@@ -7,15 +7,6 @@ import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/p
 import { recordChange } from '../changes/changes.service.ts';
 import { type ProbeResult, probe } from './connectorProbe.ts';
 import {
-  type ConnectorChanges,
-  connectorName,
-  ENVIRONMENTS_FIELDS,
-  modelPatterns,
-  type NewConnector,
-  upstreamNames,
-  wireOf,
-} from './connectorSettings.ts';
-import {
   findConnectors,
   insertConnector,
   isNameTaken,
@@ -29,27 +20,30 @@ import {
   credentialOf,
   existingConnector,
   mayBePrivate,
+  toConnector,
 } from './connectors.service.ts';
-import { changedCredential, checkCredentialStaysHome, newCredential } from './credentialColumns.ts';
-import { type PresentedConnector, presentConnector } from './presentConnector.ts';
-import { checkedBaseUrl } from './upstreamHosts.ts';
+import {
+  type Connector,
+  type ConnectorChanges,
+  type ConnectorQuery,
+  dialectAndBaseUrl,
+  ENVIRONMENT_FIELDS,
+  type NewConnector,
+  validConnectorName,
+  validModelPatterns,
+  validUpstreamNames,
+} from './connectors.ts';
+import { assertCredentialStaysWithHost, changedCredential, newCredential } from './credentialColumns.ts';
+import { validBaseUrl } from './upstreamHosts.ts';
 
 export type ConnectorAdminDeps = ConnectorDeps & { readonly now: () => Date };
-
-export interface ConnectorQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly provider?: string;
-  readonly enabled?: 'true' | 'false';
-  readonly name_contains?: string;
-}
 
 const TEST_TIMEOUT_MS = 10_000;
 
 export async function listConnectors(
   deps: ConnectorAdminDeps,
   query: ConnectorQuery,
-): Promise<PageOf<PresentedConnector>> {
+): Promise<PageOf<Connector>> {
   const request = pageRequest('connectors', query, positionOf(part.id('con')));
   const filter = {
     provider: query.provider,
@@ -65,28 +59,28 @@ export async function listConnectors(
     (row) => [row.id],
     (row) => row,
   );
-  return { data: await Promise.all(data.map((row) => presentConnector(deps, row))), next_page_token };
+  return { data: await Promise.all(data.map((row) => toConnector(deps, row))), next_page_token };
 }
 
-export async function readConnector(deps: ConnectorAdminDeps, id: string): Promise<PresentedConnector> {
-  return await presentConnector(deps, await existingConnector(deps.db, id));
+export async function readConnector(deps: ConnectorAdminDeps, id: string): Promise<Connector> {
+  return await toConnector(deps, await existingConnector(deps.db, id));
 }
 
 export async function createConnector(
   deps: ConnectorAdminDeps,
   caller: Caller,
   input: NewConnector,
-): Promise<PresentedConnector> {
+): Promise<Connector> {
   const now = deps.now();
   const id = newId('con');
-  const name = connectorName(input.name);
-  const { dialect, baseUrl } = wireOf(input);
+  const name = validConnectorName(input.name);
+  const { dialect, baseUrl } = dialectAndBaseUrl(input);
   const row = {
     id,
     name,
     provider: input.provider,
     dialect,
-    base_url: checkedBaseUrl(baseUrl, deps.upstreamHosts),
+    base_url: validBaseUrl(baseUrl, deps.upstreamHosts),
     ...newCredential(deps, id, input),
     enabled: input.enabled ?? true,
     priority: input.priority ?? 0,
@@ -95,8 +89,8 @@ export async function createConnector(
     connect_timeout_ms: input.connect_timeout_ms ?? null,
     first_byte_timeout_ms: input.first_byte_timeout_ms ?? null,
     chunk_timeout_ms: input.chunk_timeout_ms ?? null,
-    models: modelPatterns(input.provider, input.models ?? []),
-    upstream_names: JSON.stringify(upstreamNames(input.provider, input.upstream_names ?? {})),
+    models: validModelPatterns(input.provider, input.models ?? []),
+    upstream_names: JSON.stringify(validUpstreamNames(input.provider, input.upstream_names ?? {})),
     origin: 'operator' as const,
     created_at: now,
     updated_at: now,
@@ -112,7 +106,7 @@ export async function createConnector(
     });
     return inserted;
   });
-  return await presentConnector(deps, created);
+  return await toConnector(deps, created);
 }
 
 export async function changeConnector(
@@ -120,16 +114,16 @@ export async function changeConnector(
   caller: Caller,
   id: string,
   input: ConnectorChanges,
-): Promise<PresentedConnector> {
+): Promise<Connector> {
   const now = deps.now();
   const after = await deps.db.transaction().execute(async (tx) => {
     const before = (await lockConnector(tx, id)) ?? raise(connectorNotFound());
-    if (before.origin === 'environment') checkNotEnvironments(before, input);
+    if (before.origin === 'environment') assertNotFromEnvironment(before, input);
     const changes = await permittedChanges(deps, tx, before, input);
     const changed = Object.keys(changes).filter((name) => name !== 'credential_kek_id');
     if (changed.length === 0) return before;
     const row = await updateConnector(tx, id, { ...changes, updated_at: now }).catch((error) => {
-      // Somebody took the name at the same moment.
+      // Another request took the name at the same time.
       throw isUniqueViolation(error) && changes.name !== undefined ? nameTaken(changes.name) : error;
     });
     await recordChange(tx, {
@@ -141,15 +135,15 @@ export async function changeConnector(
     });
     return row;
   });
-  return await presentConnector(deps, after);
+  return await toConnector(deps, after);
 }
 
-/** Takes a connector out of use for good, and forgets its credential. What the ledger says of it stays readable. */
+/** Deletes a connector and its credential. Its entries in the ledger stay readable. */
 export async function deleteConnector(
   deps: ConnectorAdminDeps,
   caller: Caller,
   id: string,
-): Promise<PresentedConnector> {
+): Promise<Connector> {
   const now = deps.now();
   const row = await deps.db.transaction().execute(async (tx) => {
     const before = (await lockConnector(tx, id)) ?? raise(connectorNotFound());
@@ -157,7 +151,7 @@ export async function deleteConnector(
       throw new AppError(
         'conflict',
         'connector_of_environment',
-        `The environment of the control plane asks for this connector. Take ${variableOf(before)} out of it first, or disable the connector.`,
+        `The environment of the control plane defines this connector. Remove ${variableOf(before)} from it first, or disable the connector.`,
         { param: 'connector_id' },
       );
     }
@@ -178,10 +172,10 @@ export async function deleteConnector(
     });
     return deleted;
   });
-  return await presentConnector(deps, row);
+  return await toConnector(deps, row);
 }
 
-/** Tries the connector's credential with a cheap call. */
+/** Tests a connector's credential at the upstream. */
 export async function testConnector(deps: ConnectorAdminDeps, id: string): Promise<ProbeResult> {
   const row = await existingConnector(deps.db, id);
   const credential = await credentialOf(deps, row);
@@ -199,7 +193,7 @@ export async function testConnector(deps: ConnectorAdminDeps, id: string): Promi
 
 type Changes = Parameters<typeof updateConnector>[2];
 
-/** What really changes, once every rule allows it: a field that keeps its value changes nothing. */
+/** The columns that differ from the row; throws if a rule forbids a change. */
 async function permittedChanges(
   deps: ConnectorAdminDeps,
   tx: Tx,
@@ -208,29 +202,29 @@ async function permittedChanges(
 ): Promise<Changes> {
   const changes: Changes = {};
   if (input.name !== undefined && input.name.trim() !== row.name) {
-    const name = connectorName(input.name);
+    const name = validConnectorName(input.name);
     if (await isNameTaken(tx, name)) throw nameTaken(name);
     changes.name = name;
   }
   if (input.dialect !== undefined && input.dialect !== row.dialect) changes.dialect = input.dialect;
   if (input.base_url !== undefined) {
-    const baseUrl = checkedBaseUrl(input.base_url, deps.upstreamHosts);
+    const baseUrl = validBaseUrl(input.base_url, deps.upstreamHosts);
     if (baseUrl !== row.base_url) changes.base_url = baseUrl;
   }
-  const models = input.models && modelPatterns(row.provider, input.models);
+  const models = input.models && validModelPatterns(row.provider, input.models);
   if (models && !isDeepStrictEqual(models, row.models)) changes.models = models;
-  const names = input.upstream_names && upstreamNames(row.provider, input.upstream_names);
+  const names = input.upstream_names && validUpstreamNames(row.provider, input.upstream_names);
   if (names && !isDeepStrictEqual(names, row.upstream_names)) changes.upstream_names = JSON.stringify(names);
   for (const field of PLAIN_FIELDS) {
     const value = input[field];
     if (value !== undefined && value !== row[field]) Object.assign(changes, { [field]: value });
   }
   Object.assign(changes, changedCredential(deps, row, input));
-  checkCredentialStaysHome(row, changes);
+  assertCredentialStaysWithHost(row, changes);
   return changes;
 }
 
-/** What is kept as it is given. */
+/** Fields that are stored as they are given. */
 const PLAIN_FIELDS = [
   'enabled',
   'priority',
@@ -241,20 +235,20 @@ const PLAIN_FIELDS = [
   'chunk_timeout_ms',
 ] as const;
 
-function checkNotEnvironments(row: ConnectorRow, input: ConnectorChanges): void {
-  const field = ENVIRONMENTS_FIELDS.find(
+function assertNotFromEnvironment(row: ConnectorRow, input: ConnectorChanges): void {
+  const field = ENVIRONMENT_FIELDS.find(
     (name) => input[name] !== undefined && input[name] !== row[name as 'name'],
   );
   if (field === undefined) return;
   throw new AppError(
     'conflict',
     'connector_of_environment',
-    `${field} is the environment's: change ${variableOf(row)} there, or create a connector of your own.`,
+    `${field} comes from the environment of the control plane. Change ${variableOf(row)} there, or create another connector.`,
     { param: field },
   );
 }
 
-/** The setting that made a connector. */
+/** The setting that defines a connector of the environment. */
 function variableOf(row: ConnectorRow): string {
   return row.credential_ref?.replace(/^env:/, '') ?? 'MOCK_VENDOR_URL';
 }
@@ -267,7 +261,7 @@ function nameTaken(name: string): AppError {
   return new AppError(
     'conflict',
     'connector_name_taken',
-    `There is a connector with the name "${name}" already: choose another name.`,
+    `A connector already has the name "${name}". Choose another name.`,
     { param: 'name' },
   );
 }

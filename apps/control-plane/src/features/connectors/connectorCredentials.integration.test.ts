@@ -7,9 +7,10 @@ import { describe, expect, it } from 'vitest';
 import { CANARY, KEY_ENCRYPTION_KEY, refusalOf, useConnectorsApi } from '../../../test/connectorsApi.ts';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { createSealer } from '../../sealing/envelope.ts';
-import { resealCredentials, usableConnectors } from './connectors.service.ts';
-import { noticeChangedFiles } from './credentialFiles.service.ts';
+import { usableConnectors } from './connectors.service.ts';
+import { recordChangedFiles } from './credentialFiles.service.ts';
 import { createCredentials } from './credentials.ts';
+import { resealCredentials } from './resealCredentials.service.ts';
 import { upstreamHosts } from './upstreamHosts.ts';
 
 const connectors = useConnectorsApi();
@@ -155,11 +156,11 @@ describe('a credential', () => {
       .execute();
 
     const at = await revision();
-    const first = await noticeChangedFiles(deps, await noticeChangedFiles(deps, undefined));
+    const first = await recordChangedFiles(deps, await recordChangedFiles(deps, undefined));
     expect(await revision()).toBe(at);
     await writeFile(file, 'sk-second');
-    const second = await noticeChangedFiles(deps, first);
-    await noticeChangedFiles(deps, second);
+    const second = await recordChangedFiles(deps, first);
+    await recordChangedFiles(deps, second);
     expect(await revision()).toBe(at + 1n);
     expect(await auditOf(id)).toEqual(['connector.created', 'connector.credential_changed']);
     const told = (await usableConnectors(deps)).find((connector) => connector.id === id);

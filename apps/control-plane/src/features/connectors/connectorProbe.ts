@@ -3,30 +3,35 @@ import { type ClientRequestArgs, request as httpRequest, type IncomingMessage } 
 import { request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { assertPublicHost, NOT_PUBLIC, publicLookup } from '@weighbridge/runtime';
+import { type Static, Type } from 'typebox';
+import { Nullable } from '../../shared/schemas.ts';
 
 export interface Probe {
   readonly baseUrl: string;
   readonly dialect: 'openai' | 'anthropic';
-  /** Empty where the upstream wants none. */
+  /** Empty if the upstream needs none. */
   readonly credential: string;
   readonly allowPrivateAddress: boolean;
   readonly timeoutMs: number;
 }
 
-export interface ProbeResult {
-  readonly ok: boolean;
-  /** The upstream's; null where it gave none. */
-  readonly status: number | null;
-  readonly latency_ms: number;
-  readonly message: string;
-}
+export const ProbeResult = Type.Object(
+  {
+    ok: Type.Boolean(),
+    status: Nullable(Type.Integer({ description: "The upstream's status; null if it sent no response." })),
+    latency_ms: Type.Integer(),
+    message: Type.String(),
+  },
+  { title: 'ConnectorTest' },
+);
+export type ProbeResult = Static<typeof ProbeResult>;
 
 const MAX_BODY_BYTES = 8_192;
 const MAX_EXCERPT = 200;
-/** The version of Anthropic's API that all its clients send: https://docs.anthropic.com/en/api/versioning */
+/** The API version that Anthropic requires: https://docs.anthropic.com/en/api/versioning */
 const ANTHROPIC_VERSION = '2023-06-01';
 
-/** Tries a credential with a cheap call, the list of models. Never rejects; never tells the credential. */
+/** Tests a credential by listing the upstream's models. Never rejects, and never shows the credential. */
 export async function probe(options: Probe): Promise<ProbeResult> {
   const began = performance.now();
   const done = (ok: boolean, status: number | null, message: string): ProbeResult => ({
@@ -37,9 +42,9 @@ export async function probe(options: Probe): Promise<ProbeResult> {
   });
   try {
     const { status, body } = await get(options);
-    if (status >= 200 && status < 300) return done(true, status, 'The upstream took the credential.');
+    if (status >= 200 && status < 300) return done(true, status, 'The upstream accepted the credential.');
     const said = excerpt(body, options.credential);
-    return done(false, status, `${verdict(status)}${said && ` It said: ${said}`}`);
+    return done(false, status, `${verdict(status)}${said && ` Its message: ${said}`}`);
   } catch (error) {
     return done(false, null, failure(error, options.timeoutMs));
   }
@@ -50,29 +55,29 @@ function get(options: Probe): Promise<{ status: number; body: string }> {
   if (!options.allowPrivateAddress) assertPublicHost(url.hostname);
   const args: ClientRequestArgs = {
     headers: headersFor(options),
-    // A connection of its own, to an address that was looked at: never one that somebody left open.
+    // A new connection, to an address that was checked: a pooled one may go elsewhere.
     agent: false,
     lookup: (options.allowPrivateAddress ? lookup : publicLookup) as LookupFunction,
     signal: AbortSignal.timeout(options.timeoutMs),
   };
   return new Promise((resolve, reject) => {
-    const onAnswer = (answer: IncomingMessage): void => {
-      readSome(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject);
+    const onResponse = (response: IncomingMessage): void => {
+      readStart(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject);
     };
     const call =
-      url.protocol === 'https:' ? httpsRequest(url, args, onAnswer) : httpRequest(url, args, onAnswer);
+      url.protocol === 'https:' ? httpsRequest(url, args, onResponse) : httpRequest(url, args, onResponse);
     call.on('error', reject);
     call.end();
   });
 }
 
-async function readSome(answer: IncomingMessage): Promise<string> {
+async function readStart(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
+  for await (const chunk of response as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     size += chunk.length;
-    // Leaving the loop destroys the connection: whatever else was to come is not for us.
+    // Leaving the loop destroys the connection, so the rest is not read.
     if (size >= MAX_BODY_BYTES) break;
   }
   return Buffer.concat(chunks).toString('utf8', 0, MAX_BODY_BYTES);
@@ -91,25 +96,25 @@ function headersFor({ dialect, credential }: Probe): Record<string, string> {
 }
 
 function verdict(status: number): string {
-  if (status === 401 || status === 403) return 'The upstream refused the credential.';
+  if (status === 401 || status === 403) return 'The upstream rejected the credential.';
   if (status === 404) return 'The upstream has no list of models at this base_url.';
-  if (status === 429) return 'The upstream limits this account right now.';
+  if (status === 429) return 'The upstream is rate limiting this account. Try again later.';
   if (status >= 300 && status < 400)
-    return 'The upstream points to another address, which is not followed: check base_url.';
+    return 'The upstream redirects to another address, which is not followed. Check base_url.';
   return `The upstream answered with ${status}.`;
 }
 
 function failure(error: unknown, timeoutMs: number): string {
   const { name, code } = error as NodeJS.ErrnoException;
   if (code === NOT_PUBLIC) {
-    return 'The host is at an address that is not public; the deployment can allow that by ALLOWED_UPSTREAM_HOSTS.';
+    return 'The host resolves to an address that is not public. To allow it, add the host to ALLOWED_UPSTREAM_HOSTS.';
   }
   if (name === 'TimeoutError' || name === 'AbortError')
     return `The upstream did not answer within ${timeoutMs} ms.`;
   return `The upstream could not be reached${typeof code === 'string' ? ` (${code})` : ''}.`;
 }
 
-/** What an error answer says, short and harmless: no control characters, and nothing that looks like the credential. */
+/** The message of an error response: shortened, without control characters or anything that looks like the credential. */
 export function excerpt(body: string, credential: string): string {
   const said = errorMessage(body) ?? '';
   const words = said
@@ -121,7 +126,7 @@ export function excerpt(body: string, credential: string): string {
   return text.length <= MAX_EXCERPT ? text : `${text.slice(0, MAX_EXCERPT)}…`;
 }
 
-/** The message of an error in the vendors' usual shapes. What is of no such shape (a page of HTML) is not shown. */
+/** The message of an error in the vendors' usual shapes; undefined for any other body, such as HTML. */
 function errorMessage(body: string): string | undefined {
   try {
     const { error, message } = JSON.parse(body) as {
@@ -135,7 +140,7 @@ function errorMessage(body: string): string | undefined {
   }
 }
 
-/** Vendors like to repeat a key, or its ends with something in between that stands for the rest. */
+/** Vendors often repeat a key, in full or masked in the middle. */
 function holdsPartOf(credential: string, word: string): boolean {
   if (/\*\*|\.\.\.|…|x{4}/i.test(word)) return true;
   const length = Math.min(RECOGNISABLE, credential.length);
@@ -146,5 +151,5 @@ function holdsPartOf(credential: string, word: string): boolean {
   return false;
 }
 
-/** So many characters in a row are no chance: they are of the credential. */
+/** A match of this many characters is not a coincidence. */
 const RECOGNISABLE = 6;

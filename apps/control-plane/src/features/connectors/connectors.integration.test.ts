@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { CANARY, ENVIRONMENT, refusalOf, useConnectorsApi } from '../../../test/connectorsApi.ts';
 import type { Json } from '../../../test/testApi.ts';
-import { applyEnvironmentConnectors } from './connectors.service.ts';
-import { environmentConnectors } from './connectors.ts';
+import { applyEnvironmentConnectors } from './environmentConnectors.service.ts';
+import { environmentConnectors } from './environmentConnectors.ts';
 
 const connectors = useConnectorsApi();
 const { auditOf, create, revision, uniqueName } = connectors;

@@ -10,7 +10,7 @@ export interface ConnectorFilter {
   readonly nameContains: string | undefined;
 }
 
-/** The connectors that are to be used, the preferred ones first. */
+/** The enabled connectors, in the order in which they are tried. */
 export async function findEnabledConnectors(db: Database): Promise<ConnectorRow[]> {
   return await db
     .selectFrom('connectors')
@@ -54,7 +54,7 @@ export async function findConnector(db: Database, id: string): Promise<Connector
     .executeTakeFirst();
 }
 
-/** As `findConnector`, and nobody else changes it, or its prices, until the transaction ends. */
+/** As `findConnector`, and locks the connector and its prices until the transaction ends. */
 export async function lockConnector(tx: Tx, id: string): Promise<ConnectorRow | undefined> {
   return await tx
     .selectFrom('connectors')
@@ -65,7 +65,7 @@ export async function lockConnector(tx: Tx, id: string): Promise<ConnectorRow | 
     .executeTakeFirst();
 }
 
-/** The connectors of a page, the newest first (their ids sort by time). */
+/** A page of connectors, newest first (their ids sort by time). */
 export async function findConnectors(
   db: Database,
   { filter, before, limit }: { filter: ConnectorFilter; before: string | undefined; limit: number },
@@ -84,8 +84,8 @@ export async function findConnectors(
     .execute();
 }
 
-/** Locks the connectors whose credential is sealed under another key-encryption key than this one. */
-export async function lockSealedUnderOthers(tx: Tx, kekId: string): Promise<ConnectorRow[]> {
+/** Locks the connectors whose credential is sealed under another key-encryption key. */
+export async function lockSealedUnderOtherKeys(tx: Tx, kekId: string): Promise<ConnectorRow[]> {
   return await tx
     .selectFrom('connectors')
     .selectAll()
@@ -95,7 +95,7 @@ export async function lockSealedUnderOthers(tx: Tx, kekId: string): Promise<Conn
     .execute();
 }
 
-/** Undefined, with nothing done, where the name is taken. */
+/** Inserts nothing and returns undefined if the name is taken. */
 export async function insertConnector(
   tx: Tx,
   row: Insertable<Connectors>,

@@ -1,18 +1,13 @@
 import type { Database } from '@weighbridge/database';
-import { isId, newId } from '@weighbridge/domain';
+import { isId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { recordChange } from '../changes/changes.service.ts';
 import {
   type ConnectorRow,
   findConnector,
   findConnectorsOf,
   findEnabledConnectors,
-  findEnvironmentConnectors,
-  insertConnector,
-  lockSealedUnderOthers,
-  updateConnector,
 } from './connectors.repository.ts';
-import type { EnvironmentConnector } from './connectors.ts';
+import type { Connector } from './connectors.ts';
 import type { Credential, Credentials } from './credentials.ts';
 import { baseUrlFault, type UpstreamHosts } from './upstreamHosts.ts';
 
@@ -24,9 +19,9 @@ export interface ConnectorDeps {
   readonly upstreamHosts: UpstreamHosts;
 }
 
-/** A connector that can be used: enabled, with its credential at hand. */
+/** An enabled connector whose credential could be read. */
 export type UsableConnector = ConnectorRow & {
-  /** Empty where the upstream wants none. */
+  /** Empty if the upstream needs none. */
   readonly credential: string;
   readonly allowPrivateAddress: boolean;
 };
@@ -43,8 +38,8 @@ export async function usableConnectors(deps: ConnectorDeps): Promise<UsableConne
   return all.flat();
 }
 
-/** The connectors of some providers, each with why it can't be used; undefined where it can. */
-export async function judgedConnectors(
+/** The connectors of some providers, each with the reason why it is unusable; undefined if it is usable. */
+export async function connectorsWithUsability(
   deps: ConnectorDeps,
   providers: readonly string[],
 ): Promise<{ readonly row: ConnectorRow; readonly unusable: string | undefined }[]> {
@@ -58,7 +53,7 @@ export async function judgedConnectors(
   );
 }
 
-/** A connector that is not deleted. Any other is not found. */
+/** Reads a connector; throws a 404 if it does not exist or is deleted. */
 export async function existingConnector(db: Database, id: string): Promise<ConnectorRow> {
   const row = isId('con', id) ? await findConnector(db, id) : undefined;
   if (row) return row;
@@ -71,13 +66,13 @@ export function connectorNotFound(): AppError {
   });
 }
 
-/** What a connector needs to be used, besides being enabled: its credential, and an address that is allowed here. */
+/** The credential of a connector, or the reason why it is unusable. Whether it is enabled does not matter. */
 export async function credentialOf(
   { credentials, upstreamHosts }: ConnectorDeps,
   row: ConnectorRow,
 ): Promise<Credential> {
-  if (row.withdrawn) return { unusable: 'The environment of the control plane no longer asks for it.' };
-  // The environment's own are the deployment's choice; an operator's may have been allowed at another time.
+  if (row.withdrawn) return { unusable: 'The environment of the control plane no longer defines it.' };
+  // The deployment chose the URLs of its environment. An operator's URL may have been allowed by earlier settings.
   const fault = row.origin === 'environment' ? undefined : baseUrlFault(row.base_url, upstreamHosts);
   if (fault !== undefined) return { unusable: `Its base_url can't be used: ${fault}.` };
   if (row.credential_ref !== null) return await credentials.read(row.credential_ref);
@@ -85,124 +80,54 @@ export async function credentialOf(
   return unseal(credentials, row.id, row.credential_sealed, row.credential_kek_id);
 }
 
-/** Where a credential is sealed for: no other row opens it. */
-export function placeOf(connectorId: string): string {
+/** The additional data that a credential is sealed with, so that it opens for its own row only. */
+export function sealContext(connectorId: string): string {
   return `connectors/${connectorId}`;
 }
 
+/** Whether the host may resolve to a private address. */
 export function mayBePrivate({ upstreamHosts }: ConnectorDeps, row: ConnectorRow): boolean {
   return row.origin === 'environment' || upstreamHosts.allows(new URL(row.base_url));
 }
 
 function unseal({ sealer }: Credentials, id: string, bytes: Buffer, kekId: string): Credential {
   try {
-    const value = sealer.open({ bytes, kekId }, placeOf(id));
+    const value = sealer.open({ bytes, kekId }, sealContext(id));
     return value === undefined
       ? {
-          unusable: `Its credential is sealed under the key-encryption key ${kekId}, which is not given here.`,
+          unusable: `Its credential is sealed under the key-encryption key ${kekId}, which the control plane does not have.`,
         }
       : { value };
   } catch {
-    return { unusable: 'Its sealed credential was changed outside the service: set it anew.' };
+    return { unusable: 'Its sealed credential was modified outside the service. Set it again.' };
   }
 }
 
-/** Makes the connectors of the environment those of the database; one whose key is no longer given is withdrawn. */
-export async function applyEnvironmentConnectors(
-  db: Database,
-  wanted: readonly EnvironmentConnector[],
-  now: Date,
-): Promise<void> {
-  const known = new Map((await findEnvironmentConnectors(db)).map((row) => [row.name, row]));
-  const changed = wanted.filter((connector) => !isSame(connector, known.get(connector.name)));
-  const gone = [...known.values()].filter(
-    (row) => !row.withdrawn && !wanted.some(({ name }) => name === row.name),
-  );
-  const actor = { principalId: 'environment', identity: null };
-  for (const connector of changed) {
-    await db.transaction().execute(async (tx) => {
-      const facts = {
-        provider: connector.provider,
-        dialect: connector.dialect,
-        base_url: connector.baseUrl,
-        credential_ref: connector.credentialRef,
-        withdrawn: false,
-        updated_at: now,
-      };
-      const before = known.get(connector.name);
-      const { name } = connector;
-      // What an operator set stays: whether it is enabled, its priority, its prices.
-      const row = before
-        ? await updateConnector(tx, before.id, facts)
-        : await insertConnector(tx, {
-            id: newId('con'),
-            name,
-            origin: 'environment',
-            created_at: now,
-            ...facts,
-          });
-      // Another control plane that starts at the same moment made it.
-      if (!row) return;
-      const detail = { provider: connector.provider, base_url: connector.baseUrl };
-      await recordChange(tx, { actor, action: 'connector.applied', resourceId: row.id, detail, at: now });
-    });
-  }
-  for (const row of gone) {
-    await db.transaction().execute(async (tx) => {
-      await updateConnector(tx, row.id, { withdrawn: true, updated_at: now });
-      await recordChange(tx, { actor, action: 'connector.withdrawn', resourceId: row.id, at: now });
-    });
-  }
-}
-
-/**
- * Brings every sealed credential under the current key-encryption key, so that the previous ones can be forgotten.
- * Returns how many it moved, and how many it could not open.
- */
-export async function resealCredentials(
-  { db, credentials: { sealer } }: ConnectorDeps,
-  now: Date,
-): Promise<{ resealed: number; unopened: number }> {
-  const kekId = sealer.currentKekId;
-  if (kekId === undefined) return { resealed: 0, unopened: 0 };
-  return await db.transaction().execute(async (tx) => {
-    const rows = await lockSealedUnderOthers(tx, kekId);
-    const ids: string[] = [];
-    for (const { id, credential_sealed: bytes, credential_kek_id: from } of rows) {
-      const sealed = bytes && from && reseal(sealer, { bytes, kekId: from }, placeOf(id));
-      if (!sealed) continue;
-      await updateConnector(tx, id, { credential_sealed: sealed.bytes, credential_kek_id: sealed.kekId });
-      ids.push(id);
-    }
-    if (ids.length > 0) {
-      const actor = { principalId: 'environment', identity: null };
-      const detail = { connectors: ids, kek_id: kekId };
-      await recordChange(tx, {
-        actor,
-        action: 'credentials.resealed',
-        resourceId: 'connectors',
-        detail,
-        at: now,
-      });
-    }
-    return { resealed: ids.length, unopened: rows.length - ids.length };
-  });
-}
-
-function reseal(sealer: Credentials['sealer'], sealed: { bytes: Buffer; kekId: string }, place: string) {
-  try {
-    return sealer.reseal(sealed, place);
-  } catch {
-    return undefined;
-  }
-}
-
-function isSame(wanted: EnvironmentConnector, row: ConnectorRow | undefined): boolean {
-  return (
-    row?.withdrawn === false &&
-    row.provider === wanted.provider &&
-    row.dialect === wanted.dialect &&
-    row.base_url === wanted.baseUrl &&
-    row.credential_ref === wanted.credentialRef
-  );
+/** The connector of a row as the API shows it. */
+export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promise<Connector> {
+  const credential = await credentialOf(deps, row);
+  const reason = 'unusable' in credential ? credential.unusable : null;
+  return {
+    id: row.id,
+    name: row.name,
+    provider: row.provider,
+    dialect: row.dialect,
+    base_url: row.base_url,
+    credential_ref: row.credential_ref,
+    credential_sealed: row.credential_sealed !== null,
+    usable: reason === null,
+    unusable_reason: reason,
+    enabled: row.enabled,
+    priority: row.priority,
+    weight: row.weight,
+    max_parallel: row.max_parallel,
+    connect_timeout_ms: row.connect_timeout_ms,
+    first_byte_timeout_ms: row.first_byte_timeout_ms,
+    chunk_timeout_ms: row.chunk_timeout_ms,
+    models: row.models,
+    upstream_names: row.upstream_names as Record<string, string>,
+    origin: row.origin,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
 }

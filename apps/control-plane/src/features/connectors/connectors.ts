@@ -1,45 +1,218 @@
-import { PROVIDERS } from './providers.ts';
+import { parseModelId } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import { type Static, Type } from 'typebox';
+import { validDisplayName } from '../../shared/displayName.ts';
+import { PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
+import { isCredential } from './credentials.ts';
+import { PROVIDERS, type Provider } from './providers.ts';
 
-/** A connector that the environment of the control plane asks for. */
-export interface EnvironmentConnector {
-  readonly name: string;
-  readonly provider: string;
-  readonly dialect: 'openai' | 'anthropic';
-  readonly baseUrl: string;
-  /** Where the credential is, `env:NAME`; null where the upstream wants none. */
-  readonly credentialRef: string | null;
+const Dialect = OneOf(['openai', 'anthropic']);
+const ModelPatterns = Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
+  maxItems: 200,
+  description:
+    'The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models.',
+});
+const UpstreamNames = TextByName(
+  { minLength: 1, maxLength: 256 },
+  { maxProperties: 500, description: 'The name of a model at this account, by model id.' },
+);
+const Priority = Type.Integer({
+  minimum: -1_000_000,
+  maximum: 1_000_000,
+  description: 'Connectors with a lower number are tried first.',
+});
+const Weight = Type.Integer({
+  minimum: 1,
+  maximum: 1_000_000,
+  description: 'The share of the requests among connectors of the same priority.',
+});
+const Timeout = Nullable(
+  Type.Integer({ minimum: 1, maximum: 3_600_000, description: "Null: the proxy's own setting applies." }),
+);
+const MaxParallel = Nullable(Type.Integer({ minimum: 1, maximum: 2_147_483_647 }));
+
+/** A connector. It shows where its credential is, never the credential itself. */
+export const Connector = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    provider: Type.String(),
+    dialect: Dialect,
+    base_url: Type.String(),
+    credential_ref: Nullable(Type.String()),
+    credential_sealed: Type.Boolean({ description: 'Whether a sealed credential is stored here.' }),
+    usable: Type.Boolean({ description: 'Whether requests can go through it when it is enabled.' }),
+    unusable_reason: Nullable(Type.String()),
+    enabled: Type.Boolean(),
+    priority: Priority,
+    weight: Weight,
+    max_parallel: MaxParallel,
+    connect_timeout_ms: Timeout,
+    first_byte_timeout_ms: Timeout,
+    chunk_timeout_ms: Timeout,
+    models: ModelPatterns,
+    upstream_names: UpstreamNames,
+    origin: OneOf(['environment', 'operator']),
+    created_at: DateTime,
+    updated_at: DateTime,
+  },
+  { title: 'Connector' },
+);
+export type Connector = Static<typeof Connector>;
+
+const settings = {
+  name: Type.String(),
+  dialect: Type.Optional(Dialect),
+  base_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2_048 })),
+  credential_ref: Type.Optional(
+    Nullable(
+      Type.String({ maxLength: 1_024, description: 'Where the credential is: env:NAME or file:/path.' }),
+    ),
+  ),
+  credential: Type.Optional(
+    Nullable(
+      Type.String({
+        maxLength: 10_000,
+        description: 'The credential itself. It is stored sealed and never shown.',
+      }),
+    ),
+  ),
+  enabled: Type.Optional(Type.Boolean()),
+  priority: Type.Optional(Priority),
+  weight: Type.Optional(Weight),
+  max_parallel: Type.Optional(MaxParallel),
+  connect_timeout_ms: Type.Optional(Timeout),
+  first_byte_timeout_ms: Type.Optional(Timeout),
+  chunk_timeout_ms: Type.Optional(Timeout),
+  models: Type.Optional(ModelPatterns),
+  upstream_names: Type.Optional(UpstreamNames),
+};
+
+export const NewConnector = Strict(
+  { provider: Type.String({ minLength: 1, maxLength: 100 }), ...settings },
+  { title: 'NewConnector' },
+);
+export type NewConnector = Static<typeof NewConnector>;
+
+export const ConnectorChanges = Strict(
+  { ...settings, name: Type.Optional(Type.String()) },
+  { title: 'ConnectorChanges' },
+);
+export type ConnectorChanges = Static<typeof ConnectorChanges>;
+
+export const ConnectorQuery = Strict({
+  ...PageQuery,
+  provider: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  enabled: Type.Optional(OneOf(['true', 'false'])),
+  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+});
+export type ConnectorQuery = Static<typeof ConnectorQuery>;
+
+/** Fields that an operator can not change on a connector from the environment: the next start would undo the change. */
+export const ENVIRONMENT_FIELDS = ['name', 'dialect', 'base_url', 'credential_ref', 'credential'] as const;
+
+const ENVIRONMENT_PREFIX = 'env-';
+const MAX_WILDCARDS = 8;
+
+/** Returns the trimmed name; throws a 422 if it breaks a rule. */
+export function validConnectorName(text: string): string {
+  const name = validDisplayName(text);
+  if (!name.startsWith(ENVIRONMENT_PREFIX)) return name;
+  throw invalid(
+    'name_invalid',
+    'name',
+    `Names that begin with ${ENVIRONMENT_PREFIX} are reserved for connectors from the environment. Choose another name.`,
+  );
 }
 
-/** The vendors' keys in an environment, as connectors; with `mockUrl`, the mock vendor too, which needs no key. */
-export function environmentConnectors(
-  env: Readonly<Record<string, string | undefined>>,
-  mockUrl: string | undefined,
-): EnvironmentConnector[] {
-  const vendors = PROVIDERS.filter((provider) => env[provider.keyVariable]).map((provider) => ({
-    name: `env-${provider.name}`,
-    provider: provider.name,
-    dialect: provider.dialect,
-    baseUrl: baseUrl(env, provider),
-    credentialRef: `env:${provider.keyVariable}`,
-  }));
-  const mock = { name: 'env-mock', provider: 'mock', dialect: 'openai' as const, credentialRef: null };
-  return mockUrl ? [{ ...mock, baseUrl: withoutTrailingSlash(mockUrl) }, ...vendors] : vendors;
-}
-
-function baseUrl(
-  env: Readonly<Record<string, string | undefined>>,
-  provider: (typeof PROVIDERS)[number],
-): string {
-  const variable = provider.baseUrlVariable;
-  const text = variable && env[variable.name];
-  if (!text) return provider.baseUrl;
-  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
-    throw new Error(`${variable.name} is not valid: write an http or https address`);
+/** The dialect and base URL of a new connector. A known provider has defaults for both. */
+export function dialectAndBaseUrl({ provider, dialect, base_url }: NewConnector): {
+  dialect: Provider['dialect'];
+  baseUrl: string;
+} {
+  if (!/^[a-z0-9-]{1,64}$/.test(provider) || provider === 'router') {
+    throw invalid(
+      'provider_invalid',
+      'provider',
+      provider === 'router'
+        ? 'The provider "router" names routing profiles: choose another name.'
+        : 'A provider has 1 to 64 of a-z, 0-9 and "-". It is the part of a model id before the slash.',
+    );
   }
-  const url = withoutTrailingSlash(text);
-  return variable.versionless && !url.endsWith('/v1') ? `${url}/v1` : url;
+  const known = PROVIDERS.find(({ name }) => name === provider);
+  const missing = (field: string) =>
+    invalid(
+      `${field}_required`,
+      field,
+      `Give a ${field}: there is no default for the provider "${provider}".`,
+    );
+  const chosen = dialect ?? known?.dialect;
+  const baseUrl = base_url ?? known?.baseUrl;
+  if (chosen === undefined) throw missing('dialect');
+  if (baseUrl === undefined) throw missing('base_url');
+  return { dialect: chosen, baseUrl };
 }
 
-function withoutTrailingSlash(url: string): string {
-  return url.replace(/\/+$/, '');
+/** Returns the patterns without duplicates; throws a 422 for one that can not match a model of the provider. */
+export function validModelPatterns(provider: string, patterns: readonly string[]): string[] {
+  for (const pattern of patterns) {
+    const [literal = ''] = pattern.split('*');
+    const prefix = `${provider}/`;
+    if (!literal.startsWith(prefix) && !(pattern.includes('*') && prefix.startsWith(literal))) {
+      throw invalid(
+        'models_invalid',
+        'models',
+        `"${shown(pattern)}" can not match a model of the provider. A pattern covers the whole model id, such as "${prefix}*".`,
+      );
+    }
+    if (pattern.split('*').length - 1 > MAX_WILDCARDS) {
+      throw invalid(
+        'models_invalid',
+        'models',
+        `"${shown(pattern)}" has more than ${MAX_WILDCARDS} wildcards.`,
+      );
+    }
+  }
+  return [...new Set(patterns)];
+}
+
+/** Returns the names; throws a 422 for one that is not of a model of the provider. */
+export function validUpstreamNames(
+  provider: string,
+  names: Readonly<Record<string, string>>,
+): Record<string, string> {
+  for (const id of Object.keys(names)) {
+    if (parseModelId(id)?.provider === provider) continue;
+    throw invalid(
+      'upstream_names_invalid',
+      'upstream_names',
+      `"${shown(id)}" is not a model of the provider. Use whole model ids, such as "${provider}/some-model".`,
+    );
+  }
+  return { ...names };
+}
+
+/** Returns the trimmed credential; throws a 422, without repeating it, if it can not be sent in a header. */
+export function validCredential(text: string): string {
+  const trimmed = text.trim();
+  if (isCredential(trimmed)) return trimmed;
+  throw invalid(
+    'credential_invalid',
+    'credential',
+    'A credential has 1 to 8192 printable ASCII characters and no spaces.',
+  );
+}
+
+export function assertOneCredential(input: ConnectorChanges): void {
+  if (input.credential == null || input.credential_ref == null) return;
+  throw invalid('credential_ambiguous', 'credential', 'Give either credential or credential_ref, not both.');
+}
+
+function invalid(code: string, param: string, message: string): AppError {
+  return new AppError('validation', code, message, { param });
+}
+
+function shown(text: string): string {
+  return text.length <= 100 ? text : `${text.slice(0, 100)}…`;
 }

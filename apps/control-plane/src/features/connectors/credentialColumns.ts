@@ -1,49 +1,49 @@
 import { AppError } from '@weighbridge/errors';
-import { type ConnectorChanges, checkOneCredential, credentialToSeal } from './connectorSettings.ts';
-import { type ConnectorDeps, type ConnectorRow, placeOf } from './connectors.service.ts';
+import { type ConnectorDeps, type ConnectorRow, sealContext } from './connectors.service.ts';
+import { assertOneCredential, type ConnectorChanges, validCredential } from './connectors.ts';
 
-/** What of a connector's row is its credential: where it is, or what it is, sealed. */
+/** The columns of a connector's credential: a reference to it, or the sealed credential. */
 type CredentialColumns = Pick<ConnectorRow, 'credential_ref' | 'credential_sealed' | 'credential_kek_id'>;
 type CredentialDeps = Pick<ConnectorDeps, 'credentials'>;
 type CredentialInput = Pick<ConnectorChanges, 'credential_ref' | 'credential'>;
 
-/** The columns of the credential that a connector is given; without one, the upstream wants none. */
+/** The columns for the credential of the input. All are null if the upstream needs none. */
 export function newCredential(
   { credentials }: CredentialDeps,
   id: string,
   input: CredentialInput,
 ): CredentialColumns {
-  checkOneCredential(input);
+  assertOneCredential(input);
   const none = { credential_ref: null, credential_sealed: null, credential_kek_id: null };
   if (input.credential_ref != null) {
-    credentials.checkRef(input.credential_ref);
+    credentials.assertValidRef(input.credential_ref);
     return { ...none, credential_ref: input.credential_ref };
   }
   if (input.credential == null) return none;
-  const secret = credentialToSeal(input.credential);
+  const secret = validCredential(input.credential);
   if (credentials.sealer.currentKekId === undefined) {
     throw new AppError(
       'validation',
       'key_encryption_key_required',
-      'This service keeps credentials only sealed, and has no key to seal them: set WEIGHBRIDGE_KEY_ENCRYPTION_KEY (what `openssl rand -base64 32` prints) for the control plane, or give a credential_ref.',
+      'The control plane has no key to seal credentials with. Set WEIGHBRIDGE_KEY_ENCRYPTION_KEY (for example the output of `openssl rand -base64 32`), or give a credential_ref.',
       { param: 'credential' },
     );
   }
-  const { bytes, kekId } = credentials.sealer.seal(secret, placeOf(id));
+  const { bytes, kekId } = credentials.sealer.seal(secret, sealContext(id));
   return { ...none, credential_sealed: bytes, credential_kek_id: kekId };
 }
 
-/** The columns of a credential that changed; none where it is the same as before. */
+/** The credential columns that change; none if the credential is the same. */
 export function changedCredential(
   deps: CredentialDeps,
   row: ConnectorRow,
   input: CredentialInput,
 ): Partial<CredentialColumns> {
-  checkOneCredential(input);
+  assertOneCredential(input);
   const { credential_ref: ref, credential } = input;
   if (typeof ref === 'string') return ref === row.credential_ref ? {} : newCredential(deps, row.id, input);
   if (typeof credential === 'string') {
-    return isSealedAlready(deps, row, credentialToSeal(credential)) ? {} : newCredential(deps, row.id, input);
+    return isSealedAlready(deps, row, validCredential(credential)) ? {} : newCredential(deps, row.id, input);
   }
   return {
     ...(ref === null && row.credential_ref !== null && { credential_ref: null }),
@@ -56,14 +56,14 @@ function isSealedAlready({ credentials }: CredentialDeps, row: ConnectorRow, cre
   const { credential_sealed: bytes, credential_kek_id: kekId } = row;
   if (bytes === null || kekId === null) return false;
   try {
-    return credentials.sealer.open({ bytes, kekId }, placeOf(row.id)) === credential;
+    return credentials.sealer.open({ bytes, kekId }, sealContext(row.id)) === credential;
   } catch {
     return false;
   }
 }
 
-/** A sealed credential can't be read; nor may it be sent to a place of somebody's choice instead. */
-export function checkCredentialStaysHome(
+/** A sealed credential can not be read, so it must not be sent to another host either: throws a 422. */
+export function assertCredentialStaysWithHost(
   row: ConnectorRow,
   changes: { readonly base_url?: string | undefined; readonly credential_sealed?: Buffer | null | undefined },
 ): void {
@@ -73,7 +73,7 @@ export function checkCredentialStaysHome(
   throw new AppError(
     'validation',
     'credential_required',
-    'The credential was given for another host: give it again together with the new base_url.',
+    'The stored credential belongs to another host. Give the credential again together with the new base_url.',
     { param: 'credential' },
   );
 }

@@ -4,49 +4,49 @@ import { recordChange } from '../changes/changes.service.ts';
 import { findEnabledConnectors } from './connectors.repository.ts';
 import type { ConnectorDeps } from './connectors.service.ts';
 
-const LOOK_EVERY_MS = 30_000;
+const CHECK_INTERVAL_MS = 30_000;
 
-/** A hash of what each file held, by the connector's id; undefined where it held none. */
-type Seen = ReadonlyMap<string, string | undefined>;
+/** The hash of each credential file, by connector id; undefined for a file without a credential. */
+type FileHashes = ReadonlyMap<string, string | undefined>;
 
-/** Looks at the files that hold credentials, again and again: a mounted secret is replaced without a word. */
+/** Checks the files of credentials periodically: a mounted secret can be replaced at any time. */
 export function watchCredentialFiles(
   deps: ConnectorDeps & { readonly now: () => Date; readonly logger: Logger },
   { onShutdown }: Pick<ServiceContext, 'onShutdown'>,
 ): void {
-  let seen: Seen | undefined;
-  let looking: Promise<void> | undefined;
-  const look = async (): Promise<void> => {
+  let hashes: FileHashes | undefined;
+  let checking: Promise<void> | undefined;
+  const check = async (): Promise<void> => {
     try {
-      seen = await noticeChangedFiles(deps, seen);
+      hashes = await recordChangedFiles(deps, hashes);
     } catch (error) {
-      deps.logger.warn({ err: error }, 'files of credentials could not be looked at; trying again');
+      deps.logger.warn({ err: error }, 'failed to check credential files; trying again');
     } finally {
-      looking = undefined;
+      checking = undefined;
     }
   };
   const timer = setInterval(() => {
-    looking ??= look();
-  }, LOOK_EVERY_MS);
-  looking = look();
+    checking ??= check();
+  }, CHECK_INTERVAL_MS);
+  checking = check();
   onShutdown('credential files', async () => {
     clearInterval(timer);
-    await looking;
+    await checking;
   });
 }
 
-/** Tells the proxies, by a change of its connector, of each file that holds something else than it was seen to hold. */
-export async function noticeChangedFiles(
+/** Records a change of each connector whose credential file differs from `before`, so that proxies get the new one. */
+export async function recordChangedFiles(
   { db, credentials, now }: ConnectorDeps & { readonly now: () => Date },
-  before: Seen | undefined,
-): Promise<Seen> {
+  before: FileHashes | undefined,
+): Promise<FileHashes> {
   const rows = (await findEnabledConnectors(db)).filter((row) => row.credential_ref?.startsWith('file:'));
-  const seen = new Map<string, string | undefined>();
+  const hashes = new Map<string, string | undefined>();
   for (const { id, credential_ref: ref } of rows) {
     if (ref === null) continue;
     const credential = await credentials.read(ref);
     const hash = 'value' in credential ? sha256(`${ref}\0${credential.value}`) : undefined;
-    seen.set(id, hash);
+    hashes.set(id, hash);
     if (!before?.has(id) || before.get(id) === hash) continue;
     const actor = { principalId: 'environment', identity: null };
     await db.transaction().execute(async (tx) => {
@@ -54,7 +54,7 @@ export async function noticeChangedFiles(
       await recordChange(tx, { actor, action, resourceId: id, detail: { credential_ref: ref }, at: now() });
     });
   }
-  return seen;
+  return hashes;
 }
 
 function sha256(text: string): string {

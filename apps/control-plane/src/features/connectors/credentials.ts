@@ -4,21 +4,21 @@ import { normalize, sep } from 'node:path';
 import { AppError } from '@weighbridge/errors';
 import type { Sealer } from '../../sealing/envelope.ts';
 
-/** A vendor's credential, or why it can't be had; the reason never holds any of it. */
+/** A vendor's credential, or the reason why it is unavailable. The reason contains no part of the credential. */
 export type Credential = { readonly value: string } | { readonly unusable: string };
 
-/** Where the credentials of connectors come from. */
+/** Reads the credentials of connectors. */
 export interface Credentials {
   readonly sealer: Sealer;
-  /** What a reference names now. */
+  /** Reads the credential of a reference. */
   read(ref: string): Promise<Credential>;
-  /** 422 for a reference that could never be read. */
-  checkRef(ref: string): void;
+  /** Throws a 422 for a reference that can never be read. */
+  assertValidRef(ref: string): void;
 }
 
 export interface CredentialSources {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The only folders whose files a reference may name. */
+  /** A reference may name files in these folders only. */
   readonly fileDirs: readonly string[];
   readonly sealer: Sealer;
 }
@@ -26,23 +26,21 @@ export interface CredentialSources {
 const MAX_CREDENTIAL = 8_192;
 const ENV_REF = /^env:([A-Za-z_][A-Za-z0-9_]{0,127})$/;
 const FILE_REF = /^file:(\/[^\0]{1,1000})$/;
-/** The service's own secrets: a reference to one would send it to an upstream. */
+/** Settings of the service itself: a reference to one would send it to an upstream. */
 const OWN_SETTINGS =
   /^(WEIGHBRIDGE_.*|DATABASE_URL|NATS_URL|CONTROL_PLANE_TOKEN|STATE_KEY|RESPONSE_CACHE_KEY|PG.*)$/i;
 
 export function createCredentials({ env, fileDirs, sealer }: CredentialSources): Credentials {
   return {
     sealer,
-    checkRef(ref) {
+    assertValidRef(ref) {
       const why = refFault(ref, fileDirs);
       if (why === undefined) return;
       throw new AppError(
         'validation',
         'credential_ref_invalid',
         `This credential_ref can't be used: ${why}.`,
-        {
-          param: 'credential_ref',
-        },
+        { param: 'credential_ref' },
       );
     },
     async read(ref) {
@@ -50,14 +48,15 @@ export function createCredentials({ env, fileDirs, sealer }: CredentialSources):
       if (why !== undefined) return { unusable: `credential_ref can't be used: ${why}.` };
       const name = ENV_REF.exec(ref)?.[1];
       const text = name === undefined ? await readSecretFile(ref.slice('file:'.length), fileDirs) : env[name];
-      if (!text)
-        return { unusable: `${ref} names nothing here: the control plane finds no credential there.` };
-      return isCredential(text) ? { value: text } : { unusable: `What ${ref} names is not a credential.` };
+      if (!text) return { unusable: `The control plane finds no credential at ${ref}.` };
+      return isCredential(text)
+        ? { value: text }
+        : { unusable: `The value of ${ref} is not a valid credential.` };
     },
   };
 }
 
-/** What can stand in a header as it is. */
+/** Whether the text can be sent in a header. */
 export function isCredential(text: string): boolean {
   return text.length <= MAX_CREDENTIAL && /^[\x21-\x7e]+$/.test(text);
 }
@@ -68,19 +67,19 @@ function refFault(ref: string, fileDirs: readonly string[]): string | undefined 
     return OWN_SETTINGS.test(name) ? `${name} is a setting of the service itself` : undefined;
   }
   const path = FILE_REF.exec(ref)?.[1];
-  if (path === undefined) return 'write env:NAME or file:/path';
+  if (path === undefined) return 'it must be env:NAME or file:/path';
   if (isInside(normalize(path), fileDirs)) return undefined;
-  return `files are read only below ${fileDirs.join(', ') || 'no folder'} (the setting CREDENTIAL_FILE_DIRS)`;
+  return `files must be in ${fileDirs.join(', ') || 'no folder'} (the setting CREDENTIAL_FILE_DIRS)`;
 }
 
-/** Undefined where there is no such file, or nothing that could be a credential. */
+/** Undefined if the file does not exist, is not a regular file or is outside the folders. */
 async function readSecretFile(path: string, fileDirs: readonly string[]): Promise<string | undefined> {
   try {
-    // Links are followed only inside the folders: a mounted secret is a link to its newest version.
+    // A mounted secret is a link to its newest version, so links are followed, but only inside the folders.
     const real = await realpath(path);
     const realDirs = await Promise.all(fileDirs.map((dir) => realpath(dir).catch(() => dir)));
     if (!isInside(real, realDirs)) return undefined;
-    // Without waiting: opening a pipe would wait for its writer.
+    // Non-blocking: opening a pipe would wait for a writer.
     const file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       if (!(await file.stat()).isFile()) return undefined;

@@ -1,17 +1,17 @@
-/** What an upstream can serve, by its path below `/v1`; their neighbours go with them. */
+/** A route of the inference API, by its path below `/v1`. Routes below it belong to it. */
 export type RouteName = 'chat_completions' | 'responses' | 'messages' | 'embeddings';
 
-/** A vendor whose key in the environment makes a connector. */
+/** A known vendor. Its key in the environment defines a connector. */
 export interface Provider {
   readonly name: string;
   readonly dialect: 'openai' | 'anthropic';
-  /** What it serves below its base URL. */
+  /** The routes that it serves below its base URL. */
   readonly routes: readonly RouteName[];
-  /** Up to and including the version: operations are appended to it. */
+  /** Includes the version: the paths of operations are appended to it. */
   readonly baseUrl: string;
   /** The setting that holds the credential. */
   readonly keyVariable: string;
-  /** The setting that replaces the base URL, where the vendor's SDK knows one; `versionless` ones lack the `/v1`. */
+  /** The setting of the vendor's SDK that replaces the base URL; a `versionless` one lacks the `/v1`. */
   readonly baseUrlVariable?: { readonly name: string; readonly versionless: boolean };
 }
 
@@ -82,7 +82,7 @@ const ROUTES_OF_DIALECT: Record<Provider['dialect'], readonly RouteName[]> = {
   anthropic: ['messages'],
 };
 
-/** What a connector serves: what its provider is known for, or else what upstreams of its dialect do. */
+/** The routes that a connector serves: those of its provider if it is known, else those of its dialect. */
 export function routesOf(provider: string, dialect: Provider['dialect']): readonly RouteName[] {
   if (provider === 'mock') return ['chat_completions', 'responses', 'messages', 'embeddings'];
   return PROVIDERS.find(({ name }) => name === provider)?.routes ?? ROUTES_OF_DIALECT[dialect];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { baseUrlFault, checkedBaseUrl, upstreamHosts } from './upstreamHosts.ts';
+import { baseUrlFault, upstreamHosts, validBaseUrl } from './upstreamHosts.ts';
 
 const none = upstreamHosts('');
 const some = upstreamHosts('gpu.internal:8000, *.models.local,10.0.0.7, [::1]:8443');
@@ -10,7 +10,9 @@ describe('a base URL', () => {
     'https://api.example.com',
     'https://8.8.8.8/v1',
     'https://[2606:4700::1]/v1',
-  ])('may be of the public internet by https: %s', (url) => expect(baseUrlFault(url, none)).toBeUndefined());
+  ])('may be an https URL on the public internet: %s', (url) =>
+    expect(baseUrlFault(url, none)).toBeUndefined(),
+  );
 
   it.each([
     'api.example.com/v1',
@@ -39,9 +41,9 @@ describe('a base URL', () => {
     'https://[fe80::1]/v1',
     'https://[fd00::1]/v1',
     'http://gpu.internal:8000/v1',
-  ])('is refused without leave: %s', (url) => {
+  ])('is rejected unless the deployment allows it: %s', (url) => {
     expect(baseUrlFault(url, none)).toEqual(expect.any(String));
-    expect(() => checkedBaseUrl(url, none)).toThrow(/This base_url can't be used/);
+    expect(() => validBaseUrl(url, none)).toThrow(/This base_url can't be used/);
   });
 
   it.each([
@@ -49,7 +51,7 @@ describe('a base URL', () => {
     'https://a.models.local',
     'http://10.0.0.7:9/v1',
     'https://[::1]:8443',
-  ])('may be what the deployment allowed: %s', (url) => expect(baseUrlFault(url, some)).toBeUndefined());
+  ])('may be a URL that the deployment allows: %s', (url) => expect(baseUrlFault(url, some)).toBeUndefined());
 
   it.each([
     'http://gpu.internal/v1',
@@ -57,16 +59,18 @@ describe('a base URL', () => {
     'http://evil.test/a.models.local',
     'http://10.0.0.8',
     'https://u:p@gpu.internal:8000',
-  ])('may be nothing else then: %s', (url) => expect(baseUrlFault(url, some)).toEqual(expect.any(String)));
+  ])('may not be a URL that the deployment does not allow: %s', (url) =>
+    expect(baseUrlFault(url, some)).toEqual(expect.any(String)),
+  );
 
-  it('is kept without its trailing slash', () => {
-    expect(checkedBaseUrl('https://API.example.com/v1//', none)).toBe('https://api.example.com/v1');
-    expect(checkedBaseUrl('https://api.example.com/', none)).toBe('https://api.example.com');
+  it('is stored without its trailing slash', () => {
+    expect(validBaseUrl('https://API.example.com/v1//', none)).toBe('https://api.example.com/v1');
+    expect(validBaseUrl('https://api.example.com/', none)).toBe('https://api.example.com');
   });
 });
 
 it.each(['http://gpu.internal', 'a/b', 'a b', '*', 'user@host'])(
-  'a list of hosts refuses %s, naming it',
+  'a list of hosts rejects %s and names it',
   (entry) => {
     expect(() => upstreamHosts(`ok.internal, ${entry}`)).toThrow(entry);
   },

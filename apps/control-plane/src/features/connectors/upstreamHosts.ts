@@ -2,13 +2,13 @@ import { isIP } from 'node:net';
 import { AppError } from '@weighbridge/errors';
 import { isPublicAddress, SettingsError } from '@weighbridge/runtime';
 
-/** Which upstreams beyond the public internet's https ones the deployment allows. */
+/** The hosts that the deployment allows beyond https on the public internet. */
 export interface UpstreamHosts {
-  /** Whether the deployment named this host: it may then speak plain http, and be at any address. */
+  /** Whether the deployment allows this host, which then may use plain http and any address. */
   allows(url: URL): boolean;
 }
 
-/** Reads a list such as `gpu.internal, 10.0.0.7:8000, *.models.local`. Throws, naming it, on what is no host. */
+/** Parses a list such as `gpu.internal, 10.0.0.7:8000, *.models.local`. Throws a SettingsError that names an invalid entry. */
 export function upstreamHosts(list: string): UpstreamHosts {
   const entries = list
     .split(',')
@@ -24,10 +24,10 @@ export function upstreamHosts(list: string): UpstreamHosts {
 }
 
 /**
- * The base URL as it is kept, without a trailing slash. 422 where it breaks a rule; a host's name is not resolved here,
- * so whoever connects has to look at the address once more.
+ * Returns the base URL without a trailing slash; throws a 422 if it breaks a rule. The host is not resolved here, so the
+ * address has to be checked again on connecting.
  */
-export function checkedBaseUrl(text: string, hosts: UpstreamHosts): string {
+export function validBaseUrl(text: string, hosts: UpstreamHosts): string {
   const why = baseUrlFault(text, hosts);
   if (why === undefined) return new URL(text).href.replace(/\/+$/, '');
   throw new AppError('validation', 'base_url_invalid', `This base_url can't be used: ${why}.`, {
@@ -35,16 +35,16 @@ export function checkedBaseUrl(text: string, hosts: UpstreamHosts): string {
   });
 }
 
-/** What is wrong with a base URL; undefined where it may be used. */
+/** The rule that a base URL breaks; undefined if it may be used. */
 export function baseUrlFault(text: string, hosts: UpstreamHosts): string | undefined {
   if (/[\s\p{C}]/u.test(text) || !URL.canParse(text))
     return 'it is not a URL such as https://api.example.com/v1';
   const url = new URL(text);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'it must begin with https://';
-  if (url.username || url.password) return 'it holds a user or password; a credential goes in credential';
+  if (url.username || url.password) return 'it has a user or password: put the credential in credential';
   if (text.includes('?') || text.includes('#')) return 'it must end with its path, without "?" or "#"';
   if (hosts.allows(url)) return undefined;
-  const howTo = `the deployment can allow that by ALLOWED_UPSTREAM_HOSTS (${url.host})`;
+  const howTo = `to allow it, add ${url.host} to ALLOWED_UPSTREAM_HOSTS`;
   if (url.protocol === 'http:') return `it is not https; ${howTo}`;
   return isNotPublicName(url.hostname) ? `its host is not on the public internet; ${howTo}` : undefined;
 }
@@ -59,7 +59,7 @@ function hostEntry(entry: string): { host: string; port: string | undefined } {
   const wildcard = entry.startsWith('*.');
   const url = `http://${wildcard ? entry.slice(2) : entry}/`;
   if (!URL.canParse(url) || /[/?#@\s*]/.test(entry.slice(wildcard ? 2 : 0))) {
-    throw new SettingsError(`ALLOWED_UPSTREAM_HOSTS is not valid: "${entry}" is no host`);
+    throw new SettingsError(`ALLOWED_UPSTREAM_HOSTS is not valid: "${entry}" is not a host`);
   }
   const { hostname } = new URL(url);
   const port = /:(\d+)$/.exec(entry)?.[1];

@@ -10,7 +10,11 @@ import {
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
 import { modelsWithPrices } from '../catalog/catalog.service.ts';
 import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
-import { type ConnectorDeps, type ConnectorRow, judgedConnectors } from '../connectors/connectors.service.ts';
+import {
+  type ConnectorDeps,
+  type ConnectorRow,
+  connectorsWithUsability,
+} from '../connectors/connectors.service.ts';
 import type { PolicyRow } from '../policies/policies.service.ts';
 
 /** One model at one connector. */
@@ -43,7 +47,7 @@ export async function offersOf(
   const ids = targets.map(({ model }) => model);
   const providers = [...new Set(ids.flatMap((model) => parseModelId(model)?.provider ?? []))];
   const entries = await modelsWithPrices(deps.db, ids);
-  const connectors = await judgedConnectors(deps, providers);
+  const connectors = await connectorsWithUsability(deps, providers);
   const negotiated = await negotiatedPrices(
     deps.db,
     connectors.map(({ row }) => row.id),

@@ -3,7 +3,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { isId, keyHint, mintToken, newId, tokenSha256 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { type Caller, isOperator, requireScope } from '../../shared/caller.ts';
-import { displayName } from '../../shared/displayName.ts';
+import { validDisplayName } from '../../shared/displayName.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { answerOnce } from '../idempotency/idempotency.service.ts';
@@ -59,7 +59,7 @@ export async function createKey(
   idempotencyKey: string | undefined,
 ): Promise<{ readonly answer: IssuedKey; readonly replayed: boolean }> {
   const now = deps.now();
-  const name = displayName(input.name);
+  const name = validDisplayName(input.name);
   const scopes = grantableScopes(caller, input.scopes);
   const principalId = principalOf(caller, input.principal_id);
   if (input.attribution) {
@@ -275,7 +275,7 @@ async function permittedChanges(
 ): Promise<Changes> {
   const changes: Changes = {};
   if (input.name !== undefined) {
-    const name = displayName(input.name);
+    const name = validDisplayName(input.name);
     if (name !== key.name) changes.name = name;
   }
   if (input.disabled !== undefined) {

@@ -2,12 +2,12 @@ import type { Tx } from '@weighbridge/database';
 import { AppError } from '@weighbridge/errors';
 import { sql } from 'kysely';
 
-/** Any number: what counts is that every control plane uses the same for this. */
+/** An arbitrary number, the same in every control plane. */
 const GOVERNANCE_LOCK = 5_213_844_108;
 
 /**
- * An issued key always has a governing policy. Whoever issues or assigns a key holds this lock shared, whoever changes
- * what governs keys (policies, defaults, principals) holds it exclusively: so neither acts on what the other is changing.
+ * Protects the invariant that every issued key has a governing policy. A transaction that issues or assigns a key takes
+ * the lock shared; one that changes what governs keys (policies, defaults, principals) takes it exclusively.
  */
 export async function lockGovernance(tx: Tx, mode: 'shared' | 'exclusive'): Promise<void> {
   await (mode === 'shared'
@@ -16,8 +16,8 @@ export async function lockGovernance(tx: Tx, mode: 'shared' | 'exclusive'): Prom
   ).execute(tx);
 }
 
-/** Rolls a change back, with 409, that would leave a key without a governing policy. Revoked keys keep what they had. */
-export async function requireEveryKeyGoverned(tx: Tx): Promise<void> {
+/** Throws a 409 if the transaction leaves a key without a governing policy. Revoked keys keep their last one. */
+export async function assertEveryKeyGoverned(tx: Tx): Promise<void> {
   const { rows } = await sql<{ id: string }>`
     SELECT keys.id
     FROM keys

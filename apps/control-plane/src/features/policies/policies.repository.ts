@@ -4,7 +4,7 @@ import { containsText } from '../../shared/containsText.ts';
 
 export type PolicyRow = Selectable<Policies>;
 
-/** A policy and how it came to govern a key. */
+/** The policy that governs a key, and which of the key, its principal or the defaults names it. */
 export type GoverningPolicy = PolicyRow & { source: 'key' | 'principal' | 'default' };
 
 export interface GovernedBy {
@@ -46,7 +46,7 @@ export async function findParents(db: Database, policyId: string): Promise<Polic
   return rows;
 }
 
-/** A policy that was not deleted. */
+/** A policy that is not deleted. */
 export async function findPolicy(db: Database, id: string): Promise<PolicyRow | undefined> {
   return await db
     .selectFrom('policies')
@@ -63,7 +63,7 @@ export interface PolicyFilter {
   readonly selfService?: boolean | undefined;
 }
 
-/** Policies, the newest first, after a position in that order. */
+/** A page of policies, newest first. */
 export async function findPolicies(
   db: Database,
   filter: PolicyFilter,
@@ -80,7 +80,7 @@ export async function findPolicies(
   return await query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute();
 }
 
-/** How many policies stand below this one, one under the other. */
+/** The length of the longest chain of policies below this one. */
 export async function depthBelow(db: Database, policyId: string): Promise<number> {
   const { rows } = await sql<{ depth: number }>`
     WITH RECURSIVE below AS (
@@ -92,7 +92,7 @@ export async function depthBelow(db: Database, policyId: string): Promise<number
   return rows[0]?.depth ?? 0;
 }
 
-/** What still points at a policy, by name; undefined where nothing does. */
+/** The kind of a resource that names a policy; undefined if none does. */
 export async function findPolicyUser(
   db: Database,
   id: string,

@@ -13,12 +13,12 @@ import {
 
 export type { GoverningPolicy, PolicyRow };
 
-/** What decides which counters a key draws on. */
+/** The fields of a key that decide which counters its spend goes to. */
 export interface CountedKey {
   readonly policy_id: string | null;
   readonly principal_id: string;
   readonly kind: 'service' | 'user';
-  /** Null: it has no counter yet, so nothing is counted for it alone. */
+  /** Null: no counter of its own exists yet. */
   readonly counter_key_id: string | null;
 }
 
@@ -36,7 +36,7 @@ export async function policyExists(db: Database, id: string): Promise<boolean> {
   return isId('pol', id) && (await findPolicy(db, id)) !== undefined;
 }
 
-/** The governing policy's counter for a key, then its parents', as they stand at `now`. */
+/** The counters of a key at `now`: the governing policy's first, then its parents'. Throws if no policy governs the key. */
 export async function countersOf(
   db: Database,
   key: CountedKey,
@@ -47,7 +47,7 @@ export async function countersOf(
     principalId: key.principal_id,
     kind: key.kind,
   });
-  if (!governing) throw new Error('an issued key has no governing policy');
+  if (!governing) throw new Error('the key has no governing policy');
   const parents = await findParents(db, governing.id);
   return {
     governing,
@@ -55,7 +55,7 @@ export async function countersOf(
   };
 }
 
-/** A policy and its parents, nearest first; undefined where there is none of this id. */
+/** A policy and its parents, nearest first; undefined if there is no policy with this id. */
 export async function policyChain(
   db: Database,
   id: string,
@@ -64,7 +64,7 @@ export async function policyChain(
   return policy && [policy, ...(await findParents(db, id))];
 }
 
-/** The policy that a new database starts with: ten dollars a month for each principal. */
+/** The default policy of a new database: ten dollars a month for each principal. */
 export async function createStarterPolicy(tx: Tx, now: Date): Promise<PolicyRow> {
   return await insertPolicy(tx, {
     id: newId('pol'),

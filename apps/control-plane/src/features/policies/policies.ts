@@ -1,34 +1,69 @@
-import { isTimezone, type WindowKind } from '@weighbridge/domain';
+import { isTimezone, MAX_LIMIT_MICRO_USD, WINDOW_KINDS } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { CacheSettings } from '../../shared/schemas.ts';
+import { type Static, Type } from 'typebox';
+import { PageQuery } from '../../shared/paging.ts';
+import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 
+const MAX_PER_MINUTE = 2_147_483_647;
+const PerMinute = Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE }));
+const DefaultFor = OneOf(['service', 'user', 'all']);
+
+const name = Type.String();
+const settingsWithDefaults = {
+  limit_micro_usd: Nullable(
+    Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description: 'Null: unlimited.' }),
+  ),
+  window: OneOf(WINDOW_KINDS),
+  timezone: Type.String({ maxLength: 100 }),
+  counter_scope: OneOf(['key', 'principal', 'policy']),
+  enforcement: OneOf(['enforce', 'shadow', 'off']),
+  budget_mode: OneOf(['balanced', 'hard']),
+  allowed_models: Type.Array(Type.String({ minLength: 1, maxLength: 300 }), {
+    maxItems: 500,
+    description: 'Anchored patterns; `*` matches any characters. Empty: all models.',
+  }),
+  requests_per_minute: PerMinute,
+  tokens_per_minute: PerMinute,
+  max_parallel: PerMinute,
+  parent_policy_id: Nullable(Type.String()),
+  default_for: Nullable(DefaultFor),
+  self_service: Type.Boolean(),
+  profile_id: Nullable(Type.String()),
+  cache: Nullable(CacheSettings),
+  thresholds: Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
+    maxItems: 20,
+    description: 'In percent of the limit.',
+  }),
+};
+const PolicySettings = Type.Object({ name, ...settingsWithDefaults });
 /** Everything about a policy that an operator sets. */
-export interface PolicySettings {
-  readonly name: string;
-  /** Null: unlimited. */
-  readonly limit_micro_usd: number | null;
-  readonly window: WindowKind;
-  readonly timezone: string;
-  readonly counter_scope: 'key' | 'principal' | 'policy';
-  readonly enforcement: 'enforce' | 'shadow' | 'off';
-  readonly budget_mode: 'balanced' | 'hard';
-  readonly allowed_models: string[];
-  readonly requests_per_minute: number | null;
-  readonly tokens_per_minute: number | null;
-  readonly max_parallel: number | null;
-  readonly parent_policy_id: string | null;
-  readonly default_for: 'service' | 'user' | 'all' | null;
-  readonly self_service: boolean;
-  readonly profile_id: string | null;
-  readonly cache: CacheSettings | null;
-  /** Percent of the limit. */
-  readonly thresholds: number[];
-}
+export type PolicySettings = Static<typeof PolicySettings>;
 
-export type NewPolicy = Pick<PolicySettings, 'name'> & Partial<PolicySettings>;
-export type PolicyChanges = Partial<PolicySettings>;
+export const Policy = Type.Object(
+  { id: Type.String(), ...PolicySettings.properties, created_at: DateTime, updated_at: DateTime },
+  { title: 'Policy' },
+);
+export type Policy = Static<typeof Policy>;
 
-/** What a policy is where nothing else is said. */
+export const NewPolicy = Strict(
+  { name, ...Type.Partial(Type.Object(settingsWithDefaults)).properties },
+  { title: 'NewPolicy' },
+);
+export type NewPolicy = Static<typeof NewPolicy>;
+
+export const PolicyChanges = Strict(Type.Partial(PolicySettings).properties, { title: 'PolicyChanges' });
+export type PolicyChanges = Static<typeof PolicyChanges>;
+
+export const PolicyQuery = Strict({
+  ...PageQuery,
+  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  default_for: Type.Optional(DefaultFor),
+  parent_policy_id: Type.Optional(Type.String()),
+  self_service: Type.Optional(OneOf(['true', 'false'])),
+});
+export type PolicyQuery = Static<typeof PolicyQuery>;
+
+/** The settings of a new policy that names none of them. */
 export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   limit_micro_usd: null,
   window: 'month',
@@ -48,10 +83,11 @@ export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   thresholds: [],
 };
 
-/** How many policies may stand above one another: each is one more counter for every request. */
+/** The longest chain of a policy and its parents. Each adds a counter to every request. */
 export const MAX_POLICY_DEPTH = 8;
 
-export function requireTimezone(name: string): string {
+/** Returns the name of a time zone; throws a 422 if it is not an IANA name. */
+export function validTimezone(name: string): string {
   if (isTimezone(name)) return name;
   throw new AppError(
     'validation',
@@ -61,7 +97,7 @@ export function requireTimezone(name: string): string {
   );
 }
 
-/** In order and once each, so that the same thresholds are always the same. */
+/** In ascending order, without duplicates. */
 export function sortedThresholds(percent: readonly number[]): number[] {
   return [...new Set(percent)].sort((a, b) => a - b);
 }
@@ -70,10 +106,8 @@ export function policyCycle(): AppError {
   return new AppError(
     'validation',
     'policy_cycle',
-    'A policy can not stand above itself: choose another parent_policy_id.',
-    {
-      param: 'parent_policy_id',
-    },
+    'A policy can not be its own ancestor. Choose another parent_policy_id.',
+    { param: 'parent_policy_id' },
   );
 }
 
@@ -81,7 +115,7 @@ export function policyTooDeep(): AppError {
   return new AppError(
     'validation',
     'policy_too_deep',
-    `At most ${MAX_POLICY_DEPTH} policies may stand above one another.`,
+    `A chain of parent policies may have at most ${MAX_POLICY_DEPTH} policies.`,
     { param: 'parent_policy_id' },
   );
 }

@@ -3,13 +3,14 @@ import { isId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import { openCounter, setBucketLimits } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
-import { displayName } from '../../shared/displayName.ts';
+import { validDisplayName } from '../../shared/displayName.ts';
+import { fieldChanges } from '../../shared/fieldChanges.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { recallExcess } from '../leases/recalls.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
-import { lockGovernance, requireEveryKeyGoverned } from './governance.ts';
+import { assertEveryKeyGoverned, lockGovernance } from './governance.ts';
 import {
   depthBelow,
   findParents,
@@ -25,33 +26,19 @@ import {
   MAX_POLICY_DEPTH,
   type NewPolicy,
   POLICY_DEFAULTS,
+  type Policy,
   type PolicyChanges,
+  type PolicyQuery,
   type PolicySettings,
   policyCycle,
   policyTooDeep,
-  requireTimezone,
   sortedThresholds,
+  validTimezone,
 } from './policies.ts';
 
 export interface PolicyAdminDeps {
   readonly db: Database;
   readonly now: () => Date;
-}
-
-/** A policy as the API shows it. */
-export interface PresentedPolicy extends PolicySettings {
-  readonly id: string;
-  readonly created_at: string;
-  readonly updated_at: string;
-}
-
-export interface PolicyListQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly name_contains?: string;
-  readonly default_for?: 'service' | 'user' | 'all';
-  readonly parent_policy_id?: string;
-  readonly self_service?: 'true' | 'false';
 }
 
 export async function existingPolicy(db: Database, id: string): Promise<PolicyRow> {
@@ -66,14 +53,11 @@ export async function existingPolicy(db: Database, id: string): Promise<PolicyRo
   );
 }
 
-export async function readPolicy(deps: PolicyAdminDeps, id: string): Promise<PresentedPolicy> {
-  return present(await existingPolicy(deps.db, id));
+export async function readPolicy(deps: PolicyAdminDeps, id: string): Promise<Policy> {
+  return toPolicy(await existingPolicy(deps.db, id));
 }
 
-export async function listPolicies(
-  deps: PolicyAdminDeps,
-  query: PolicyListQuery,
-): Promise<PageOf<PresentedPolicy>> {
+export async function listPolicies(deps: PolicyAdminDeps, query: PolicyQuery): Promise<PageOf<Policy>> {
   const request = pageRequest('policies', query, positionOf(part.time, part.id('pol')));
   const [createdAt, id] = request.after ?? [];
   const rows = await findPolicies(
@@ -87,20 +71,16 @@ export async function listPolicies(
     createdAt && id ? { createdAt: new Date(createdAt), id } : undefined,
     request.size + 1,
   );
-  return page('policies', request, rows, (row) => [row.created_at.toISOString(), row.id], present);
+  return page('policies', request, rows, (row) => [row.created_at.toISOString(), row.id], toPolicy);
 }
 
-export async function createPolicy(
-  deps: PolicyAdminDeps,
-  caller: Caller,
-  input: NewPolicy,
-): Promise<PresentedPolicy> {
+export async function createPolicy(deps: PolicyAdminDeps, caller: Caller, input: NewPolicy): Promise<Policy> {
   const now = deps.now();
   const settings = { ...POLICY_DEFAULTS, ...input };
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'exclusive');
     const id = newId('pol');
-    await checkReferences(tx, id, settings);
+    await assertReferences(tx, id, settings);
     const row = await insertPolicy(tx, {
       id,
       ...columns(settings),
@@ -116,7 +96,7 @@ export async function createPolicy(
       reach: reachOf(settings.default_for),
       at: now,
     });
-    return present(row);
+    return toPolicy(row);
   });
 }
 
@@ -125,58 +105,49 @@ export async function changePolicy(
   caller: Caller,
   id: string,
   input: PolicyChanges,
-): Promise<PresentedPolicy> {
+): Promise<Policy> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'exclusive');
-    const before = await existingPolicy(tx, id);
-    const shown = present(before);
-    const changed = (Object.keys(input) as (keyof PolicyChanges)[]).filter(
-      (field) => JSON.stringify(input[field]) !== JSON.stringify(shown[field]),
-    );
-    if (changed.length === 0) return shown;
-    const settings = { ...shown, ...input };
-    await checkReferences(tx, id, input);
-    const startsCounter = changed.some((field) => COUNTER_FIELDS.has(field));
+    const row = await existingPolicy(tx, id);
+    const before = toPolicy(row);
+    const changed = fieldChanges<PolicySettings>(before, input);
+    const names = Object.keys(changed);
+    if (names.length === 0) return before;
+    const settings = { ...before, ...input };
+    await assertReferences(tx, id, input);
+    const startsCounter = names.some((name) => COUNTER_FIELDS.has(name));
     let after = await updatePolicy(tx, id, {
       ...columns(settings),
-      ...(startsCounter && { counter_version: before.counter_version + 1, counter_since: now }),
+      ...(startsCounter && { counter_version: row.counter_version + 1, counter_since: now }),
       updated_at: now,
     });
-    await requireEveryKeyGoverned(tx);
+    await assertEveryKeyGoverned(tx);
     if (startsCounter) {
-      const heldFrom = await openCounter(tx, after, now);
+      const ledgerStart = await openCounter(tx, after, now);
       if (settings.window === 'none') {
-        after = await updatePolicy(tx, id, { counter_since: counterReach(before.created_at, heldFrom) });
+        after = await updatePolicy(tx, id, { counter_since: countedSince(row.created_at, ledgerStart) });
       }
     }
-    // From the commit on, no proxy is granted anything by the limit that was.
-    if (changed.includes('limit_micro_usd')) {
+    // In the same transaction: after the commit, no lease is granted by the previous limit.
+    if (changed.limit_micro_usd) {
       await setBucketLimits(tx, id);
       await recallExcess(tx, id);
     }
-    const detail = {
-      changed: Object.fromEntries(changed.map((field) => [field, { from: shown[field], to: input[field] }])),
-    };
-    const reach = reachOf(changed.includes('default_for') || before.default_for);
     await recordChange(tx, {
       actor: caller,
       action: 'policy.updated',
       resourceId: id,
-      detail,
-      reach,
+      detail: { changed },
+      reach: reachOf(changed.default_for || row.default_for),
       at: now,
     });
-    return present(after);
+    return toPolicy(after);
   });
 }
 
-/** Takes a policy out of use. Refused, with 409, while anything depends on it. */
-export async function deletePolicy(
-  deps: PolicyAdminDeps,
-  caller: Caller,
-  id: string,
-): Promise<PresentedPolicy> {
+/** Deletes a policy; a 409 while a key, a principal or another policy names it. */
+export async function deletePolicy(deps: PolicyAdminDeps, caller: Caller, id: string): Promise<Policy> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     await lockGovernance(tx, 'exclusive');
@@ -186,14 +157,12 @@ export async function deletePolicy(
       throw new AppError(
         'conflict',
         'policy_in_use',
-        `A ${user} names this policy. Give it another one first.`,
-        {
-          details: { used_by: user },
-        },
+        `A ${user} names this policy. Assign it another policy first.`,
+        { details: { used_by: user } },
       );
     }
     const row = await updatePolicy(tx, id, { deleted_at: now, default_for: null, updated_at: now });
-    await requireEveryKeyGoverned(tx);
+    await assertEveryKeyGoverned(tx);
     await recordChange(tx, {
       actor: caller,
       action: 'policy.deleted',
@@ -202,29 +171,29 @@ export async function deletePolicy(
       reach: reachOf(before.default_for),
       at: now,
     });
-    return present(row);
+    return toPolicy(row);
   });
 }
 
-/** A default policy governs keys that do not name it. */
+/** A default policy governs keys that do not name it, so its changes concern all keys. */
 function reachOf(isDefault: unknown): 'own' | 'all' {
   return isDefault ? 'all' : 'own';
 }
 
-/** From when on a counter without a window counts: it has all that the ledger holds for its policy. */
-function counterReach(createdAt: Date, heldFrom: Date | null): Date {
-  return heldFrom !== null && heldFrom > createdAt ? heldFrom : createdAt;
+/** The start of a counter without a window, which counts everything that the ledger has for its policy. */
+function countedSince(createdAt: Date, ledgerStart: Date | null): Date {
+  return ledgerStart !== null && ledgerStart > createdAt ? ledgerStart : createdAt;
 }
 
-/** A change of one of these starts a new counter. */
+/** Changing one of these fields starts a new counter. */
 const COUNTER_FIELDS: ReadonlySet<string> = new Set(['window', 'timezone', 'counter_scope']);
 
-/** What a policy refers to is there, and leads to no cycle. */
-async function checkReferences(tx: Tx, id: string, settings: PolicyChanges): Promise<void> {
-  if (settings.default_for) await requireFreeDefault(tx, id, settings.default_for);
+/** Throws if what a policy refers to does not exist, or if its parents form a cycle. */
+async function assertReferences(tx: Tx, id: string, settings: PolicyChanges): Promise<void> {
+  if (settings.default_for) await assertDefaultFree(tx, id, settings.default_for);
   const { parent_policy_id: parentId, profile_id: profileId } = settings;
-  // An empty text is no id, and not nothing either.
-  if (typeof parentId === 'string') await requireParent(tx, id, parentId);
+  // An empty string is not null: it is an id that does not exist.
+  if (typeof parentId === 'string') await assertParent(tx, id, parentId);
   if (typeof profileId === 'string' && !(await profileExists(tx, profileId))) {
     throw new AppError('validation', 'profile_not_found', 'There is no profile with this profile_id.', {
       param: 'profile_id',
@@ -235,10 +204,10 @@ async function checkReferences(tx: Tx, id: string, settings: PolicyChanges): Pro
 function columns(settings: PolicySettings) {
   const { limit_micro_usd: limit, tokens_per_minute: tokens, cache } = settings;
   return {
-    name: displayName(settings.name),
+    name: validDisplayName(settings.name),
     limit_nano_usd: limit === null ? null : nanoFromMicro(limit),
     window_kind: settings.window,
-    timezone: requireTimezone(settings.timezone),
+    timezone: validTimezone(settings.timezone),
     counter_scope: settings.counter_scope,
     enforcement: settings.enforcement,
     budget_mode: settings.budget_mode,
@@ -255,21 +224,18 @@ function columns(settings: PolicySettings) {
   };
 }
 
-async function requireFreeDefault(tx: Tx, id: string, kind: 'service' | 'user' | 'all'): Promise<void> {
+async function assertDefaultFree(tx: Tx, id: string, kind: 'service' | 'user' | 'all'): Promise<void> {
   const [taken] = await findPolicies(tx, { defaultFor: kind }, undefined, 1);
   if (!taken || taken.id === id) return;
   throw new AppError(
     'conflict',
     'default_taken',
-    `${taken.id} is the default for ${kind} already. Clear its default_for first.`,
-    {
-      param: 'default_for',
-      details: { policy_id: taken.id },
-    },
+    `${taken.id} is already the default for ${kind}. Clear its default_for first.`,
+    { param: 'default_for', details: { policy_id: taken.id } },
   );
 }
 
-async function requireParent(tx: Tx, id: string, parentId: string): Promise<void> {
+async function assertParent(tx: Tx, id: string, parentId: string): Promise<void> {
   if (!(await policyExists(tx, parentId))) {
     throw new AppError('validation', 'policy_not_found', 'There is no policy with this parent_policy_id.', {
       param: 'parent_policy_id',
@@ -280,7 +246,7 @@ async function requireParent(tx: Tx, id: string, parentId: string): Promise<void
   if (above.length + 1 + (await depthBelow(tx, id)) > MAX_POLICY_DEPTH) throw policyTooDeep();
 }
 
-function present(row: PolicyRow): PresentedPolicy {
+function toPolicy(row: PolicyRow): Policy {
   return {
     id: row.id,
     name: row.name,

@@ -4,7 +4,7 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordChange } from '../changes/changes.service.ts';
-import { lockGovernance, requireEveryKeyGoverned } from '../policies/governance.ts';
+import { assertEveryKeyGoverned, lockGovernance } from '../policies/governance.ts';
 import { policyExists } from '../policies/policies.service.ts';
 import {
   findPrincipal,
@@ -84,7 +84,7 @@ export async function putPrincipal(
       });
     }
     const row = await upsertPrincipal(tx, id, policyId, now);
-    await requireEveryKeyGoverned(tx);
+    await assertEveryKeyGoverned(tx);
     const detail = { policy_id: { from: before?.policy_id ?? null, to: policyId } };
     const action = before ? 'principal.updated' : 'principal.created';
     await recordChange(tx, { actor: caller, action, resourceId: id, detail, at: now });

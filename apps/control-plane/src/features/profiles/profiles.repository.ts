@@ -12,7 +12,7 @@ export async function findProfileByName(db: Database, name: string): Promise<Pro
   return await db.selectFrom('profiles').selectAll().where('name', '=', name).executeTakeFirst();
 }
 
-/** Profiles by name, after a given one. */
+/** A page of profiles by name. */
 export async function findProfiles(
   db: Database,
   filter: { readonly nameContains?: string | undefined },
@@ -25,7 +25,7 @@ export async function findProfiles(
   return await query.orderBy('name').limit(limit).execute();
 }
 
-/** All of them, at most so many. */
+/** All profiles by name, at most `limit`. */
 export async function findAllProfiles(db: Database, limit: number): Promise<ProfileRow[]> {
   return await db.selectFrom('profiles').selectAll().orderBy('name').limit(limit).execute();
 }
@@ -55,7 +55,7 @@ export async function removeProfile(tx: Tx, id: string): Promise<void> {
   await tx.deleteFrom('profiles').where('id', '=', id).execute();
 }
 
-/** Whether a policy, deleted ones included, names the profile. */
+/** Whether a policy, deleted or not, names the profile. */
 export async function profileIsUsed(tx: Tx, id: string): Promise<boolean> {
   const user = await tx
     .selectFrom('policies')
@@ -66,7 +66,7 @@ export async function profileIsUsed(tx: Tx, id: string): Promise<boolean> {
   return user !== undefined;
 }
 
-/** Keeps everybody else from changing which profiles there are until the transaction ends. */
+/** Reads a profile and locks it until the transaction ends. */
 export async function lockProfile(tx: Tx, id: string): Promise<ProfileRow | undefined> {
   return await tx.selectFrom('profiles').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();
 }

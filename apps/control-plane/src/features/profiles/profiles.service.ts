@@ -2,6 +2,7 @@ import type { Database, Tx } from '@weighbridge/database';
 import { isId, newId, type RoutingProfile } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
+import { fieldChanges } from '../../shared/fieldChanges.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
@@ -20,34 +21,23 @@ import {
 } from './profiles.repository.ts';
 import {
   type NewProfile,
+  type Profile,
   type ProfileChanges,
   type ProfileConstraints,
+  type ProfileQuery,
   type ProfileSettings,
   type ProfileTarget,
-  requireProfileName,
-  requireTargets,
   routingProfile,
+  validProfileName,
+  validTargets,
 } from './profiles.ts';
 
-/** Every proxy holds all of them, so they have to end somewhere. */
+/** Every proxy holds all profiles in memory. */
 const MAX_PROFILES = 1_000;
 
 export interface ProfileDeps {
   readonly db: Database;
   readonly now: () => Date;
-}
-
-/** A profile as the API shows it. */
-export interface PresentedProfile extends ProfileSettings {
-  readonly id: string;
-  readonly created_at: string;
-  readonly updated_at: string;
-}
-
-export interface ProfileListQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly name_contains?: string;
 }
 
 export async function profileExists(tx: Tx, id: string): Promise<boolean> {
@@ -58,41 +48,34 @@ export async function existingProfile(db: Database, id: string): Promise<Profile
   return (isId('prf', id) ? await findProfile(db, id) : undefined) ?? raise(profileNotFound());
 }
 
-/** A row as requests are routed by it. */
+/** The profile of a row as the router uses it. */
 export function routingProfileOf(row: ProfileRow): RoutingProfile {
   return routingProfile(row.id, settingsOf(row));
 }
 
-/** All profiles, as requests are routed by them. */
+/** All profiles as the router uses them. */
 export async function routingProfiles(db: Database): Promise<RoutingProfile[]> {
   return (await findAllProfiles(db, MAX_PROFILES)).map(routingProfileOf);
 }
 
-export async function readProfile(deps: ProfileDeps, id: string): Promise<PresentedProfile> {
-  return present(await existingProfile(deps.db, id));
+export async function readProfile(deps: ProfileDeps, id: string): Promise<Profile> {
+  return toProfile(await existingProfile(deps.db, id));
 }
 
-export async function listProfiles(
-  deps: ProfileDeps,
-  query: ProfileListQuery,
-): Promise<PageOf<PresentedProfile>> {
+export async function listProfiles(deps: ProfileDeps, query: ProfileQuery): Promise<PageOf<Profile>> {
   const request = pageRequest('profiles', query, positionOf(part.text));
   const filter = { nameContains: query.name_contains };
   const rows = await findProfiles(deps.db, filter, request.after?.[0], request.size + 1);
-  return page('profiles', request, rows, (row) => [row.name], present);
+  return page('profiles', request, rows, (row) => [row.name], toProfile);
 }
 
-export async function createProfile(
-  deps: ProfileDeps,
-  caller: Caller,
-  input: NewProfile,
-): Promise<PresentedProfile> {
+export async function createProfile(deps: ProfileDeps, caller: Caller, input: NewProfile): Promise<Profile> {
   const now = deps.now();
   const id = newId('prf');
-  const name = requireProfileName(input.name);
-  const targets = JSON.stringify(requireTargets(input.targets));
+  const name = validProfileName(input.name);
+  const targets = JSON.stringify(validTargets(input.targets));
   return await deps.db.transaction().execute(async (tx) => {
-    await requireFreeName(tx, id, name);
+    await assertNameFree(tx, id, name);
     if ((await countProfiles(tx)) >= MAX_PROFILES) throw tooManyProfiles();
     const constraints = JSON.stringify(input.constraints ?? {});
     const times = { created_at: now, updated_at: now };
@@ -112,7 +95,7 @@ export async function createProfile(
       detail: { ...input },
       at: now,
     });
-    return present(row);
+    return toProfile(row);
   });
 }
 
@@ -121,37 +104,34 @@ export async function changeProfile(
   caller: Caller,
   id: string,
   input: ProfileChanges,
-): Promise<PresentedProfile> {
+): Promise<Profile> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
-    const before = present((await lockProfile(tx, id)) ?? raise(profileNotFound()));
-    const changed = (Object.keys(input) as (keyof ProfileChanges)[]).filter(
-      (field) => JSON.stringify(input[field]) !== JSON.stringify(before[field]),
-    );
-    if (changed.length === 0) return before;
-    if (input.name !== undefined) await requireFreeName(tx, id, requireProfileName(input.name));
+    const before = toProfile((await lockProfile(tx, id)) ?? raise(profileNotFound()));
+    const changed = fieldChanges<ProfileSettings>(before, input);
+    if (Object.keys(changed).length === 0) return before;
+    if (input.name !== undefined) await assertNameFree(tx, id, validProfileName(input.name));
     const row = await updateProfile(tx, id, {
       ...(input.name !== undefined && { name: input.name }),
       ...(input.strategy !== undefined && { strategy: input.strategy }),
-      ...(input.targets !== undefined && { targets: JSON.stringify(requireTargets(input.targets)) }),
+      ...(input.targets !== undefined && { targets: JSON.stringify(validTargets(input.targets)) }),
       ...(input.constraints !== undefined && { constraints: JSON.stringify(input.constraints) }),
       ...(input.cache !== undefined && { cache: cacheColumn(input.cache) }),
       updated_at: now,
     });
-    const detail = {
-      changed: Object.fromEntries(changed.map((field) => [field, { from: before[field], to: input[field] }])),
-    };
-    await recordChange(tx, { actor: caller, action: 'profile.updated', resourceId: id, detail, at: now });
-    return present(row);
+    await recordChange(tx, {
+      actor: caller,
+      action: 'profile.updated',
+      resourceId: id,
+      detail: { changed },
+      at: now,
+    });
+    return toProfile(row);
   });
 }
 
-/** Refused, with 409, while a policy names the profile. */
-export async function deleteProfile(
-  deps: ProfileDeps,
-  caller: Caller,
-  id: string,
-): Promise<PresentedProfile> {
+/** Deletes a profile; a 409 while a policy names it. */
+export async function deleteProfile(deps: ProfileDeps, caller: Caller, id: string): Promise<Profile> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const row = (await lockProfile(tx, id)) ?? raise(profileNotFound());
@@ -159,7 +139,7 @@ export async function deleteProfile(
       throw new AppError(
         'conflict',
         'profile_in_use',
-        'A policy names this profile. Give it another one first.',
+        'A policy names this profile. Assign it another profile first.',
       );
     }
     await removeProfile(tx, id);
@@ -170,16 +150,21 @@ export async function deleteProfile(
       detail: { name: row.name },
       at: now,
     });
-    return present(row);
+    return toProfile(row);
   });
 }
 
-async function requireFreeName(tx: Tx, id: string, name: string): Promise<void> {
+async function assertNameFree(tx: Tx, id: string, name: string): Promise<void> {
   const taken = await findProfileByName(tx, name);
   if (!taken || taken.id === id) return;
-  throw new AppError('conflict', 'profile_name_taken', `There is a profile "${name}" already: ${taken.id}.`, {
-    param: 'name',
-  });
+  throw new AppError(
+    'conflict',
+    'profile_name_taken',
+    `The profile ${taken.id} already has the name "${name}". Choose another name.`,
+    {
+      param: 'name',
+    },
+  );
 }
 
 function profileNotFound(): AppError {
@@ -189,7 +174,7 @@ function profileNotFound(): AppError {
 }
 
 function tooManyProfiles(): AppError {
-  const message = `There are ${MAX_PROFILES} profiles already, which is as many as proxies hold. Delete one first.`;
+  const message = `The limit of ${MAX_PROFILES} profiles is reached. Delete a profile first.`;
   return new AppError('conflict', 'too_many_profiles', message);
 }
 
@@ -207,7 +192,7 @@ function settingsOf(row: ProfileRow): ProfileSettings {
   };
 }
 
-function present(row: ProfileRow): PresentedProfile {
+function toProfile(row: ProfileRow): Profile {
   return {
     id: row.id,
     ...settingsOf(row),

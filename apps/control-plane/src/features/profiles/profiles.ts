@@ -1,58 +1,94 @@
-import { nanoFromMicro, parseModelId, type RoutingProfile, type Strategy } from '@weighbridge/domain';
+import {
+  MAX_LIMIT_MICRO_USD,
+  nanoFromMicro,
+  parseModelId,
+  type RoutingProfile,
+  STRATEGIES,
+} from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import type { CacheSettings } from '../../shared/schemas.ts';
+import { type Static, Type } from 'typebox';
+import { PageQuery } from '../../shared/paging.ts';
+import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 
-/** A routing profile: `router/<name>` names it where a model is asked for. */
-export interface ProfileSettings {
-  /** Lower case, digits, `.`, `_` and `-`: it is part of a model's name. */
-  readonly name: string;
-  readonly strategy: Strategy;
-  readonly targets: ProfileTarget[];
-  readonly constraints: ProfileConstraints;
-  /** Turns the response cache on for requests that name the profile. */
-  readonly cache: CacheSettings | null;
-}
+const Price = Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD }));
 
-export interface ProfileTarget {
-  /** `<provider>/<model>` */
-  readonly model: string;
-  /** For the strategy `weighted`; 1 where it is left out. */
-  readonly weight?: number;
-}
+/** A model as `<provider>/<model>`. The strategy `weighted` uses the weight; 1 by default. */
+const Target = Strict({
+  model: Type.String({ minLength: 1, maxLength: 300 }),
+  weight: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+});
+export type ProfileTarget = Static<typeof Target>;
 
-/** What a target must fulfil to be chosen. Prices are micro-USD per one million tokens. */
-export interface ProfileConstraints {
-  readonly context_window?: number;
-  readonly max_input_price_micro_usd?: number;
-  readonly max_output_price_micro_usd?: number;
-  readonly min_score?: number;
-  readonly capabilities?: string[];
-}
+/** What a target must fulfil to be chosen. Prices are in micro-USD per one million tokens. */
+const Constraints = Strict({
+  context_window: Type.Optional(Type.Integer({ minimum: 1 })),
+  max_input_price_micro_usd: Price,
+  max_output_price_micro_usd: Price,
+  min_score: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
+  capabilities: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 50 }), { maxItems: 20 })),
+});
+export type ProfileConstraints = Static<typeof Constraints>;
 
-export type NewProfile = Pick<ProfileSettings, 'name' | 'strategy' | 'targets'> & Partial<ProfileSettings>;
-export type ProfileChanges = Partial<ProfileSettings>;
+const settings = {
+  name: Type.String(),
+  strategy: OneOf(STRATEGIES),
+  targets: Type.Array(Target, { minItems: 1, maxItems: 50 }),
+};
 
+/** A routing profile. A request names it as the model `router/<name>`. */
+export const Profile = Type.Object(
+  {
+    id: Type.String(),
+    ...settings,
+    constraints: Constraints,
+    cache: Nullable(CacheSettings),
+    created_at: DateTime,
+    updated_at: DateTime,
+  },
+  { title: 'Profile' },
+);
+export type Profile = Static<typeof Profile>;
+export type ProfileSettings = Omit<Profile, 'id' | 'created_at' | 'updated_at'>;
+
+export const NewProfile = Strict(
+  { ...settings, constraints: Type.Optional(Constraints), cache: Type.Optional(Nullable(CacheSettings)) },
+  { title: 'NewProfile' },
+);
+export type NewProfile = Static<typeof NewProfile>;
+
+export const ProfileChanges = Strict(Type.Partial(NewProfile).properties, { title: 'ProfileChanges' });
+export type ProfileChanges = Static<typeof ProfileChanges>;
+
+export const ProfileQuery = Strict({
+  ...PageQuery,
+  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+});
+export type ProfileQuery = Static<typeof ProfileQuery>;
+
+/** Lower case only: the name is part of a model's name. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,99}$/;
 
-export function requireProfileName(name: string): string {
+/** Returns the name; throws a 422 if it breaks a rule. */
+export function validProfileName(name: string): string {
   if (NAME.test(name)) return name;
   throw new AppError(
     'validation',
     'name_invalid',
-    'A profile is named in lower case, digits, ".", "_" and "-", with at most 100 characters, such as "cheap-chat".',
+    'A profile name has 1 to 100 lower-case letters, digits, ".", "_" and "-", and begins with a letter or digit, such as "cheap-chat".',
     { param: 'name' },
   );
 }
 
-/** The targets as they are kept; a model that can't be one is a 422. Whether it can be reached changes from day to day. */
-export function requireTargets(targets: readonly ProfileTarget[]): readonly ProfileTarget[] {
+/** Returns the targets; throws a 422 for a model id that can not be routed to. The model itself need not exist yet. */
+export function validTargets(targets: readonly ProfileTarget[]): readonly ProfileTarget[] {
   const seen = new Set<string>();
   for (const [index, { model }] of targets.entries()) {
     const provider = parseModelId(model)?.provider;
     if (provider === undefined || provider === 'router') {
-      throw targetInvalid(index, 'must be <provider>/<model>, and no profile');
+      throw targetInvalid(index, 'must be <provider>/<model>, and not a profile');
     }
-    if (seen.has(model)) throw targetInvalid(index, 'stands in this profile already: name each model once');
+    if (seen.has(model))
+      throw targetInvalid(index, 'is already a target of this profile: name each model once');
     seen.add(model);
   }
   return targets;
@@ -63,7 +99,7 @@ function targetInvalid(index: number, fault: string): AppError {
   return new AppError('validation', 'target_invalid', `${param} ${fault}.`, { param });
 }
 
-/** A profile as requests are routed by it. */
+/** The profile as the router uses it. */
 export function routingProfile(id: string, settings: ProfileSettings): RoutingProfile {
   const { context_window, max_input_price_micro_usd, max_output_price_micro_usd, min_score, capabilities } =
     settings.constraints;

@@ -1,0 +1,45 @@
+import { PROVIDERS } from './providers.ts';
+
+/** A connector that the environment of the control plane defines. */
+export interface EnvironmentConnector {
+  readonly name: string;
+  readonly provider: string;
+  readonly dialect: 'openai' | 'anthropic';
+  readonly baseUrl: string;
+  /** `env:NAME`; null if the upstream needs no credential. */
+  readonly credentialRef: string | null;
+}
+
+/** One connector for each vendor whose key is in the environment, and one for the mock vendor if `mockUrl` is given. */
+export function environmentConnectors(
+  env: Readonly<Record<string, string | undefined>>,
+  mockUrl: string | undefined,
+): EnvironmentConnector[] {
+  const vendors = PROVIDERS.filter((provider) => env[provider.keyVariable]).map((provider) => ({
+    name: `env-${provider.name}`,
+    provider: provider.name,
+    dialect: provider.dialect,
+    baseUrl: baseUrl(env, provider),
+    credentialRef: `env:${provider.keyVariable}`,
+  }));
+  const mock = { name: 'env-mock', provider: 'mock', dialect: 'openai' as const, credentialRef: null };
+  return mockUrl ? [{ ...mock, baseUrl: withoutTrailingSlash(mockUrl) }, ...vendors] : vendors;
+}
+
+function baseUrl(
+  env: Readonly<Record<string, string | undefined>>,
+  provider: (typeof PROVIDERS)[number],
+): string {
+  const variable = provider.baseUrlVariable;
+  const text = variable && env[variable.name];
+  if (!text) return provider.baseUrl;
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
+    throw new Error(`${variable.name} is not valid: write an http or https address`);
+  }
+  const url = withoutTrailingSlash(text);
+  return variable.versionless && !url.endsWith('/v1') ? `${url}/v1` : url;
+}
+
+function withoutTrailingSlash(url: string): string {
+  return url.replace(/\/+$/, '');
+}

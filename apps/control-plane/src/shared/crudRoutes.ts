@@ -1,0 +1,113 @@
+import type { FastifyReply, FastifyRequest, FastifySchema, FastifyTypeProviderDefault } from 'fastify';
+import { type Static, type TSchema, Type } from 'typebox';
+import type { Caller } from './caller.ts';
+import type { App } from './fastify.ts';
+import { Page, type PageOf } from './paging.ts';
+
+interface Operation<Run> {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly run: Run;
+}
+
+/** A resource that operators create, list, read, change and delete: its schemas, and what each operation does. */
+export interface CrudResource<
+  Item extends TSchema,
+  New extends TSchema,
+  Changes extends TSchema,
+  Query extends TSchema,
+> {
+  /** Such as `/policies`. */
+  readonly path: string;
+  /** The name of the id in paths, such as `policy_id`. */
+  readonly idParam: string;
+  readonly schemas: {
+    readonly item: Item;
+    readonly create: New;
+    readonly update: Changes;
+    readonly list: Query;
+  };
+  /** Throws a 404 if there is no such resource. */
+  readonly assertExists: (id: string) => Promise<unknown>;
+  readonly create: Operation<(caller: Caller, input: Static<New>) => Promise<Static<Item>>>;
+  readonly list: Operation<(query: Static<Query>) => Promise<PageOf<Static<Item>>>>;
+  readonly get: Operation<(id: string) => Promise<Static<Item>>>;
+  readonly update: Operation<
+    (caller: Caller, id: string, changes: Static<Changes>) => Promise<Static<Item>>
+  > & {
+    /** What an update also accepts in its query, and does before the response. */
+    readonly afterwards?: {
+      readonly query: TSchema;
+      readonly run: (query: unknown, reply: FastifyReply) => Promise<void>;
+    };
+  };
+  readonly delete: Operation<(caller: Caller, id: string) => Promise<Static<Item>>>;
+}
+
+/** Registers the five routes of a resource. All require the scope `operator`. */
+export function crudRoutes<
+  Item extends TSchema,
+  New extends TSchema,
+  Changes extends TSchema,
+  Query extends TSchema,
+>(app: App, resource: CrudResource<Item, New, Changes, Query>): void {
+  const { path, idParam, schemas, create, list, get, update } = resource;
+  const routes = app.withTypeProvider<FastifyTypeProviderDefault>();
+  const config = { scope: 'operator' } as const;
+  const params = Type.Object({ [idParam]: Type.String() });
+  const itemPath = `${path}/:${idParam}`;
+  const idOf = ({ params }: FastifyRequest): string => (params as Record<string, string>)[idParam] ?? '';
+  // A missing resource is a 404 whatever the body says, so this runs before the body is parsed.
+  const preParsing = async (request: FastifyRequest): Promise<void> => {
+    await resource.assertExists(idOf(request));
+  };
+
+  routes.post(
+    path,
+    { config, schema: schemaOf(create, { body: schemas.create, response: { 201: schemas.item } }) },
+    async (request, reply) =>
+      reply.code(201).send(await create.run(request.caller, request.body as Static<New>)),
+  );
+
+  routes.get(
+    path,
+    { config, schema: schemaOf(list, { querystring: schemas.list, response: { 200: Page(schemas.item) } }) },
+    async (request) => await list.run(request.query as Static<Query>),
+  );
+
+  routes.get(
+    itemPath,
+    { config, schema: schemaOf(get, { params, response: { 200: schemas.item } }) },
+    async (request) => await get.run(idOf(request)),
+  );
+
+  const updateQuery = update.afterwards && { querystring: update.afterwards.query };
+  routes.patch(
+    itemPath,
+    {
+      config,
+      schema: schemaOf(update, {
+        params,
+        ...updateQuery,
+        body: schemas.update,
+        response: { 200: schemas.item },
+      }),
+      preParsing,
+    },
+    async (request, reply) => {
+      const item = await update.run(request.caller, idOf(request), request.body as Static<Changes>);
+      await update.afterwards?.run(request.query, reply);
+      return item;
+    },
+  );
+
+  routes.delete(
+    itemPath,
+    { config, schema: schemaOf(resource.delete, { params, response: { 200: schemas.item } }), preParsing },
+    async (request) => await resource.delete.run(request.caller, idOf(request)),
+  );
+}
+
+function schemaOf({ operationId, summary }: Operation<unknown>, schema: FastifySchema): FastifySchema {
+  return { operationId, summary, ...schema };
+}
