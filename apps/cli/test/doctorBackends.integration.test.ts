@@ -194,7 +194,7 @@ describe('weighbridge doctor, of NATS,', () => {
     await (await manager()).consumers.update('USAGE', 'metering-s2', { ack_wait: nanos(1_000) });
     const { code, levels, said } = await diagnose(env());
     expect([code, levels('usage'), levels('bucket')]).toEqual([1, ['fail', 'fail'], ['fail']]);
-    expect(said('usage stream')).toMatch(/max_bytes is 3145728 and should be 1048576.*max_age.*To mend it/);
+    expect(said('usage stream')).toMatch(/max_bytes is 3145728 and should be 1048576.*max_age.*To fix it/);
     expect(said('usage consumers')).toMatch(/metering-s2: ack_wait is 1000000000 and should be 60000000000/);
     expect(said('bucket SESSION_PINS')).toMatch(/max_age.*SESSION_PIN_TTL_MS/);
   });

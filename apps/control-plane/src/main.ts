@@ -1,7 +1,7 @@
 import { checkConnection, createDb } from '@weighbridge/database';
 import {
+  addCertificateMetric,
   createMetrics,
-  describeCertificate,
   listenHttp,
   runService,
   startTracing,
@@ -22,7 +22,7 @@ const exitCode = await runService('control-plane', async (context) => {
   });
   context.onShutdown('database', () => db.destroy());
   await checkConnection(db);
-  describeCertificate(metrics, config.grpc.tls?.certificateFile);
+  addCertificateMetric(metrics, config.grpc.tls?.certificateFile);
   const { handler } = await startControlPlane(
     config,
     { db, now: () => new Date(), metrics, tracing },

@@ -159,7 +159,9 @@ export async function startDataPlane(
   onShutdown('upstream connections', () => upstreams.close());
 
   const attempts = new Attempts();
-  const lookUps = metrics.tallies('weighbridge_key_lookups_total', 'Keys looked up in the cache.', ['met']);
+  const lookUps = metrics.counterFamily('weighbridge_key_lookups_total', 'Keys looked up in the cache.', [
+    'met',
+  ]);
   const [hits, misses] = [lookUps.of('hit'), lookUps.of('miss')];
   const reserveExceeded = metrics.counter(
     'weighbridge_reserve_exceeded_total',

@@ -2,8 +2,8 @@ import cluster from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { openJetStreamBucket, openJetStreamUsageStream } from '@weighbridge/bus';
 import {
+  addCertificateMetric,
   createMetrics,
-  describeCertificate,
   listenHttp,
   runService,
   type ServiceContext,
@@ -34,7 +34,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
   onShutdown('session pins', () => pinBucket.close());
   const sharedAnswers = await openSharedAnswers(settings, config.pins.replicas, context);
-  describeCertificate(metrics, config.controlPlane.tls?.certificateFile);
+  addCertificateMetric(metrics, config.controlPlane.tls?.certificateFile);
   const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version, metrics, tracing };
   const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });

@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import type { Consumption, Stored, StreamPosition, UsageStream } from '@weighbridge/bus';
+import type { MessagePosition, StreamPosition, Subscription, UsageStream } from '@weighbridge/bus';
 import {
   USAGE_SHARDS,
   type UsageBatch,
@@ -46,7 +46,7 @@ export class LossyStream implements UsageStream {
   readonly #random: () => number;
   readonly #listeners = new Map<string, Set<(payload: Uint8Array) => void>>();
   readonly #reconnects = new Set<() => void>();
-  readonly #ids = new Map<string, Stored>();
+  readonly #ids = new Map<string, MessagePosition>();
   #messages: Message[] = [];
   #streamId = newUuid();
   #lastSequence = 0n;
@@ -56,7 +56,7 @@ export class LossyStream implements UsageStream {
     this.#random = random;
   }
 
-  async publish(shard: number, messageId: string, payload: Uint8Array): Promise<Stored> {
+  async publish(shard: number, messageId: string, payload: Uint8Array): Promise<MessagePosition> {
     this.published++;
     await this.#delay();
     if (this.isAway || this.#happens('refused')) throw new Error('the stream does not answer');
@@ -99,13 +99,13 @@ export class LossyStream implements UsageStream {
     for (const tell of this.#reconnects) tell();
   }
 
-  onConfirm(producerId: string, handle: (payload: Uint8Array) => void): Consumption {
+  onAck(producerId: string, handle: (payload: Uint8Array) => void): Subscription {
     const listeners = this.#listeners.get(producerId) ?? new Set();
     this.#listeners.set(producerId, listeners.add(handle));
     return { stop: async () => void listeners.delete(handle) };
   }
 
-  askConfirm(payload: Uint8Array): void {
+  requestAck(payload: Uint8Array): void {
     const { producerId, epochs } = fromBinary(UsageConfirmQuerySchema, payload);
     for (const epoch of epochs)
       for (let shard = 0; shard < USAGE_SHARDS; shard++) this.#tell(producerId, epoch, shard);
@@ -113,7 +113,7 @@ export class LossyStream implements UsageStream {
 
   announce(): void {}
 
-  onReconnect(handle: () => void): Consumption {
+  onReconnect(handle: () => void): Subscription {
     this.#reconnects.add(handle);
     return { stop: async () => void this.#reconnects.delete(handle) };
   }
@@ -131,18 +131,18 @@ export class LossyStream implements UsageStream {
     return this.#ledger.get(`${epoch}/${shard}`) ?? new Map();
   }
 
-  confirm(): void {}
-  async consume(): Promise<Consumption> {
+  sendAck(): void {}
+  async consume(): Promise<Subscription> {
     return { stop: async () => {} };
   }
-  onConfirmQuery(): Consumption {
+  onAckRequest(): Subscription {
     return { stop: async () => {} };
   }
   async close(): Promise<void> {
     clearInterval(this.#reading);
   }
 
-  #store(shard: number, payload: Uint8Array): Stored {
+  #store(shard: number, payload: Uint8Array): MessagePosition {
     const sequence = ++this.#lastSequence;
     if (!this.#happens('messageLost')) this.#messages.push({ shard, sequence, payload });
     return { streamId: this.#streamId, sequence };

@@ -16,7 +16,7 @@ interface Sent {
 function listen() {
   const sent: Sent[] = [];
   const stream = {
-    confirm: (producerId: string, payload: Uint8Array) =>
+    sendAck: (producerId: string, payload: Uint8Array) =>
       void sent.push({ producerId, confirms: fromBinary(UsageConfirmsSchema, payload).confirms }),
   };
   return { sent, stream };

@@ -21,7 +21,7 @@ export interface Confirmer {
 }
 
 export function createConfirmer(
-  stream: Pick<UsageStream, 'confirm'>,
+  stream: Pick<UsageStream, 'sendAck'>,
   { longestWaitMs = LONGEST_WAIT_MS }: { readonly longestWaitMs?: number } = {},
 ): Confirmer {
   /** By shard, of those of which something was committed within the longest wait. */

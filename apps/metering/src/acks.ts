@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import type { Consumption, UsageStream } from '@weighbridge/bus';
+import type { Subscription, UsageStream } from '@weighbridge/bus';
 import { UsageConfirmQuerySchema, UsageConfirmsSchema } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { type Ack, readAcks } from '@weighbridge/ledger';
@@ -11,7 +11,7 @@ const MAX_EPOCHS = 1_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Tells each proxy how far the ledger holds what it wrote. Best effort: one that misses it asks. */
-export function sendConfirms(stream: Pick<UsageStream, 'confirm'>, confirms: Iterable<Ack>): void {
+export function sendConfirms(stream: Pick<UsageStream, 'sendAck'>, confirms: Iterable<Ack>): void {
   const byProducer = new Map<string, Ack[]>();
   for (const confirm of confirms) {
     const own = byProducer.get(confirm.producerId);
@@ -19,7 +19,7 @@ export function sendConfirms(stream: Pick<UsageStream, 'confirm'>, confirms: Ite
     else byProducer.set(confirm.producerId, [confirm]);
   }
   for (const [producerId, own] of byProducer) {
-    stream.confirm(producerId, toBinary(UsageConfirmsSchema, create(UsageConfirmsSchema, { confirms: own })));
+    stream.sendAck(producerId, toBinary(UsageConfirmsSchema, create(UsageConfirmsSchema, { confirms: own })));
   }
 }
 
@@ -27,9 +27,9 @@ export function sendConfirms(stream: Pick<UsageStream, 'confirm'>, confirms: Ite
 export function answerConfirmQueries(
   { db, stream }: { readonly db: Database; readonly stream: UsageStream },
   logger: Logger,
-): Consumption {
+): Subscription {
   const underWay = new Set<Promise<void>>();
-  const consumption = stream.onConfirmQuery((payload) => {
+  const subscription = stream.onAckRequest((payload) => {
     if (underWay.size >= MAX_QUERIES_UNDER_WAY) return;
     const answer = answerQuery(db, stream, payload)
       .catch((error) => logger.warn({ err: error }, 'a proxy that asked for confirms got no answer'))
@@ -38,7 +38,7 @@ export function answerConfirmQueries(
   });
   return {
     async stop() {
-      await consumption.stop();
+      await subscription.stop();
       await Promise.all(underWay);
     },
   };

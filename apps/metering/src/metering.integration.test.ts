@@ -155,7 +155,7 @@ describe('metering', () => {
     const confirmed = new Map<string, bigint>();
     const checks: Promise<void>[] = [];
     for (const { producerId } of sources) {
-      stream.onConfirm(producerId, (payload) => {
+      stream.onAck(producerId, (payload) => {
         for (const { epoch, shard: of, n } of fromBinary(UsageConfirmsSchema, payload).confirms) {
           const key = `${epoch}/${of}`;
           confirmed.set(key, n > (confirmed.get(key) ?? 0n) ? n : (confirmed.get(key) ?? 0n));
@@ -297,7 +297,7 @@ describe('metering', () => {
     await database.db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
     const source = newSource();
     const confirms: Uint8Array[] = [];
-    stream.onConfirm(source.producerId, (payload) => void confirms.push(payload));
+    stream.onAck(source.producerId, (payload) => void confirms.push(payload));
     await publish(batchOf(source, 1, [event(), event({ costNanoUsd: -1n })]));
     await eventually(async () => expect(failures).toBeGreaterThan(0), { timeoutMs: 10_000 });
     expect(confirms).toEqual([]);
@@ -340,10 +340,10 @@ describe('metering', () => {
     await settled(3, 0);
     await sleep(50);
     const answers: unknown[] = [];
-    stream.onConfirm(source.producerId, (payload) => {
+    stream.onAck(source.producerId, (payload) => {
       answers.push(...fromBinary(UsageConfirmsSchema, payload).confirms);
     });
-    stream.askConfirm(
+    stream.requestAck(
       toBinary(
         UsageConfirmQuerySchema,
         create(UsageConfirmQuerySchema, {

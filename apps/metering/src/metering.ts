@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Consumption, UsageMessage, UsageStream } from '@weighbridge/bus';
+import type { Subscription, UsageMessage, UsageStream } from '@weighbridge/bus';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { addEvidence } from '@weighbridge/evidence';
@@ -59,15 +59,15 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   const confirmer = createConfirmer(deps.stream);
   onShutdown('confirms', () => confirmer.stop());
   const worker = { ...deps, metrics, confirmer, logger, known: createKnownParts() };
-  const consumptions: Consumption[] = [];
+  const subscriptions: Subscription[] = [];
   // Waits for the batches at hand: they are committed, and forgotten by the stream.
-  const stop = async () => void (await Promise.all(consumptions.map((consumption) => consumption.stop())));
+  const stop = async () => void (await Promise.all(subscriptions.map((subscription) => subscription.stop())));
   onShutdown('metering of all shards', stop);
   for (let shard = 0; shard < USAGE_SHARDS; shard++) {
-    const consumption = await deps.stream.consume(shard, (batch) =>
+    const subscription = await deps.stream.consume(shard, (batch) =>
       confirmer.during(() => meter(worker, shard, batch)),
     );
-    consumptions.push(consumption);
+    subscriptions.push(subscription);
   }
 }
 

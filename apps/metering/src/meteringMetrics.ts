@@ -1,13 +1,13 @@
 import type { BudgetUse, LedgerState } from '@weighbridge/ledger';
-import type { Metrics, Spread } from '@weighbridge/runtime';
+import type { Histogram, Metrics } from '@weighbridge/runtime';
 
 export interface MeteringMetrics {
   readonly recorded: Count;
   readonly repeated: Count;
   readonly refused: Count;
   /** How long a batch took, from when it was there until it was in the ledger; and how many events it had. */
-  readonly batchSeconds: Spread;
-  readonly batchEvents: Spread;
+  readonly batchSeconds: Histogram;
+  readonly batchEvents: Histogram;
   readonly failures: { inc(labels: { readonly shard: string }): void };
   readonly thresholds: { inc(labels: { readonly percent: string }): void };
   readonly upkeepFailures: { inc(labels: { readonly task: string }): void };
@@ -92,7 +92,7 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
     repeated: count('weighbridge_usage_repeated_total', 'Usage events that the ledger had already.'),
     refused: count('weighbridge_usage_refused_total', 'Usage events and messages that went to quarantine.'),
     batchSeconds: metrics
-      .spreads(
+      .histogramFamily(
         'weighbridge_usage_batch_duration_seconds',
         'From when a batch of usage was there until it was in the ledger.',
         [],
@@ -100,7 +100,7 @@ export function createMeteringMetrics(metrics: Metrics): MeteringMetrics {
       )
       .of(),
     batchEvents: metrics
-      .spreads('weighbridge_usage_batch_events', 'How many events it had.', [], BATCH_EVENTS)
+      .histogramFamily('weighbridge_usage_batch_events', 'How many events it had.', [], BATCH_EVENTS)
       .of(),
     failures: metrics.counter(
       'weighbridge_usage_failures_total',

@@ -142,11 +142,11 @@ async function allRecorded(
   const asking = setInterval(() => {
     for (const producerId of [...missing.keys()].slice(0, ASK_AT_ONCE)) {
       const query = { producerId, epochs: [epochs.get(producerId) ?? ''] };
-      stream.askConfirm(toBinary(UsageConfirmQuerySchema, create(UsageConfirmQuerySchema, query)));
+      stream.requestAck(toBinary(UsageConfirmQuerySchema, create(UsageConfirmQuerySchema, query)));
     }
   }, ASK_AFTER_MS);
   const listening = [...missing].map(([producerId, shards]) =>
-    stream.onConfirm(producerId, (payload) => {
+    stream.onAck(producerId, (payload) => {
       asking.refresh();
       for (const confirm of fromBinary(UsageConfirmsSchema, payload).confirms) {
         const name = `${confirm.epoch}/${confirm.shard}`;

@@ -1,21 +1,21 @@
 export {
-  type BucketFacts,
-  examineNats,
-  type NatsExamination,
-  type NatsFacts,
+  type BucketStatus,
+  checkNats,
+  type NatsCheck,
+  type NatsStatus,
   type WantedBucket,
-} from './examine.ts';
-export { createInProcessUsageStream, type InProcessOptions } from './inProcess.ts';
-export { type JetStreamOptions, openJetStreamUsageStream } from './jetStream.ts';
-export type { KeyValueBucket, KeyValueEntry, KeyValueSettings } from './keyValue.ts';
-export { createInProcessBucket } from './keyValueInProcess.ts';
-export { type JetStreamBucketOptions, openJetStreamBucket } from './keyValueJetStream.ts';
+} from './checkNats.ts';
+export { createInProcessBucket } from './keyValue/inProcess.ts';
+export { type JetStreamBucketOptions, openJetStreamBucket } from './keyValue/jetStream.ts';
+export type { KeyValueBucket, KeyValueEntry, KeyValueSettings } from './keyValue/keyValue.ts';
+export { createInProcessUsageStream, type InProcessOptions } from './usageStream/inProcess.ts';
+export { type JetStreamOptions, openJetStreamUsageStream } from './usageStream/jetStream.ts';
 export {
-  type Consumption,
+  type MessagePosition,
   MessageTooLargeError,
-  type Stored,
   type StreamPosition,
+  type Subscription,
   type UsageMessage,
   type UsageStream,
   type UsageStreamEvents,
-} from './usageStream.ts';
+} from './usageStream/usageStream.ts';

@@ -1,4 +1,4 @@
-/** A promise that a test keeps when it likes. */
+/** A promise that the test resolves. */
 export function deferred<T>() {
   let resolve: (value: T) => void = () => {};
   const promise = new Promise<T>((fulfil) => {

@@ -1,7 +1,7 @@
 import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 
-/** Does what an operator can do with the command line of NATS. */
+/** Changes JetStream as an operator can with the `nats` command line. */
 export async function withManager<T>(
   url: string,
   act: (manager: JetStreamManager) => Promise<T>,

@@ -10,8 +10,8 @@ export {
   TEXT,
   UUID,
 } from './binaryArray.ts';
+export { checkDatabase, type DatabaseStatus } from './checkDatabase.ts';
 export { checkConnection, createDb, type Database, type DatabaseOptions, type Tx } from './createDb.ts';
-export { type DatabaseFacts, examineDatabase } from './examine.ts';
 export { isUnavailable } from './isUnavailable.ts';
 export { type Listener, listen } from './listen.ts';
 export { migrate, migrateToLatest, schemaMismatch } from './migrate.ts';

@@ -1,4 +1,23 @@
-export { describeCertificate } from './certificateMetric.ts';
+export { ensureFolder } from './folders/ensureFolder.ts';
+export { type FolderHeld, type FolderLock, lockFolder } from './folders/folderLock.ts';
+export {
+  acceptJsonBodies,
+  assertJsonType,
+  createHttpApp,
+  type HttpAppOptions,
+  isJsonType,
+  malformedJson,
+  refuseOtherMethods,
+  toHandler,
+} from './http/httpApp.ts';
+export { type HttpServer, type HttpServerOptions, listenHttp } from './http/httpServer.ts';
+export { createLogger, type Logger, type LogLevelName } from './logger.ts';
+export { addCertificateMetric } from './metrics/certificateMetric.ts';
+export type { CostCounter, Counter, Family, Histogram } from './metrics/metricFamily.ts';
+export { createMetrics, type Metrics, serveMetrics } from './metrics/metrics.ts';
+export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
+export { redactSecrets } from './redact.ts';
+export { explainError, runService, type ServiceContext } from './runService.ts';
 export {
   DatabaseUrl,
   Host,
@@ -10,28 +29,9 @@ export {
   ShutdownGraceMs,
   TlsSettings,
   tlsFiles,
-} from './commonSettings.ts';
-export { type FolderHeld, type FolderLock, lockFolder } from './folderLock.ts';
-export {
-  acceptJsonBodies,
-  createHttpApp,
-  type HttpAppOptions,
-  isJsonType,
-  malformedJson,
-  refuseOtherMethods,
-  requireJsonType,
-  toHandler,
-} from './httpApp.ts';
-export { type HttpServer, type HttpServerOptions, listenHttp } from './httpServer.ts';
-export { createLogger, type Logger, type LogLevelName } from './logger.ts';
-export { makeFolder } from './makeFolder.ts';
-export { createMetrics, type Metrics, serveMetrics } from './metrics.ts';
-export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
-export { redactSecrets } from './redact.ts';
-export { explainError, runService, type ServiceContext } from './runService.ts';
-export type { CostTally, Family, Spread, Tally } from './series.ts';
-export { readSettings, SettingsError } from './settings.ts';
-export { startTracing } from './startTracing.ts';
+} from './settings/commonSettings.ts';
+export { readSettings, SettingsError } from './settings/settings.ts';
+export { startTracing } from './tracing/startTracing.ts';
 export {
   type SpanAttributes,
   type TracedSpan,
@@ -40,4 +40,4 @@ export {
   type TracingConfig,
   TracingSettings,
   tracingConfig,
-} from './tracing.ts';
+} from './tracing/tracing.ts';

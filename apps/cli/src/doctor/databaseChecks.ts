@@ -1,12 +1,12 @@
-import { type DatabaseFacts, examineDatabase } from '@weighbridge/database';
+import { checkDatabase, type DatabaseStatus } from '@weighbridge/database';
 import { clockFinding, type Finding, fail, ok, why } from './finding.ts';
 
 /** Whether a service of this release can work on a database, as its user. */
 export async function databaseChecks(databaseUrl: string, now: () => Date): Promise<Finding[]> {
   const before = now();
-  let facts: DatabaseFacts;
+  let facts: DatabaseStatus;
   try {
-    facts = await examineDatabase(databaseUrl);
+    facts = await checkDatabase(databaseUrl);
   } catch (error) {
     return [
       fail(
@@ -30,7 +30,7 @@ export async function databaseChecks(databaseUrl: string, now: () => Date): Prom
   ];
 }
 
-function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseFacts): Finding {
+function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseStatus): Finding {
   if (schemaMismatch === undefined) {
     return isSchemaReadable
       ? ok('schema', 'that of this release')
@@ -45,7 +45,7 @@ function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseFacts): Fin
   );
 }
 
-function rightsFinding({ lacking, mayCreate, ownsLedger }: DatabaseFacts): Finding {
+function rightsFinding({ lacking, mayCreate, ownsLedger }: DatabaseStatus): Finding {
   const missing = [
     ...(lacking.length > 0 ? [`may not read and write ${some(lacking)}`] : []),
     ...(mayCreate ? [] : ['may not make tables in the schema']),

@@ -1,14 +1,14 @@
-import { type BucketFacts, examineNats, type NatsExamination, type NatsFacts } from '@weighbridge/bus';
+import { type BucketStatus, checkNats, type NatsCheck, type NatsStatus } from '@weighbridge/bus';
 import { clockFinding, type Finding, fail, ok, skipped, warn, why } from './finding.ts';
 
 const FILLING = 0.7;
 
 /** Whether NATS is there, and its stream and buckets are as the apps would make them by these settings. */
-export async function natsChecks(wanted: NatsExamination, now: () => Date): Promise<Finding[]> {
+export async function natsChecks(wanted: NatsCheck, now: () => Date): Promise<Finding[]> {
   const before = now();
-  let facts: NatsFacts;
+  let status: NatsStatus;
   try {
-    facts = await examineNats(wanted);
+    status = await checkNats(wanted);
   } catch (error) {
     return [
       fail(
@@ -18,7 +18,7 @@ export async function natsChecks(wanted: NatsExamination, now: () => Date): Prom
       ),
     ];
   }
-  const { version, jetStreamFailure, stream, buckets } = facts;
+  const { version, jetStreamFailure, stream, buckets } = status;
   if (jetStreamFailure !== undefined) {
     return [
       fail(
@@ -33,13 +33,13 @@ export async function natsChecks(wanted: NatsExamination, now: () => Date): Prom
     streamFinding(stream),
     ...(stream.exists ? [consumersFinding(stream)] : []),
     ...buckets.map(bucketFinding),
-    facts.now
-      ? clockFinding("nats' clock", facts.now, before, now())
+    status.now
+      ? clockFinding("nats' clock", status.now, before, now())
       : skipped("nats' clock", 'there is no bucket yet that it could be asked by'),
   ];
 }
 
-function streamFinding({ exists, mismatch, usedRatio }: NatsFacts['stream']): Finding {
+function streamFinding({ exists, mismatch, usedRatio }: NatsStatus['stream']): Finding {
   if (!exists) {
     return warn(
       'usage stream',
@@ -48,7 +48,7 @@ function streamFinding({ exists, mismatch, usedRatio }: NatsFacts['stream']): Fi
     );
   }
   if (mismatch !== undefined) {
-    return fail('usage stream', ...parted(mismatch));
+    return fail('usage stream', mismatch.problem, mismatch.fix);
   }
   const full = `${Math.round(usedRatio * 100)} % full`;
   if (usedRatio < FILLING) return ok('usage stream', `as it should be, ${full}`);
@@ -59,7 +59,7 @@ function streamFinding({ exists, mismatch, usedRatio }: NatsFacts['stream']): Fi
   );
 }
 
-function consumersFinding({ unread, consumerMismatches }: NatsFacts['stream']): Finding {
+function consumersFinding({ unread, consumerMismatches }: NatsStatus['stream']): Finding {
   if (consumerMismatches.length > 0) {
     return fail(
       'usage consumers',
@@ -75,14 +75,8 @@ function consumersFinding({ unread, consumerMismatches }: NatsFacts['stream']): 
   );
 }
 
-function bucketFinding({ name, exists, mismatch }: BucketFacts): Finding {
+function bucketFinding({ name, exists, mismatch }: BucketStatus): Finding {
   const check = `bucket ${name}`;
   if (!exists) return warn(check, 'there is none', 'The first data plane that starts makes it.');
-  return mismatch === undefined ? ok(check, 'as it should be') : fail(check, ...parted(mismatch));
-}
-
-/** The bus says both in one: how it differs, and how to mend it. */
-function parted(mismatch: string): [detail: string, advice: string] {
-  const at = mismatch.indexOf(' To mend it, ');
-  return at < 0 ? [mismatch, 'Mend it.'] : [mismatch.slice(0, at), mismatch.slice(at + 1)];
+  return mismatch === undefined ? ok(check, 'as it should be') : fail(check, mismatch.problem, mismatch.fix);
 }

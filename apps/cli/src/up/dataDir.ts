@@ -1,11 +1,11 @@
 import { access, constants, stat } from 'node:fs/promises';
-import { makeFolder } from '@weighbridge/runtime';
+import { ensureFolder } from '@weighbridge/runtime';
 
 /** Makes the folder for all data where it is missing; rejects, in a line, where it can't be used. */
 export async function openDataDir(dataDir: string): Promise<void> {
   try {
     // Postgres refuses to run as root, so root's folder must let another user pass through; the secrets in it are 0600.
-    await makeFolder(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
+    await ensureFolder(dataDir, process.getuid?.() === 0 ? 0o711 : 0o700);
     if (!(await stat(dataDir)).isDirectory()) throw new Error('it is not a folder');
     await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {

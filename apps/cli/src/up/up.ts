@@ -10,8 +10,8 @@ import { startLocalPostgres } from '@weighbridge/local-postgres';
 import { loadLedgerConfig, startMetering } from '@weighbridge/metering';
 import { startMockVendor } from '@weighbridge/mock-vendor';
 import {
+  addCertificateMetric,
   createMetrics,
-  describeCertificate,
   listenHttp,
   type ServiceContext,
   startTracing,
@@ -41,7 +41,7 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const now = () => new Date();
   // One for all three apps: the control plane shows it at /metrics.
   const metrics = createMetrics();
-  describeCertificate(metrics, undefined);
+  addCertificateMetric(metrics, undefined);
   const tracing = await startTracing(config.tracing, metrics, context);
 
   // The port first: when it is taken, nothing else need be started to say so.

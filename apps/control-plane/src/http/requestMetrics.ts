@@ -7,12 +7,12 @@ const NOT_COUNTED = new Set(['/healthz', '/readyz', '/metrics']);
 
 /** Counts what the operator API answers, by the template of the route. To be called before routes are registered. */
 export function countRequests(app: FastifyInstance, metrics: Metrics): void {
-  const total = metrics.tallies('weighbridge_management_requests_total', 'Requests to the operator API.', [
-    'method',
-    'route',
-    'status',
-  ]);
-  const duration = metrics.spreads(
+  const total = metrics.counterFamily(
+    'weighbridge_management_requests_total',
+    'Requests to the operator API.',
+    ['method', 'route', 'status'],
+  );
+  const duration = metrics.histogramFamily(
     'weighbridge_management_request_duration_seconds',
     'How long they took.',
     ['method', 'route'],

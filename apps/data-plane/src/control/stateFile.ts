@@ -5,7 +5,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
 import { seal, unseal } from '@weighbridge/domain';
-import { type Logger, makeFolder } from '@weighbridge/runtime';
+import { ensureFolder, type Logger } from '@weighbridge/runtime';
 import type { ControlState } from './controlState.ts';
 import { type KeyEntry, keyBytes, keyEntry } from './keyEntry.ts';
 import { type KeyStore, tokenIdOf, tokenSha256Of } from './keyStore.ts';
@@ -58,7 +58,7 @@ export function createStateFile({ file, key, view, store, logger, clock }: State
       // As they are now: while they are written, requests move them about.
       [...store.entries()],
     );
-    await makeFolder(dirname(resolve(file)));
+    await ensureFolder(dirname(resolve(file)));
     const unfinished = `${file}.new`;
     await writeFile(unfinished, seal(key, state), { mode: 0o600 });
     await rename(unfinished, file);

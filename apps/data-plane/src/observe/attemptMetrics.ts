@@ -1,5 +1,5 @@
 import { type TokenUsage, totalInputTokens } from '@weighbridge/domain';
-import type { CostTally, Metrics, Spread, Tally } from '@weighbridge/runtime';
+import type { CostCounter, Counter, Histogram, Metrics } from '@weighbridge/runtime';
 import type { AttemptEnd, Work } from './attempt.ts';
 import { genAiOperation, genAiProvider } from './endpoints.ts';
 import { kept } from './kept.ts';
@@ -19,23 +19,23 @@ const OPERATION_LABELS = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_
 /** What is counted of one operation of one model at one connector. */
 interface TargetSeries {
   readonly ended: Map<AttemptOutcome, EndedSeries>;
-  readonly duration: Spread;
-  readonly inputTokens: Spread;
-  readonly outputTokens: Spread;
-  readonly input: Tally;
-  readonly output: Tally;
-  readonly cost: CostTally;
+  readonly duration: Histogram;
+  readonly inputTokens: Histogram;
+  readonly outputTokens: Histogram;
+  readonly input: Counter;
+  readonly output: Counter;
+  readonly cost: CostCounter;
   // What not every target has, from when it has it.
-  firstChunk?: Spread;
-  cacheRead?: Tally;
-  cacheWrite?: Tally;
-  cacheWrite1h?: Tally;
-  estimatedCost?: CostTally;
+  firstChunk?: Histogram;
+  cacheRead?: Counter;
+  cacheWrite?: Counter;
+  cacheWrite1h?: Counter;
+  estimatedCost?: CostCounter;
 }
 
 interface EndedSeries {
-  readonly attempts: Tally;
-  readonly duration: Spread;
+  readonly attempts: Counter;
+  readonly duration: Histogram;
 }
 
 /** Counts attempts as they are settled. What that costs is measured in test/hotPath.test.ts. */
@@ -44,7 +44,7 @@ export function createAttemptMetrics(
 ): (observed: Observed, work: Work, end: AttemptEnd, endedAt: number) => void {
   const families = createFamilies(metrics);
   const models = new Map<string, Map<string, TargetSeries>>();
-  const policies = new Map<string, CostTally>();
+  const policies = new Map<string, CostCounter>();
 
   function ofTarget(work: Work): TargetSeries {
     const ofModel = kept(models, work.model.id, () => new Map<string, TargetSeries>());
@@ -103,42 +103,42 @@ export function createAttemptMetrics(
 }
 
 function createFamilies(metrics: Metrics) {
-  const attempts = metrics.tallies('weighbridge_attempts_total', 'Attempts at vendors that ended.', [
+  const attempts = metrics.counterFamily('weighbridge_attempts_total', 'Attempts at vendors that ended.', [
     'connector',
     'outcome',
   ]);
-  const attemptDuration = metrics.spreads(
+  const attemptDuration = metrics.histogramFamily(
     'weighbridge_attempt_duration_seconds',
     'From when an attempt was sent until it was over.',
     ['connector'],
     SECONDS,
   );
-  const tokens = metrics.tallies('weighbridge_tokens_total', 'Tokens of attempts; the types add up.', [
+  const tokens = metrics.counterFamily('weighbridge_tokens_total', 'Tokens of attempts; the types add up.', [
     'model',
     'type',
   ]);
-  const cost = metrics.costTallies('weighbridge_cost_usd_total', 'What attempts cost, in US dollars.', [
+  const cost = metrics.costCounterFamily('weighbridge_cost_usd_total', 'What attempts cost, in US dollars.', [
     'model',
     'connector',
   ]);
-  const estimatedCost = metrics.costTallies(
+  const estimatedCost = metrics.costCounterFamily(
     'weighbridge_cost_estimated_usd_total',
     'The part of the cost that was estimated, as no vendor told what was used.',
     ['model'],
   );
-  const tokenUsage = metrics.spreads(
+  const tokenUsage = metrics.histogramFamily(
     'gen_ai_client_token_usage',
     'Number of input and output tokens used.',
     [...OPERATION_LABELS, 'gen_ai_token_type'],
     TOKENS,
   );
-  const operationDuration = metrics.spreads(
+  const operationDuration = metrics.histogramFamily(
     'gen_ai_client_operation_duration_seconds',
     'GenAI operation duration.',
     [...OPERATION_LABELS, 'error_type'],
     SECONDS,
   );
-  const firstChunk = metrics.spreads(
+  const firstChunk = metrics.histogramFamily(
     'gen_ai_client_operation_time_to_first_chunk_seconds',
     'Time to receive the first chunk of a stream.',
     OPERATION_LABELS,
@@ -153,7 +153,7 @@ function createFamilies(metrics: Metrics) {
     tokens,
     estimatedCost,
     firstChunk: (work: Work) => firstChunk.of(...named(work)),
-    costByPolicy: metrics.costTallies(
+    costByPolicy: metrics.costCounterFamily(
       'weighbridge_cost_by_policy_usd_total',
       'What attempts cost, in US dollars, by the governing policy.',
       ['policy'],

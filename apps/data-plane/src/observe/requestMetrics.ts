@@ -1,4 +1,4 @@
-import type { Metrics, Spread, Tally } from '@weighbridge/runtime';
+import type { Counter, Histogram, Metrics } from '@weighbridge/runtime';
 import type { Endpoint } from './endpoints.ts';
 import { kept } from './kept.ts';
 import { type Observed, policyOf } from './observed.ts';
@@ -11,38 +11,38 @@ const OVERHEAD_SECONDS = [
 const FIRST_CHUNK_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64];
 
 interface EndpointSeries {
-  readonly overhead: Spread;
-  readonly firstChunk: Spread;
+  readonly overhead: Histogram;
+  readonly firstChunk: Histogram;
   readonly ended: Map<RequestOutcome, EndedSeries>;
 }
 
 interface EndedSeries {
-  readonly duration: Spread;
-  readonly byModel: Map<string, Tally>;
+  readonly duration: Histogram;
+  readonly byModel: Map<string, Counter>;
 }
 
 /** Counts requests at their end. What it costs is measured in test/hotPath.test.ts. */
 export function createRequestMetrics(
   metrics: Metrics,
 ): (observed: Observed, outcome: RequestOutcome, endedAt: number) => void {
-  const total = metrics.tallies('weighbridge_requests_total', 'Requests that ended.', [
+  const total = metrics.counterFamily('weighbridge_requests_total', 'Requests that ended.', [
     'endpoint',
     'model',
     'outcome',
   ]);
-  const duration = metrics.spreads(
+  const duration = metrics.histogramFamily(
     'weighbridge_request_duration_seconds',
     'From when the head of a request was here until all of it was settled.',
     ['endpoint', 'outcome'],
     REQUEST_SECONDS,
   );
-  const overhead = metrics.spreads(
+  const overhead = metrics.histogramFamily(
     'weighbridge_request_overhead_seconds',
     "What a request took besides waiting for vendors, until its vendor's answer began.",
     ['endpoint'],
     OVERHEAD_SECONDS,
   );
-  const firstChunk = metrics.spreads(
+  const firstChunk = metrics.histogramFamily(
     'weighbridge_time_to_first_chunk_seconds',
     'From when the head of a request was here until the first chunk of its streamed answer was.',
     ['endpoint'],
@@ -66,7 +66,7 @@ export function createRequestMetrics(
     const ofThis = kept(series, endpoint, () => ofEndpoint(endpoint));
     const ended = kept(ofThis.ended, outcome, () => ({
       duration: duration.of(endpoint, outcome),
-      byModel: new Map<string, Tally>(),
+      byModel: new Map<string, Counter>(),
     }));
     kept(ended.byModel, model, () => total.of(endpoint, model || 'none', outcome)).add(1);
     ended.duration.observe((endedAt - receivedAt) / 1_000);

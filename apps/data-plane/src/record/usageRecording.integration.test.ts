@@ -278,7 +278,7 @@ it('what the in-process stream loses with its process reaches the ledger by that
           events.set(`${epoch}/${shard}`, known);
           for (const index of added.keys()) known.add(firstN + BigInt(index));
           const confirms = [{ producerId, epoch, shard, n: BigInt(known.size) }];
-          stream.confirm(
+          stream.sendAck(
             producerId,
             toBinary(UsageConfirmsSchema, create(UsageConfirmsSchema, { confirms })),
           );

@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http';
-import { createHttpApp, refuseOtherMethods, requireJsonType, toHandler } from '@weighbridge/runtime';
+import { assertJsonType, createHttpApp, refuseOtherMethods, toHandler } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AnswerHeaders } from '../attempt/answerHeaders.ts';
 import { Client } from '../attempt/client.ts';
@@ -116,8 +116,8 @@ function keepBodiesAsTheyAre(app: FastifyInstance): void {
   app.addContentTypeParser(
     '*',
     { parseAs: 'buffer' },
-    async (request: Parameters<typeof requireJsonType>[0], body: Buffer) => {
-      requireJsonType(request);
+    async (request: Parameters<typeof assertJsonType>[0], body: Buffer) => {
+      assertJsonType(request);
       return body;
     },
   );

@@ -1,7 +1,7 @@
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { isWellFormedToken, mintToken } from '@weighbridge/domain';
-import { type Logger, makeFolder } from '@weighbridge/runtime';
+import { ensureFolder, type Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
 import { SCOPES } from '../../shared/scopes.ts';
 import { readShippedCatalog } from '../catalog/catalogFile.ts';
@@ -68,7 +68,7 @@ async function firstToken({ token, file }: BootstrapOptions): Promise<string> {
 
 async function writeTokenFile(file: string, token: string): Promise<void> {
   try {
-    await makeFolder(dirname(resolve(file)));
+    await ensureFolder(dirname(resolve(file)));
     const unfinished = `${file}.new`;
     await writeFile(unfinished, `${token}\n`, { mode: 0o600 });
     await chmod(unfinished, 0o600);

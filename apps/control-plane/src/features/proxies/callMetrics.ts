@@ -6,8 +6,11 @@ const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 export function createCallMetrics(
   metrics: Metrics,
 ): <Answer>(call: string, run: () => Promise<Answer>) => Promise<Answer> {
-  const total = metrics.tallies('weighbridge_control_calls_total', 'Calls of proxies.', ['call', 'outcome']);
-  const duration = metrics.spreads(
+  const total = metrics.counterFamily('weighbridge_control_calls_total', 'Calls of proxies.', [
+    'call',
+    'outcome',
+  ]);
+  const duration = metrics.histogramFamily(
     'weighbridge_control_call_duration_seconds',
     'How long they took.',
     ['call'],

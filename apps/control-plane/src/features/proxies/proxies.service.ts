@@ -42,11 +42,14 @@ export function followChanges(
     readChanges: (after, limit) => changesAfter(db, after, limit),
     readSnapshot: () => readSnapshot(deps),
   });
-  const lag = deps.metrics.histogram(
-    'weighbridge_propagation_seconds',
-    'From when a change was sent to a proxy until it said that it had applied it.',
-    LAG_BUCKETS,
-  );
+  const lag = deps.metrics
+    .histogramFamily(
+      'weighbridge_propagation_seconds',
+      'From when a change was sent to a proxy until it said that it had applied it.',
+      [],
+      LAG_BUCKETS,
+    )
+    .of();
   const watchers = startWatchers({
     logger,
     now,

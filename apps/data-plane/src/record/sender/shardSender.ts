@@ -1,4 +1,9 @@
-import { MessageTooLargeError, type Stored, type StreamPosition, type UsageStream } from '@weighbridge/bus';
+import {
+  type MessagePosition,
+  MessageTooLargeError,
+  type StreamPosition,
+  type UsageStream,
+} from '@weighbridge/bus';
 import type { Logger } from '@weighbridge/runtime';
 import type { SettledEvent, SpoolEpoch } from '../spool/types.ts';
 import { UnackedBatches } from './unackedBatches.ts';
@@ -248,7 +253,7 @@ export class ShardSender {
     }
   }
 
-  #stored(batch: Batch, { streamId, sequence }: Stored): void {
+  #stored(batch: Batch, { streamId, sequence }: MessagePosition): void {
     const [{ n: firstN }] = batch;
     const lastN = lastNOf(batch);
     const unconfirmed = this.#unconfirmed;

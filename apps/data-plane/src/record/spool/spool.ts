@@ -1,7 +1,7 @@
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type FolderLock, type Logger, lockFolder, makeFolder } from '@weighbridge/runtime';
+import { ensureFolder, type FolderLock, type Logger, lockFolder } from '@weighbridge/runtime';
 import { AttemptEntry, type AttemptsOfSpool } from './attemptEntry.ts';
 import type { EpochIndex } from './epochIndex.ts';
 import { createEpochWriter, type OpenIntent } from './epochWriter.ts';
@@ -37,7 +37,7 @@ const UUID_CHARACTERS = 36;
  */
 export async function openSpool(options: SpoolOptions): Promise<Spool> {
   const { dir, logger } = options;
-  await makeFolder(dir, 0o700);
+  await ensureFolder(dir, 0o700);
   const lock = await takeFolder(dir);
   try {
     const producerId = await makeProducer(dir, options.newId, logger);

@@ -1,0 +1,221 @@
+import {
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+  type StreamInfo,
+} from '@nats-io/jetstream';
+import { errors, headers, type NatsConnection } from '@nats-io/transport-node';
+import { USAGE_SHARDS } from '@weighbridge/contracts';
+import { connectNats, followStatus } from '../connectNats.ts';
+import { describeMismatch, mismatchError } from '../streamMismatch.ts';
+import { readShard, TRACEPARENT } from './shardReader.ts';
+import {
+  acknowledgedUpTo,
+  ensureConsumer,
+  ensureStream,
+  type StreamSize,
+  streamMismatch,
+  subjectOf,
+} from './streamConfig.ts';
+import { createStreamIdentity, type StreamIdentity } from './streamIdentity.ts';
+import { createListeners, createSubscriptions } from './subscriptions.ts';
+import {
+  LISTENER_FAILED,
+  type MessagePosition,
+  MessageTooLargeError,
+  type StreamPosition,
+  type Subscription,
+  type UsageStream,
+  type UsageStreamEvents,
+} from './usageStream.ts';
+
+const ackSubjectOf = (producerId: string): string => `usage.confirms.${producerId}`;
+const ACK_REQUESTS = 'usage.confirm-queries';
+const ACK_REQUEST_GROUP = 'metering';
+const PUBLISH_TIMEOUT_MS = 5_000;
+/** JSStreamMessageExceedsMaximumErr. */
+const MESSAGE_SIZE_EXCEEDS_MAXIMUM = 10_054;
+
+export interface JetStreamOptions extends UsageStreamEvents, Partial<StreamSize> {
+  /** One address or several with commas: `nats://host:4222`. */
+  readonly url: string;
+  /** The client's name in the server's list of connections. */
+  readonly name: string;
+}
+
+/**
+ * The usage stream of distributed mode. Creates the stream if it does not exist. Rejects if NATS is unreachable, or, with
+ * how to fix it, if the existing stream has other settings.
+ */
+export async function openJetStreamUsageStream(options: JetStreamOptions): Promise<UsageStream> {
+  const { replicas = 1, maxBytes = 1024 * 1024 * 1024 } = options;
+  const size = { replicas, maxBytes };
+  const connection = await connectNats(options.url, options.name);
+  try {
+    const manager = await jetstreamManager(connection);
+    const mismatch = streamMismatch(await ensureStream(manager, size), size);
+    if (mismatch) throw mismatchError(mismatch);
+    return new JetStreamUsageStream(connection, manager, size, options.onError);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+class JetStreamUsageStream implements UsageStream {
+  readonly #connection: NatsConnection;
+  readonly #manager: JetStreamManager;
+  readonly #client: JetStreamClient;
+  readonly #size: StreamSize;
+  readonly #onError: UsageStreamEvents['onError'];
+  readonly #subscriptions = createSubscriptions();
+  readonly #reconnectListeners = createListeners<[]>((error) =>
+    this.#onError(error, 'failed to handle a reconnection'),
+  );
+  readonly #identity: StreamIdentity;
+
+  constructor(
+    connection: NatsConnection,
+    manager: JetStreamManager,
+    size: StreamSize,
+    onError: UsageStreamEvents['onError'],
+  ) {
+    this.#connection = connection;
+    this.#manager = manager;
+    this.#client = jetstream(connection);
+    this.#size = size;
+    this.#onError = onError;
+    this.#identity = createStreamIdentity(() => this.#ensureStream());
+    void followStatus(connection, {
+      onDisconnect: () => onError(undefined, 'lost the connection to NATS; reconnecting'),
+      onReconnect: () => {
+        this.#identity.forget();
+        this.#reconnectListeners.notifyAll();
+      },
+    });
+  }
+
+  async publish(
+    shard: number,
+    messageId: string,
+    payload: Uint8Array,
+    traceparent?: string,
+  ): Promise<MessagePosition> {
+    // Looked up before sending: a stream that replaces this one meanwhile must not be taken for the one with the message.
+    const stream = this.#identity.known ?? (await this.#identity.lookUp());
+    try {
+      const options = { msgID: messageId, timeout: PUBLISH_TIMEOUT_MS, ...headersOf(traceparent) };
+      const { seq, duplicate } = await this.#client.publish(subjectOf(shard), payload, options);
+      // The sequence did not grow: this is another stream, or an older state of the same one.
+      if (!duplicate && seq <= stream.highestSequence) this.#identity.forget(stream);
+      else stream.highestSequence = Math.max(stream.highestSequence, seq);
+      return { streamId: stream.id, sequence: BigInt(seq) };
+    } catch (error) {
+      if (isTooLarge(error)) {
+        throw new MessageTooLargeError(`a message of ${payload.length} bytes is larger than NATS accepts`, {
+          cause: error,
+        });
+      }
+      this.#identity.forget(stream);
+      throw error;
+    }
+  }
+
+  async consume(shard: number, handle: Parameters<UsageStream['consume']>[1]): Promise<Subscription> {
+    const ensure = async () => {
+      await this.#ensureStream();
+      return ensureConsumer(this.#manager, shard);
+    };
+    const deps = { client: this.#client, consumer: await ensure(), ensure, onError: this.#onError };
+    return this.#subscriptions.start((signal) => readShard(deps, shard, handle, signal));
+  }
+
+  async position(): Promise<StreamPosition> {
+    const { created, state } = await this.#identity.refresh();
+    const handledUpTo = await Promise.all(
+      Array.from({ length: USAGE_SHARDS }, (_, shard) => acknowledgedUpTo(this.#manager, shard)),
+    );
+    return { streamId: created, lastSequence: BigInt(state.last_seq), handledUpTo };
+  }
+
+  announce(name: string, payload: Uint8Array): void {
+    this.#send(`events.v1.${name}`, payload);
+  }
+
+  sendAck(producerId: string, payload: Uint8Array): void {
+    this.#send(ackSubjectOf(producerId), payload);
+  }
+
+  onAck(producerId: string, handle: (payload: Uint8Array) => void): Subscription {
+    return this.#listen(ackSubjectOf(producerId), undefined, handle);
+  }
+
+  requestAck(payload: Uint8Array): void {
+    this.#send(ACK_REQUESTS, payload);
+  }
+
+  onAckRequest(handle: (payload: Uint8Array) => void): Subscription {
+    return this.#listen(ACK_REQUESTS, ACK_REQUEST_GROUP, handle);
+  }
+
+  onReconnect(handle: () => void): Subscription {
+    return this.#reconnectListeners.add(handle);
+  }
+
+  async close(): Promise<void> {
+    await this.#subscriptions.stopAll();
+    // Flushes acknowledgements that are not sent yet.
+    await this.#connection.drain();
+  }
+
+  #send(subject: string, payload: Uint8Array): void {
+    if (this.#connection.isClosed() || this.#connection.isDraining()) return;
+    this.#connection.publish(subject, payload);
+  }
+
+  #listen(subject: string, queue: string | undefined, handle: (payload: Uint8Array) => void): Subscription {
+    const listeners = createListeners<[Uint8Array]>((error) => this.#onError(error, LISTENER_FAILED));
+    listeners.add(handle);
+    const subscription = this.#connection.subscribe(subject, {
+      ...(queue === undefined ? {} : { queue }),
+      callback: (error, message) => {
+        if (error) this.#onError(error, `the subscription of ${subject} failed`);
+        else listeners.notifyAll(message.data);
+      },
+    });
+    return this.#subscriptions.start(
+      (signal) =>
+        new Promise((resolve) => {
+          const unsubscribe = () => {
+            if (!this.#connection.isClosed()) subscription.unsubscribe();
+            resolve();
+          };
+          signal.addEventListener('abort', unsubscribe, { once: true });
+        }),
+    );
+  }
+
+  /** Creates the stream again if it was deleted. One with other settings is used, and reported. */
+  async #ensureStream(): Promise<StreamInfo> {
+    const info = await ensureStream(this.#manager, this.#size);
+    const mismatch = streamMismatch(info, this.#size);
+    if (mismatch) this.#onError(undefined, describeMismatch(mismatch));
+    return info;
+  }
+}
+
+/** The client refuses what is above the server's limit, and the server what is above the stream's. */
+function isTooLarge(error: unknown): boolean {
+  if (error instanceof JetStreamApiError) return error.code === MESSAGE_SIZE_EXCEEDS_MAXIMUM;
+  if (error instanceof errors.InvalidArgumentError) return error.message.includes('max_payload');
+  return error instanceof Error && error.cause !== undefined && isTooLarge(error.cause);
+}
+
+function headersOf(traceparent: string | undefined) {
+  if (traceparent === undefined) return undefined;
+  const traced = headers();
+  traced.set(TRACEPARENT, traceparent);
+  return { headers: traced };
+}

@@ -1,0 +1,89 @@
+import Type from 'typebox';
+import { LOG_LEVELS } from '../logger.ts';
+import { SettingsError } from './settings.ts';
+
+/** The settings that several apps share, so that each means the same everywhere. */
+
+export const DatabaseUrl = Type.String({
+  pattern: '^postgres(ql)?://',
+  description: 'the address of Postgres, such as postgresql://user:password@host:5432/weighbridge',
+});
+
+export const NatsUrl = Type.String({
+  pattern: '^(nats|tls)://',
+  description: 'the address of NATS with JetStream, such as nats://host:4222, several with commas',
+});
+
+/** What the usage stream is created with and checked against, to be spread into the settings of each app beside NatsUrl. */
+export const NatsStreamSettings = {
+  NATS_STREAM_REPLICAS: Type.Integer({
+    minimum: 1,
+    maximum: 5,
+    default: 1,
+    description: 'how many NATS servers keep the usage stream, from 1 to 5',
+  }),
+  NATS_STREAM_MAX_BYTES: Type.Integer({
+    minimum: 1_048_576,
+    maximum: 1_099_511_627_776,
+    default: 1_073_741_824,
+    description: 'how many bytes the usage stream holds, from 1048576 to 1099511627776',
+  }),
+};
+
+export const Host = Type.String({ default: '127.0.0.1', description: 'the address to listen on' });
+
+export function Port(fallback: number, use: string) {
+  return Type.Integer({
+    minimum: 0,
+    maximum: 65_535,
+    default: fallback,
+    description: `the port for ${use}, a number from 0 to 65535`,
+  });
+}
+
+export function LogLevel(fallback: (typeof LOG_LEVELS)[number]) {
+  return Type.Union(
+    LOG_LEVELS.map((level) => Type.Literal(level)),
+    { default: fallback, description: `one of ${LOG_LEVELS.join(', ')}` },
+  );
+}
+
+export const ShutdownGraceMs = (fallback: number) =>
+  Type.Integer({
+    minimum: 0,
+    maximum: 3_600_000,
+    default: fallback,
+    description:
+      'how long requests may go on when the service is told to stop, in milliseconds, at most an hour',
+  });
+
+export const ShutdownDelayMs = Type.Integer({
+  minimum: 0,
+  maximum: 600_000,
+  default: 0,
+  description:
+    'how long requests are still taken when the service is told to stop, in milliseconds, at most 10 minutes',
+});
+
+const File = (what: string) => Type.Optional(Type.String({ description: `${what}, a file in PEM` }));
+
+/** Mutual TLS between the apps, to be spread into the settings of each. */
+export const TlsSettings = {
+  CONTROL_TLS_CERTIFICATE_FILE: File("this app's certificate"),
+  CONTROL_TLS_KEY_FILE: File("the certificate's private key"),
+  CONTROL_TLS_CA_FILE: File('the authorities whose certificates it believes'),
+};
+
+/** All three files, or undefined for none; some of them are an error. */
+export function tlsFiles(settings: {
+  readonly CONTROL_TLS_CERTIFICATE_FILE?: string;
+  readonly CONTROL_TLS_KEY_FILE?: string;
+  readonly CONTROL_TLS_CA_FILE?: string;
+}): { certificateFile: string; privateKeyFile: string; caFile: string } | undefined {
+  const { CONTROL_TLS_CERTIFICATE_FILE: certificateFile, CONTROL_TLS_KEY_FILE: privateKeyFile } = settings;
+  const { CONTROL_TLS_CA_FILE: caFile } = settings;
+  if (certificateFile && privateKeyFile && caFile) return { certificateFile, privateKeyFile, caFile };
+  if (!certificateFile && !privateKeyFile && !caFile) return undefined;
+  const missing = Object.keys(TlsSettings).filter((name) => !settings[name as keyof typeof TlsSettings]);
+  throw new SettingsError(`${missing.join(' and ')} is missing: TLS between the apps takes all three files`);
+}
