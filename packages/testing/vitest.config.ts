@@ -1,23 +1,54 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './src/longestFirst.ts';
 import { SummaryReporter } from './src/summaryReporter.ts';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));
+const FOLDERS = '{apps,packages}/*/{src,test}/**';
+const SERVICES = [`${FOLDERS}/*.integration.test.ts`, `${FOLDERS}/*.e2e.test.ts`];
+const IGNORED = ['**/node_modules/**', '**/dist/**'];
+const CORES = Math.max(2, availableParallelism());
 
-/** One configuration for all tests, run from the repository's root: `pnpm test`. */
+/**
+ * One configuration for all tests, run from the repository's root: `pnpm test`. `pnpm test:unit` runs the project `unit`
+ * alone, which needs neither services nor processes.
+ */
 export default defineConfig({
   root: repository,
   test: {
-    include: ['{apps,packages}/*/{src,test}/**/*.test.ts'],
-    exclude: ['**/node_modules/**', '**/dist/**'],
-    globalSetup: [fileURLToPath(new URL('src/globalSetup.ts', import.meta.url))],
     reporters: ['default', new SummaryReporter()],
     passWithNoTests: false,
-    pool: 'forks',
-    // A test file often has servers of its own beside it, so more workers than this gain nothing.
-    maxWorkers: Math.min(4, Math.max(2, availableParallelism())),
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    sequence: { sequencer: LongestFirst },
+    // No module of ours has state, so the files of a worker share what they import: loading it costs more than most tests.
+    isolate: false,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: [`${FOLDERS}/*.test.ts`],
+          exclude: [...IGNORED, ...SERVICES],
+          pool: 'threads',
+          maxWorkers: CORES,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'services',
+          include: SERVICES,
+          exclude: IGNORED,
+          globalSetup: [fileURLToPath(new URL('src/globalSetup.ts', import.meta.url))],
+          pool: 'forks',
+          // A file often waits for its processes, so that one more than there are cores keeps them busy.
+          maxWorkers: Math.min(4, CORES + 1),
+          sequence: { groupOrder: 1 },
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+    ],
   },
 });

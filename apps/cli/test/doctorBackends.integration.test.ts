@@ -126,7 +126,9 @@ describe('weighbridge doctor, of NATS,', () => {
   /** The stream as the apps make it, read once by metering. */
   async function usage(maxBytes = MIB, { read = true } = {}) {
     const stream = await openJetStreamUsageStream({ url: nats.url, name: 'test', maxBytes, onError });
-    if (read) for (const shard of [0, 1, 2, 3]) await (await stream.consume(shard, async () => {})).stop();
+    const readOnce = async (shard: number) => (await stream.consume(shard, async () => {})).stop();
+    // A reader takes a second to stop.
+    if (read) await Promise.all([0, 1, 2, 3].map(readOnce));
     return stream;
   }
   const env = () => ({ NATS_URL: nats.url, NATS_STREAM_MAX_BYTES: String(MIB) });
