@@ -1,4 +1,4 @@
-/** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; boundaries.test.ts proves that they bite. */
+/** The rules of dependency of docs/architecture.md. `pnpm check:boundaries` runs them; checks.integration.test.ts plants a violation of each. */
 const APPS_BUT_CLI = '^apps/(?!cli/)([^/]+)/';
 const SOURCE = '\\.ts$';
 const TEST = '(\\.test\\.ts$|/test/)';

@@ -1,11 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import {
-  GIGABYTE,
-  inMegabytes,
-  MEGABYTE,
-  type StreamedProxy,
-  startStreamedProxy,
-} from './faults/memory.ts';
+import { GIGABYTE, inMegabytes, MEGABYTE, type StreamedProxy, startStreamedProxy } from './faults/memory.ts';
 
 // The long form, a gigabyte through one connection and 5,000 readers, is `pnpm test:faults --form memory`.
 const STREAMED_BYTES = GIGABYTE / 5;

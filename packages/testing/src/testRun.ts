@@ -25,6 +25,10 @@ declare module 'vitest' {
 /** The run that this test file belongs to. Throws outside one. */
 export function testRun(): TestRun {
   const run: TestRun | undefined = inject('weighbridge');
-  if (!run) throw new Error('No test servers: run vitest with --config packages/testing/vitest.config.ts');
+  if (!run) {
+    throw new Error(
+      'No test servers. Name the file *.integration.test.ts, and run vitest with --config packages/testing/vitest.config.ts',
+    );
+  }
   return run;
 }

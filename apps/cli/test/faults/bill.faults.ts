@@ -11,7 +11,11 @@ it("the vendor's bill equals the ledger to the nano-USD, round after round", asy
     try {
       const result = await compareBill(cluster, REQUESTS, seed + round);
       log('figures', `seed ${seed + round}: ${inWords(result)}`);
-      for (const one of result.wrong) log('WRONG', JSON.stringify(one, (_, value) => (typeof value === 'bigint' ? String(value) : value)));
+      for (const one of result.wrong)
+        log(
+          'WRONG',
+          JSON.stringify(one, (_, value) => (typeof value === 'bigint' ? String(value) : value)),
+        );
       expect(result).toMatchObject({
         received: REQUESTS,
         wrong: [],

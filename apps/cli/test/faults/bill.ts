@@ -28,7 +28,10 @@ function mixed(random: Random): Asked {
   const model = 'mock/echo';
   const [path, body] = random.pick<[string, object]>([
     ['/v1/chat/completions', { model, messages, stream }],
-    ['/v1/chat/completions', { model, messages, stream, ...(stream && { stream_options: { include_usage: true } }) }],
+    [
+      '/v1/chat/completions',
+      { model, messages, stream, ...(stream && { stream_options: { include_usage: true } }) },
+    ],
     ['/v1/responses', { model, input: text, stream, store: random.chance(0.2) }],
     ['/v1/messages', { model, max_tokens: 1_000, messages, stream }],
     ['/v1/embeddings', { model, input: text }],
@@ -123,7 +126,8 @@ export async function compareBill(cluster: Cluster, requests: number, seed: numb
   const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
   let next = 0;
   const worker = async () => {
-    for (let at = next++; at < requests; at = next++) await send({ cluster, caller, agent }, at, asked[at] as Asked);
+    for (let at = next++; at < requests; at = next++)
+      await send({ cluster, caller, agent }, at, asked[at] as Asked);
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   agent.destroy();
@@ -136,7 +140,8 @@ export async function compareBill(cluster: Cluster, requests: number, seed: numb
         .selectFrom('usage_events')
         .select(['cost_nano_usd', 'estimated', 'outcome', 'attribution', 'input_tokens', 'output_tokens'])
         .execute();
-      if (found.length !== received.size) throw new Error(`the ledger has ${found.length} of ${received.size} rows`);
+      if (found.length !== received.size)
+        throw new Error(`the ledger has ${found.length} of ${received.size} rows`);
       return found;
     },
     { timeoutMs: 30_000, intervalMs: 250 },
@@ -189,7 +194,14 @@ function mayBeEstimated({ headers, leavesAfter }: Asked): boolean {
   return leavesAfter !== undefined || faults.some((fault) => headers[fault] !== undefined);
 }
 
-export function inWords({ exact, exactLedger, estimated, estimatedLedger, estimatedBilled, reserved }: BillAndLedger): string {
+export function inWords({
+  exact,
+  exactLedger,
+  estimated,
+  estimatedLedger,
+  estimatedBilled,
+  reserved,
+}: BillAndLedger): string {
   return (
     `${exact} exact, ${exactLedger} nano-USD; ${estimated} estimated, ${estimatedLedger} for ${estimatedBilled}; ` +
     `${reserved} at their reservation`

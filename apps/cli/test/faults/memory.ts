@@ -76,8 +76,9 @@ export async function startStreamedProxy(): Promise<StreamedProxy> {
       sentBytes = 0;
       try {
         while (sockets.length < readers) {
-          const opened = Array.from({ length: Math.min(READERS_PER_CONNECT_ROUND, readers - sockets.length) }, () =>
-            openReader(cluster, caller),
+          const opened = Array.from(
+            { length: Math.min(READERS_PER_CONNECT_ROUND, readers - sockets.length) },
+            () => openReader(cluster, caller),
           );
           sockets.push(...opened.map(({ socket }) => socket));
           // A burst of connections would overflow the backlog of the listener.
