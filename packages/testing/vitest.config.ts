@@ -32,6 +32,7 @@ export default defineConfig({
           pool: 'threads',
           maxWorkers: CORES,
           sequence: { groupOrder: 0 },
+          testTimeout: 20_000,
         },
       },
       {
