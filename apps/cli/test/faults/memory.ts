@@ -25,13 +25,13 @@ export interface StreamedProxy {
   close(): Promise<void>;
 }
 
-export interface FillOptions {
+interface FillOptions {
   readonly readers: number;
   /** Nothing was sent for this long: everyone has what fits. The kernel probes full connections ever more rarely. */
   readonly quietMs: number;
 }
 
-export interface Filled {
+interface Filled {
   readonly residentBefore: number;
   readonly residentFilled: number;
   /** By the vendor, to all readers. */
