@@ -18,7 +18,7 @@ import {
   tracingConfig,
 } from '@weighbridge/runtime';
 import Type from 'typebox';
-import type { DrainCap } from './attempt/caller.ts';
+import type { DrainLimits } from './attempt/clientConnection.ts';
 import type { RetryLimits } from './attempt/failover.ts';
 import type { ControlAddress } from './control/controlClient.ts';
 import type { ContentOptions } from './observe/captureContent.ts';
@@ -192,7 +192,7 @@ export interface DataPlaneConfig {
   readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
   readonly bodyLimitBytes: number;
   readonly corsOrigins: readonly string[];
-  readonly drainCap: DrainCap;
+  readonly drainCap: DrainLimits;
   readonly responseCacheBytes: number;
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;

@@ -29,7 +29,7 @@ import { tracedStream } from './record/sender/tracedStream.ts';
 import { openSpool } from './record/spool/spool.ts';
 import { registerUsageMetrics } from './record/usageMetrics.ts';
 import { startUsageRecording, type UsageRecording } from './record/usageRecording.ts';
-import { Attempts } from './request/attempts.ts';
+import { InFlightRequests } from './request/inFlightRequests.ts';
 import { createEvidence } from './routing/evidence.ts';
 import { startPins } from './routing/startPins.ts';
 import { type AppDeps, buildApp, inferenceHandler } from './server/app.ts';
@@ -158,7 +158,7 @@ export async function startDataPlane(
   const upstreams = createUpstreams(config.upstream);
   onShutdown('upstream connections', () => upstreams.close());
 
-  const attempts = new Attempts();
+  const inFlightRequests = new InFlightRequests();
   const lookUps = metrics.counterFamily('weighbridge_key_lookups_total', 'Keys looked up in the cache.', [
     'met',
   ]);
@@ -208,8 +208,8 @@ export async function startDataPlane(
     pins: startPins({ bucket: pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(MAX_HELD_BYTES),
-    drainCap: config.drainCap,
-    attempts,
+    drainLimits: config.drainCap,
+    inFlight: inFlightRequests,
     cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
     corsOrigins: config.corsOrigins,
     observer: createObserver({
@@ -243,7 +243,7 @@ export async function startDataPlane(
         'requests',
         async () => {
           await server.drain(delayMs);
-          await attempts.close(graceMs, server.close(graceMs + CUT_MS));
+          await inFlightRequests.close(graceMs, server.close(graceMs + CUT_MS));
         },
         delayMs + graceMs + 2 * CUT_MS,
       ),

@@ -21,7 +21,7 @@ import { createTokenCounter } from '../src/formats/countTokens.ts';
 import { HoldBudget } from '../src/formats/heldAnswer.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import type { UsageLog } from '../src/record/usageLog.ts';
-import { Attempts } from '../src/request/attempts.ts';
+import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
 import { ConnectorHealth } from '../src/upstream/health.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
@@ -98,14 +98,14 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
     pins: { decide: async ({ targets }) => ({ targets, served: () => {} }) },
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(1_000_000),
-    drainCap: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
+    drainLimits: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
     cache: openResponseCache(1024 * 1024, undefined, createMetrics()),
     observer: createObserver({
       metrics: createMetrics(),
       log: { logger, successRatio: 1 },
       tracing: undefined,
     }),
-    attempts: new Attempts(),
+    inFlight: new InFlightRequests(),
     corsOrigins: [],
     newEventId: newUuid,
     now: () => new Date(),

@@ -34,8 +34,8 @@ import { createTokenCounter } from '../src/formats/countTokens.ts';
 import { HoldBudget } from '../src/formats/heldAnswer.ts';
 import type { ContentOptions } from '../src/observe/captureContent.ts';
 import { createObserver } from '../src/observe/observer.ts';
-import { Attempts } from '../src/request/attempts.ts';
-import type { FeedbackDeps } from '../src/request/giveFeedback.ts';
+import { InFlightRequests } from '../src/request/inFlightRequests.ts';
+import type { FeedbackDeps } from '../src/request/recordFeedback.ts';
 import { createPinStore } from '../src/routing/pinStore.ts';
 import { createPins, type PinResult } from '../src/routing/pins.ts';
 import { buildApp } from '../src/server/app.ts';
@@ -248,8 +248,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     }),
     countTokens: createTokenCounter(),
     holdBudget: new HoldBudget(16 * 1024 * 1024),
-    drainCap: { stalledMs, drainMs, drainBytes },
-    attempts: new Attempts(),
+    drainLimits: { stalledMs, drainMs, drainBytes },
+    inFlight: new InFlightRequests(),
     cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
     observer: createObserver({
       metrics: proxy.metrics,

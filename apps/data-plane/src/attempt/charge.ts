@@ -1,55 +1,72 @@
 import { Outcome } from '@weighbridge/contracts';
 import { type Estimate, estimateTokens, type NanoUsd, NO_TOKENS, type TokenUsage } from '@weighbridge/domain';
+import type { AnswerFacts } from '../formats/answerFormat.ts';
 import type { Body } from '../formats/body.ts';
 import type { CountTokens } from '../formats/countTokens.ts';
 import { textOfRequest } from '../formats/requestText.ts';
-import type { Outgoing } from '../observe/attempt.ts';
-import type { EndedTry } from './endedTry.ts';
+import type { PreparedRequest } from '../observe/attempt.ts';
+
+/** How a response ended, and what was read from it. */
+export interface ResponseResult {
+  readonly outcome: Outcome;
+  readonly facts: AnswerFacts;
+  /** Monotonic, in milliseconds; undefined where no byte came. */
+  readonly firstByteAt: number | undefined;
+  /** What the model wrote, as far as it was read, and by how much the whole is longer: to count tokens from. */
+  readonly output: () => { readonly text: string; readonly ratio: number };
+}
+
+export interface ChargedAttempt extends ResponseResult {
+  /** The HTTP status of the vendor; 0 where no response came. */
+  readonly status: number;
+  /** No byte of the request went out. */
+  readonly neverSent: boolean;
+}
 
 export interface Charge {
   readonly usage: TokenUsage;
   readonly estimated: boolean;
-  /** Where it is not what the usage costs: of an attempt of which nothing is known but what was reserved for it. */
+  /** Set where the cost is not that of the usage: the attempt is charged its reservation. */
   readonly costNanoUsd?: NanoUsd;
 }
 
-/** A larger body is not worth parsing to be counted: what it is made of matters less than its size. */
+/** A larger body is estimated by its size: parsing it would take longer than the precision is worth. */
 const MAX_COUNTED_BYTES = 1024 * 1024;
 
 /**
- * What a vendor charges for an attempt: its own count where it told one, zeros included; nothing for an error, or where
- * nothing was sent. An attempt that broke off before anything of the answer came may have cost as much as any other: it is
- * charged what was reserved for it. For the rest it is counted here.
+ * What a vendor charges for an attempt. In this order: the usage that the vendor reported, zeros included; nothing for an
+ * error status or a request that was never sent; the reservation where the attempt broke off before the response began,
+ * since it may have cost as much as any other; otherwise tokens that are counted here.
  */
 export function chargeFor(
-  ended: EndedTry,
-  outgoing: Pick<Outgoing, 'body' | 'work'>,
-  reserve: Estimate,
+  attempt: ChargedAttempt,
+  prepared: PreparedRequest,
+  reservation: Estimate,
   countTokens: CountTokens,
 ): Charge | Promise<Charge> {
-  const { facts, status, outcome, neverSent, firstByteAt } = ended;
+  const { facts, status, outcome, neverSent, firstByteAt } = attempt;
   if (facts.usage) return { usage: facts.usage, estimated: false };
   if (status >= 300 || neverSent) return { usage: NO_TOKENS, estimated: false };
-  if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return atReserve(reserve);
-  return countedCharge(ended, outgoing, countTokens);
+  if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return chargeReservation(reservation);
+  return countCharge(attempt, prepared, countTokens);
 }
 
-async function countedCharge(
-  { facts, output }: EndedTry,
-  { body, work }: Pick<Outgoing, 'body' | 'work'>,
+async function countCharge(
+  { facts, output }: ResponseResult,
+  { body, modelRequest }: PreparedRequest,
   countTokens: CountTokens,
 ): Promise<Charge> {
-  // The input of a stream that broke off is known where the vendor told it at the start.
+  // A stream that broke off may have reported its input at the start.
   const input = facts.partialUsage ?? { ...NO_TOKENS, inputTokens: await countRequest(body, countTokens) };
-  const pending = facts.pending ? work?.call.backgroundOutputTokens : undefined;
+  const pending = facts.pending ? modelRequest?.call.backgroundOutputTokens : undefined;
   if (pending !== undefined) return { usage: { ...input, outputTokens: pending }, estimated: true };
   const { text, ratio } = output();
   const outputTokens = Math.max(input.outputTokens, Math.ceil((await countTokens(text)) * ratio));
   return { usage: { ...input, outputTokens }, estimated: true };
 }
 
-/** The charge of an attempt of which nobody learnt what it came to. */
-export function atReserve({ inputTokens, outputTokens, costNanoUsd }: Estimate): Required<Charge> {
+/** The charge of an attempt whose real cost stays unknown. */
+export function chargeReservation({ inputTokens, outputTokens, costNanoUsd }: Estimate): Required<Charge> {
   return { usage: { ...NO_TOKENS, inputTokens, outputTokens }, estimated: true, costNanoUsd };
 }
 

@@ -1,17 +1,14 @@
 import { AppError } from '@weighbridge/errors';
+import type { Target } from '../control/target.ts';
 import { Choice, type ChoiceDeps } from '../routing/choice.ts';
+import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import type { ConnectorHealth } from '../upstream/health.ts';
 import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreams.ts';
-import {
-  type Answered,
-  attemptAt,
-  type Forwarded,
-  type Sending,
-  settleRefused,
-  type Tried,
-} from './attempt.ts';
-import { GivenUp } from './givenUp.ts';
+import type { Attempt } from './attempt.ts';
+import type { ClientConnection } from './clientConnection.ts';
 import type { GenerationPlan } from './plan.ts';
+import type { RequestAttempts } from './requestAttempts.ts';
+import { SupersededResponse } from './supersededResponse.ts';
 import {
   type FailureReason,
   retryAfterMs,
@@ -23,7 +20,7 @@ import {
 export interface RetryLimits {
   /** Attempts beyond the first. */
   readonly maxRetries: number;
-  /** From the first attempt on; what attempts took that ran into their own time-outs does not count. */
+  /** Counted from the first attempt; the duration of attempts that timed out is left out. */
   readonly retryWithinMs: number;
 }
 
@@ -31,107 +28,155 @@ export interface FailoverDeps extends ChoiceDeps {
   readonly health: ConnectorHealth;
   readonly retries: RetryLimits;
   readonly now: () => Date;
-  /** Told of each attempt that another one stands in for, and of each connector that was passed over as busy. */
+  /** Called for each attempt that another one replaces, and for each connector that was skipped as busy. */
   readonly onFailover: (connectorId: string, reason: FailureReason | 'busy') => void;
 }
 
+export interface GenerationForwarding {
+  readonly plan: GenerationPlan;
+  readonly client: ClientConnection;
+  readonly attempts: RequestAttempts;
+}
+
+/** The attempt whose response the client gets. */
+export interface Delivered {
+  readonly attempt: Attempt;
+  readonly response: UpstreamAnswer;
+  /** How long vendors took, over all attempts, in milliseconds. */
+  readonly upstreamMs: number;
+}
+
 /**
- * Tries targets until one answers for good, which is once the first byte of its answer is here: from then on nothing is
- * tried again. Where nothing is left to be tried, the caller gets the last answer, and where there was none, the last
- * failure.
+ * Tries targets until one delivers the first byte of a final response: from then on nothing is tried again. Where no target
+ * is left, the client gets the last error response; where there was none, the last failure.
  */
-export async function failOver(
-  deps: FailoverDeps,
-  sending: Sending,
-  plan: GenerationPlan,
-): Promise<Forwarded> {
-  const { health, retries, onFailover } = deps;
-  const { caller } = sending;
-  const choice = new Choice(deps, plan.targets);
-  const startedAt = performance.now();
-  let timedOutMs = 0;
-  let upstreamMs = 0;
-  let attempts = 0;
-  let givenUp: GivenUp | undefined;
-  let failure: unknown;
-  let heldBack: unknown;
+export function failOver(deps: FailoverDeps, forwarding: GenerationForwarding): Promise<Delivered> {
+  return new Failover(deps, forwarding).run();
+}
 
-  const leftMs = () => retries.retryWithinMs - (performance.now() - startedAt - timedOutMs);
-  const isOver = () => attempts > retries.maxRetries || caller.hasLeft || caller.cancellation.isCancelled;
-  const choose = () => (isOver() ? undefined : choice.next(performance.now(), leftMs()));
+class Failover {
+  readonly #deps: FailoverDeps;
+  readonly #plan: GenerationPlan;
+  readonly #client: ClientConnection;
+  readonly #attempts: RequestAttempts;
+  readonly #choice: Choice;
+  readonly #startedAt = performance.now();
+  /** How long the attempts took that timed out. */
+  #timedOutMs = 0;
+  #upstreamMs = 0;
+  #sent = 0;
+  #superseded: SupersededResponse | undefined;
+  /** Of the last attempt that was sent. */
+  #failure: unknown;
+  /** Of the first attempt that could not be sent. */
+  #refusal: unknown;
 
-  let next = choose();
-  while (next) {
-    const { target, pauseMs } = next;
-    const { connector } = target;
-    if (pauseMs > 0) {
-      await caller.pause(pauseMs);
-      if (isOver()) break;
-    }
-    const learnt = health.begin(connector);
-    const tried = await attemptAt(sending, () => plan.prepare(target));
-    if (tried.kind === 'held back') {
-      learnt('unknown');
-      heldBack ??= tried.error;
-      if (isBusy(tried.error)) {
-        onFailover(connector.id, 'busy');
-        choice.exclude(connector);
-      } else {
-        // No budget, and no room in the spool, stands in the way of what costs nothing.
-        choice.keepFree(target);
-      }
-      next = choose();
-      continue;
-    }
-
-    attempts++;
-    upstreamMs += tried.tookMs;
-    caller.headers.set('x-svc-attempts', String(attempts));
-    const verdict = caller.cancellation.isCancelled ? NOTHING_LEARNT : verdictOn(tried);
-    learnt(verdict.result);
-    if (verdict.retry === 'timeout') timedOutMs += tried.tookMs;
-    if (verdict.retry === 'credential') choice.exclude(connector);
-    else choice.failed(target, performance.now(), askedPauseMs(tried, deps.now()));
-
-    next = verdict.retry && choose();
-    if (next && verdict.retry) onFailover(connector.id, verdict.retry);
-    if (tried.kind === 'failed') failure = upstreamError(tried.error, connector.provider);
-    else if (next) {
-      await settleRefused(sending, tried.answered);
-      givenUp = new GivenUp(tried.answered);
-      failure = refusedError(tried.answered);
-    } else {
-      const { outgoing, answer, dispatchedAt } = tried.answered;
-      if (isRedirect(answer)) await refuseRedirect(sending, tried.answered);
-      return { outgoing, answer, dispatchedAt, upstreamMs };
-    }
+  constructor(deps: FailoverDeps, { plan, client, attempts }: GenerationForwarding) {
+    this.#deps = deps;
+    this.#plan = plan;
+    this.#client = client;
+    this.#attempts = attempts;
+    this.#choice = new Choice(deps, plan.targets);
   }
-  const kept = await givenUp?.take();
-  if (kept) return { ...kept, upstreamMs };
-  throw failure ?? heldBack;
+
+  async run(): Promise<Delivered> {
+    let next = this.#choose();
+    while (next) {
+      const { target, pauseMs } = next;
+      if (pauseMs > 0) {
+        await this.#client.pause(pauseMs);
+        if (this.#isOver) break;
+      }
+      const attempt = this.#attempts.start();
+      const learn = this.#deps.health.begin(target.connector);
+      await attempt.run((key) => this.#plan.prepare(target, key));
+      if (attempt.state === 'released') {
+        learn('unknown');
+        this.#skip(target, attempt);
+        next = this.#choose();
+        continue;
+      }
+      const verdict = this.#judge(target, attempt);
+      learn(verdict.result);
+      next = verdict.retry && this.#choose();
+      if (next && verdict.retry) this.#deps.onFailover(target.connector.id, verdict.retry);
+      if (attempt.state !== 'answered')
+        this.#failure = upstreamError(attempt.error, target.connector.provider);
+      else if (next) await this.#supersede(target, attempt);
+      else return await this.#deliver(attempt);
+    }
+    return await this.#deliverLastError();
+  }
+
+  get #isOver(): boolean {
+    const { hasDisconnected, cancellation } = this.#client;
+    return this.#sent > this.#deps.retries.maxRetries || hasDisconnected || cancellation.isCancelled;
+  }
+
+  #choose() {
+    if (this.#isOver) return undefined;
+    const nowMs = performance.now();
+    const leftMs = this.#deps.retries.retryWithinMs - (nowMs - this.#startedAt - this.#timedOutMs);
+    return this.#choice.next(nowMs, leftMs);
+  }
+
+  /** Nothing was sent: another connector may have a free connection, and a free model needs neither budget nor spool. */
+  #skip(target: Target, { error }: Attempt): void {
+    this.#refusal ??= error;
+    if (isBusy(error)) {
+      this.#deps.onFailover(target.connector.id, 'busy');
+      this.#choice.exclude(target.connector);
+    } else this.#choice.keepFree(target);
+  }
+
+  /** What an attempt that was sent means for its connector and for the request. */
+  #judge(target: Target, attempt: Attempt): Verdict {
+    this.#sent++;
+    this.#upstreamMs += attempt.waitedMs;
+    this.#client.headers.set('x-svc-attempts', String(this.#sent));
+    const verdict = this.#client.cancellation.isCancelled ? CANCELLED : verdictOn(attempt);
+    if (verdict.retry === 'timeout') this.#timedOutMs += attempt.waitedMs;
+    if (verdict.retry === 'credential') this.#choice.exclude(target.connector);
+    else this.#choice.failed(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
+    return verdict;
+  }
+
+  async #supersede(target: Target, attempt: Attempt): Promise<void> {
+    await attempt.supersede();
+    this.#superseded = new SupersededResponse(attempt);
+    const { provider } = target.connector;
+    const message = `The provider ${provider} answered with status ${attempt.response.status}. Try again.`;
+    this.#failure = new AppError('upstream', 'upstream_error', message);
+  }
+
+  async #deliver(attempt: Attempt): Promise<Delivered> {
+    const { response } = attempt;
+    if (isRedirect(response)) await refuseRedirect(attempt);
+    return { attempt, response, upstreamMs: this.#upstreamMs };
+  }
+
+  async #deliverLastError(): Promise<Delivered> {
+    const response = await this.#superseded?.take();
+    if (!this.#superseded || !response) throw this.#failure ?? this.#refusal;
+    return { attempt: this.#superseded.attempt, response, upstreamMs: this.#upstreamMs };
+  }
 }
 
-/** Rejects for an answer that is a redirect, after it was settled. */
-export async function refuseRedirect(sending: Sending, answered: Answered): Promise<never> {
-  answered.answer.body.destroy();
-  await settleRefused(sending, answered);
-  throw redirectError(answered.outgoing.connector.provider);
+/** Settles an attempt whose response is a redirect, and rejects. */
+export async function refuseRedirect(attempt: Attempt): Promise<never> {
+  attempt.response.body.destroy();
+  await attempt.supersede();
+  throw redirectError(attempt.prepared.connector.provider);
 }
 
-const NOTHING_LEARNT: Verdict = { retry: undefined, result: 'unknown' };
+const CANCELLED: Verdict = { retry: undefined, result: 'unknown' };
 
-function verdictOn(tried: Exclude<Tried, { kind: 'held back' }>): Verdict {
-  return tried.kind === 'failed'
-    ? verdictOnError(tried.error)
-    : verdictOnStatus(tried.answered.answer.status);
+function verdictOn(attempt: Attempt): Verdict {
+  return attempt.state === 'answered'
+    ? verdictOnStatus(attempt.response.status)
+    : verdictOnError(attempt.error);
 }
 
-function askedPauseMs(tried: Tried, now: Date): number | undefined {
-  return tried.kind === 'answered' ? retryAfterMs(tried.answered.answer.headers, now.getTime()) : undefined;
-}
-
-/** In the stead of an answer that could not be kept. */
-function refusedError({ outgoing: { connector }, answer }: Answered): AppError {
-  const message = `The provider ${connector.provider} answered with the status ${answer.status}. Try again.`;
-  return new AppError('upstream', 'upstream_error', message);
+function requestedPauseMs(attempt: Attempt, now: Date): number | undefined {
+  return attempt.state === 'answered' ? retryAfterMs(attempt.response.headers, now.getTime()) : undefined;
 }

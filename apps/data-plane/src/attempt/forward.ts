@@ -1,25 +1,35 @@
 import { isRedirect, upstreamError } from '../upstream/upstreams.ts';
-import { attemptAt, type Forwarded, type Sending } from './attempt.ts';
-import { type FailoverDeps, failOver, refuseRedirect } from './failover.ts';
-import type { StoredPlan } from './plan.ts';
+import type { ClientConnection } from './clientConnection.ts';
+import { type Delivered, type FailoverDeps, failOver, refuseRedirect } from './failover.ts';
+import type { Plan, StoredPlan } from './plan.ts';
+import type { RequestAttempts } from './requestAttempts.ts';
 
-/** Resolves with the answer for the caller, of whichever connector; rejects with what the last attempt failed of. */
-export function forward(deps: FailoverDeps, sending: Sending): Promise<Forwarded> {
-  const { plan } = sending;
-  return plan.kind === 'generation' ? failOver(deps, sending, plan) : findKeeper(sending, plan);
+/** A planned request, ready to be sent. */
+export interface Forwarding {
+  readonly plan: Plan;
+  readonly client: ClientConnection;
+  readonly attempts: RequestAttempts;
 }
 
-/** Asks for a stored response wherever it may be: an account that does not have it answers 404. */
-async function findKeeper(sending: Sending, { connectors }: StoredPlan): Promise<Forwarded> {
+/** Resolves with the response for the client, from whichever connector; rejects with the failure of the last attempt. */
+export function forward(deps: FailoverDeps, forwarding: Forwarding): Promise<Delivered> {
+  const { plan, client, attempts } = forwarding;
+  return plan.kind === 'generation' ? failOver(deps, { plan, client, attempts }) : findStored(attempts, plan);
+}
+
+/** Asks each connector for a stored response in turn: an account that does not have it answers 404. */
+async function findStored(attempts: RequestAttempts, { connectors }: StoredPlan): Promise<Delivered> {
   let upstreamMs = 0;
   for (const [at, connector] of connectors.entries()) {
-    const tried = await attemptAt(sending, () => ({ connector, body: undefined, work: undefined }));
-    if (tried.kind !== 'answered') throw upstreamError(tried.error, connector.provider);
-    upstreamMs += tried.tookMs;
-    const { answer } = tried.answered;
-    if (isRedirect(answer)) await refuseRedirect(sending, tried.answered);
-    if (answer.status !== 404 || at === connectors.length - 1) return { ...tried.answered, upstreamMs };
-    answer.body.destroy();
+    const attempt = attempts.start();
+    await attempt.run(() => ({ connector, body: undefined, modelRequest: undefined }));
+    if (attempt.state !== 'answered') throw upstreamError(attempt.error, connector.provider);
+    upstreamMs += attempt.waitedMs;
+    const { response } = attempt;
+    if (isRedirect(response)) await refuseRedirect(attempt);
+    if (response.status !== 404 || at === connectors.length - 1) return { attempt, response, upstreamMs };
+    response.body.destroy();
+    await attempt.supersede();
   }
   throw new Error('the last connector answers or fails');
 }

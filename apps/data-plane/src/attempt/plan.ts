@@ -1,42 +1,43 @@
 import type { RoutingProfile } from '@weighbridge/domain';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import type { Call } from '../formats/call.ts';
 import type { Operation } from '../formats/operation.ts';
-import type { Outgoing } from '../observe/attempt.ts';
+import type { PreparedRequest } from '../observe/attempt.ts';
 import type { Decided } from '../routing/pins.ts';
 
-/** What is settled of a request before anything is sent. */
+/** What is decided of a request before anything is sent. */
 export type Plan = GenerationPlan | StoredPlan;
 
 interface AnyPlan {
   readonly operation: Operation;
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
-  /** A chunk that the caller did not ask for must not reach it. */
+  /** Drop the usage chunk of a stream: the client did not ask for it. */
   readonly hideUsage: boolean;
 }
 
 export interface GenerationPlan extends AnyPlan {
   readonly kind: 'generation';
-  /** As it came. */
+  /** The request as the client sent it. */
   readonly call: Call;
   readonly targets: Targets;
-  /** Undefined where a model was asked for. */
+  /** Undefined where the request names a model. */
   readonly profile: RoutingProfile | undefined;
-  /** It is one of a session, whose target is the first. */
+  /** The request belongs to a session, whose target is the first. */
   readonly isPinned: boolean;
   /**
-   * What a target is sent: its account may call the model by another name, and under a hard budget each model has a limit
-   * of its own. Rejects where it can't be sent there; may wait for room in the budgets.
+   * The request for one target: the account may know the model by another name, and a hard budget limits the output of each
+   * model differently. Rejects where the key may not use the target; may wait for headroom in the budgets.
    */
-  readonly prepare: (target: Target) => Outgoing | Promise<Outgoing>;
-  /** To be told which target answered. */
+  readonly prepare: (target: Target, key: ResolvedKey) => PreparedRequest | Promise<PreparedRequest>;
+  /** To be called with the target that answered. */
   readonly served: Decided['served'];
 }
 
 export interface StoredPlan extends AnyPlan {
-  readonly kind: 'stored response';
-  /** In the order in which they are to be asked. */
+  readonly kind: 'stored_response';
+  /** In the order in which they are asked. */
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }

@@ -2,42 +2,47 @@ import { Outcome } from '@weighbridge/contracts';
 import type { KeptAnswer } from '../cache/answerCapture.ts';
 import type { HoldBudget } from '../formats/heldAnswer.ts';
 import type { UpstreamAnswer } from '../upstream/exchange.ts';
-import type { AnswerHeaders } from './answerHeaders.ts';
-import type { Answered } from './attempt.ts';
-import type { AttemptLog } from './attemptLog.ts';
-import type { Caller } from './caller.ts';
+import type { Attempt } from './attempt.ts';
+import type { ClientConnection } from './clientConnection.ts';
 import type { Plan } from './plan.ts';
+import type { ResponseHeaders } from './responseHeaders.ts';
 
-/** What passes an answer on to its caller. */
-export interface Relay extends Answered {
+/** What passing a response on to the client takes. */
+export interface Relay {
+  /** It is `answered`, and settled once. The client sees the end of the response only after that. */
+  readonly attempt: Attempt;
+  readonly response: UpstreamAnswer;
   readonly plan: Plan;
-  readonly caller: Caller;
-  readonly headers: AnswerHeaders;
+  readonly client: ClientConnection;
+  readonly headers: ResponseHeaders;
   readonly requestId: string;
-  readonly budget: HoldBudget;
-  /** Says whose the answer is, before the caller learns its id; undefined where the vendor does not keep it. */
-  readonly record: ((responseId: string) => Promise<void>) | undefined;
-  /** Undefined where the answer is not to be given again. */
-  readonly kept: KeptAnswer | undefined;
-  /** Settled once. The caller sees the end of the answer only after that. */
-  readonly attempts: Pick<AttemptLog, 'settle'>;
+  readonly holdBudget: HoldBudget;
+  /** Saves who owns the response, before the client learns its id; undefined where the vendor does not store it. */
+  readonly saveOwner: ((responseId: string) => Promise<void>) | undefined;
+  /** Undefined where the response is not cached. */
+  readonly capture: KeptAnswer | undefined;
 }
 
-/** An answer up to this size is held until it is complete, so that its cost can stand in a header. */
+/** A response up to this size is held until it is complete, so that a header can show its cost. */
 export const MAX_HELD_BYTES = 1024 * 1024;
 
-/** What else an answer has to be, its content says. */
-export function isKept({ answer }: Relay, outcome: Outcome): boolean {
-  return outcome === Outcome.SUCCESS && answer.status === 200;
+/** Whether the cache may store the response, as far as its end and status say; the rest depends on its content. */
+export function isCacheable({ response }: Relay, outcome: Outcome): boolean {
+  return outcome === Outcome.SUCCESS && response.status === 200;
 }
 
 export function contentTypeOf({ headers }: UpstreamAnswer): string | undefined {
   return headers['content-type']?.toString();
 }
 
-export function outcomeOf({ caller, answer }: Relay, failure: unknown, hasFailed: boolean): Outcome {
-  // Where this service stopped listening, the vendor did nothing wrong.
-  if (caller.hasLeft) return Outcome.CLIENT_GONE;
+export function outcomeOf({ client, response }: Relay, failure: unknown, hasFailed: boolean): Outcome {
+  // The vendor did nothing wrong where this service stopped reading.
+  if (client.hasDisconnected) return Outcome.CLIENT_GONE;
   if (failure) return Outcome.INTERRUPTED;
-  return hasFailed || answer.status >= 300 ? Outcome.UPSTREAM_ERROR : Outcome.SUCCESS;
+  return hasFailed || response.status >= 300 ? Outcome.UPSTREAM_ERROR : Outcome.SUCCESS;
+}
+
+/** Which request an error that ends the response belongs to. */
+export function failedRequest({ client, plan: { operation }, requestId }: Relay) {
+  return { client, operation, requestId };
 }

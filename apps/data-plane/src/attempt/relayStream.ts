@@ -1,55 +1,55 @@
 import { AnswerReader } from '../formats/answerReader.ts';
 import { upstreamError } from '../upstream/upstreams.ts';
-import { tellFailure } from './failure.ts';
-import { HeldUntilRecorded } from './heldUntilRecorded.ts';
-import { contentTypeOf, isKept, outcomeOf, type Relay } from './relay.ts';
+import { sendFailure } from './errorResponse.ts';
+import { OwnershipHold } from './ownershipHold.ts';
+import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay } from './relay.ts';
 
 const NOTHING = Buffer.alloc(0);
 
-/** Passes on a stream of events as it comes. */
+/** Passes a stream of events on as it comes. */
 export async function relayStream(relay: Relay): Promise<void> {
-  const { answer, caller, headers, plan, budget } = relay;
-  const { response } = caller;
+  const { attempt, response, client, headers, plan, holdBudget: budget } = relay;
   const { hideUsage } = plan;
   const format = plan.operation.answer;
-  const contentEncoding = answer.headers['content-encoding'];
-  const reader = new AnswerReader({ format, hideUsage, contentEncoding, budget, onEvent: relay.kept?.add });
+  const contentEncoding = response.headers['content-encoding'];
+  const reader = new AnswerReader({
+    format,
+    hideUsage,
+    contentEncoding,
+    budget,
+    onEvent: relay.capture?.add,
+  });
   if (reader.passesDecoded) headers.delete('content-encoding');
   let firstByteAt: number | undefined;
   let failure: unknown;
-  const recorded = relay.record && new HeldUntilRecorded(reader, relay.record);
-  const show = (shown: Buffer): Promise<void> | undefined =>
-    recorded ? recorded.pass(shown, caller) : caller.write(shown);
-  if (!caller.hasLeft) {
-    response.writeHead(answer.status, headers.list);
-    response.flushHeaders();
+  const hold = relay.saveOwner && new OwnershipHold(reader, relay.saveOwner);
+  const write = (bytes: Buffer): Promise<void> | undefined =>
+    hold ? hold.write(bytes, client) : client.write(bytes);
+  if (!client.hasDisconnected) {
+    client.response.writeHead(response.status, headers.list);
+    client.response.flushHeaders();
   }
   try {
-    await answer.body.each((chunk) => {
+    await response.body.each((chunk) => {
       firstByteAt ??= performance.now();
       const passed = reader.push(chunk);
-      return passed instanceof Promise ? passed.then(show) : show(passed);
+      return passed instanceof Promise ? passed.then(write) : write(passed);
     });
-    await show(await reader.end());
-    await caller.write(recorded?.rest() ?? NOTHING);
+    await write(await reader.end());
+    await client.write(hold?.rest() ?? NOTHING);
   } catch (error) {
     failure = error;
-    answer.body.destroy();
+    response.body.destroy();
   }
 
   const outcome = outcomeOf(relay, failure, reader.facts.failed);
-  await relay.attempts.settle({
-    dispatchedAt: relay.dispatchedAt,
-    outcome,
-    status: answer.status,
-    facts: reader.facts,
-    firstByteAt,
-    output: () => reader.text(format),
-  });
+  await attempt.settle({ outcome, facts: reader.facts, firstByteAt, output: () => reader.text(format) });
   const { passesText } = reader;
   reader.close();
-  if (caller.hasLeft) return;
-  if (failure) tellFailure(relay, upstreamError(failure, relay.outgoing.connector.provider), { passesText });
-  else response.end();
-  if (isKept(relay, outcome)) relay.kept?.endStream(contentTypeOf(answer) ?? 'text/event-stream');
+  if (client.hasDisconnected) return;
+  if (failure) {
+    const error = upstreamError(failure, attempt.prepared.connector.provider);
+    sendFailure(failedRequest(relay), error, { passesText });
+  } else client.response.end();
+  if (isCacheable(relay, outcome)) relay.capture?.endStream(contentTypeOf(response) ?? 'text/event-stream');
 }

@@ -18,7 +18,7 @@ import {
 import { createKnownParts, decodeBatch } from '@weighbridge/ledger';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { eventHead, eventTail, heldCost } from './usageEvent.ts';
+import { cappedCost, eventHead, eventTail } from './usageEvent.ts';
 
 const price: ModelPrice = {
   version: 1,
@@ -90,7 +90,7 @@ function parts({ input = 0, usage: given, durationMs = 1, responseId = '', heade
   const tail = eventTail(
     {
       usage,
-      costNanoUsd: heldCost(costOf(usage, price)),
+      costNanoUsd: cappedCost(costOf(usage, price)),
       estimated: false,
       outcome: Outcome.SUCCESS,
       status: 200,

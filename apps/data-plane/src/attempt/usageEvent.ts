@@ -20,8 +20,8 @@ const MAX_MODEL_LENGTH = 512;
 /** The spool keeps 1,536 bytes free for the tail of an attempt. */
 const MAX_RESPONSE_ID_BYTES = 1_024;
 
-/** What the attempts of a request have in common. */
-export interface Attempted {
+/** What the usage events of one request have in common. */
+export interface BilledRequest {
   readonly requestId: string;
   readonly key: ResolvedKey;
   readonly attribution: Attribution;
@@ -34,15 +34,15 @@ export interface Attempted {
 export interface AttemptStart {
   readonly eventId: string;
   readonly target: Target;
-  /** Which of its request's attempts it is, and which of those on the same model, both from 1. */
+  /** Its number among the attempts of its request, and among those on the same model, both from 1. */
   readonly attempt: number;
   readonly modelAttempt: number;
-  /** Nothing is sent: an earlier answer of the target is given again. */
+  /** Nothing is sent: the response of an earlier request is sent again. */
   readonly isCacheHit?: boolean;
 }
 
-/** What the ledger takes of a cost. */
-export function heldCost(cost: NanoUsd): NanoUsd {
+/** A cost, capped at what the ledger takes. */
+export function cappedCost(cost: NanoUsd): NanoUsd {
   return cost < MAX_COST_NANO_USD ? cost : MAX_COST_NANO_USD;
 }
 
@@ -50,24 +50,24 @@ export function heldCost(cost: NanoUsd): NanoUsd {
  * The part of an attempt's event that is known before it is sent. Its bytes and those of the tail, one after the other, are
  * the whole event: no field is in both. What says who pays stands together, so that the ledger knows it again by its bytes.
  */
-export function eventHead(attempted: Attempted, start: AttemptStart): Uint8Array {
+export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Array {
   const { model, connector } = start.target;
   const { price, source } = priceAt(model, connector);
   return new EventWriter()
     .text(FIELD.eventId, start.eventId)
-    .text(FIELD.requestId, attempted.requestId)
-    .raw(ofKey(attempted.key))
-    .text(FIELD.modelRequested, attempted.modelRequested.slice(0, MAX_MODEL_LENGTH))
+    .text(FIELD.requestId, request.requestId)
+    .raw(ofKey(request.key))
+    .text(FIELD.modelRequested, request.modelRequested.slice(0, MAX_MODEL_LENGTH))
     .text(FIELD.model, model.id)
     .text(FIELD.connectorId, connector.id)
     .count(FIELD.priceVersion, price.version)
     .count(FIELD.priceSource, source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
-    .flag(FIELD.streamed, attempted.streamed)
-    .count(FIELD.admittedAtMs, attempted.admittedAtMs)
+    .flag(FIELD.streamed, request.streamed)
+    .count(FIELD.admittedAtMs, request.admittedAtMs)
     .count(FIELD.attempt, start.attempt)
     .count(FIELD.modelAttempt, start.modelAttempt)
     .flag(FIELD.cacheHit, start.isCacheHit ?? false)
-    .raw(ofAttribution(attempted.attribution))
+    .raw(ofAttribution(request.attribution))
     .finish();
 }
 

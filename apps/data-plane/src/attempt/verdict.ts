@@ -1,7 +1,7 @@
 import type { AttemptResult } from '../upstream/health.ts';
 import { isTimeout, wasNeverSent } from '../upstream/upstreams.ts';
 
-/** Why an attempt is given up for another. */
+/** Why another attempt replaces one. */
 export type FailureReason =
   | 'credential'
   | 'request_timeout'
@@ -12,17 +12,17 @@ export type FailureReason =
   | 'timeout'
   | 'broken';
 
-/** What the end of an attempt means for its request, and for its connector. */
+/** What the result of an attempt means for its request and for its connector. */
 export interface Verdict {
-  /** Undefined where it is final: another attempt would come to the same. */
+  /** Undefined where the result is final: another attempt would end the same. */
   readonly retry: FailureReason | undefined;
   readonly result: AttemptResult;
 }
 
-/** Of an answer. What is the caller's own mistake is one at any account. */
+/** The verdict on a response. A mistake in the request is one at any account. */
 export function verdictOnStatus(status: number): Verdict {
   if (status >= 500) return { retry: 'server_error', result: 'bad' };
-  // Whoever answers so may not be the vendor at all.
+  // A redirect may not come from the vendor at all.
   if (status >= 300 && status < 400) return { retry: undefined, result: 'unknown' };
   return OF_STATUS[status] ?? FINAL;
 }
@@ -33,18 +33,18 @@ const OF_STATUS: Readonly<Record<number, Verdict>> = {
   402: { retry: 'credential', result: 'refused' },
   403: { retry: 'credential', result: 'refused' },
   408: { retry: 'request_timeout', result: 'unknown' },
-  // Of OpenAI: a lock that was not free in time.
+  // OpenAI sends it for a lock that was not free in time.
   409: { retry: 'conflict', result: 'unknown' },
   429: { retry: 'rate_limited', result: 'bad' },
 };
 
-/** Of an attempt of which no answer came. */
+/** The verdict on an attempt without a response. */
 export function verdictOnError(error: unknown): Verdict {
   if (wasNeverSent(error)) return { retry: 'unreachable', result: 'bad' };
   return { retry: isTimeout(error) ? 'timeout' : 'broken', result: 'bad' };
 }
 
-/** How long an answer asks to be waited for, in milliseconds; undefined where it does not say. */
+/** How long a response asks the client to wait, in milliseconds; undefined where it does not say. */
 export function retryAfterMs(
   headers: Readonly<Record<string, string | string[] | undefined>>,
   wallMs: number,

@@ -5,7 +5,7 @@ import { messagesFormat } from './messagesFormat.ts';
 import { responsesFormat } from './responsesFormat.ts';
 
 /** Whose wire an operation speaks: what its errors look like, and how a vendor is shown the credential. */
-export type Wire = 'openai' | 'anthropic';
+export type Dialect = 'openai' | 'anthropic';
 
 /** An operation in which a model works. Everything that sets one apart from the others is here. */
 export interface Operation {
@@ -13,7 +13,7 @@ export interface Operation {
   readonly path: string;
   /** What a connector has to serve. */
   readonly route: Route;
-  readonly wire: Wire;
+  readonly dialect: Dialect;
   /** The top-level fields of the body that the service reads. All others are the vendor's business. */
   readonly fields: ReadonlySet<string>;
   /** Those of them that limit how long the answer gets; undefined where the model writes none. */
@@ -32,7 +32,7 @@ export interface Operation {
 export const CHAT_COMPLETIONS: Operation = {
   path: '/chat/completions',
   route: Route.CHAT_COMPLETIONS,
-  wire: 'openai',
+  dialect: 'openai',
   fields: new Set([
     'model',
     'stream',
@@ -59,7 +59,7 @@ export const CHAT_COMPLETIONS: Operation = {
 export const RESPONSES: Operation = {
   path: '/responses',
   route: Route.RESPONSES,
-  wire: 'openai',
+  dialect: 'openai',
   fields: new Set([
     'model',
     'stream',
@@ -81,7 +81,7 @@ export const RESPONSES: Operation = {
 export const MESSAGES: Operation = {
   path: '/messages',
   route: Route.MESSAGES,
-  wire: 'anthropic',
+  dialect: 'anthropic',
   fields: new Set(['model', 'stream', 'max_tokens']),
   outputLimits: ['max_tokens'],
   asksForUsage: false,
@@ -102,7 +102,7 @@ const COUNT_TOKENS: Operation = {
 const EMBEDDINGS: Operation = {
   path: '/embeddings',
   route: Route.EMBEDDINGS,
-  wire: 'openai',
+  dialect: 'openai',
   fields: new Set(['model']),
   outputLimits: undefined,
   asksForUsage: false,

@@ -5,26 +5,26 @@ import type { Target } from '../control/target.ts';
 import type { Body } from '../formats/body.ts';
 import type { Call } from '../formats/call.ts';
 
-/** What is sent to one connector. */
-export interface Outgoing {
+/** A request that is ready to be sent to one connector. */
+export interface PreparedRequest {
   readonly connector: RoutableConnector;
   readonly body: Body | undefined;
-  /** What a model is asked to do; undefined where none works. */
-  readonly work: Work | undefined;
+  /** Undefined for a stored response, which no model works on. */
+  readonly modelRequest: ModelRequest | undefined;
 }
 
-/** A call of one model, with the limits that hold for it there. */
-export interface Work extends Target {
+/** A generation request for one model at one connector, with the limits that hold there. */
+export interface ModelRequest extends Target {
   readonly call: Call;
 }
 
-/** What became of an attempt. Times are monotonic, in milliseconds. */
+/** How an attempt ended, and what it is charged. Times are monotonic, in milliseconds. */
 export interface AttemptEnd {
   readonly usage: TokenUsage;
   readonly costNanoUsd: NanoUsd;
   readonly estimated: boolean;
   readonly outcome: Outcome;
-  /** 0 where the vendor gave none. */
+  /** The HTTP status of the vendor; 0 where no response came. */
   readonly status: number;
   readonly dispatchedAt: number;
   readonly firstByteAt: number | undefined;

@@ -1,6 +1,6 @@
 import { type TokenUsage, totalInputTokens } from '@weighbridge/domain';
 import type { CostCounter, Counter, Histogram, Metrics } from '@weighbridge/runtime';
-import type { AttemptEnd, Work } from './attempt.ts';
+import type { AttemptEnd, ModelRequest } from './attempt.ts';
 import { genAiOperation, genAiProvider } from './endpoints.ts';
 import { kept } from './kept.ts';
 import { type Observed, policyOf } from './observed.ts';
@@ -41,16 +41,16 @@ interface EndedSeries {
 /** Counts attempts as they are settled. What that costs is measured in test/hotPath.test.ts. */
 export function createAttemptMetrics(
   metrics: Metrics,
-): (observed: Observed, work: Work, end: AttemptEnd, endedAt: number) => void {
+): (observed: Observed, modelRequest: ModelRequest, end: AttemptEnd, endedAt: number) => void {
   const families = createFamilies(metrics);
   const models = new Map<string, Map<string, TargetSeries>>();
   const policies = new Map<string, CostCounter>();
 
-  function ofTarget(work: Work): TargetSeries {
-    const ofModel = kept(models, work.model.id, () => new Map<string, TargetSeries>());
-    const { id } = work.connector;
-    const key = genAiOperation(work.call.operation) === 'chat' ? id : `${id} embeddings`;
-    return kept(ofModel, key, () => families.ofTarget(work));
+  function ofTarget(modelRequest: ModelRequest): TargetSeries {
+    const ofModel = kept(models, modelRequest.model.id, () => new Map<string, TargetSeries>());
+    const { id } = modelRequest.connector;
+    const key = genAiOperation(modelRequest.call.operation) === 'chat' ? id : `${id} embeddings`;
+    return kept(ofModel, key, () => families.ofTarget(modelRequest));
   }
 
   function countTokens(series: TargetSeries, model: string, usage: TokenUsage): void {
@@ -78,26 +78,26 @@ export function createAttemptMetrics(
     }
   }
 
-  return (observed, work, end, endedAt) => {
-    const series = ofTarget(work);
+  return (observed, modelRequest, end, endedAt) => {
+    const series = ofTarget(modelRequest);
     const outcome = attemptOutcome(end);
-    const ended = kept(series.ended, outcome, () => families.ofOutcome(work, outcome));
+    const ended = kept(series.ended, outcome, () => families.ofOutcome(modelRequest, outcome));
     const { dispatchedAt, firstByteAt, costNanoUsd } = end;
     const seconds = (endedAt - dispatchedAt) / 1_000;
     ended.attempts.add(1);
     ended.duration.observe(seconds);
     series.duration.observe(seconds);
     if (observed.streamed && firstByteAt !== undefined) {
-      series.firstChunk ??= families.firstChunk(work);
+      series.firstChunk ??= families.firstChunk(modelRequest);
       series.firstChunk.observe((firstByteAt - dispatchedAt) / 1_000);
     }
-    countTokens(series, work.model.id, end.usage);
+    countTokens(series, modelRequest.model.id, end.usage);
     if (costNanoUsd === 0n) return;
     series.cost.add(costNanoUsd);
     const policy = policyOf(observed);
     kept(policies, policy, () => families.costByPolicy.of(policy)).add(costNanoUsd);
     if (!end.estimated) return;
-    series.estimatedCost ??= families.estimatedCost.of(work.model.id);
+    series.estimatedCost ??= families.estimatedCost.of(modelRequest.model.id);
     series.estimatedCost.add(costNanoUsd);
   };
 }
@@ -144,7 +144,7 @@ function createFamilies(metrics: Metrics) {
     OPERATION_LABELS,
     FIRST_CHUNK_SECONDS,
   );
-  const named = ({ call, connector, model }: Work) => [
+  const named = ({ call, connector, model }: ModelRequest) => [
     genAiOperation(call.operation),
     genAiProvider(connector.provider),
     model.id,
@@ -152,24 +152,24 @@ function createFamilies(metrics: Metrics) {
   return {
     tokens,
     estimatedCost,
-    firstChunk: (work: Work) => firstChunk.of(...named(work)),
+    firstChunk: (modelRequest: ModelRequest) => firstChunk.of(...named(modelRequest)),
     costByPolicy: metrics.costCounterFamily(
       'weighbridge_cost_by_policy_usd_total',
       'What attempts cost, in US dollars, by the governing policy.',
       ['policy'],
     ),
-    ofTarget: (work: Work): TargetSeries => ({
+    ofTarget: (modelRequest: ModelRequest): TargetSeries => ({
       ended: new Map(),
-      duration: attemptDuration.of(work.connector.id),
-      inputTokens: tokenUsage.of(...named(work), 'input'),
-      outputTokens: tokenUsage.of(...named(work), 'output'),
-      input: tokens.of(work.model.id, 'input'),
-      output: tokens.of(work.model.id, 'output'),
-      cost: cost.of(work.model.id, work.connector.id),
+      duration: attemptDuration.of(modelRequest.connector.id),
+      inputTokens: tokenUsage.of(...named(modelRequest), 'input'),
+      outputTokens: tokenUsage.of(...named(modelRequest), 'output'),
+      input: tokens.of(modelRequest.model.id, 'input'),
+      output: tokens.of(modelRequest.model.id, 'output'),
+      cost: cost.of(modelRequest.model.id, modelRequest.connector.id),
     }),
-    ofOutcome: (work: Work, outcome: AttemptOutcome): EndedSeries => ({
-      attempts: attempts.of(work.connector.id, outcome),
-      duration: operationDuration.of(...named(work), outcome === 'success' ? '' : outcome),
+    ofOutcome: (modelRequest: ModelRequest, outcome: AttemptOutcome): EndedSeries => ({
+      attempts: attempts.of(modelRequest.connector.id, outcome),
+      duration: operationDuration.of(...named(modelRequest), outcome === 'success' ? '' : outcome),
     }),
   };
 }

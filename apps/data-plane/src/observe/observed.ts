@@ -1,7 +1,7 @@
 import type { TraceHeaders } from '@weighbridge/runtime';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Operation } from '../formats/operation.ts';
-import type { AttemptEnd, Outgoing } from './attempt.ts';
+import type { AttemptEnd, PreparedRequest } from './attempt.ts';
 import type { Endpoint } from './endpoints.ts';
 import type { Ended, RequestOutcome } from './outcomes.ts';
 
@@ -10,7 +10,7 @@ export interface RequestTrace {
   /** Of the request itself; undefined where it is not exported. */
   readonly traceId: string | undefined;
   /** Begins an attempt's; returns what is to be sent along with it. */
-  attempt(operation: Operation, outgoing: Outgoing): TraceHeaders;
+  attempt(operation: Operation, prepared: PreparedRequest): TraceHeaders;
   /** Ends that. What is not billed has no usage and no cost; `output` is what the model wrote. */
   attemptEnded(end: Ended & Partial<AttemptEnd>, output?: () => string): void;
   ended(observed: Observed, outcome: RequestOutcome): void;

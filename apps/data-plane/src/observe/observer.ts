@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { totalInputTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Metrics, Tracing } from '@weighbridge/runtime';
-import type { AttemptEnd, Work } from './attempt.ts';
+import type { AttemptEnd, ModelRequest } from './attempt.ts';
 import { createAttemptMetrics } from './attemptMetrics.ts';
 import { type ContentOptions, createContentCapture } from './captureContent.ts';
 import { type Observed, observe } from './observed.ts';
@@ -16,7 +16,7 @@ export interface Observer {
   /** A request has come, with these headers. */
   begin(request: BegunRequest, headers: IncomingHttpHeaders): Observed;
   /** A model's attempt is settled; `output` is what it wrote, where that is known. */
-  attempted(observed: Observed, work: Work, end: AttemptEnd, output?: () => string): void;
+  attempted(observed: Observed, modelRequest: ModelRequest, end: AttemptEnd, output?: () => string): void;
   /** It was answered, with this status. */
   answered(observed: Observed, status: number): void;
   /** Its caller is told of this error, by this status. */
@@ -52,9 +52,9 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
       if (tracing) observed.trace = traceRequest({ tracing, capture }, observed, headers);
       return observed;
     },
-    attempted(observed, work, end, output) {
-      note(observed, work, end);
-      countAttempt(observed, work, end, performance.now());
+    attempted(observed, modelRequest, end, output) {
+      note(observed, modelRequest, end);
+      countAttempt(observed, modelRequest, end, performance.now());
       observed.trace?.attemptEnded(end, output);
     },
     answered(observed, status) {
@@ -69,7 +69,7 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
   };
 }
 
-function note(observed: Observed, { model, connector }: Work, end: AttemptEnd): void {
+function note(observed: Observed, { model, connector }: ModelRequest, end: AttemptEnd): void {
   observed.attempts++;
   observed.last = end;
   observed.model = model.id;

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { totalInputTokens } from '@weighbridge/domain';
 import type { SpanAttributes, TracedSpan, Tracing } from '@weighbridge/runtime';
 import type { Operation } from '../formats/operation.ts';
-import type { AttemptEnd, Outgoing } from './attempt.ts';
+import type { AttemptEnd, PreparedRequest } from './attempt.ts';
 import type { ContentCapture } from './captureContent.ts';
 import { type Endpoint, genAiOperation, genAiProvider } from './endpoints.ts';
 import { type Observed, policyOf, type RequestTrace } from './observed.ts';
@@ -50,17 +50,17 @@ export function traceRequest(
   };
   return {
     traceId: span.isSampled ? span.traceId : undefined,
-    attempt(operation, outgoing) {
+    attempt(operation, prepared) {
       // One that costs nothing and could not be written down has no other sign of its end.
       endAttempt(undefined);
       attempts++;
-      const name = outgoing.work
-        ? `${genAiOperation(operation)} ${outgoing.work.model.id}`
+      const name = prepared.modelRequest
+        ? `${genAiOperation(operation)} ${prepared.modelRequest.model.id}`
         : (route ?? endpoint);
       attempt = tracing.begin(name, { kind: 'client', parent: span });
       if (attempt.isSampled) {
-        attempt.set(attributesOf(operation, outgoing, attempts));
-        const { body } = outgoing;
+        attempt.set(attributesOf(operation, prepared, attempts));
+        const { body } = prepared;
         if (capture && body && operation.isBilled) attempt.set(capture.input(body));
       }
       return attempt.headers;
@@ -83,19 +83,23 @@ export function traceRequest(
   };
 }
 
-function attributesOf(operation: Operation, { connector, work }: Outgoing, attempt: number): SpanAttributes {
+function attributesOf(
+  operation: Operation,
+  { connector, modelRequest }: PreparedRequest,
+  attempt: number,
+): SpanAttributes {
   const { hostname, port, protocol } = new URL(connector.baseUrl);
   return {
     'server.address': hostname,
     'server.port': Number(port) || (protocol === 'https:' ? 443 : 80),
     'weighbridge.connector.id': connector.id,
     'weighbridge.attempt': attempt,
-    ...(work && {
+    ...(modelRequest && {
       'gen_ai.operation.name': genAiOperation(operation),
       'gen_ai.provider.name': genAiProvider(connector.provider),
-      'gen_ai.request.model': work.model.id,
-      'gen_ai.request.stream': work.call.stream,
-      'gen_ai.request.max_tokens': work.call.output?.maxTokens,
+      'gen_ai.request.model': modelRequest.model.id,
+      'gen_ai.request.stream': modelRequest.call.stream,
+      'gen_ai.request.max_tokens': modelRequest.call.output?.maxTokens,
     }),
   };
 }

@@ -3,20 +3,20 @@ import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain
 import { disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { Wire } from '../formats/operation.ts';
+import type { Dialect } from '../formats/operation.ts';
 
 /**
- * The key that a request shows. Disabled and expired are checked at every request, cached or not. With `refresh` it is
- * asked for anew.
+ * The key whose token a request carries; rejects with a 401 for none, or one that may not be used. Disabled and expired are
+ * checked at every request, cached or not. `refresh` reads the key from the control plane again.
  */
 export async function authenticate(
   keys: KeyCache,
   headers: IncomingHttpHeaders,
-  wire: Wire,
+  dialect: Dialect,
   nowMs: number,
   how: 'find' | 'refresh' = 'find',
 ): Promise<ResolvedKey> {
-  const token = shownToken(headers, wire) ?? raise(missingKey());
+  const token = tokenOf(headers, dialect) ?? raise(missingKey());
   if (!isWellFormedToken(token)) throw unknownKey();
   const found = keys[how](tokenSha256(token));
   const key = (found instanceof Promise ? await found : found) ?? raise(unknownKey());
@@ -25,9 +25,9 @@ export async function authenticate(
   return key;
 }
 
-/** The second vendor's clients may show it in a header of their own; `Authorization` wins where both are there. */
-function shownToken(headers: IncomingHttpHeaders, wire: Wire): string | undefined {
-  if (wire === 'anthropic' && headers.authorization === undefined)
+/** Anthropic's clients may send the token as `x-api-key`; `Authorization` wins where both are there. */
+function tokenOf(headers: IncomingHttpHeaders, dialect: Dialect): string | undefined {
+  if (dialect === 'anthropic' && headers.authorization === undefined)
     return String(headers['x-api-key'] ?? '') || undefined;
   return bearerToken(headers.authorization);
 }

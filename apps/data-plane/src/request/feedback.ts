@@ -1,7 +1,7 @@
 import { AppError } from '@weighbridge/errors';
 import { scanFields } from '../formats/call.ts';
 
-/** What a caller says of the answer to a request of its own. */
+/** A score for the response to one of the caller's requests. */
 export interface Feedback {
   readonly requestId: string;
   /** From 0 to 1. */
@@ -13,17 +13,17 @@ const FIELDS = new Set(['request_id', 'score', 'comment']);
 const MAX_ID = 200;
 const MAX_COMMENT = 1_000;
 
-/** Reads the body of `POST /v1/feedback`. What is wrong with it is a 400 that says what and where. */
+/** Reads the body of `POST /v1/feedback`; throws a 400 that names the field. */
 export function readFeedback(body: Buffer): Feedback {
-  // Finds what `JSON.parse` would let pass: a field that is there twice.
+  // Refuses a duplicate field, which `JSON.parse` would accept.
   scanFields(body, FIELDS);
   const fields = JSON.parse(body.toString('utf8')) as Record<string, unknown>;
   for (const name of Object.keys(fields)) {
-    if (!FIELDS.has(name)) throw invalid(name, 'is no field of this operation');
+    if (!FIELDS.has(name)) throw invalid(name, 'is not a field of this operation');
   }
   const { request_id: requestId, score, comment } = fields;
   if (typeof requestId !== 'string' || requestId === '' || requestId.length > MAX_ID) {
-    throw invalid('request_id', 'must be what the answer had as x-request-id');
+    throw invalid('request_id', 'must be the x-request-id of a response');
   }
   if (typeof score !== 'number' || !(score >= 0 && score <= 1)) {
     throw invalid('score', 'must be a number from 0 to 1');

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
-import { usageBacklog } from '../attempt/attemptLog.ts';
-import { limitAnswer } from '../attempt/limitAnswer.ts';
+import { usageBacklog } from '../attempt/attempt.ts';
+import { limitOutput } from '../attempt/limitOutput.ts';
 import type { GenerationPlan, StoredPlan } from '../attempt/plan.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
@@ -13,14 +13,14 @@ import type { Body } from '../formats/body.ts';
 import { type Call, readCall, upstreamBody } from '../formats/call.ts';
 import { requireForeseeable } from '../formats/hardLimits.ts';
 import { type Operation, STORED_RESPONSE } from '../formats/operation.ts';
-import type { Outgoing } from '../observe/attempt.ts';
+import type { PreparedRequest } from '../observe/attempt.ts';
 import type { UsageLog } from '../record/usageLog.ts';
 import { drawOf, pinKeyOf } from '../routing/pinKey.ts';
 import type { Decided, Pins } from '../routing/pins.ts';
 import { findProfile, type ProfileDeps, targetsOfProfile } from '../routing/profiles.ts';
 import { targetAt, targetsFor } from '../routing/targetsFor.ts';
-import { admit } from './admit.ts';
-import { connectorsOfResponse, makerOfPrevious } from './storedResponses.ts';
+import { admitModel, assertAllowed } from './admitModel.ts';
+import { connectorsOfResponse, ownerOfPrevious } from './storedResponses.ts';
 
 export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
@@ -31,41 +31,41 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly random: () => number;
 }
 
-/** A model is asked to do something. */
+/** A request for a model to generate a response. */
 export interface Generation {
   readonly kind: 'generation';
   readonly operation: Operation;
   readonly body: Body;
 }
 
-/** Something is wanted of a response that a vendor keeps. */
+/** A request for a response that a vendor stored. */
 export interface StoredResponse {
-  readonly kind: 'stored response';
+  readonly kind: 'stored_response';
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly responseId: string;
-  /** Behind the id: `/input_items`. */
+  /** The path after the id, such as `/input_items`. */
   readonly rest: string;
 }
 
-/** Whose a call is, and what it says of itself. */
-interface Asker {
+/** The caller of a request, and its headers. */
+interface Sender {
   readonly key: ResolvedKey;
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Admits a call of a model, and chooses where it goes; a promise only where that has to be looked up. */
+/** Admits a request and chooses its targets; a promise only where a pin or an owner has to be looked up. */
 export function planGeneration(
   deps: PlanDeps,
-  asker: Asker,
+  sender: Sender,
   { operation, body }: Generation,
   table: RoutingTable,
 ): GenerationPlan | Promise<GenerationPlan> {
   const call = readCall(operation, body);
-  const profile = profileOf(asker.key, call, table);
-  const chosen = choose(deps, asker, call, profile, table);
+  const profile = profileOf(sender.key, call, table);
+  const chosen = choose(deps, sender, call, profile, table);
   return chosen instanceof Promise
-    ? chosen.then((decided) => planOf(deps, asker.key, call, profile, decided))
-    : planOf(deps, asker.key, call, profile, chosen);
+    ? chosen.then((decided) => planOf(deps, sender.key, call, profile, decided))
+    : planOf(deps, sender.key, call, profile, chosen);
 }
 
 function planOf(
@@ -76,8 +76,8 @@ function planOf(
   { targets, served, isPinned }: Chosen,
 ): GenerationPlan {
   const { operation } = call;
-  const isHard = ({ model: { free } }: Target) => key.isHard && operation.isBilled && !free;
-  if (key.isHard && targets.some(isHard)) requireForeseeable(operation, call.body.whole());
+  const isHard = ({ isHard }: ResolvedKey, { model }: Target) => isHard && operation.isBilled && !model.free;
+  if (targets.some((target) => isHard(key, target))) requireForeseeable(operation, call.body.whole());
   return {
     kind: 'generation',
     operation,
@@ -87,48 +87,53 @@ function planOf(
     isPinned,
     method: 'POST',
     path: operation.path,
-    prepare(target) {
-      return isHard(target)
-        ? limitAnswer(deps.budget, key, call, target).then((limited) => outgoing(target, limited))
-        : outgoing(target, call);
+    prepare(target, current) {
+      if (current !== key) {
+        // The key was refreshed after the request was planned.
+        assertAllowed(current, target.model);
+        if (isHard(current, target)) requireForeseeable(operation, call.body.whole());
+      }
+      return isHard(current, target)
+        ? limitOutput(deps.budget, current, call, target).then((limited) => prepared(target, limited))
+        : prepared(target, call);
     },
     served,
     hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
   };
 }
 
-function outgoing({ model, connector }: Target, call: Call): Outgoing {
+function prepared({ model, connector }: Target, call: Call): PreparedRequest {
   const body = upstreamBody(call, upstreamNameAt(model, connector));
-  return { connector, body, work: { model, connector, call } };
+  return { connector, body, modelRequest: { model, connector, call } };
 }
 
-/** The profile that a call names; undefined where it names a model. */
+/** The profile that a request names; undefined where it names a model. */
 function profileOf(key: ResolvedKey, { model }: Call, table: RoutingTable): RoutingProfile | undefined {
   const name = profileNameOf(model);
   return name === undefined ? undefined : findProfile(name, key, table);
 }
 
-/** Where a call goes: one of a session, to where the session's first one went. */
+/** Chooses the targets. A request of a session goes to the target of the session's first request. */
 function choose(
   deps: PlanDeps,
-  asker: Asker,
+  sender: Sender,
   call: Call,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
 ): Chosen | Promise<Chosen> {
-  const { key, headers } = asker;
+  const { key, headers } = sender;
   const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
   if (pinKey !== undefined || call.previousResponseId !== undefined) {
-    return lookUp(deps, asker, call, profile, table, pinKey);
+    return lookUp(deps, sender, call, profile, table, pinKey);
   }
-  const targets = recordable(deps, call.operation, targetsOf(deps, asker, call, profile, table));
+  const targets = recordable(deps, call.operation, targetsOf(deps, sender, call, profile, table));
   return { targets, served: () => {}, isPinned: false };
 }
 
-/** Where a call goes that is one of a session, or goes on from an answer that a vendor keeps. */
+/** Chooses the targets of a request that belongs to a session or continues a stored response. */
 async function lookUp(
   deps: PlanDeps,
-  asker: Asker,
+  sender: Sender,
   call: Call,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
@@ -136,12 +141,12 @@ async function lookUp(
 ): Promise<Chosen> {
   const { targets, served, isPinned } =
     pinKey === undefined
-      ? { targets: targetsOf(deps, asker, call, profile, table), served: () => {}, isPinned: false }
-      : await decideByPin(deps, asker, call, profile, table, pinKey);
+      ? { targets: targetsOf(deps, sender, call, profile, table), served: () => {}, isPinned: false }
+      : await decideByPin(deps, sender, call, profile, table, pinKey);
   const usable = recordable(deps, call.operation, targets);
   const { previousResponseId } = call;
   if (previousResponseId === undefined) return { targets: usable, served, isPinned };
-  return { targets: await keeperFirst(deps.owners, asker.key, previousResponseId, usable), served, isPinned };
+  return { targets: await ownerOnly(deps.owners, sender.key, previousResponseId, usable), served, isPinned };
 }
 
 interface Chosen extends Decided {
@@ -150,18 +155,18 @@ interface Chosen extends Decided {
 
 async function decideByPin(
   deps: PlanDeps,
-  asker: Asker,
+  sender: Sender,
   call: Call,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
   pinKey: string,
 ): Promise<Chosen> {
   const { route } = call.operation;
-  const { policies } = asker.key;
+  const { policies } = sender.key;
   const { targets, served } = await deps.pins.decide({
     key: pinKey,
-    targets: targetsOf({ ...deps, random: drawOf(pinKey) }, asker, call, profile, table),
-    // In its profile's order or not: an edit of that is for new sessions.
+    targets: targetsOf({ ...deps, random: drawOf(pinKey) }, sender, call, profile, table),
+    // Whether or not the profile still names it: edits of a profile apply to new sessions.
     find: (modelId, connectorId) =>
       policies.every((policy) => policy.allows(modelId))
         ? targetAt(modelId, connectorId, route, table)
@@ -170,38 +175,38 @@ async function decideByPin(
   return { targets, served, isPinned: true };
 }
 
-/** Where a call may go: to the model that it names, or to those of its profile. */
+/** The targets of the model that a request names, or of its profile. */
 function targetsOf(
   { random, strata }: Pick<PlanDeps, 'random' | 'strata'>,
-  { key, headers }: Asker,
+  { key, headers }: Sender,
   { operation: { route }, model }: Call,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
 ): Targets {
-  if (!profile) return targetsFor([admit(key, model, table)], route, table, random);
+  if (!profile) return targetsFor([admitModel(key, model, table)], route, table, random);
   const workloadType = workloadTypeKey(parseWorkloadType(headers));
   return targetsOfProfile({ random, strata }, profile, { key, route, workloadType }, table);
 }
 
-/** Where usage can't be written down, only what costs nothing goes on. */
+/** While usage can't be recorded, only free models are used. */
 function recordable({ usage }: PlanDeps, { isBilled }: Operation, targets: Targets): Targets {
   if (!isBilled || usage.hasRoom()) return targets;
   const [first, ...others] = targets.filter(({ model: { free } }) => free);
   return first ? [first, ...others] : raise(usageBacklog());
 }
 
-/** Only the account that keeps the response which a call goes on from can answer it. */
-async function keeperFirst(
+/** Only the account that stored the previous response can continue it. */
+async function ownerOnly(
   owners: ResponseOwners,
   key: ResolvedKey,
   previousResponseId: string,
   targets: Targets,
 ): Promise<Targets> {
-  const keeper = await makerOfPrevious(owners, key, previousResponseId);
-  return [targets.find(({ connector }) => connector.id === keeper) ?? targets[0]];
+  const owner = await ownerOfPrevious(owners, key, previousResponseId);
+  return [targets.find(({ connector }) => connector.id === owner) ?? targets[0]];
 }
 
-/** Finds out where a stored response is, and whether the caller may have it. */
+/** Finds the connectors that may have a stored response; rejects with a 404 where the caller may not see it. */
 export async function planStored(
   deps: PlanDeps,
   key: ResolvedKey,
@@ -209,7 +214,7 @@ export async function planStored(
   table: RoutingTable,
 ): Promise<StoredPlan> {
   return {
-    kind: 'stored response',
+    kind: 'stored_response',
     operation: STORED_RESPONSE,
     connectors: await connectorsOfResponse(deps.owners, key, responseId, table),
     method,

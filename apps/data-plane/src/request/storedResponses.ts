@@ -7,8 +7,8 @@ import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts
 import { isResponseId } from '../formats/responseId.ts';
 
 /**
- * The connectors to ask for a stored response: the one that made it, or, where nobody knows it, all that could have and
- * that the caller's policies allow. Another principal's is not there at all.
+ * The connectors to ask for a stored response: the one that made it; for an id that was never seen here, every one that
+ * could have and that the caller's policies allow. Another principal's response is a 404.
  */
 export async function connectorsOfResponse(
   owners: ResponseOwners,
@@ -21,8 +21,8 @@ export async function connectorsOfResponse(
   if (owner.kind === 'foreign') throw notFound(responseId);
   const enabled = [...table.connectors.values()].flat();
   if (owner.kind === 'own') {
-    const maker = enabled.find((connector) => connector.id === owner.connectorId);
-    return [maker ?? raise(makerGone())];
+    const owning = enabled.find((connector) => connector.id === owner.connectorId);
+    return [owning ?? raise(ownerGone())];
   }
   const [first, ...others] = enabled
     .filter((connector) => servesRoute(connector, Route.RESPONSES) && isAllowed(connector, key, table))
@@ -31,27 +31,27 @@ export async function connectorsOfResponse(
 }
 
 /**
- * Checks that a request may go on from a stored response, which is the other way to read one; returns the id of the
- * connector that keeps it, undefined where nobody knows.
+ * Checks that a request may continue a stored response, which is another way to read one; returns the id of the connector
+ * that stored it, undefined where that is unknown.
  */
-export async function makerOfPrevious(
+export async function ownerOfPrevious(
   owners: ResponseOwners,
   key: ResolvedKey,
   responseId: string,
 ): Promise<string | undefined> {
-  // Of an id that nobody could record, nobody can tell whose it is.
+  // An id of another shape is never saved, so it has no owner.
   if (!isResponseId(responseId)) throw notFound(responseId, 'previous_response_id');
   const owner = await owners.find(responseId, key.principalId);
   if (owner.kind === 'foreign') throw notFound(responseId, 'previous_response_id');
   return owner.kind === 'own' ? owner.connectorId : undefined;
 }
 
-/** An id goes to the vendor as one segment of a path. */
+/** The id is one segment of the vendor's path. */
 function isSegment(id: string): boolean {
   return id !== '.' && id !== '..';
 }
 
-/** A connector is allowed where some model of it is. */
+/** A connector is allowed where one of its models is. */
 function isAllowed({ provider }: RoutableConnector, key: ResolvedKey, table: RoutingTable): boolean {
   for (const model of table.models.values()) {
     if (model.provider === provider && key.policies.every((policy) => policy.allows(model.id))) return true;
@@ -64,7 +64,7 @@ function notFound(id: string, param = 'response_id'): AppError {
   return new AppError('not_found', 'response_not_found', `There is no response ${shown}.`, { param });
 }
 
-function makerGone(): AppError {
-  const message = 'The account that keeps this response is not enabled here any more.';
+function ownerGone(): AppError {
+  const message = 'The account that stored this response is no longer enabled here.';
   return new AppError('not_found', 'response_not_found', message, { param: 'response_id' });
 }

@@ -1,43 +1,41 @@
 import type { RequestListener } from 'node:http';
 import { assertJsonType, createHttpApp, refuseOtherMethods, toHandler } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { AnswerHeaders } from '../attempt/answerHeaders.ts';
-import { Client } from '../attempt/client.ts';
-import { errorAnswer } from '../attempt/failure.ts';
+import { ClientConnection } from '../attempt/clientConnection.ts';
+import { errorResponse } from '../attempt/errorResponse.ts';
+import { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { Body } from '../formats/body.ts';
-import { OPERATIONS } from '../formats/operation.ts';
+import { type Dialect, OPERATIONS } from '../formats/operation.ts';
 import { type Endpoint, endpointOf, endpointOfRoute } from '../observe/endpoints.ts';
 import type { Observed } from '../observe/observed.ts';
 import { authenticate } from '../request/authenticate.ts';
 import { readFeedback } from '../request/feedback.ts';
-import { type FeedbackDeps, giveFeedback } from '../request/giveFeedback.ts';
-import { listModels, type ModelsQuery, retrieveModel } from '../request/models.ts';
-import type { Generation, StoredResponse } from '../request/planRequest.ts';
-import { requireTable } from '../request/serve.ts';
-import { type AnswerDeps, answer } from './answer.ts';
+import { listModels, type ModelsQuery, retrieveModel } from '../request/listModels.ts';
+import type { StoredResponse } from '../request/planRequest.ts';
+import { type FeedbackDeps, giveFeedback } from '../request/recordFeedback.ts';
+import { type Action, assertTable, runRequest } from '../request/runRequest.ts';
 import { allowOrigins } from './cors.ts';
-import { generationRoutes } from './generationRoutes.ts';
+import { type FastPathDeps, fastPath } from './fastPath.ts';
 import { splitUrl } from './requestUrl.ts';
-import { wireOf } from './wire.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
     key: ResolvedKey;
     /** Monotonic, in milliseconds. */
     receivedAt: number;
-    /** From when its handler began. */
+    /** Set once a handler of this service runs. */
     observed: Observed | undefined;
   }
 }
 
-export interface AppDeps extends AnswerDeps, Pick<FeedbackDeps, 'recordFeedback'> {
+export interface AppDeps extends FastPathDeps, Pick<FeedbackDeps, 'recordFeedback'> {
   readonly notReady: () => string | undefined;
 }
 
-/** The whole surface as a plain request listener; ready when the promise resolves. */
+/** The whole surface as a plain request listener; resolves when it is ready. */
 export async function inferenceHandler(app: FastifyInstance, deps: AppDeps): Promise<RequestListener> {
-  return generationRoutes(deps, await toHandler(app));
+  return fastPath(deps, await toHandler(app));
 }
 
 /** The inference surface. This list is its map. */
@@ -45,32 +43,30 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   const app = createHttpApp({
     ...deps,
     errorAnswer: (error, request) => {
-      const told = errorAnswer(wireOf(request), error, request.id);
-      const observed =
-        request.observed ?? observedOf(deps, request, endpointOfRoute(request.routeOptions?.url));
-      deps.observer.failed(observed, error, told.status);
-      return told;
+      const sent = errorResponse(dialectOf(request), error, request.id);
+      const endpoint = endpointOfRoute(request.routeOptions?.url);
+      deps.observer.failed(request.observed ?? observe(deps, request, endpoint), error, sent.status);
+      return sent;
     },
   });
-  keepBodiesAsTheyAre(app);
+  passBodiesUnparsed(app);
   allowOrigins(app, deps.corsOrigins);
   app.register(
     async (api) => {
       const others = refuseOtherMethods(api);
       authenticateFirst(api, deps);
       for (const operation of OPERATIONS) {
-        api.post(operation.path, async (request, reply) => {
-          const body = new Body([(request.body as Buffer | undefined) ?? NO_BODY]);
-          await answerRouted(deps, request, reply, { kind: 'generation', operation, body });
-        });
+        api.post(operation.path, (request, reply) =>
+          run(deps, request, reply, { kind: 'generation', operation, body: new Body([bodyOf(request)]) }),
+        );
       }
 
       type WithId = { Params: { id: string } };
       const stored =
         (method: StoredResponse['method'], rest: string) =>
         (request: FastifyRequest<WithId>, reply: FastifyReply) =>
-          answerRouted(deps, request, reply, {
-            kind: 'stored response',
+          run(deps, request, reply, {
+            kind: 'stored_response',
             method,
             responseId: request.params.id,
             rest,
@@ -80,20 +76,20 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       api.get<WithId>('/responses/:id/input_items', stored('GET', '/input_items'));
       api.post<WithId>('/responses/:id/cancel', stored('POST', '/cancel'));
 
-      api.get<{ Querystring: ModelsQuery }>('/models', async (request) =>
-        observing(deps, request, 'models', () =>
-          listModels(request.key, requireTable(deps), wireOf(request), request.query),
+      api.get<{ Querystring: ModelsQuery }>('/models', (request) =>
+        answerHere(deps, request, 'models', () =>
+          listModels(request.key, assertTable(deps), dialectOf(request), request.query),
         ),
       );
       // A model's name has slashes in it, which some clients escape and others do not.
-      api.get<{ Params: { '*': string } }>('/models/*', async (request) =>
-        observing(deps, request, 'models', () =>
-          retrieveModel(request.key, requireTable(deps), wireOf(request), request.params['*']),
+      api.get<{ Params: { '*': string } }>('/models/*', (request) =>
+        answerHere(deps, request, 'models', () =>
+          retrieveModel(request.key, assertTable(deps), dialectOf(request), request.params['*']),
         ),
       );
-      api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, async (request, reply) =>
-        observing(deps, request, 'feedback', async () => {
-          const feedback = readFeedback((request.body as Buffer | undefined) ?? NO_BODY);
+      api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, (request, reply) =>
+        answerHere(deps, request, 'feedback', async () => {
+          const feedback = readFeedback(bodyOf(request));
           const status = await giveFeedback(deps, request.key, feedback);
           reply.code(status === 'counted' ? 200 : 202);
           return { request_id: feedback.requestId, status };
@@ -107,11 +103,15 @@ export function buildApp(deps: AppDeps): FastifyInstance {
 }
 
 const NO_BODY = Buffer.alloc(0);
-/** A comment of a thousand characters takes half of it, whatever they are. */
+/** Twice what a comment of a thousand characters takes in any encoding. */
 const FEEDBACK_BYTES = 16 * 1_024;
 
-/** Bodies stay the bytes that they are: what the service reads in them, it finds by scanning. */
-function keepBodiesAsTheyAre(app: FastifyInstance): void {
+function bodyOf({ body }: FastifyRequest): Buffer {
+  return (body as Buffer | undefined) ?? NO_BODY;
+}
+
+/** Bodies stay bytes: what the service reads in them, it finds by scanning. */
+function passBodiesUnparsed(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     '*',
@@ -123,52 +123,46 @@ function keepBodiesAsTheyAre(app: FastifyInstance): void {
   );
 }
 
-/** Before the body is read: nobody uploads 32 MiB to learn that the key is wrong. */
+/** Before the body is read: no one uploads 32 MiB to learn that a key is wrong. */
 function authenticateFirst(api: FastifyInstance, deps: AppDeps): void {
   api.decorateRequest('key', null as unknown as ResolvedKey);
   api.decorateRequest('receivedAt', 0);
   api.decorateRequest('observed', undefined);
   api.addHook('onRequest', async (request, reply) => {
-    const wire = wireOf(request);
-    if (wire === 'anthropic') reply.header('request-id', request.id);
-    // A browser asks this before it shows any key.
+    const dialect = dialectOf(request);
+    if (dialect === 'anthropic') reply.header('request-id', request.id);
+    // A browser sends the preflight without a key.
     if (request.method === 'OPTIONS') return;
     request.receivedAt = performance.now();
-    request.key = await authenticate(deps.keys, request.headers, wire, deps.now().getTime());
+    request.key = await authenticate(deps.keys, request.headers, dialect, deps.now().getTime());
   });
 }
 
-/** What came by the framework's routes. */
-async function answerRouted(
-  deps: AppDeps,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  asks: Generation | StoredResponse,
-): Promise<void> {
+/** Runs a request that came in through the framework; from here on the framework writes nothing. */
+function run(deps: AppDeps, request: FastifyRequest, reply: FastifyReply, action: Action): Promise<void> {
   const { id, key, headers, receivedAt, url } = request;
-  const client = new Client(reply.raw, new AnswerHeaders(), () => reply.hijack());
-  const endpoint = asks.kind === 'generation' ? endpointOf(asks.operation) : 'stored_responses';
-  const observed = observedOf(deps, request, endpoint);
-  request.observed = observed;
-  try {
-    const inference = { id, key, headers, query: splitUrl(url).query, receivedAt, asks, observed };
-    await answer(deps, inference, wireOf(request), client);
-    deps.observer.answered(observed, reply.raw.statusCode);
-  } catch (error) {
-    const { list } = client.headers;
-    for (let at = 0; at < list.length; at += 2) reply.header(list[at] ?? '', list[at + 1]);
-    throw error;
-  }
+  reply.hijack();
+  const incoming = {
+    id,
+    dialect: dialectOf(request),
+    endpoint: action.kind === 'generation' ? endpointOf(action.operation) : 'stored_responses',
+    headers,
+    query: splitUrl(url).query,
+    receivedAt,
+    key,
+    readAction: () => action,
+  } as const;
+  return runRequest(deps, incoming, new ClientConnection(reply.raw, new ResponseHeaders(), deps.drainLimits));
 }
 
-/** What this service answers by itself. */
-async function observing<Answer>(
+/** Answers without a vendor; the framework writes what is returned. */
+async function answerHere<Answer>(
   deps: AppDeps,
   request: FastifyRequest,
   endpoint: Endpoint,
   work: () => Answer | Promise<Answer>,
 ): Promise<Answer> {
-  const observed = observedOf(deps, request, endpoint);
+  const observed = observe(deps, request, endpoint);
   request.observed = observed;
   const answer = await work();
   observed.outcome = 'success';
@@ -176,9 +170,18 @@ async function observing<Answer>(
   return answer;
 }
 
-function observedOf({ observer }: AppDeps, request: FastifyRequest, endpoint: Endpoint): Observed {
+function observe({ observer }: AppDeps, request: FastifyRequest, endpoint: Endpoint): Observed {
   const { id, headers, key, receivedAt } = request;
-  // What has no route, and what is refused before its key is looked at, has neither.
+  // A request without a route, or refused before its key was checked, has neither key nor time.
   const begun = { id, endpoint, receivedAt: receivedAt || performance.now(), key: key ?? undefined };
   return observer.begin(begun, headers);
+}
+
+const MESSAGES_PATH = /^\/v1\/messages(?=[/?]|$)/;
+const MODELS_PATH = /^\/v1\/models(?=[/?]|$)/;
+
+/** The dialect of a request: by its path, and on `/v1/models`, which both dialects have, by a header. */
+function dialectOf({ url, headers }: Pick<FastifyRequest, 'url' | 'headers'>): Dialect {
+  if (MESSAGES_PATH.test(url)) return 'anthropic';
+  return MODELS_PATH.test(url) && headers['anthropic-version'] !== undefined ? 'anthropic' : 'openai';
 }

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
 import type { TraceHeaders } from '@weighbridge/runtime';
 import { passableEncodings } from '../formats/contentEncoding.ts';
-import type { Wire } from '../formats/operation.ts';
+import type { Dialect } from '../formats/operation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 
 /** Per connection, not per message (RFC 9110, section 7.6.1). */
@@ -58,7 +58,7 @@ const TRACE_HEADERS = new Set(['traceparent', 'tracestate']);
 const MESSAGES_VERSION = '2023-06-01';
 
 export interface ForwardedHeaders {
-  readonly wire: Wire;
+  readonly dialect: Dialect;
   readonly connector: Connector;
   /** The answer has to be changed on its way, so it must come as it is. */
   readonly plain: boolean;
@@ -70,7 +70,7 @@ export interface ForwardedHeaders {
 /** Names and values, one after the other: what undici takes with the least work. */
 export function upstreamHeaders(
   headers: IncomingHttpHeaders,
-  { wire, connector, plain, hasBody, trace }: ForwardedHeaders,
+  { dialect, connector, plain, hasBody, trace }: ForwardedHeaders,
 ): string[] {
   const type = hasBody ? (headers['content-type'] ?? 'application/json') : undefined;
   const forwarded = type === undefined ? [] : ['content-type', type];
@@ -84,7 +84,7 @@ export function upstreamHeaders(
   if (trace) forwarded.push('traceparent', trace.traceparent);
   if (trace?.tracestate) forwarded.push('tracestate', trace.tracestate);
   const { credential } = connector;
-  if (wire === 'anthropic') {
+  if (dialect === 'anthropic') {
     if (headers['anthropic-version'] === undefined) forwarded.push('anthropic-version', MESSAGES_VERSION);
     if (credential) forwarded.push('x-api-key', credential);
   } else if (credential) forwarded.push('authorization', `Bearer ${credential}`);

@@ -11,10 +11,15 @@ import { noFacts } from '../formats/answerFormat.ts';
 import { Body } from '../formats/body.ts';
 import { readCall } from '../formats/call.ts';
 import { CHAT_COMPLETIONS } from '../formats/operation.ts';
+import { observe } from '../observe/observed.ts';
 import { nodeFileSystem } from '../record/spool/fileSystem.ts';
 import type { UsageLog } from '../record/usageLog.ts';
-import { type AttemptLogDeps, openAttemptLog } from './attemptLog.ts';
-import type { EndedTry } from './endedTry.ts';
+import { AnswerBody } from '../upstream/answerBody.ts';
+import { Cancellation } from '../upstream/cancellation.ts';
+import type { Attempt, AttemptContext, AttemptDeps } from './attempt.ts';
+import type { ResponseResult } from './charge.ts';
+import type { GenerationPlan } from './plan.ts';
+import { RequestAttempts } from './requestAttempts.ts';
 
 const rates = {
   input: 1_000_000_000n,
@@ -36,79 +41,131 @@ const model = {
 };
 const connector = { ...create(ConnectorSchema, { id: 'con_1' }), serves: () => true, negotiated: new Map() };
 const body = new Body([Buffer.from(`{"model":"mock/echo","max_tokens":10,"x":"${'y'.repeat(303)}"}`)]);
-/** 100 tokens of input and 10 of output. */
+/** 100 input tokens and 10 output tokens. */
 const RESERVE = { costNanoUsd: 120_000n, estimated: true, usage: { input: 100, output: 10 } };
 
 let log: TestUsageLog;
 beforeEach(async () => {
   log = await openTestUsageLog();
+  vendor = { status: 200 };
 });
 afterEach(() => log.close());
 
+/** What a vendor answers; an error where it does not. */
+let vendor: { status: number } | Error;
+
+/** The attempts of one request, whose vendor answers with a body that never comes. */
 function open(
-  deps: Partial<AttemptLogDeps> = {},
-  key: Partial<Pick<ResolvedKey, 'budgets' | 'isHard'>> = {},
-) {
+  deps: Partial<AttemptDeps> = {},
+  { assertWaiting = () => {}, refreshKey, ...more }: OpenOptions = {},
+): RequestAttempts {
   const logger = createLogger('test');
   logger.level = 'silent';
   const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
-  return openAttemptLog(
+  const key: ResolvedKey = {
+    id: 'key_1',
+    principalId: 'ada',
+    disabled: false,
+    isOperator: false,
+    expiresAtMs: undefined,
+    attribution: {},
+    profileId: undefined,
+    policies: [{ bucket, allows: () => true }],
+    budgets: [],
+    isHard: false,
+    rates: [],
+    cache: undefined,
+    windowRemainingMs: undefined,
+    windowEndMs: undefined,
+    ...more,
+  };
+  const context: Mutable<AttemptContext> = {
+    requestId: 'req_1',
+    key,
+    attribution: { labels: {} },
+    modelRequested: 'mock/echo',
+    streamed: false,
+    admittedAtMs: 1,
+    isBilled: true,
+    plan: {
+      operation: CHAT_COMPLETIONS,
+      method: 'POST',
+      path: '/chat/completions',
+      hideUsage: false,
+    } as GenerationPlan,
+    headers: {},
+    query: '',
+    client: { assertWaiting, cancellation: new Cancellation() },
+    observed: observe({ id: 'req_1', endpoint: 'chat_completions', receivedAt: 0, key }),
+    refreshKey: async () => {
+      context.key = { ...key, ...refreshKey?.() };
+    },
+  };
+  return new RequestAttempts(
     {
+      upstreams: {
+        enter: () => ({
+          leave: () => {},
+          send: async () => {
+            if (vendor instanceof Error) throw vendor;
+            const body = new AnswerBody({ pause() {}, resume() {}, abort() {} });
+            body.push(Buffer.from('{'));
+            return { ...vendor, headers: {}, body };
+          },
+        }),
+        close: async () => {},
+      },
       usage: log.usage,
       ...openTestLimits(() => undefined),
+      observer: { attempted: () => {} },
       newEventId: newUuid,
       now: () => new Date(),
       countTokens: async () => 7,
       logger,
       ...deps,
     },
-    {
-      requestId: 'req_1',
-      key: {
-        id: 'key_1',
-        principalId: 'ada',
-        disabled: false,
-        isOperator: false,
-        expiresAtMs: undefined,
-        attribution: {},
-        profileId: undefined,
-        policies: [{ bucket, allows: () => true }],
-        budgets: [],
-        isHard: false,
-        rates: [],
-        cache: undefined,
-        windowRemainingMs: undefined,
-        windowEndMs: undefined,
-        ...key,
-      },
-      attribution: { labels: {} },
-      modelRequested: 'mock/echo',
-      streamed: false,
-      admittedAtMs: 1,
-    },
+    context,
   );
 }
 
-const outgoing = { connector, body, work: { model, connector, call: readCall(CHAT_COMPLETIONS, body) } };
+type Mutable<Value> = { -readonly [Key in keyof Value]: Value[Key] };
 
-const ended = (more: Partial<EndedTry> = {}): EndedTry => ({
-  dispatchedAt: performance.now(),
+interface OpenOptions extends Partial<Pick<ResolvedKey, 'budgets' | 'isHard'>> {
+  assertWaiting?: () => void;
+  /** What the key has once it is read again. */
+  refreshKey?: () => Partial<ResolvedKey>;
+}
+
+const prepared = {
+  connector,
+  body,
+  modelRequest: { model, connector, call: readCall(CHAT_COMPLETIONS, body) },
+};
+
+/** Reserves, records and sends one attempt. */
+async function start(attempts: RequestAttempts): Promise<Attempt> {
+  const attempt = attempts.start();
+  await attempt.run(() => prepared);
+  return attempt;
+}
+
+const result = (more: Partial<ResponseResult> = {}): ResponseResult => ({
   outcome: Outcome.SUCCESS,
-  status: 200,
   facts: noFacts(),
   firstByteAt: performance.now(),
   output: () => ({ text: 'x', ratio: 1 }),
   ...more,
 });
 
-const WAITING = { requireWaiting: () => {} };
-
-it('writes an attempt once, however often its end is told', async () => {
+it('settles an attempt once, however often it is asked to', async () => {
   const attempts = open();
-  expect(await attempts.settle(ended())).toBeUndefined();
-  await attempts.begin(outgoing, WAITING);
+  const attempt = attempts.start();
+  expect(() => attempt.settle(result())).toThrow('no response came');
+  await attempt.run(() => prepared);
+  expect(attempt.state).toBe('answered');
   expect(log.spool.own.lastN(usageShard({ policyId: 'pol_1', subject: 'principal:ada' }))).toBe(0n);
-  await Promise.all([attempts.settle(ended()), attempts.settle(ended())]);
+  await Promise.all([attempt.settle(result()), attempt.settle(result())]);
+  expect(attempt.state).toBe('settled');
   attempts.close();
   expect(log.events).toMatchObject([{ outcome: Outcome.SUCCESS, usage: { output: 7 } }]);
 });
@@ -117,8 +174,8 @@ it.each([
   ['hard', true, ['mock/echo']],
   ['balanced', false, []],
 ])(
-  'an attempt that costs more than its reserve is told of under a %s budget: %s',
-  async (_mode, isHard, told) => {
+  'reports an attempt that costs more than its reservation under a %s budget: %s',
+  async (_mode, isHard, reported) => {
     const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
     const policy = {
       bucket,
@@ -136,15 +193,15 @@ it.each([
       { budgets: [{ ...policy, enforcement: 'enforce' }], isHard },
     );
     for (const outputTokens of [1, 1_000_000]) {
-      await attempts.begin(outgoing, WAITING);
+      const attempt = await start(attempts);
       const usage = { ...NO_TOKENS, outputTokens };
-      await attempts.settle(ended({ facts: { ...noFacts(), usage } }));
+      await attempt.settle(result({ facts: { ...noFacts(), usage } }));
     }
-    expect(exceeded).toEqual(told);
+    expect(exceeded).toEqual(reported);
   },
 );
 
-it('writes nothing and gives back what it reserved where nobody waits any more when there is room', async () => {
+it('records nothing and releases its reservation where the client disconnected while it waited', async () => {
   const bucket = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
   const policy = {
     bucket,
@@ -155,49 +212,48 @@ it('writes nothing and gives back what it reserved where nobody waits any more w
   };
   const limits = openTestLimits(() => ({ limitNanoUsd: 120_000n, spentNanoUsd: 0n }));
   const budgets = [{ ...policy, enforcement: 'enforce' as const }];
-  const attempts = open(limits, { budgets });
-  const left = () => {
-    throw new Error('left');
+  const assertWaiting = () => {
+    throw new Error('disconnected');
   };
-  await expect(attempts.begin(outgoing, { requireWaiting: left })).rejects.toThrow('left');
-  expect(await attempts.settle(ended())).toBeUndefined();
+  const attempt = await start(open(limits, { budgets, assertWaiting }));
+  expect([attempt.state, attempt.error]).toEqual(['released', new Error('disconnected')]);
   expect(log.events).toEqual([]);
   expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
 });
 
-it('settles at its reserve what a fault left open, and numbers the next one', async () => {
+it('settles at its reservation what a fault left open, and numbers the next one', async () => {
   const attempts = open();
-  await attempts.begin(outgoing, WAITING);
+  const abandoned = await start(attempts);
   attempts.close();
-  expect(await attempts.settle(ended())).toBeUndefined();
-  await attempts.begin(outgoing, WAITING);
-  await attempts.settle(ended({ status: 500, outcome: Outcome.UPSTREAM_ERROR }));
+  expect(await abandoned.settle(result())).toBeUndefined();
+  vendor = { status: 500 };
+  await (await start(attempts)).supersede();
   expect(log.events).toMatchObject([
     { ...RESERVE, attempt: 1, outcome: Outcome.INTERRUPTED },
     { costNanoUsd: 0n, estimated: false, attempt: 2, modelAttempt: 2, httpStatus: 500 },
   ]);
 });
 
-it('charges the reserve where what was used can not be counted', async () => {
-  const attempts = open({ countTokens: () => Promise.reject(new Error('no tokenizer')) });
-  await attempts.begin(outgoing, WAITING);
-  expect(await attempts.settle(ended())).toBe(RESERVE.costNanoUsd);
+it('charges the reservation where the tokens can not be counted', async () => {
+  const attempt = await start(open({ countTokens: () => Promise.reject(new Error('no tokenizer')) }));
+  expect(await attempt.settle(result())).toBe(RESERVE.costNanoUsd);
   expect(log.events).toMatchObject([{ ...RESERVE, outcome: Outcome.SUCCESS, httpStatus: 200 }]);
 });
 
-it('sends nothing that did not get to the disk where it has to, and charges nothing for it', async () => {
+it('sends nothing whose record did not reach the disk, and charges nothing for it', async () => {
   const usage: UsageLog = Object.create(log.usage, {
     durable: { value: () => Promise.reject(new Error('EIO')) },
   });
   const attempts = open({ usage });
-  await expect(attempts.begin(outgoing, WAITING)).rejects.toMatchObject({ code: 'usage_backlog' });
+  const attempt = await start(attempts);
+  expect([attempt.state, attempt.error]).toMatchObject(['released', { code: 'usage_backlog' }]);
   attempts.close();
   await log.spool.durable();
   expect(log.events).toMatchObject([{ costNanoUsd: 0n, estimated: false }]);
   expect(log.usage.openAttempts).toBe(0);
 });
 
-it('sends nothing of a turn that could not be written, gives back what it held, and opens nothing', async () => {
+it('sends nothing of a turn that could not be written, releases the reservations, and leaves nothing open', async () => {
   let isFailing = false;
   const failing = await openTestUsageLog(1024 ** 2, {
     ...nodeFileSystem,
@@ -220,12 +276,11 @@ it('sends nothing of a turn that could not be written, gives back what it held, 
   ];
   const [first, second] = [0, 1].map(() => open({ ...limits, usage: failing.usage }, { budgets }));
   isFailing = true;
-  const begun = [first, second].map((attempts) => attempts?.begin(outgoing, WAITING));
-  expect(await Promise.allSettled(begun)).toMatchObject(
-    [0, 1].map(() => ({ status: 'rejected', reason: { code: 'usage_backlog', kind: 'unavailable' } })),
+  const refused = [first, second].map((attempts) => attempts && start(attempts));
+  expect(await Promise.all(refused)).toMatchObject(
+    [0, 1].map(() => ({ state: 'released', error: { code: 'usage_backlog', kind: 'unavailable' } })),
   );
   isFailing = false;
-  expect(await first?.settle(ended())).toBeUndefined();
   expect([failing.events, failing.usage.openAttempts]).toEqual([[], 0]);
   expect(limits.budget.tryReserve(budgets, 240_000n)).toBeDefined();
   await failing.close();
@@ -256,15 +311,16 @@ async function openFailing() {
   };
 }
 
-const REFUSED = { status: 500, outcome: Outcome.UPSTREAM_ERROR };
+const FAILED = { outcome: Outcome.UPSTREAM_ERROR };
 
-it('keeps the reserve of an attempt whose end could not be written: the next start charges it', async () => {
+it('holds the reservation of an attempt whose end could not be written: the next start charges it', async () => {
   const failing = await openFailing();
   const { budgets, limits } = budgetOf(360_000n);
   const attempts = open({ ...limits, usage: failing.usage }, { budgets });
-  await attempts.begin(outgoing, WAITING);
+  vendor = { status: 500 };
+  const attempt = await start(attempts);
   failing.fail(true);
-  expect(await attempts.settle(ended(REFUSED))).toBe(0n);
+  expect(await attempt.settle(result(FAILED))).toBe(0n);
   expect(failing.usage.openAttempts).toBe(1);
   failing.fail(false);
   expect(limits.budget.tryReserve(budgets, 240_001n)).toBeUndefined();
@@ -272,7 +328,7 @@ it('keeps the reserve of an attempt whose end could not be written: the next sta
   await failing.close();
 });
 
-it('frees what is left of a reserve only once the end is written', async () => {
+it('releases the rest of a reservation only once the end is written', async () => {
   let written = () => {};
   const durable = () =>
     new Promise<void>((resolve) => {
@@ -281,11 +337,11 @@ it('frees what is left of a reserve only once the end is written', async () => {
   const { budgets, limits } = budgetOf(120_000n);
   const usage: UsageLog = Object.create(log.usage, { durable: { value: durable } });
   const attempts = open({ ...limits, usage }, { budgets });
-  const begun = attempts.begin(outgoing, WAITING);
+  vendor = { status: 500 };
+  const started = start(attempts);
   await vi.waitFor(() => expect(log.usage.openAttempts).toBe(1));
   written();
-  await begun;
-  const settling = attempts.settle(ended(REFUSED));
+  const settling = (await started).settle(result(FAILED));
   await log.spool.durable();
   expect(limits.budget.tryReserve(budgets, 1n)).toBeUndefined();
   await vi.waitFor(() => expect(log.events).toHaveLength(1));
@@ -295,21 +351,65 @@ it('frees what is left of a reserve only once the end is written', async () => {
   expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
 });
 
-it('gives back what was never written down, also while other writes fail', async () => {
+it('releases what was never recorded, also while other writes fail', async () => {
   const failing = await openFailing();
   const { budgets, limits } = budgetOf(120_000n);
   let turns = 0;
   const usage: UsageLog = Object.create(failing.usage, {
     durable: {
-      // The second is that of somebody else's turn.
+      // The second belongs to another request's turn.
       value: () => (turns++ === 0 ? failing.usage.durable() : Promise.reject(new Error('ENOSPC'))),
     },
   });
   const attempts = open({ ...limits, usage }, { budgets });
   failing.fail(true);
-  await expect(attempts.begin(outgoing, WAITING)).rejects.toMatchObject({ code: 'usage_backlog' });
+  expect((await start(attempts)).error).toMatchObject({ code: 'usage_backlog' });
   expect(turns).toBe(2);
   expect(limits.budget.tryReserve(budgets, 120_000n)).toBeDefined();
   failing.fail(false);
   await failing.close();
+});
+
+it.each([
+  ['answers', { status: 200 }, ['answered']],
+  ['answers with an error', { status: 500 }, ['answered']],
+  ['breaks the connection', new Error('reset'), ['settled']],
+] as const)('asserts the transitions of an attempt whose vendor %s', async (_what, answer, [state]) => {
+  vendor = answer;
+  const attempt = await start(open());
+  expect(attempt.state).toBe(state);
+  await expect(attempt.run(() => prepared)).rejects.toThrow(`${state} does not lead to`);
+  if (state === 'answered') await attempt.supersede();
+  await expect(attempt.supersede()).rejects.toThrow('settled does not lead to superseded');
+});
+
+it('charges the reservation of an attempt that was sent and not answered', async () => {
+  vendor = new Error('reset');
+  const attempt = await start(open());
+  expect([attempt.state, attempt.error]).toEqual(['settled', vendor]);
+  expect(log.events).toMatchObject([{ ...RESERVE, outcome: Outcome.INTERRUPTED }]);
+});
+
+it('reserves from the counters of the refreshed key where the old ones were replaced', async () => {
+  const old = budgetOf(120_000n);
+  const next = budgetOf(120_000n);
+  const { budget: leases } = next.limits;
+  const budget: AttemptDeps['budget'] = {
+    settle: leases.settle.bind(leases),
+    tryReserve: () => undefined,
+    reserve: async (budgets, ...rest) =>
+      budgets === next.budgets ? await leases.reserve(budgets, ...rest) : undefined,
+  };
+  const refreshed = open(
+    { budget },
+    {
+      budgets: old.budgets,
+      refreshKey: () => ({ budgets: next.budgets }),
+    },
+  );
+  expect((await start(refreshed)).state).toBe('answered');
+  expect(next.limits.budget.tryReserve(next.budgets, 1n)).toBeUndefined();
+
+  const unchanged = await start(open({ budget }, { budgets: old.budgets }));
+  expect([unchanged.state, unchanged.error]).toMatchObject(['released', { code: 'counter_replaced' }]);
 });

@@ -13,12 +13,12 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Target } from '../control/target.ts';
 import { passedHeaders } from '../upstream/headers.ts';
 
-/** What the cache does for one request. */
-export interface Caching {
+/** The response cache, for one request. */
+export interface RequestCaching {
   readonly plan: GenerationPlan;
   find(): StoredAnswer | undefined | Promise<StoredAnswer | undefined>;
-  /** Begins to keep the answer of a target, in case that it turns out to be complete. */
-  keep(target: Target): KeptAnswer;
+  /** Starts to capture the response of a target, to be stored if it turns out complete. */
+  capture(target: Target): KeptAnswer;
 }
 
 export interface CachedRequest {
@@ -27,20 +27,20 @@ export interface CachedRequest {
   readonly query: string;
 }
 
-/** A larger request is not worth the time that comparing it takes. */
+/** A larger request takes longer to compare than a hit is worth. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
-/** Undefined where nothing is to be looked up and nothing to be kept. */
-export function cachingOf(
+/** Undefined where the response is neither looked up nor stored. */
+export function requestCaching(
   cache: ResponseCache,
   { key, headers, query }: CachedRequest,
   plan: GenerationPlan,
-): Caching | undefined {
+): RequestCaching | undefined {
   const { call, operation, profile } = plan;
   const rule = cacheRule(key, profile?.cache);
   if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
-  const asked = askedOfCaches(headers);
-  if (asked === 'nothing') return undefined;
+  const use = cacheUse(headers);
+  if (use === 'bypass') return undefined;
   const members = canonicalMembers(call.body.whole());
   if (!members || !isCacheable(call, members)) return undefined;
 
@@ -58,25 +58,25 @@ export function cachingOf(
   return {
     plan,
     find: () =>
-      asked === 'a new answer'
+      use === 'store'
         ? undefined
         : cache.find({ key: name, ttlMs, allows: (model) => mayServe(plan, model) }),
 
-    keep({ model, connector }) {
+    capture({ model, connector }) {
       const capture = new AnswerCapture(cache.captures);
-      const keep = (answer: Pick<StoredAnswer, 'contentType' | 'body' | 'usageSpans'>) =>
+      const store = (answer: Pick<StoredAnswer, 'contentType' | 'body' | 'usageSpans'>) =>
         cache.keep(name, { ...answer, model: model.id, connectorId: connector.id, ttlMs });
       return {
         add: capture.add,
         endStream(contentType) {
           const captured = capture.end();
           if (captured && call.stream && isWholeStream(route, captured.body))
-            keep({ ...captured, contentType });
+            store({ ...captured, contentType });
         },
         endWhole(body, contentType) {
           capture.giveUp();
           if (call.stream || !body || body.length > MAX_ANSWER_BYTES) return;
-          if (isWholeAnswer(route, body)) keep({ body, usageSpans: [], contentType });
+          if (isWholeAnswer(route, body)) store({ body, usageSpans: [], contentType });
         },
         giveUp: () => capture.giveUp(),
       };
@@ -84,19 +84,19 @@ export function cachingOf(
   };
 }
 
-/** A session stays on the model of its pin; any other request takes what it could be sent to. */
+/** A session stays on the model of its pin; any other request takes a response of any of its targets. */
 function mayServe({ targets, isPinned }: GenerationPlan, model: string): boolean {
   return (isPinned ? targets.slice(0, 1) : targets).some((target) => target.model.id === model);
 }
 
-/** What the caller's own `cache-control` says (RFC 9111, section 5.2.1). */
-function askedOfCaches({
+/** How the request's `cache-control` uses the cache (RFC 9111, section 5.2.1). */
+function cacheUse({
   'cache-control': control = '',
-}: IncomingHttpHeaders): 'an answer' | 'a new answer' | 'nothing' {
+}: IncomingHttpHeaders): 'read and store' | 'store' | 'bypass' {
   const directives = control
     .toLowerCase()
     .split(',')
     .map((directive) => directive.trim());
-  if (directives.includes('no-store')) return 'nothing';
-  return directives.includes('no-cache') ? 'a new answer' : 'an answer';
+  if (directives.includes('no-store')) return 'bypass';
+  return directives.includes('no-cache') ? 'store' : 'read and store';
 }

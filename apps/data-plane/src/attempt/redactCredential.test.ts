@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { AnswerHeaders } from './answerHeaders.ts';
-import { hideCredential, withoutCredential } from './hideCredential.ts';
+import { redactBody, redactHeaders } from './redactCredential.ts';
+import { ResponseHeaders } from './responseHeaders.ts';
 
 const CREDENTIAL = 'sk-a/b"c-0123456789';
 
@@ -9,20 +9,20 @@ it('a body loses each credential that it repeats, also as JSON has it, and no ot
   for (const form of [CREDENTIAL, 'sk-a/b\\"c-0123456789', 'sk-a\\/b\\"c-0123456789']) {
     const body = Buffer.concat([odd, Buffer.from(`{"message": "no ${form}, ${form}"}`), odd]);
     const expected = Buffer.concat([odd, Buffer.from('{"message": "no [removed], [removed]"}'), odd]);
-    expect(withoutCredential(body, CREDENTIAL)).toEqual(expected);
+    expect(redactBody(body, CREDENTIAL)).toEqual(expected);
   }
 });
 
 it('a body that repeats none stays what it is', () => {
   const body = Buffer.from('{"message": "no"}');
-  expect(withoutCredential(body, CREDENTIAL)).toBe(body);
-  for (const word of ['', 'message']) expect(withoutCredential(body, word)).toBe(body);
+  expect(redactBody(body, CREDENTIAL)).toBe(body);
+  for (const word of ['', 'message']) expect(redactBody(body, word)).toBe(body);
 });
 
 it('headers that repeat it are gone, and no other', () => {
-  const headers = new AnswerHeaders(['a', '1', 'b', `Bearer ${CREDENTIAL}`, 'c', '2', 'd', CREDENTIAL]);
-  hideCredential(headers, CREDENTIAL);
+  const headers = new ResponseHeaders(['a', '1', 'b', `Bearer ${CREDENTIAL}`, 'c', '2', 'd', CREDENTIAL]);
+  redactHeaders(headers, CREDENTIAL);
   expect(headers.list).toEqual(['a', '1', 'c', '2']);
-  hideCredential(headers, '');
+  redactHeaders(headers, '');
   expect(headers.list).toEqual(['a', '1', 'c', '2']);
 });

@@ -1,18 +1,18 @@
-/** Names, in lower case, and their values, one after the other. */
+/** Names in lower case and their values, one after the other. */
 export type HeaderList = string[];
 
 /**
- * The headers of one answer, as they come to be known. A plain list is what Node's server takes with the least work: of an
- * object, and of headers that are set one by one, it checks and copies each several times.
+ * The headers of one response, collected as they become known. Node's server takes a flat list with the least work: it
+ * checks and copies an object, or headers that are set one by one, several times.
  */
-export class AnswerHeaders {
+export class ResponseHeaders {
   readonly list: HeaderList;
 
   constructor(list: HeaderList = []) {
     this.list = list;
   }
 
-  /** In the place of what was there under this name. */
+  /** Replaces an earlier value. */
   set(name: string, value: string): void {
     const at = this.#find(name);
     if (at < 0) this.list.push(name, value);
@@ -24,9 +24,8 @@ export class AnswerHeaders {
     if (at >= 0) this.list.splice(at, 2);
   }
 
-  /** For a change of its own. */
-  copy(): AnswerHeaders {
-    return new AnswerHeaders([...this.list]);
+  copy(): ResponseHeaders {
+    return new ResponseHeaders([...this.list]);
   }
 
   #find(name: string): number {
@@ -36,7 +35,7 @@ export class AnswerHeaders {
   }
 }
 
-/** A name as a header can hold it: what no header takes is percent-encoded (RFC 3986, section 2.1). */
+/** A name as a header can hold it: other characters are percent-encoded (RFC 3986, section 2.1). */
 export function headerText(name: string): string {
   return VISIBLE.test(name) ? name : name.replace(NOT_VISIBLE, encodeURIComponent);
 }

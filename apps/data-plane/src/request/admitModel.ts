@@ -3,12 +3,17 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
 
-/** Of the form that a model's id has. */
 const EXAMPLE = 'openai/gpt-5.4';
 
-/** Decides whether a key may use a model: it exists and is priced, and the policies allow it. */
-export function admit(key: ResolvedKey, modelId: string, table: RoutingTable): RoutableModel {
+/** The model that a request names: it exists, is priced, and every policy of the key allows it. Throws 400, 403 or 404. */
+export function admitModel(key: ResolvedKey, modelId: string, table: RoutingTable): RoutableModel {
   const model = findModel(modelId, table);
+  assertAllowed(key, model);
+  return model;
+}
+
+/** Throws a 403 where a policy of the key does not allow the model. */
+export function assertAllowed(key: ResolvedKey, model: RoutableModel): void {
   if (!key.policies.every((policy) => policy.allows(model.id))) {
     throw new AppError(
       'permission',
@@ -19,7 +24,6 @@ export function admit(key: ResolvedKey, modelId: string, table: RoutingTable): R
       },
     );
   }
-  return model;
 }
 
 function findModel(id: string, table: RoutingTable): RoutableModel {
@@ -32,7 +36,7 @@ function findModel(id: string, table: RoutingTable): RoutableModel {
   throw new AppError(
     'not_found',
     'model_not_found',
-    `There is no model ${shown(id)}. ${reason} GET /api/v1/models lists what there is.`,
+    `There is no model ${shown(id)}. ${reason} GET /api/v1/models lists the models.`,
     {
       param: 'model',
     },
@@ -45,7 +49,7 @@ function notAnId(id: string, table: RoutingTable): AppError {
     [model.id, model.upstreamName].some((n) => n.toLowerCase() === wanted);
   const models = [...table.models.values()];
   const meant = models.find((model) => model.upstreamName === id) ?? models.find(isMeant);
-  // A name alone may be that of the best known vendor; what has a slash, or nothing in it, is no name of a model.
+  // A bare name is most likely OpenAI's.
   const suggestion = meant?.id ?? (/^[^/]+$/.test(id) ? `openai/${shown(id)}` : EXAMPLE);
   return new AppError(
     'invalid_request',

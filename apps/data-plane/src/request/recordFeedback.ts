@@ -10,15 +10,15 @@ export interface FeedbackDeps {
   readonly rates: Pick<RateBook, 'admit' | 'settle'>;
 }
 
-/** It counts by now, or as soon as the ledger has the request that it is about. */
-export type Given = 'counted' | 'pending';
+/** `pending`: it counts as soon as the ledger has the request. */
+export type FeedbackStatus = 'counted' | 'pending';
 
-/** Passes on what a caller says of an answer. It counts as a request where the key's are limited, and costs nothing. */
+/** Sends feedback to the control plane. It counts against the key's rate limits, and costs nothing. */
 export async function giveFeedback(
   { recordFeedback, rates }: FeedbackDeps,
   key: ResolvedKey,
   { requestId, score, comment }: Feedback,
-): Promise<Given> {
+): Promise<FeedbackStatus> {
   rates.settle(await rates.admit(key.rates, 0), 0);
   const { result } = await recordFeedback({
     requestId,
@@ -27,7 +27,7 @@ export async function giveFeedback(
     score,
     ...(comment !== undefined && { comment }),
   }).catch((error) => {
-    const message = 'Feedback can not be taken right now. Try again.';
+    const message = 'Feedback can not be recorded right now. Try again.';
     throw new AppError('unavailable', 'control_plane_unreachable', message, { cause: error });
   });
   switch (result) {
@@ -43,13 +43,13 @@ export async function giveFeedback(
 }
 
 function unknownRequest(): AppError {
-  const message = 'There is no request of yours with this request_id.';
+  const message = 'None of your requests has this request_id.';
   return new AppError('not_found', 'request_not_found', message, { param: 'request_id' });
 }
 
 function tooMany(): AppError {
   const message =
-    'Too much feedback waits for requests that are not in the ledger yet. Give it once their answers are some seconds old.';
+    'Too much feedback is waiting for requests that are not in the ledger yet. Send it some seconds after the response.';
   return new AppError('rate_limit', 'rate_limit_exceeded', message, {
     headers: { 'retry-after': '30', 'x-should-retry': 'true' },
   });

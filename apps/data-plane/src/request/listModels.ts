@@ -2,10 +2,10 @@ import { ROUTER_PREFIX } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
-import type { Wire } from '../formats/operation.ts';
+import type { Dialect } from '../formats/operation.ts';
 import { reachableProfiles } from '../routing/profiles.ts';
 
-/** Vendors tell when a model came out; here nobody asks for it, and the epoch is how to say so. */
+/** Vendors give a release date; here it is unknown, and the epoch stands for that. */
 const UNKNOWN_DATE = new Date(0);
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 1_000;
@@ -16,27 +16,32 @@ export interface ModelsQuery {
   readonly before_id?: unknown;
 }
 
-/** What may be asked for as a model: a model of the catalog, or `router/<profile>`. */
+/** A model of the catalog, or `router/<profile>`. */
 interface ListedModel {
   readonly id: string;
   readonly provider: string;
 }
 
-/** The models and profiles that a key can really reach now, in the shape that the clients of a wire expect. */
-export function listModels(key: ResolvedKey, table: RoutingTable, wire: Wire, query: ModelsQuery): object {
+/** The models and profiles that a key can reach now, in the shape of a dialect. */
+export function listModels(
+  key: ResolvedKey,
+  table: RoutingTable,
+  dialect: Dialect,
+  query: ModelsQuery,
+): object {
   const models = reachableModels(key, table);
-  return wire === 'anthropic'
+  return dialect === 'anthropic'
     ? page(models, query)
-    : { object: 'list', data: models.map((model) => present(model, wire)) };
+    : { object: 'list', data: models.map((model) => present(model, dialect)) };
 }
 
-/** One of them; 404 where there is none of this name, or the policy does not allow it. */
-export function retrieveModel(key: ResolvedKey, table: RoutingTable, wire: Wire, id: string): object {
+/** One model or profile; a 404 where there is none of this name, or a policy does not allow it. */
+export function retrieveModel(key: ResolvedKey, table: RoutingTable, dialect: Dialect, id: string): object {
   const model = table.models.get(id);
   const isAllowed = key.policies.every((policy) => policy.allows(id));
-  if (model && isAllowed) return present(model, wire);
+  if (model && isAllowed) return present(model, dialect);
   const profile = id.startsWith(ROUTER_PREFIX) && profiles(key, table).find((one) => one.id === id);
-  return present(profile || raise(notFound(id)), wire);
+  return present(profile || raise(notFound(id)), dialect);
 }
 
 function reachableModels(key: ResolvedKey, table: RoutingTable): ListedModel[] {
@@ -53,13 +58,13 @@ function profiles(key: ResolvedKey, table: RoutingTable): ListedModel[] {
   }));
 }
 
-function present({ id, provider }: ListedModel, wire: Wire): object {
-  return wire === 'anthropic'
+function present({ id, provider }: ListedModel, dialect: Dialect): object {
+  return dialect === 'anthropic'
     ? { type: 'model', id, display_name: id, created_at: UNKNOWN_DATE.toISOString() }
     : { id, object: 'model', created: UNKNOWN_DATE.getTime() / 1_000, owned_by: provider };
 }
 
-/** Pages as the second vendor's API does: by the ids around them. */
+/** Anthropic's pagination: by the ids before and after a page. */
 function page(models: readonly ListedModel[], query: ModelsQuery): object {
   const limit = pageLimit(query.limit);
   const { after_id: after, before_id: before } = query;
@@ -90,6 +95,6 @@ function pageLimit(text: unknown): number {
 
 function notFound(id: string): AppError {
   const shown = id.length <= 100 ? id : `${id.slice(0, 100)}…`;
-  const message = `There is no model ${shown} here. GET /v1/models lists what there is.`;
+  const message = `There is no model ${shown} here. GET /v1/models lists the models.`;
   return new AppError('not_found', 'model_not_found', message, { param: 'model' });
 }

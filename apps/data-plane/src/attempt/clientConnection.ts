@@ -1,0 +1,133 @@
+import type { ServerResponse } from 'node:http';
+import { AppError } from '@weighbridge/errors';
+import type { Slotted } from '../shared/intrusiveSet.ts';
+import { Cancellation } from '../upstream/cancellation.ts';
+import type { ResponseHeaders } from './responseHeaders.ts';
+
+/** How long a vendor is still read after its client disconnected, to learn the usage that it reports at the end. */
+export interface DrainLimits {
+  /** A client that takes no byte for this long counts as disconnected. */
+  readonly stalledMs: number;
+  readonly drainMs: number;
+  readonly drainBytes: number;
+}
+
+/** The client's side of a request: whether it is still connected, and how fast it reads. */
+export class ClientConnection implements Slotted {
+  slot = -1;
+  readonly response: ServerResponse;
+  /** The headers that this service adds to any response. */
+  readonly headers: ResponseHeaders;
+  /**
+   * Cancelled once the drain limits are reached after the client disconnected, and when the service ends; the reason is an
+   * AppError where the client is still connected and can be sent it.
+   */
+  readonly cancellation = new Cancellation();
+  readonly #limits: DrainLimits;
+  #isCommitted = false;
+  #hasDisconnected = false;
+  #drainedBytes = 0;
+  #drainTimer: NodeJS.Timeout | undefined;
+  #wake: (() => void) | undefined;
+
+  constructor(response: ServerResponse, headers: ResponseHeaders, limits: DrainLimits) {
+    this.response = response;
+    this.headers = headers;
+    this.#limits = limits;
+    response.on('close', this.#onClose);
+    // A socket that fails closes too; without a listener the error would end the process.
+    response.on('error', this.#onDrain);
+    if (response.destroyed) this.#onClose();
+  }
+
+  /** The relay, or the cache, writes the response: an error can no longer be sent as a status by anyone else. */
+  get isCommitted(): boolean {
+    return this.#isCommitted;
+  }
+
+  commit(): void {
+    this.#isCommitted = true;
+  }
+
+  /** The client closed the connection before the response was complete. */
+  get hasDisconnected(): boolean {
+    return this.#hasDisconnected;
+  }
+
+  /** Throws where the client disconnected or the service ends: what was not sent yet costs nothing. */
+  assertWaiting(): void {
+    this.cancellation.throwIfCancelled();
+    if (this.#hasDisconnected)
+      throw new AppError('unavailable', 'caller_left', 'The client disconnected before anything was sent.');
+  }
+
+  /** Writes as fast as the client reads; a promise where it has to catch up first. Drops the bytes once it disconnected. */
+  write(bytes: Buffer): Promise<void> | undefined {
+    if (this.#hasDisconnected) {
+      this.#drainedBytes += bytes.length;
+      if (this.#drainedBytes > this.#limits.drainBytes) this.cancellation.cancel();
+      return undefined;
+    }
+    if (bytes.length === 0 || this.response.write(bytes)) return undefined;
+    return this.#caughtUp();
+  }
+
+  /** Closes the connection of a client that stops reading: the vendor's connection, and its memory, would wait with it. */
+  #caughtUp(): Promise<void> {
+    const { response } = this;
+    // The socket's own time-out tells a slow reader from one that does not read at all.
+    response.setTimeout(this.#limits.stalledMs, this.#onStalled);
+    response.once('drain', this.#onDrain);
+    return new Promise((resolve) => {
+      this.#wake = () => {
+        response.off('timeout', this.#onStalled);
+        response.off('drain', this.#onDrain);
+        response.setTimeout(0);
+        resolve();
+      };
+    });
+  }
+
+  /** Resolves after `ms`, or as soon as the client disconnects or the service ends. Only before anything is written. */
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#hasDisconnected || this.cancellation.isCancelled) return resolve();
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** The service ends: stops waiting for the vendor and for a client that does not read. */
+  abort(): void {
+    const message = 'The service is shutting down and cut the response off. Try again.';
+    const reason = new AppError('unavailable', 'shutting_down', message);
+    this.cancellation.cancel(this.#hasDisconnected ? undefined : reason);
+    this.#onDrain();
+  }
+
+  /** To be called once the request is settled: a later disconnect concerns no one. */
+  release(): void {
+    clearTimeout(this.#drainTimer);
+    this.response.off('close', this.#onClose);
+  }
+
+  readonly #onDrain = (): void => {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  };
+
+  readonly #onStalled = (): void => {
+    this.response.destroy();
+  };
+
+  readonly #onClose = (): void => {
+    this.#onDrain();
+    if (this.response.writableFinished || this.#hasDisconnected) return;
+    this.#hasDisconnected = true;
+    this.#drainTimer = setTimeout(() => this.cancellation.cancel(), this.#limits.drainMs);
+  };
+}

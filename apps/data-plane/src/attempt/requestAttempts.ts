@@ -1,0 +1,37 @@
+import { Attempt, type AttemptContext, type AttemptCounter, type AttemptDeps } from './attempt.ts';
+
+/** The attempts of one request: one at a time, each started once the one before it has ended. */
+export class RequestAttempts implements AttemptCounter {
+  readonly #deps: AttemptDeps;
+  readonly #context: AttemptContext;
+  /** The models of the recorded attempts, in order. */
+  readonly #models: string[] = [];
+  #latest: Attempt | undefined;
+  usedTokens = 0;
+
+  constructor(deps: AttemptDeps, context: AttemptContext) {
+    this.#deps = deps;
+    this.#context = context;
+  }
+
+  start(): Attempt {
+    this.#latest = new Attempt(this.#deps, this.#context, this);
+    return this.#latest;
+  }
+
+  /** Settles at its reservation what a fault of this proxy left open. */
+  close(): void {
+    this.#latest?.abandon();
+  }
+
+  next(model: string): { readonly attempt: number; readonly modelAttempt: number } {
+    return {
+      attempt: this.#models.length + 1,
+      modelAttempt: this.#models.filter((id) => id === model).length + 1,
+    };
+  }
+
+  recorded(model: string): void {
+    this.#models.push(model);
+  }
+}

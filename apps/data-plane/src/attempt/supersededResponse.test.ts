@@ -1,0 +1,42 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { AnswerBody } from '../upstream/answerBody.ts';
+import type { Attempt } from './attempt.ts';
+import { SupersededResponse } from './supersededResponse.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function supersede() {
+  const calls: string[] = [];
+  const body = new AnswerBody({ pause() {}, resume() {}, abort: () => calls.push('abort') });
+  const attempt = { response: { status: 500, headers: {}, body } } as unknown as Attempt;
+  return { superseded: new SupersededResponse(attempt), body, calls };
+}
+
+it('drops a response whose body does not arrive in time, though no one takes it', async () => {
+  const { superseded, body, calls } = supersede();
+  body.push(Buffer.from('half'));
+  await vi.advanceTimersByTimeAsync(999);
+  expect(calls).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(calls).toEqual(['abort']);
+  expect(await superseded.take()).toBeUndefined();
+});
+
+it('holds a complete response for as long as it takes, and leaves no timer behind', async () => {
+  const { superseded, body, calls } = supersede();
+  body.push(Buffer.from('all'));
+  body.end();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(vi.getTimerCount()).toBe(0);
+  await vi.advanceTimersByTimeAsync(60_000);
+  const taken = await superseded.take();
+  const chunks: string[] = [];
+  await taken?.body.each((chunk) => void chunks.push(String(chunk)));
+  expect(chunks).toEqual(['all']);
+  expect(calls).toEqual([]);
+});

@@ -1,0 +1,45 @@
+import { AnswerBody } from '../upstream/answerBody.ts';
+import type { UpstreamAnswer } from '../upstream/exchange.ts';
+import type { Attempt } from './attempt.ts';
+
+const MAX_KEPT_BYTES = 64 * 1024;
+const MAX_WAIT_MS = 1_000;
+
+/**
+ * The error response of an attempt that another one replaces. It is read in the background, in case no later attempt
+ * succeeds; a body that takes too long or is too large is dropped, and its connection with it.
+ */
+export class SupersededResponse {
+  readonly attempt: Attempt;
+  readonly #body: Promise<Buffer | undefined>;
+
+  constructor(attempt: Attempt) {
+    const { body } = attempt.response;
+    this.attempt = attempt;
+    const timer = setTimeout(() => body.destroy(), MAX_WAIT_MS);
+    this.#body = readWhole(body).finally(() => clearTimeout(timer));
+  }
+
+  /** The response as if it had just arrived; undefined where its body was dropped. */
+  async take(): Promise<UpstreamAnswer | undefined> {
+    const bytes = await this.#body;
+    return bytes && { ...this.attempt.response, body: AnswerBody.of(bytes) };
+  }
+}
+
+/** Undefined where the body breaks off or is too large to be held. */
+async function readWhole(body: AnswerBody): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    await body.each((chunk) => {
+      bytes += chunk.length;
+      if (bytes > MAX_KEPT_BYTES) body.destroy();
+      else chunks.push(chunk);
+      return undefined;
+    });
+    return Buffer.concat(chunks);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,56 @@
+import { balancedEstimate } from '@weighbridge/domain';
+import type { Plan } from '../attempt/plan.ts';
+import { expectedOutput } from '../attempt/reservationEstimate.ts';
+import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { RateBook, RateReservation } from '../rates/rateBook.ts';
+import { setRateHeaders } from '../rates/rateHeaders.ts';
+
+export interface RateDeps {
+  readonly rates: Pick<RateBook, 'admit' | 'settle' | 'figures' | 'clockMs'>;
+  readonly usualTokens: (model: string) => number | undefined;
+}
+
+/** Counts a request against the limits per minute of its key; undefined where there are none. Rejects with a 429. */
+export function admitByRates(
+  deps: RateDeps,
+  key: ResolvedKey,
+  plan: Plan,
+  headers: ResponseHeaders,
+): RateReservation | undefined | Promise<RateReservation> {
+  if (plan.kind !== 'generation' || key.rates.length === 0) return undefined;
+  const { operation, call, targets } = plan;
+  const [{ model }] = targets;
+  const size = {
+    inputBytes: operation.isBilled ? call.body.length : 0,
+    output: expectedOutput(call, deps.usualTokens(model.id)),
+  };
+  const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
+  return admitTokens(deps, key, inputTokens + outputTokens, headers);
+}
+
+/** Counts a request of this many tokens; writes the rate-limit headers whether it is admitted or not. */
+export function admitTokens(
+  deps: Pick<RateDeps, 'rates'>,
+  key: ResolvedKey,
+  tokens: number,
+  headers: ResponseHeaders,
+): RateReservation | Promise<RateReservation> {
+  const write = () => writeRateHeaders(deps, key, headers);
+  let hold: RateReservation | Promise<RateReservation> | undefined;
+  try {
+    hold = deps.rates.admit(key.rates, tokens);
+  } finally {
+    if (!(hold instanceof Promise)) write();
+  }
+  return hold instanceof Promise ? hold.finally(write) : hold;
+}
+
+export function writeRateHeaders(
+  { rates }: Pick<RateDeps, 'rates'>,
+  key: ResolvedKey,
+  headers: ResponseHeaders,
+): void {
+  const figures = rates.figures(key.rates);
+  if (figures) setRateHeaders(headers, figures, rates.clockMs());
+}

@@ -1,0 +1,331 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { type Attribution, NO_ATTRIBUTION, parseAttribution } from '@weighbridge/domain';
+import { AppError, raise } from '@weighbridge/errors';
+import type { Logger } from '@weighbridge/runtime';
+import type { AttemptContext, AttemptDeps } from '../attempt/attempt.ts';
+import type { ClientConnection } from '../attempt/clientConnection.ts';
+import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
+import type { Delivered, FailoverDeps } from '../attempt/failover.ts';
+import { forward } from '../attempt/forward.ts';
+import type { Plan } from '../attempt/plan.ts';
+import { relayResponse } from '../attempt/relayResponse.ts';
+import { RequestAttempts } from '../attempt/requestAttempts.ts';
+import { headerText, type ResponseHeaders } from '../attempt/responseHeaders.ts';
+import type { LeaseBook } from '../budget/leaseBook.ts';
+import type { ResponseCache } from '../cache/responseCache.ts';
+import type { KeyCache } from '../control/keyCache.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { RoutingTable } from '../control/routingTable.ts';
+import type { HoldBudget } from '../formats/heldAnswer.ts';
+import { type Dialect, STORED_RESPONSE } from '../formats/operation.ts';
+import type { Endpoint } from '../observe/endpoints.ts';
+import type { Observed } from '../observe/observed.ts';
+import type { Observer } from '../observe/observer.ts';
+import { isRateHeader } from '../rates/rateHeaders.ts';
+import { addCallerHeaders } from '../upstream/headers.ts';
+import { authenticate } from './authenticate.ts';
+import type { InFlightRequests } from './inFlightRequests.ts';
+import {
+  type Generation,
+  type PlanDeps,
+  planGeneration,
+  planStored,
+  type StoredResponse,
+} from './planRequest.ts';
+import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './rateAdmission.ts';
+import { type RequestCaching, requestCaching } from './requestCaching.ts';
+import { respondFromCache } from './respondFromCache.ts';
+
+export interface RunDeps
+  extends Omit<AttemptDeps, 'budget' | 'observer'>,
+    Omit<PlanDeps, 'budget' | 'usage'>,
+    FailoverDeps,
+    RateDeps {
+  readonly keys: KeyCache;
+  readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle' | 'headroom'>;
+  readonly table: () => RoutingTable | undefined;
+  readonly holdBudget: HoldBudget;
+  readonly inFlight: InFlightRequests;
+  readonly cache: ResponseCache;
+  readonly observer: Observer;
+  readonly logger: Logger;
+}
+
+/** What a request asks for: a generation by a model, or a response that a vendor stored. */
+export type Action = Generation | StoredResponse;
+
+/** A request whose head has arrived. */
+export interface IncomingRequest {
+  readonly id: string;
+  readonly dialect: Dialect;
+  readonly endpoint: Endpoint;
+  readonly headers: IncomingHttpHeaders;
+  /** With the question mark; empty where there is none. */
+  readonly query: string;
+  /** Monotonic, in milliseconds. */
+  readonly receivedAt: number;
+  /** Set where the request is authenticated already. */
+  readonly key: ResolvedKey | undefined;
+  /** Reads the body; undefined where the client disconnected before its end. */
+  readonly readAction: () => Action | Promise<Action | undefined>;
+}
+
+/** A request whose key is known and whose body has arrived. */
+interface InferenceRequest extends Omit<IncomingRequest, 'readAction' | 'key'> {
+  readonly key: ResolvedKey;
+  readonly action: Action;
+  readonly observed: Observed;
+}
+
+/**
+ * Runs one inference request from its head to its settlement, whichever way it came in: authenticate, read the body, plan,
+ * answer from the cache or forward, relay, settle. Answers the client in every case; never rejects.
+ */
+export async function runRequest(
+  deps: RunDeps,
+  incoming: IncomingRequest,
+  client: ClientConnection,
+): Promise<void> {
+  const { id, dialect, endpoint, headers, receivedAt } = incoming;
+  const observed = deps.observer.begin({ id, endpoint, receivedAt, key: incoming.key }, headers);
+  try {
+    // Before the body is read: no one uploads 32 MiB to learn that a key is wrong.
+    const key = incoming.key ?? (await authenticate(deps.keys, headers, dialect, deps.now().getTime()));
+    observed.key = key;
+    const reading = incoming.readAction();
+    const action = reading instanceof Promise ? await reading : reading;
+    if (!action) return deps.observer.answered(observed, 0);
+    const { query } = incoming;
+    await serve(deps, { id, dialect, endpoint, headers, query, receivedAt, key, action, observed }, client);
+    deps.observer.answered(observed, client.response.statusCode);
+  } catch (error) {
+    refuse(deps, incoming, observed, error, client);
+  } finally {
+    client.release();
+  }
+}
+
+/** Sends an error as a status. */
+function refuse(
+  { observer, logger }: RunDeps,
+  { id, dialect }: IncomingRequest,
+  observed: Observed,
+  error: unknown,
+  client: ClientConnection,
+): void {
+  const sent = errorResponse(dialect, error, id);
+  observer.failed(observed, error, sent.status);
+  if (sent.status >= 500) logger.error({ err: error, requestId: id }, 'request failed');
+  const { response, headers } = client;
+  if (response.headersSent || response.destroyed) return;
+  addRequestId(headers, dialect, id);
+  sendError(response, headers, sent, id);
+}
+
+/** Rejects while the client can still be sent a status; later errors end the response. */
+async function serve(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
+  try {
+    await planAndForward(deps, request, client);
+  } catch (error) {
+    if (!client.isCommitted) throw error;
+    request.observed.outcome = 'fault';
+    deps.logger.error({ err: error, requestId: request.id }, 'failed to relay a response');
+    const { action } = request;
+    const operation = action.kind === 'generation' ? action.operation : STORED_RESPONSE;
+    sendInternalError({ client, operation, requestId: request.id }, error);
+  }
+}
+
+async function planAndForward(
+  deps: RunDeps,
+  request: InferenceRequest,
+  client: ClientConnection,
+): Promise<void> {
+  const { key, observed } = request;
+  const planning = planOf(deps, request, client);
+  const plan = planning instanceof Promise ? await planning : planning;
+  if (plan.kind === 'generation') {
+    const [{ model, connector }] = plan.targets;
+    observed.streamed = plan.call.stream;
+    observed.model = model.id;
+    observed.connectorId = connector.id;
+  }
+
+  const caching = openCaching(deps, request, plan, client.headers);
+  if (caching && (await tryCache(deps, request, caching, client))) return;
+
+  const admitting = admitByRates(deps, key, plan, client.headers);
+  const hold = admitting instanceof Promise ? await admitting : admitting;
+  const attempts = new RequestAttempts(deps, new RequestContext(deps, request, plan, client));
+  deps.inFlight.begin(client);
+  try {
+    // The client disconnected before anything was sent: nothing is charged.
+    if (client.hasDisconnected) return client.commit();
+    client.cancellation.throwIfCancelled();
+    const delivered = await forward(deps, { plan, client, attempts });
+    client.commit();
+    await relay(deps, request, plan, delivered, caching, client);
+  } finally {
+    attempts.close();
+    if (hold) deps.rates.settle(hold, attempts.usedTokens);
+    deps.inFlight.end(client);
+  }
+}
+
+/** Decides where the request goes. A refused request gets its rate-limit headers too. */
+function planOf(
+  deps: RunDeps,
+  request: InferenceRequest,
+  { headers }: ClientConnection,
+): Plan | Promise<Plan> {
+  const { key, action } = request;
+  const table = assertTable(deps);
+  const onRefusal = (error: unknown): never => {
+    writeRateHeaders(deps, key, headers);
+    throw error;
+  };
+  try {
+    const planning =
+      action.kind === 'generation'
+        ? planGeneration(deps, request, action, table)
+        : planStored(deps, key, action, table);
+    return planning instanceof Promise ? planning.catch(onRefusal) : planning;
+  } catch (error) {
+    return onRefusal(error);
+  }
+}
+
+/** Passes the response on, and settles its attempt before the client sees the end. */
+async function relay(
+  deps: RunDeps,
+  request: InferenceRequest,
+  plan: Plan,
+  delivered: Delivered,
+  caching: RequestCaching | undefined,
+  client: ClientConnection,
+): Promise<void> {
+  const { attempt, response } = delivered;
+  const { connector, modelRequest } = attempt.prepared;
+  if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.served(modelRequest);
+  try {
+    await relayResponse({
+      attempt,
+      response,
+      plan,
+      capture: modelRequest && caching?.capture(modelRequest),
+      client,
+      requestId: request.id,
+      headers: responseHeaders(request, plan, delivered, client.headers),
+      holdBudget: deps.holdBudget,
+      saveOwner: modelRequest?.call.isStored
+        ? (responseId) => deps.owners.record({ responseId, connectorId: connector.id, key: request.key })
+        : undefined,
+    });
+  } catch (error) {
+    response.body.destroy();
+    throw error;
+  }
+}
+
+/** Undefined where the cache plays no part. The header says so; a hit overwrites it. */
+function openCaching(
+  { cache }: RunDeps,
+  request: InferenceRequest,
+  plan: Plan,
+  headers: ResponseHeaders,
+): RequestCaching | undefined {
+  if (plan.kind !== 'generation') return undefined;
+  const caching = requestCaching(cache, request, plan);
+  headers.set('x-svc-cache', caching ? 'miss' : 'bypass');
+  return caching;
+}
+
+/** Answers from the cache where it has a response; the request counts against the rate limits, with no tokens. */
+async function tryCache(
+  deps: RunDeps,
+  request: InferenceRequest,
+  caching: RequestCaching,
+  client: ClientConnection,
+): Promise<boolean> {
+  const finding = caching.find();
+  const cached = finding instanceof Promise ? await finding : finding;
+  if (!cached) return false;
+  const { key, observed } = request;
+  const hold = key.rates.length > 0 ? await admitTokens(deps, key, 0, client.headers) : undefined;
+  try {
+    observed.outcome = 'cache_hit';
+    observed.model = cached.model;
+    const context = new RequestContext(deps, request, caching.plan, client);
+    respondFromCache(deps, request, caching.plan, client, { cached, billed: context });
+  } finally {
+    if (hold) deps.rates.settle(hold, 0);
+  }
+  return true;
+}
+
+/** What all attempts of one request share. */
+class RequestContext implements AttemptContext {
+  readonly requestId: string;
+  key: ResolvedKey;
+  readonly attribution: Attribution;
+  readonly modelRequested: string;
+  readonly streamed: boolean;
+  readonly admittedAtMs: number;
+  readonly isBilled: boolean;
+  readonly plan: Plan;
+  readonly headers: IncomingHttpHeaders;
+  readonly query: string;
+  readonly client: ClientConnection;
+  readonly observed: Observed;
+  readonly #deps: Pick<RunDeps, 'keys' | 'now'>;
+  readonly #dialect: Dialect;
+
+  constructor(deps: RunDeps, request: InferenceRequest, plan: Plan, client: ClientConnection) {
+    const { key, headers } = request;
+    const isBilled = plan.kind === 'generation' && plan.operation.isBilled;
+    this.requestId = request.id;
+    this.key = key;
+    this.attribution = isBilled ? parseAttribution(headers, key.attribution) : NO_ATTRIBUTION;
+    this.modelRequested = plan.kind === 'generation' ? plan.call.model : '';
+    this.streamed = plan.kind === 'generation' && plan.call.stream;
+    this.admittedAtMs = deps.now().getTime();
+    this.isBilled = isBilled;
+    this.plan = plan;
+    this.headers = headers;
+    this.query = request.query;
+    this.client = client;
+    this.observed = request.observed;
+    this.#deps = deps;
+    this.#dialect = request.dialect;
+  }
+
+  async refreshKey(): Promise<void> {
+    const { keys, now } = this.#deps;
+    this.key = await authenticate(keys, this.headers, this.#dialect, now().getTime(), 'refresh');
+    this.observed.key = this.key;
+  }
+}
+
+/** The headers of this service and those of the vendor that the client may see. */
+function responseHeaders(
+  { id, receivedAt, observed }: InferenceRequest,
+  { operation }: Plan,
+  { attempt, response, upstreamMs }: Delivered,
+  own: ResponseHeaders,
+): ResponseHeaders {
+  const overheadMs = performance.now() - receivedAt - upstreamMs;
+  observed.overheadMs = overheadMs;
+  const headers = own.copy();
+  addCallerHeaders(headers.list, response.headers, { isRated: own.list.some(isRateHeader) });
+  addRequestId(headers, operation.dialect, id);
+  const { modelRequest } = attempt.prepared;
+  if (modelRequest) headers.list.push('x-svc-model', headerText(modelRequest.model.id));
+  headers.list.push('x-svc-overhead-ms', overheadMs.toFixed(3));
+  return headers;
+}
+
+/** The current routing table; throws a 503 before the first snapshot of the control plane. */
+export function assertTable({ table }: Pick<RunDeps, 'table'>): RoutingTable {
+  const message = 'This proxy has not received its configuration from the control plane yet. Try again.';
+  return table() ?? raise(new AppError('unavailable', 'no_snapshot', message));
+}

@@ -1,0 +1,81 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { newId } from '@weighbridge/domain';
+import { isJsonType } from '@weighbridge/runtime';
+import { ClientConnection, type DrainLimits } from '../attempt/clientConnection.ts';
+import { ResponseHeaders } from '../attempt/responseHeaders.ts';
+import { Body } from '../formats/body.ts';
+import { OPERATIONS, type Operation } from '../formats/operation.ts';
+import { endpointOf } from '../observe/endpoints.ts';
+import { type Action, type RunDeps, runRequest } from '../request/runRequest.ts';
+import { splitUrl } from './requestUrl.ts';
+
+export interface FastPathDeps extends RunDeps {
+  readonly bodyLimitBytes: number;
+  readonly drainLimits: DrainLimits;
+  /** Origins whose pages may call from a browser. */
+  readonly corsOrigins: readonly string[];
+}
+
+const OPERATION_BY_PATH: ReadonlyMap<string, Operation> = new Map(
+  OPERATIONS.map((operation) => [`/v1${operation.path}`, operation]),
+);
+
+/**
+ * Serves generation requests in their usual form without the web framework, which costs as much as everything else that this
+ * service does with them (docs/benchmarks.md). A request with an unusual method, path, body length or header goes to
+ * `framework`, which has all routes, these included.
+ */
+export function fastPath(deps: FastPathDeps, framework: RequestListener): RequestListener {
+  return (request, response) => {
+    const { path, query } = splitUrl(request.url ?? '');
+    const operation = request.method === 'POST' ? OPERATION_BY_PATH.get(path) : undefined;
+    if (operation && isUsual(request, deps.bodyLimitBytes)) {
+      void generate(deps, operation, query, request, response);
+    } else {
+      framework(request, response);
+    }
+  };
+}
+
+function isUsual({ headers }: IncomingMessage, bodyLimitBytes: number): boolean {
+  return (
+    Number(headers['content-length']) <= bodyLimitBytes &&
+    isJsonType(headers['content-type']) &&
+    headers['content-encoding'] === undefined &&
+    headers.expect === undefined &&
+    headers.origin === undefined
+  );
+}
+
+function generate(
+  deps: FastPathDeps,
+  operation: Operation,
+  query: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  // Every response varies by origin where the service answers some origins and not others.
+  const headers = new ResponseHeaders(deps.corsOrigins.length > 0 ? ['vary', 'origin'] : []);
+  const incoming = {
+    id: newId('req'),
+    dialect: operation.dialect,
+    endpoint: endpointOf(operation),
+    headers: request.headers,
+    query,
+    receivedAt: performance.now(),
+    key: undefined,
+    readAction: () => readGeneration(operation, request),
+  };
+  return runRequest(deps, incoming, new ClientConnection(response, headers, deps.drainLimits));
+}
+
+/** Reads a body of the length that its head says; undefined where the client disconnects before its end. */
+function readGeneration(operation: Operation, request: IncomingMessage): Promise<Action | undefined> {
+  return new Promise((resolve) => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => resolve({ kind: 'generation', operation, body: new Body(pieces) }));
+    request.on('error', () => resolve(undefined));
+    request.on('close', () => resolve(undefined));
+  });
+}
