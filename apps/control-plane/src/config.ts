@@ -24,7 +24,7 @@ import {
   environmentConnectors,
 } from './features/connectors/environmentConnectors.ts';
 import { type UpstreamHosts, upstreamHosts } from './features/connectors/upstreamHosts.ts';
-import type { GivenPeppers } from './features/keys/peppers.ts';
+import type { PepperSettings } from './features/keys/peppers.ts';
 import { createSealer, KEK_BYTES } from './sealing/envelope.ts';
 
 const BOOTSTRAP_KEY_FORM =
@@ -103,7 +103,7 @@ export interface ControlPlaneConfig {
     readonly tls: TlsFiles | undefined;
   };
   readonly bootstrap: { readonly token: string | undefined; readonly file: string | undefined };
-  readonly peppers: GivenPeppers;
+  readonly peppers: PepperSettings;
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;

@@ -32,7 +32,7 @@ import { requestRoutes } from '../features/requests/requests.routes.ts';
 import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { publishOpenApi } from '../openapi/publish.ts';
-import { type Caller, requireScope } from '../shared/caller.ts';
+import { assertScope, type Caller } from '../shared/caller.ts';
 import { Strict } from '../shared/schemas.ts';
 import { SCOPES } from '../shared/scopes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
@@ -121,6 +121,6 @@ function requireScopes(api: FastifyInstance, deps: AppDeps): void {
   api.addHook('onRequest', async (request) => {
     const { scope } = request.routeOptions.config;
     request.caller = await authenticate(deps, request.headers.authorization);
-    if (scope) requireScope(request.caller, scope);
+    if (scope) assertScope(request.caller, scope);
   });
 }

@@ -31,7 +31,7 @@ export function credentialName({ identity }: Caller): 'key' | 'token' {
   return identity.kind === 'key' ? 'key' : 'token';
 }
 
-export function requireScope(caller: Caller, scope: Scope): void {
+export function assertScope(caller: Caller, scope: Scope): void {
   if (caller.scopes.includes(scope)) return;
   const message = `This ${credentialName(caller)} lacks the scope ${scope}.`;
   throw new AppError('permission', 'insufficient_scope', message, { details: { required_scope: scope } });

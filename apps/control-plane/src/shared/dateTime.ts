@@ -1,7 +1,7 @@
 import { AppError } from '@weighbridge/errors';
 
 /** Reads an RFC 3339 time; what has the form but is no time (a thirteenth month) is a 400 as well. */
-export function dateTime(param: string, text: string): Date {
+export function parseDateTime(param: string, text: string): Date {
   const at = new Date(text);
   if (!Number.isNaN(at.getTime())) return at;
   throw new AppError(

@@ -3,7 +3,8 @@ import { bearerToken, isWellFormedToken, tokenSha256 } from '@weighbridge/domain
 import { AppError, disabledKey, expiredKey, missingKey, raise, unknownKey } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import type { Scope } from '../../shared/scopes.ts';
-import { findKeyByTokenSha256, type KeyDeps } from '../keys/keys.service.ts';
+import { findKeyByTokenSha256 } from '../keys/keySecrets.service.ts';
+import type { KeyDeps } from '../keys/keys.service.ts';
 import { principalExists } from '../principals/principals.service.ts';
 import { isTokenShaped, type TokenVerifier } from './oidc/oidc.ts';
 

@@ -1,6 +1,6 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { Identity } from '../../shared/caller.ts';
-import { dateTime } from '../../shared/dateTime.ts';
+import { parseDateTime } from '../../shared/dateTime.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { type AuditRow, findAuditRows, insertAuditRow } from './audit.repository.ts';
 
@@ -80,8 +80,8 @@ export async function listAudit(
       resourceId: query.resource_id,
       actor: query.actor_principal_id,
       action: query.action,
-      from: query.from === undefined ? undefined : dateTime('from', query.from),
-      to: query.to === undefined ? undefined : dateTime('to', query.to),
+      from: query.from === undefined ? undefined : parseDateTime('from', query.from),
+      to: query.to === undefined ? undefined : parseDateTime('to', query.to),
     },
     before === undefined ? undefined : BigInt(before),
     request.size + 1,

@@ -7,7 +7,8 @@ import { SCOPES } from '../../shared/scopes.ts';
 import { readShippedCatalog } from '../catalog/catalogFile.ts';
 import { importCatalog } from '../catalog/catalogImport.service.ts';
 import { recordChange } from '../changes/changes.service.ts';
-import { issueFirstKey, type KeyDeps } from '../keys/keys.service.ts';
+import { issueFirstKey } from '../keys/keyIssuing.service.ts';
+import type { KeyDeps } from '../keys/keys.service.ts';
 import { createStarterPolicy } from '../policies/policies.service.ts';
 
 export interface BootstrapOptions {

@@ -5,14 +5,14 @@ import { type GoverningPolicy, governingPolicy } from '../policies/policies.serv
 import { findFirstKeyOf, findKey, type KeyRow, lockPrincipal } from './keys.repository.ts';
 
 /**
- * What a caller is measured by: which policy governs it, which counter it draws on, and what its new keys inherit. For a
- * key, all of it is the key's own.
+ * The key whose policy and counter apply to a caller, and from which its new keys inherit. A caller with a key uses that
+ * key. A caller with an OIDC token uses an equivalent of a key of its principal.
  */
 export type EffectiveKey = Pick<
   KeyRow,
   'principal_id' | 'kind' | 'policy_id' | 'revoked_source' | 'attribution' | 'expires_at'
 > & {
-  /** Null: there is none yet. */
+  /** Null: no counter exists yet. */
   readonly counter_key_id: string | null;
 };
 
@@ -21,9 +21,9 @@ async function effectiveKeyOf(
   { identity, principalId, expiresAt }: Caller,
 ): Promise<EffectiveKey> {
   if (identity.kind === 'key') {
-    return (await findKey(db, identity.keyId)) ?? raise(new Error('the calling key is gone'));
+    return (await findKey(db, identity.keyId)) ?? raise(new Error('the calling key does not exist'));
   }
-  // A token has no counter. What one principal issues by tokens shares a counter, or each token would mint a budget.
+  // All keys that a principal issues with tokens share a counter. Otherwise each token would add a budget.
   const first = await findFirstKeyOf(db, principalId);
   return {
     principal_id: principalId,
@@ -36,22 +36,22 @@ async function effectiveKeyOf(
   };
 }
 
-/** As `effectiveKeyOf`, for who is to issue a key: of two tokens that find no counter, the second waits for the first's. */
+/** As `effectiveKeyOf`, for issuing a key. Locks the principal, so that two requests do not both create a first counter. */
 export async function lockedEffectiveKey(tx: Tx, caller: Caller): Promise<EffectiveKey> {
   if (caller.identity.kind === 'oidc') await lockPrincipal(tx, caller.principalId);
   return await effectiveKeyOf(tx, caller);
 }
 
-/** Undefined where none governs it, which no key comes to. */
+/** The policy that governs the caller. Undefined only for a token whose principal has no policy. */
 export async function policyOfCaller(db: Database, caller: Caller): Promise<GoverningPolicy | undefined> {
   const { policy_id: policyId, principal_id: principalId, kind } = await effectiveKeyOf(db, caller);
   return await governingPolicy(db, { policyId, principalId, kind });
 }
 
-/** The caller's standing, and 403 where no policy governs it. */
+/** The caller's effective key; throws a 403 if no policy governs it. */
 export async function governedKeyOf(db: Database, caller: Caller): Promise<EffectiveKey> {
   if (await policyOfCaller(db, caller)) return await effectiveKeyOf(db, caller);
   const message =
-    'No policy governs your principal. Ask an operator to give it one, or for a default policy.';
+    'No policy governs your principal. Ask an operator to assign a policy to it, or to create a default policy.';
   throw new AppError('permission', 'governing_policy_required', message);
 }

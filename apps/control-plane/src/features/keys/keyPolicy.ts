@@ -5,7 +5,7 @@ import { type GoverningPolicy, governingPolicy, policyExists } from '../policies
 import { policyOfCaller } from './effectiveKey.ts';
 import type { KeyRow } from './keys.repository.ts';
 
-/** The policy that will govern a key so assigned; refused where there is none or the caller may not choose it. */
+/** The policy that will govern a key. Throws a 422 if there is none, and a 403 if the caller may not assign it. */
 export async function assignablePolicy(
   tx: Tx,
   caller: Caller,
@@ -25,23 +25,23 @@ export async function assignablePolicy(
       { param: 'policy_id' },
     );
   }
-  if (await mayGiveOut(tx, caller, policy)) return policy;
+  if (await mayAssignPolicy(tx, caller, policy)) return policy;
   throw new AppError(
     'permission',
     'policy_not_assignable',
-    'You can only give out the policy that governs you, or one marked self_service.',
+    'You can only assign the policy that governs you, or one with self_service.',
     { param: 'policy_id' },
   );
 }
 
-/** Whether the caller may issue keys under a policy. */
-export async function mayGiveOut(tx: Tx, caller: Caller, policy: GoverningPolicy): Promise<boolean> {
+/** Whether the caller may assign a policy to a key. */
+export async function mayAssignPolicy(tx: Tx, caller: Caller, policy: GoverningPolicy): Promise<boolean> {
   if (isOperator(caller) || policy.self_service) return true;
   return policy.id === (await policyOfCaller(tx, caller))?.id;
 }
 
-/** The policy that governs a key now. */
-export async function governing(db: Database, row: KeyRow): Promise<GoverningPolicy> {
+/** The policy that governs a key now. Throws if there is none, which the governance lock rules out. */
+export async function governingPolicyOf(db: Database, row: KeyRow): Promise<GoverningPolicy> {
   const policy = await governingPolicy(db, {
     policyId: row.policy_id,
     principalId: row.principal_id,

@@ -9,14 +9,14 @@ export async function findKey(db: Database, id: string): Promise<KeyRow | undefi
 }
 
 /**
- * As `findKey`, and nobody else changes it until the transaction ends. Others may refer to it meanwhile: who issues keys by
- * it does so at its commit, holding the revision's row, and would wait in a circle with who holds this one.
+ * As `findKey`, and locks the row until the transaction ends. NO KEY UPDATE still lets others insert rows that refer to
+ * it: they hold the row of the revision when they do, so a stronger lock would deadlock with them.
  */
 export async function lockKey(tx: Tx, id: string): Promise<KeyRow | undefined> {
   return await tx.selectFrom('keys').selectAll().where('id', '=', id).forNoKeyUpdate().executeTakeFirst();
 }
 
-/** The first key that was ever issued to a principal, in use or not. */
+/** The first key that was issued to a principal, revoked or not. */
 export async function findFirstKeyOf(db: Database, principalId: string): Promise<KeyRow | undefined> {
   return await db
     .selectFrom('keys')
@@ -28,19 +28,19 @@ export async function findFirstKeyOf(db: Database, principalId: string): Promise
     .executeTakeFirst();
 }
 
-/** Until the transaction ends, nobody else locks this principal; keys may be issued to it meanwhile. */
+/** Locks a principal until the transaction ends. Keys can still be issued to it. */
 export async function lockPrincipal(tx: Tx, id: string): Promise<void> {
   await tx.selectFrom('principals').select('id').where('id', '=', id).forNoKeyUpdate().execute();
 }
 
-/** A key, and when the secret that it was found by ends. */
+/** A key and the secret that it was found by. */
 export type KeyBySecret = KeyRow & {
   readonly secret_hash: Buffer;
   readonly pepper_version: number;
   readonly secret_expires_at: Date | null;
 };
 
-/** The key that has one of these as a secret at `now`: a replaced secret works until its grace ends. */
+/** The key with one of these secret hashes that is valid at `now`. A replaced secret is valid until its grace period ends. */
 export async function findKeyBySecret(
   db: Database,
   hashes: readonly Buffer[],
@@ -59,7 +59,7 @@ export async function findKeyBySecret(
     .executeTakeFirst();
 }
 
-/** A secret as it is kept: hashed under a pepper. */
+/** A secret as it is stored: hashed under a pepper. */
 export interface HashedSecret {
   readonly hash: Buffer;
   readonly pepperVersion: number;
@@ -83,7 +83,7 @@ export async function insertSecret(tx: Tx, keyId: string, secret: HashedSecret, 
     .execute();
 }
 
-/** Keeps a secret hashed under another pepper; where that was done already, nothing. */
+/** Replaces the hash of a secret by one under another pepper. Does nothing if that was already done. */
 export async function rehashSecret(db: Database, before: Buffer, after: HashedSecret): Promise<void> {
   await db
     .updateTable('key_secrets')
@@ -92,7 +92,7 @@ export async function rehashSecret(db: Database, before: Buffer, after: HashedSe
     .execute();
 }
 
-/** Lets a key's secrets work until then at the latest. */
+/** Makes the secrets of a key expire at `at`, or earlier if they already do. */
 export async function expireSecrets(tx: Tx, keyId: string, at: Date): Promise<void> {
   await tx
     .updateTable('key_secrets')
@@ -113,7 +113,7 @@ export interface KeyFilter {
 
 export type ListedKeyRow = KeyRow & { readonly governing_policy_id: string };
 
-/** Keys with their governing policies, the newest first, after a position in that order. */
+/** A page of keys with their governing policies, newest first. */
 export async function findKeys(
   db: Database,
   filter: KeyFilter,

@@ -1,13 +1,11 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
-import { Page, PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
-import { SCOPES } from '../../shared/scopes.ts';
+import { Page } from '../../shared/paging.ts';
 import { awaitPropagation, WaitQuery } from '../propagation/propagation.service.ts';
+import { createKey } from './keyIssuing.service.ts';
 import {
   changeKey,
-  createKey,
   type KeyDeps,
   listKeys,
   readKey,
@@ -15,92 +13,18 @@ import {
   rotateKey,
   visibleKey,
 } from './keys.service.ts';
-
-const KIND = ['service', 'user'] as const;
-const Labels = TextByName({ maxLength: 256 }, { maxProperties: 32 });
-const Text = Type.Optional(Type.String({ maxLength: 256 }));
-const Attribution = Strict(
-  { user: Text, team: Text, project: Text, env: Text, labels: Type.Optional(Labels) },
-  { title: 'Attribution' },
-);
-
-const properties = {
-  id: Type.String(),
-  name: Type.String(),
-  kind: OneOf(KIND),
-  disabled: Type.Boolean(),
-  expires_at: Nullable(DateTime),
-  last_used_at: Nullable(DateTime),
-  created_at: DateTime,
-  updated_at: DateTime,
-  revoked_at: Nullable(DateTime),
-  policy_id: Type.String({ description: 'The policy that governs the key now.' }),
-  key_hint: Type.String(),
-  scopes: Type.Array(Type.String()),
-  principal_id: Type.String(),
-  attribution: Attribution,
-};
-const Key = Type.Object(properties, { title: 'Key' });
-const IssuedKey = Type.Object(
-  { ...properties, key: Type.String({ description: 'The secret; shown this once.' }) },
-  { title: 'IssuedKey' },
-);
-
-const NewKey = Strict(
-  {
-    name: Type.String(),
-    kind: Type.Optional(OneOf(KIND)),
-    disabled: Type.Optional(Type.Boolean()),
-    expires_at: Type.Optional(Nullable(DateTime)),
-    policy_id: Type.Optional(Nullable(Type.String())),
-    scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES)) as never)),
-    principal_id: Type.Optional(Type.String()),
-    attribution: Type.Optional(Attribution),
-  },
-  { title: 'NewKey' },
-);
-
-const KeyChanges = Strict(
-  {
-    name: Type.Optional(Type.String()),
-    disabled: Type.Optional(Type.Boolean()),
-    expires_at: Type.Optional(Nullable(DateTime)),
-    policy_id: Type.Optional(Nullable(Type.String())),
-    attribution: Type.Optional(Attribution),
-  },
-  { title: 'KeyChanges' },
-);
+import { IssuedKey, Key, KeyChanges, KeyQuery, NewKey, Rotation } from './keys.ts';
 
 const KeyParams = Type.Object({ key_id: Type.String() });
 
-const KeyList = Strict({
-  ...PageQuery,
-  principal_id: Type.Optional(Type.String()),
-  policy_id: Type.Optional(Type.String({ description: 'The policy that governs the key.' })),
-  kind: Type.Optional(OneOf(KIND)),
-  disabled: Type.Optional(OneOf(['true', 'false'])),
-  revoked: Type.Optional(OneOf(['true', 'false'])),
-  expiring_before: Type.Optional(DateTime),
-  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-});
-
-const MAX_GRACE_SECONDS = 30 * 24 * 60 * 60;
-const Rotation = Strict({
-  grace_seconds: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: MAX_GRACE_SECONDS,
-      description: 'How long the old secret goes on working.',
-    }),
-  ),
-});
-
 export function keyRoutes(app: App, deps: KeyDeps): void {
-  // A key that the caller can't see is 404 whatever the body says: so before the body is parsed.
-  const keyIsVisible = async (request: FastifyRequest): Promise<void> => {
-    await visibleKey(deps, request.caller, (request.params as Static<typeof KeyParams>).key_id);
-  };
+  createRoute(app, deps);
+  readRoutes(app, deps);
+  changeRoutes(app, deps);
+  rotateRoute(app, deps);
+}
 
+function createRoute(app: App, deps: KeyDeps): void {
   app.post(
     '/keys',
     {
@@ -120,15 +44,19 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
       return reply.code(201).send(answer);
     },
   );
+}
+
+function readRoutes(app: App, deps: KeyDeps): void {
+  const config = { scope: 'keys:read' } as const;
 
   app.get(
     '/keys',
     {
-      config: { scope: 'keys:read' },
+      config,
       schema: {
         operationId: 'listKeys',
-        summary: 'List runtime keys, the newest first',
-        querystring: KeyList,
+        summary: 'List runtime keys, newest first',
+        querystring: KeyQuery,
         response: { 200: Page(Key) },
       },
     },
@@ -138,7 +66,7 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
   app.get(
     '/keys/:key_id',
     {
-      config: { scope: 'keys:read' },
+      config,
       schema: {
         operationId: 'getKey',
         summary: 'Retrieve a runtime key',
@@ -148,11 +76,15 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
     },
     async (request) => await readKey(deps, request.caller, request.params.key_id),
   );
+}
+
+function changeRoutes(app: App, deps: KeyDeps): void {
+  const config = { scope: 'keys:write' } as const;
 
   app.patch(
     '/keys/:key_id',
     {
-      config: { scope: 'keys:write' },
+      config,
       schema: {
         operationId: 'updateKey',
         summary: 'Update a runtime key',
@@ -161,7 +93,7 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
         body: KeyChanges,
         response: { 200: Key },
       },
-      preParsing: keyIsVisible,
+      preParsing: assertVisible(deps),
     },
     async (request, reply) => {
       const key = await changeKey(deps, request.caller, request.params.key_id, request.body);
@@ -173,10 +105,10 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
   app.delete(
     '/keys/:key_id',
     {
-      config: { scope: 'keys:write' },
+      config,
       schema: {
         operationId: 'revokeKey',
-        summary: 'Revoke a runtime key for good',
+        summary: 'Revoke a runtime key permanently',
         params: KeyParams,
         querystring: WaitQuery,
         response: { 200: Key },
@@ -188,7 +120,9 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
       return key;
     },
   );
+}
 
+function rotateRoute(app: App, deps: KeyDeps): void {
   app.post(
     '/keys/:key_id/rotate',
     {
@@ -200,8 +134,7 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
         body: Rotation,
         response: { 200: IssuedKey },
       },
-      preParsing: keyIsVisible,
-      // Without a body there is no grace.
+      preParsing: assertVisible(deps),
       preValidation: async (request) => {
         request.body ??= {};
       },
@@ -209,4 +142,11 @@ export function keyRoutes(app: App, deps: KeyDeps): void {
     async (request) =>
       await rotateKey(deps, request.caller, request.params.key_id, request.body.grace_seconds ?? 0),
   );
+}
+
+/** A key that the caller can not see is a 404 whatever the body says, so this runs before the body is parsed. */
+function assertVisible(deps: KeyDeps) {
+  return async (request: FastifyRequest): Promise<void> => {
+    await visibleKey(deps, request.caller, (request.params as Static<typeof KeyParams>).key_id);
+  };
 }

@@ -1,166 +1,241 @@
-import { isPrincipalId, type LockedAttribution } from '@weighbridge/domain';
+import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { type Static, Type } from 'typebox';
 import { type Caller, credentialName, isCallingKey, isOperator } from '../../shared/caller.ts';
-import { dateTime } from '../../shared/dateTime.ts';
-import { DEFAULT_SCOPES, type Scope } from '../../shared/scopes.ts';
+import { parseDateTime } from '../../shared/dateTime.ts';
+import { PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
+import { DEFAULT_SCOPES, SCOPES, type Scope } from '../../shared/scopes.ts';
 import type { KeyFilter, KeyRow } from './keys.repository.ts';
 
-/** What a caller asks for when it creates a key. */
-export interface NewKey {
-  readonly name: string;
-  readonly kind?: 'service' | 'user';
-  readonly disabled?: boolean;
-  readonly expires_at?: string | null;
-  readonly policy_id?: string | null;
-  readonly scopes?: readonly Scope[] | null;
-  readonly principal_id?: string;
-  readonly attribution?: LockedAttribution;
+const Kind = OneOf(['service', 'user']);
+const AttributionText = Type.Optional(Type.String({ maxLength: 256 }));
+const Attribution = Strict(
+  {
+    user: AttributionText,
+    team: AttributionText,
+    project: AttributionText,
+    env: AttributionText,
+    labels: Type.Optional(TextByName({ maxLength: 256 }, { maxProperties: 32 })),
+  },
+  { title: 'Attribution' },
+);
+type Attribution = Static<typeof Attribution>;
+
+const properties = {
+  id: Type.String(),
+  name: Type.String(),
+  kind: Kind,
+  disabled: Type.Boolean(),
+  expires_at: Nullable(DateTime),
+  last_used_at: Nullable(DateTime),
+  created_at: DateTime,
+  updated_at: DateTime,
+  revoked_at: Nullable(DateTime),
+  policy_id: Type.String({ description: 'The policy that governs the key now.' }),
+  key_hint: Type.String(),
+  scopes: Type.Array(Type.String()),
+  principal_id: Type.String(),
+  attribution: Attribution,
+};
+export const Key = Type.Object(properties, { title: 'Key' });
+export type Key = Static<typeof Key>;
+
+export const IssuedKey = Type.Object(
+  { ...properties, key: Type.String({ description: 'The secret. It is shown only once.' }) },
+  { title: 'IssuedKey' },
+);
+export type IssuedKey = Static<typeof IssuedKey>;
+
+export const NewKey = Strict(
+  {
+    name: Type.String(),
+    kind: Type.Optional(Kind),
+    disabled: Type.Optional(Type.Boolean()),
+    expires_at: Type.Optional(Nullable(DateTime)),
+    policy_id: Type.Optional(Nullable(Type.String())),
+    scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES)))),
+    principal_id: Type.Optional(Type.String()),
+    attribution: Type.Optional(Attribution),
+  },
+  { title: 'NewKey' },
+);
+export type NewKey = Static<typeof NewKey>;
+
+export const KeyChanges = Strict(
+  {
+    name: Type.Optional(Type.String()),
+    disabled: Type.Optional(Type.Boolean()),
+    expires_at: Type.Optional(Nullable(DateTime)),
+    policy_id: Type.Optional(Nullable(Type.String())),
+    attribution: Type.Optional(Attribution),
+  },
+  { title: 'KeyChanges' },
+);
+export type KeyChanges = Static<typeof KeyChanges>;
+
+export const KeyQuery = Strict({
+  ...PageQuery,
+  principal_id: Type.Optional(Type.String()),
+  policy_id: Type.Optional(Type.String({ description: 'The policy that governs the key.' })),
+  kind: Type.Optional(Kind),
+  disabled: Type.Optional(OneOf(['true', 'false'])),
+  revoked: Type.Optional(OneOf(['true', 'false'])),
+  expiring_before: Type.Optional(DateTime),
+  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+});
+export type KeyQuery = Static<typeof KeyQuery>;
+
+const MAX_GRACE_SECONDS = 30 * 24 * 60 * 60;
+export const Rotation = Strict({
+  grace_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: MAX_GRACE_SECONDS,
+      description: 'For how long the old secret still works.',
+    }),
+  ),
+});
+
+/** The key of a row as the API shows it, with the policy that governs it. */
+export function toKey(row: KeyRow, policyId: string): Key {
+  return {
+    id: row.id,
+    name: row.name,
+    kind: row.kind,
+    disabled: row.disabled,
+    expires_at: row.expires_at?.toISOString() ?? null,
+    last_used_at: row.last_used_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+    revoked_at: row.revoked_at?.toISOString() ?? null,
+    policy_id: policyId,
+    key_hint: row.key_hint,
+    scopes: row.scopes,
+    principal_id: row.principal_id,
+    attribution: row.attribution as Attribution,
+  };
 }
 
-/** What a caller may change of a key. Fields that are absent stay as they are. */
-export interface KeyChanges {
-  readonly name?: string;
-  readonly disabled?: boolean;
-  readonly expires_at?: string | null;
-  readonly policy_id?: string | null;
-  readonly attribution?: LockedAttribution;
-}
-
-export function expiry(text: string, now: Date): Date {
-  const at = dateTime('expires_at', text);
+/** Parses `expires_at`; throws a 422 if it is not in the future. */
+export function parseExpiry(text: string, now: Date): Date {
+  const at = parseDateTime('expires_at', text);
   if (at > now) return at;
   throw new AppError(
     'validation',
     'expires_at_in_past',
     `expires_at must be in the future; it is now ${now.toISOString()}.`,
-    {
-      param: 'expires_at',
-    },
+    { param: 'expires_at' },
   );
 }
 
-/** The scopes that a new key gets: what was asked for, or else those of the four that its issuer holds. */
-export function grantableScopes(caller: Caller, asked: readonly Scope[] | null | undefined): Scope[] {
-  if (!asked?.length) return DEFAULT_SCOPES.filter((scope) => caller.scopes.includes(scope));
-  const scopes = [...new Set(asked)];
-  // `inference` grants nothing that a key does not have anyway.
-  const beyond = scopes.filter((scope) => scope !== 'inference' && !caller.scopes.includes(scope));
-  if (beyond.length === 0) return scopes;
+/** The scopes of a new key: the requested ones, else those of DEFAULT_SCOPES that the caller has. */
+export function grantableScopes(caller: Caller, requested: readonly Scope[] | null | undefined): Scope[] {
+  if (!requested?.length) return DEFAULT_SCOPES.filter((scope) => caller.scopes.includes(scope));
+  const scopes = [...new Set(requested)];
+  // Every key may do what `inference` allows, so anyone may grant it.
+  const missing = scopes.filter((scope) => scope !== 'inference' && !caller.scopes.includes(scope));
+  if (missing.length === 0) return scopes;
   throw new AppError(
     'permission',
     'scope_escalation',
-    `This ${credentialName(caller)} can't grant ${beyond.join(', ')}: it lacks that itself.`,
-    {
-      param: 'scopes',
-    },
+    `This ${credentialName(caller)} can't grant ${missing.join(', ')}: it does not have that scope itself.`,
+    { param: 'scopes' },
   );
 }
 
-/** Whose a new key is: the caller's own, unless an operator says otherwise. */
-export function principalOf(caller: Caller, asked: string | undefined): string {
-  if (asked === undefined || asked === caller.principalId) return caller.principalId;
+/** The principal of a new key: the caller's own, unless an operator names another. */
+export function principalOf(caller: Caller, requested: string | undefined): string {
+  if (requested === undefined || requested === caller.principalId) return caller.principalId;
   if (!isOperator(caller)) {
     throw new AppError(
       'permission',
       'principal_not_allowed',
-      'Only an operator issues keys for another principal.',
-      {
-        param: 'principal_id',
-      },
+      'Only an operator can issue keys for another principal.',
+      { param: 'principal_id' },
     );
   }
-  if (isPrincipalId(asked)) return asked;
+  if (isPrincipalId(requested)) return requested;
   throw new AppError(
     'validation',
     'principal_invalid',
-    'principal_id must be 1 to 200 printable characters, without spaces at its ends, and neither "." nor "..".',
-    {
-      param: 'principal_id',
-    },
+    'principal_id must have 1 to 200 printable characters, no spaces at its ends, and not be "." or "..".',
+    { param: 'principal_id' },
   );
 }
 
-/** Nobody gives a key a longer life than its own. */
-export function checkExpiryAgainst(caller: Caller, expiresAt: Date | null): void {
+/** Throws a 403 if a key with this expiry would outlive the caller's own credential. */
+export function assertExpiryAllowed(caller: Caller, expiresAt: Date | null): void {
   if (isOperator(caller) || caller.expiresAt === null) return;
   if (expiresAt !== null && expiresAt <= caller.expiresAt) return;
   throw new AppError(
     'permission',
     'expiry_too_late',
-    `expires_at can't be later than that of your own ${credentialName(caller)}, ${caller.expiresAt.toISOString()}.`,
+    `expires_at must not be later than the expiry of your own ${credentialName(caller)}, ${caller.expiresAt.toISOString()}.`,
     { param: 'expires_at' },
   );
 }
 
-export function checkMaySetAttribution(caller: Caller): void {
-  if (isOperator(caller)) return;
-  throw new AppError('permission', 'attribution_not_allowed', "Only an operator sets a key's attribution.", {
-    param: 'attribution',
-  });
-}
+const MAX_LABEL_NAME = 64;
 
-const MAX_LABEL_KEY = 64;
-
-export function checkAttribution({ labels = {} }: LockedAttribution): void {
-  const odd = Object.keys(labels).find((key) => key === '' || Array.from(key).length > MAX_LABEL_KEY);
-  if (odd === undefined) return;
+/** Throws if the caller may not set an attribution, or if the name of a label is invalid. */
+export function assertAttributionAllowed(caller: Caller, { labels = {} }: Attribution): void {
+  if (!isOperator(caller)) {
+    throw new AppError(
+      'permission',
+      'attribution_not_allowed',
+      "Only an operator can set a key's attribution.",
+      { param: 'attribution' },
+    );
+  }
+  const invalid = Object.keys(labels).find((name) => name === '' || Array.from(name).length > MAX_LABEL_NAME);
+  if (invalid === undefined) return;
   throw new AppError(
     'validation',
     'attribution_invalid',
-    `The name of a label must have 1 to ${MAX_LABEL_KEY} characters; ${odd ? `"${odd.slice(0, 20)}…" is longer` : 'one is empty'}.`,
+    `The name of a label must have 1 to ${MAX_LABEL_NAME} characters: ${invalid ? `"${invalid.slice(0, 20)}…" is longer` : 'one is empty'}.`,
     { param: 'attribution.labels' },
   );
 }
 
-/** What a list of keys may be narrowed by; query values are text. */
-export interface KeyListQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly principal_id?: string;
-  readonly policy_id?: string;
-  readonly kind?: 'service' | 'user';
-  readonly disabled?: 'true' | 'false';
-  readonly revoked?: 'true' | 'false';
-  readonly expiring_before?: string;
-  readonly name_contains?: string;
-}
-
-export function keyFilter(caller: Caller, query: KeyListQuery): KeyFilter {
+export function keyFilter(caller: Caller, query: KeyQuery): KeyFilter {
   const isTrue = (text: 'true' | 'false' | undefined) => (text === undefined ? undefined : text === 'true');
   return {
-    // Whoever is no operator sees its own principal's keys, and may say so.
+    // A caller that is not an operator sees only the keys of its own principal.
     principalId: isOperator(caller) ? query.principal_id : principalOf(caller, query.principal_id),
     policyId: query.policy_id,
     kind: query.kind,
     disabled: isTrue(query.disabled),
     revoked: isTrue(query.revoked),
     expiringBefore:
-      query.expiring_before === undefined ? undefined : dateTime('expiring_before', query.expiring_before),
+      query.expiring_before === undefined
+        ? undefined
+        : parseDateTime('expiring_before', query.expiring_before),
     nameContains: query.name_contains,
   };
 }
 
-export function requireNotRevoked(key: KeyRow): void {
+export function assertNotRevoked(key: KeyRow): void {
   if (key.revoked_at === null) return;
   throw new AppError(
     'conflict',
     'key_revoked',
-    `This key was revoked at ${key.revoked_at.toISOString()}, for good.`,
+    `This key was revoked at ${key.revoked_at.toISOString()} and can not be changed. Create another key.`,
   );
 }
 
 /**
- * A new secret is a grant of all that its key may do: nobody gets by rotating what it could not get by creating.
- * A key may always rotate itself.
+ * Throws a 403 if the caller could not create the key that it rotates: a new secret grants all that the key may do. A
+ * key may always rotate itself.
  */
-export function checkMayRotate(caller: Caller, key: KeyRow, policyIsAssignable: boolean): void {
+export function assertMayRotate(caller: Caller, key: KeyRow, policyIsAssignable: boolean): void {
   if (isOperator(caller) || isCallingKey(caller, key.id)) return;
   grantableScopes(caller, key.scopes as Scope[]);
-  checkExpiryAgainst(caller, key.expires_at);
+  assertExpiryAllowed(caller, key.expires_at);
   if (policyIsAssignable) return;
   throw new AppError(
     'permission',
     'policy_not_assignable',
-    'Another policy governs this key than the one that governs you.',
+    'This key is governed by another policy than yours. Ask an operator to rotate it.',
   );
 }

@@ -1,7 +1,8 @@
 import { mintToken, tokenSha256 } from '@weighbridge/domain';
 import { createTestDatabase, type TestDatabase } from '@weighbridge/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { findKeyByTokenSha256, issueFirstKey } from './keys.service.ts';
+import { issueFirstKey } from './keyIssuing.service.ts';
+import { findKeyByTokenSha256 } from './keySecrets.service.ts';
 import { loadPeppers, type Peppers } from './peppers.ts';
 
 const now = () => new Date('2026-11-20T10:00:00Z');

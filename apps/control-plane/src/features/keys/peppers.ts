@@ -1,36 +1,36 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 
-/** The secrets under which tokens are hashed. A pepper outside the database makes a stolen dump of it worthless. */
+/** The secrets under which tokens are hashed. With a pepper outside the database, a stolen dump of it is worthless. */
 export interface Peppers {
   readonly currentVersion: number;
-  /** The hash of a token under the current pepper: what a new key is stored with. */
+  /** The hash of a token under the current pepper, which new keys are stored with. */
   hash(tokenSha256: Uint8Array): Buffer;
-  /** Its hashes under every pepper known: what a token is looked up by. */
+  /** The hashes of a token under all known peppers, for looking it up. */
   hashes(tokenSha256: Uint8Array): Buffer[];
 }
 
 /** The peppers of the environment. */
-export interface GivenPeppers {
-  /** Undefined: the database keeps one of its own. */
+export interface PepperSettings {
+  /** Undefined: the database stores a pepper of its own. */
   readonly current: string | undefined;
-  /** What it replaced, or what is to replace it: tokens are looked up by them too. */
+  /** Previous and next peppers. Tokens are looked up by them too. */
   readonly others: readonly string[];
 }
 
 /**
- * Loads the peppers, adding the current one of the environment where it is new. Without one, the database keeps one of
- * its own. Rejects where keys in use were hashed under a pepper that is nowhere to be found.
+ * Loads the peppers, and registers the current one of the environment if it is new. Without one, the database stores a
+ * random pepper. Rejects if keys in use were hashed under a pepper that is missing.
  */
-export async function loadPeppers(db: Database, given: GivenPeppers, now: Date): Promise<Peppers> {
+export async function loadPeppers(db: Database, given: PepperSettings, now: Date): Promise<Peppers> {
   const current = given.current === undefined ? randomBytes(32) : Buffer.from(given.current);
   const rows = await db.transaction().execute(async (tx) => {
     const known = await tx.selectFrom('peppers').selectAll().forUpdate().execute();
     const needed = given.current === undefined ? known.length === 0 : !known.some(isOf(current));
     if (!needed) return known;
     const version = Math.max(0, ...known.map((row) => row.version)) + 1;
-    const kept = given.current === undefined ? current : null;
-    const row = { version, secret: kept, fingerprint: fingerprintOf(current), created_at: now };
+    const stored = given.current === undefined ? current : null;
+    const row = { version, secret: stored, fingerprint: fingerprintOf(current), created_at: now };
     await tx.insertInto('peppers').values(row).execute();
     return [...known, row];
   });
@@ -43,11 +43,11 @@ export async function loadPeppers(db: Database, given: GivenPeppers, now: Date):
   for (const row of rows) {
     const found = row.secret ?? fromEnvironment.find((secret) => isOf(secret)(row));
     if (found) secrets.set(row.version, found);
-    else await refuseLostPepper(db, row.version, now);
+    else await assertPepperUnused(db, row.version, now);
   }
   const own = given.current === undefined ? undefined : rows.find(isOf(current));
   const currentVersion = own?.version ?? Math.max(...secrets.keys());
-  // One that is to come is none of the database's yet, and may be any moment: another control plane has it already.
+  // The next pepper is not in the database yet, but another control plane may already use it.
   const known = new Map(
     [...secrets.values(), ...fromEnvironment].map((secret) => [secret.toString('hex'), secret]),
   );
@@ -72,8 +72,8 @@ function isOf(secret: Buffer): (row: { readonly fingerprint: Buffer }) => boolea
   return (row) => row.fingerprint.equals(fingerprint);
 }
 
-/** A secret that nobody can use any more needs no pepper. */
-async function refuseLostPepper(db: Database, version: number, now: Date): Promise<void> {
+/** Throws if a valid secret was hashed under a pepper. Revoked and expired ones do not need it. */
+async function assertPepperUnused(db: Database, version: number, now: Date): Promise<void> {
   const used = await db
     .selectFrom('key_secrets')
     .innerJoin('keys', 'keys.id', 'key_secrets.key_id')
@@ -87,6 +87,6 @@ async function refuseLostPepper(db: Database, version: number, now: Date): Promi
     .executeTakeFirst();
   if (!used) return;
   throw new Error(
-    'Keys in this database were hashed under another WEIGHBRIDGE_PEPPER, so none of them would work. Start with that value, or name it in WEIGHBRIDGE_PREVIOUS_PEPPERS.',
+    'Keys in this database were hashed under another WEIGHBRIDGE_PEPPER and would stop working. Start with that value, or add it to WEIGHBRIDGE_PREVIOUS_PEPPERS.',
   );
 }

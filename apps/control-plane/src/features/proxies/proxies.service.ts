@@ -13,7 +13,7 @@ import {
 import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
 import { usableConnectors } from '../connectors/connectors.service.ts';
 import { evidenceFeed } from '../evidence/evidence.service.ts';
-import { findKeyByTokenSha256 } from '../keys/keys.service.ts';
+import { findKeyByTokenSha256 } from '../keys/keySecrets.service.ts';
 import { forgetOldRates } from '../leases/leases.service.ts';
 import { RECALLS_CHANNEL, recalledBucket } from '../leases/recalls.ts';
 import { type ModelDeps, servedModels } from '../models/models.service.ts';

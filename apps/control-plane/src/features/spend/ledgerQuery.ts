@@ -2,7 +2,7 @@ import { AppError } from '@weighbridge/errors';
 import type { LedgerFilter } from '@weighbridge/ledger';
 import { Type } from 'typebox';
 import { type Caller, isOperator } from '../../shared/caller.ts';
-import { dateTime } from '../../shared/dateTime.ts';
+import { parseDateTime } from '../../shared/dateTime.ts';
 
 /** Any text but one with a NUL, which no column can hold. */
 export const QueryText = (description?: string) =>
@@ -81,7 +81,7 @@ export function checkedRange(range: Range, maxDays: number): Range {
 
 /** The instant that a query parameter names; undefined where it was left out. */
 export function instant(param: 'from' | 'to', text: string | undefined): Date | undefined {
-  return text === undefined ? undefined : dateTime(param, text);
+  return text === undefined ? undefined : parseDateTime(param, text);
 }
 
 const QUERY_CANCELED = '57014';

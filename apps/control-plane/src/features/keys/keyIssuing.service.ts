@@ -1,0 +1,147 @@
+import type { Tx } from '@weighbridge/database';
+import { keyHint, newId } from '@weighbridge/domain';
+import { type Caller, isOperator } from '../../shared/caller.ts';
+import { validDisplayName } from '../../shared/displayName.ts';
+import type { Scope } from '../../shared/scopes.ts';
+import { recordChange } from '../changes/changes.service.ts';
+import { answerOnce } from '../idempotency/idempotency.service.ts';
+import { lockGovernance } from '../policies/governance.ts';
+import { type EffectiveKey, lockedEffectiveKey } from './effectiveKey.ts';
+import { assignablePolicy } from './keyPolicy.ts';
+import { hashedSecret, newSecret } from './keySecrets.service.ts';
+import { anyKeyExists, ensurePrincipal, insertKey } from './keys.repository.ts';
+import type { KeyDeps } from './keys.service.ts';
+import {
+  assertAttributionAllowed,
+  assertExpiryAllowed,
+  grantableScopes,
+  type IssuedKey,
+  type NewKey,
+  parseExpiry,
+  principalOf,
+  toKey,
+} from './keys.ts';
+
+/** A new key whose request was checked. */
+interface CheckedKey {
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly principalId: string;
+}
+
+/** Issues a key. A request repeated under the same `Idempotency-Key` gets the first response again. */
+export async function createKey(
+  deps: KeyDeps,
+  caller: Caller,
+  input: NewKey,
+  idempotencyKey: string | undefined,
+): Promise<{ readonly answer: IssuedKey; readonly replayed: boolean }> {
+  const now = deps.now();
+  const checked = {
+    name: validDisplayName(input.name),
+    scopes: grantableScopes(caller, input.scopes),
+    principalId: principalOf(caller, input.principal_id),
+  };
+  if (input.attribution) assertAttributionAllowed(caller, input.attribution);
+  return await answerOnce(
+    deps.db,
+    { caller, idempotencyKey, body: input, now },
+    async (tx) => await issueKey(tx, deps, caller, { ...input, ...checked }, now),
+  );
+}
+
+async function issueKey(
+  tx: Tx,
+  deps: KeyDeps,
+  caller: Caller,
+  input: NewKey & CheckedKey,
+  now: Date,
+): Promise<IssuedKey> {
+  const { name, scopes, principalId, kind = 'service' } = input;
+  await lockGovernance(tx, 'shared');
+  const issuer = await lockedEffectiveKey(tx, caller);
+  const inherited = inheritedSettings(caller, issuer);
+  const expiresAt = expiryOf(input, inherited.expiresAt, now);
+  assertExpiryAllowed(caller, expiresAt);
+  await ensurePrincipal(tx, principalId, now);
+  const id = newId('key');
+  const policyId = input.policy_id ?? inherited.policyId;
+  const policy = await assignablePolicy(tx, caller, { policyId, principalId, kind });
+  const { token, secret } = newSecret(deps.peppers);
+  const disabled = input.disabled ?? false;
+  const row = await insertKey(
+    tx,
+    {
+      id,
+      name,
+      kind,
+      principal_id: principalId,
+      policy_id: policyId,
+      scopes: [...scopes],
+      attribution: JSON.stringify(input.attribution ?? inherited.attribution),
+      disabled,
+      disabled_by_operator: disabled && isOperator(caller),
+      expires_at: expiresAt,
+      counter_key_id: inherited.counterKeyId ?? id,
+      key_hint: keyHint(token),
+      created_at: now,
+      updated_at: now,
+    },
+    secret,
+  );
+  const detail = { name, kind, principal_id: principalId, policy_id: policy.id, scopes };
+  await recordChange(tx, { actor: caller, action: 'key.created', resourceId: id, detail, at: now });
+  return { ...toKey(row, policy.id), key: token };
+}
+
+/** What a new key gets from its issuer unless the request sets it. An operator's keys inherit nothing. */
+function inheritedSettings(caller: Caller, issuer: EffectiveKey) {
+  if (isOperator(caller)) return { expiresAt: null, policyId: null, attribution: {}, counterKeyId: null };
+  return {
+    expiresAt: issuer.expires_at,
+    policyId: issuer.policy_id,
+    attribution: issuer.attribution,
+    // The new key shares its issuer's counter, so that issuing keys under a key-scoped policy adds no budget.
+    counterKeyId: issuer.counter_key_id,
+  };
+}
+
+function expiryOf({ expires_at: requested }: NewKey, inherited: Date | null, now: Date): Date | null {
+  if (requested) return parseExpiry(requested, now);
+  return requested === null ? null : inherited;
+}
+
+/**
+ * Issues the first key of an empty database, with the given scopes. Returns false, without issuing one, if a key exists.
+ * The caller holds a lock against other control planes that start.
+ */
+export async function issueFirstKey(
+  tx: Tx,
+  deps: KeyDeps,
+  token: string,
+  scopes: readonly string[],
+): Promise<boolean> {
+  if (await anyKeyExists(tx)) return false;
+  const now = deps.now();
+  const id = newId('key');
+  const principalId = 'operator';
+  await ensurePrincipal(tx, principalId, now);
+  await insertKey(
+    tx,
+    {
+      id,
+      name: 'operator',
+      kind: 'service',
+      principal_id: principalId,
+      scopes: [...scopes],
+      counter_key_id: id,
+      key_hint: keyHint(token),
+      created_at: now,
+      updated_at: now,
+    },
+    hashedSecret(deps.peppers, token),
+  );
+  const actor = { principalId, identity: null };
+  await recordChange(tx, { actor, action: 'key.created', resourceId: id, at: now });
+  return true;
+}
