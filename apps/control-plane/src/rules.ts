@@ -1,7 +1,7 @@
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { newModelId } from './features/catalog/catalog.ts';
-import { type PriceInput, priceFrom } from './features/catalog/prices.ts';
+import { parseNewModelId } from './features/catalog/catalog.ts';
+import { type NewPrice, parsePrice } from './features/catalog/prices.ts';
 import {
   dialectAndBaseUrl,
   type NewConnector,
@@ -45,7 +45,7 @@ export function checkConnector(connector: NewConnector, isNew: boolean): void {
   validUpstreamNames(provider, upstream_names ?? {});
 }
 
-export function checkModelPrice(model: string, price: PriceInput | undefined): void {
-  newModelId(model);
-  if (price) priceFrom(price);
+export function checkModelPrice(model: string, price: NewPrice | undefined): void {
+  parseNewModelId(model);
+  if (price) parsePrice(price);
 }

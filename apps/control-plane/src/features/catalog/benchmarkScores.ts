@@ -1,4 +1,4 @@
-/** `avg_score` is the mean of what is there, each on a scale of 100; a score that nobody published stays absent. */
+/** Adds `avg_score`, the mean of the published scores on a scale of 100. Unpublished scores stay absent. */
 export function benchmarkScores(scores: Readonly<Record<string, number>>): Record<string, number> {
   const { mmlu, human_eval, mt_bench } = scores;
   const percent = [mmlu, human_eval, mt_bench === undefined ? undefined : mt_bench * 10].filter(

@@ -2,7 +2,8 @@ import type { Database, ModelPrices, Models, Tx } from '@weighbridge/database';
 import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 import type { ModelFacts, ShippedJson } from './catalog.ts';
-import { columnsOf, ENDED_PRICE, type Price, type PriceColumns } from './prices.ts';
+import { ENDED_PRICE, type PriceColumns, priceColumns } from './priceColumns.ts';
+import type { Price } from './prices.ts';
 
 export type ModelRow = Selectable<Models>;
 export type ModelPriceRow = Selectable<ModelPrices>;
@@ -33,17 +34,17 @@ export async function findModelsById(db: Database, ids: readonly string[]): Prom
     .execute();
 }
 
-/** As `findModel`, deleted ones too, and nobody else changes it or its price until the transaction ends. */
+/** Reads a model, deleted or not, and locks it and its price until the transaction ends. */
 export async function lockModel(tx: Tx, id: string): Promise<ModelRow | undefined> {
   return await tx.selectFrom('models').selectAll().where('id', '=', id).forUpdate().executeTakeFirst();
 }
 
-/** All models, deleted ones too, with the same promise. */
+/** Reads and locks all models, deleted or not. */
 export async function lockModels(tx: Tx): Promise<ModelRow[]> {
   return await tx.selectFrom('models').selectAll().orderBy('id').forUpdate().execute();
 }
 
-/** The models of a page of the catalog, by id, after a given one. */
+/** A page of the catalog by model id. */
 export async function findModels(
   db: Database,
   { filter, after, limit }: { filter: CatalogFilter; after: string; limit: number },
@@ -63,7 +64,7 @@ export async function findModels(
     .execute();
 }
 
-/** The newest price version of each model that ever had one. */
+/** The newest price version of each model that has or had a price. */
 export async function findNewestPrices(
   db: Database,
   modelIds: readonly string[],
@@ -80,7 +81,7 @@ export async function findNewestPrices(
   return new Map(rows.map((row) => [row.model_id, row]));
 }
 
-/** The models of some providers that are enabled and have a price now, by id, after a given one. */
+/** A page of the enabled models of some providers that have a price, by model id. */
 export async function findPricedModels(
   db: Database,
   { providers, after, limit }: { providers: readonly string[]; after: string; limit: number },
@@ -113,7 +114,7 @@ export async function findPricedModels(
     .execute();
 }
 
-/** The versions of a model's price, the newest first, before a given one. */
+/** A page of the versions of a model's price, newest first. */
 export async function findPriceVersions(
   db: Database,
   { modelId, before, limit }: { modelId: string; before: number | undefined; limit: number },
@@ -128,7 +129,7 @@ export async function findPriceVersions(
     .execute();
 }
 
-/** Undefined, with nothing done, where the id is taken: also by somebody who took it at the same moment. */
+/** Inserts nothing and returns undefined if the id is taken, also by a concurrent transaction. */
 export async function insertModel(
   tx: Tx,
   row: Pick<Insertable<Models>, 'id' | 'provider' | 'origin' | 'disabled' | 'updated_at'>,
@@ -160,7 +161,7 @@ export async function updateModel(
     .executeTakeFirstOrThrow();
 }
 
-/** Adds the next version; undefined for a price is the end of it. The caller holds the model's lock. */
+/** Adds the next version. An undefined price ends the price. The caller holds the model's lock. */
 export async function insertPriceVersion(
   tx: Tx,
   version: { modelId: string; origin: ModelPriceRow['origin']; price: Price | undefined; now: Date },
@@ -175,7 +176,7 @@ export async function insertPriceVersion(
         .select(sql<number>`coalesce(max(version), 0) + 1`.as('next'))
         .where('model_id', '=', modelId),
       origin,
-      ...(price ? columnsOf(price) : ENDED_PRICE),
+      ...(price ? priceColumns(price) : ENDED_PRICE),
       created_at: now,
     }))
     .returningAll()

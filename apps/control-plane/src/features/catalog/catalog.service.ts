@@ -8,7 +8,8 @@ import {
   lockModel,
   type ModelRow,
 } from './catalog.repository.ts';
-import { type Price, priceOf } from './prices.ts';
+import { priceOf } from './priceColumns.ts';
+import type { Price } from './prices.ts';
 
 export type { ModelRow };
 
@@ -17,21 +18,21 @@ export interface CatalogDeps {
   readonly now: () => Date;
 }
 
-/** An enabled model with its price now. */
+/** An enabled model with its current price. */
 export type PricedModel = ModelRow & { readonly version: number; readonly price: Price };
 
-/** A model of the catalog, routable or not. Any other is not found. */
+/** Reads a model of the catalog, routable or not; throws a 404 if it does not exist. */
 export async function existingModel(db: Database, id: string): Promise<ModelRow> {
   return (await findModel(db, id)) ?? raise(modelNotFound());
 }
 
-/** As `existingModel`, and nobody else changes it or its price until the transaction ends. */
+/** As `existingModel`, and locks the model and its price until the transaction ends. */
 export async function lockedModel(tx: Tx, id: string): Promise<ModelRow> {
   const row = await lockModel(tx, id);
   return row && !row.deleted_at ? row : raise(modelNotFound());
 }
 
-/** The enabled models of some providers that have a price, by id, after a given one. */
+/** A page of the enabled models of some providers that have a price, by model id. */
 export async function pricedModels(
   db: Database,
   wanted: Parameters<typeof findPricedModels>[1],
@@ -43,7 +44,7 @@ export async function pricedModels(
   });
 }
 
-/** The entries of the catalog among these, each with its price where it has one, by id. */
+/** The models of the catalog with these ids, and their prices if they have one, by model id. */
 export async function modelsWithPrices(
   db: Database,
   ids: readonly string[],
@@ -62,7 +63,7 @@ function modelNotFound(): AppError {
   return new AppError(
     'not_found',
     'model_not_found',
-    'The catalog has no model with this id. GET /api/v1/catalog/models lists what there is.',
+    'The catalog has no model with this id. GET /api/v1/catalog/models lists its models.',
     { param: 'model' },
   );
 }

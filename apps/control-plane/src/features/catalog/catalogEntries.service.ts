@@ -16,45 +16,20 @@ import {
 } from './catalog.repository.ts';
 import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.ts';
 import {
+  type CatalogModel,
+  type CatalogModelChanges,
+  type CatalogQuery,
   changedFacts,
-  factsOfEntry,
-  type ModelChanges,
-  type ModelEntryInput,
-  newModelId,
+  type NewCatalogModel,
+  newFacts,
+  parseNewModelId,
   type ShippedJson,
 } from './catalog.ts';
 import { differingFacts, restoreShipped } from './catalogImport.service.ts';
-import { type PresentedVersion, presentVersion, setOperatorPrice } from './catalogPrices.service.ts';
-import { priceFrom } from './prices.ts';
+import { setOperatorPrice, toCatalogPrice } from './catalogPrices.service.ts';
+import { parsePrice } from './prices.ts';
 
-/** An entry of the catalog as operators see it. */
-export interface PresentedEntry {
-  readonly model: string;
-  readonly provider: string;
-  readonly upstream_name: string;
-  readonly origin: 'catalog' | 'operator';
-  readonly overridden: string[];
-  readonly disabled: boolean;
-  readonly context_window: number;
-  readonly max_output_tokens: number | null;
-  readonly capabilities: string[];
-  readonly benchmark_scores: Record<string, number>;
-  readonly deprecated_at: string | null;
-  /** Null where the model has none: then nobody can use it. */
-  readonly price: PresentedVersion | null;
-  readonly updated_at: string;
-}
-
-export interface CatalogQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly provider?: string;
-  readonly name_contains?: string;
-  readonly priced?: 'true' | 'false';
-  readonly disabled?: 'true' | 'false';
-}
-
-export async function listCatalog(deps: CatalogDeps, query: CatalogQuery): Promise<PageOf<PresentedEntry>> {
+export async function listCatalog(deps: CatalogDeps, query: CatalogQuery): Promise<PageOf<CatalogModel>> {
   const request = pageRequest('catalog_models', query, positionOf(part.text));
   const filter = {
     provider: query.provider,
@@ -73,30 +48,31 @@ export async function listCatalog(deps: CatalogDeps, query: CatalogQuery): Promi
     request,
     rows,
     (row) => [row.id],
-    (row) => present(row, prices.get(row.id)),
+    (row) => toCatalogModel(row, prices.get(row.id)),
   );
 }
 
-export async function readEntry(deps: CatalogDeps, id: string): Promise<PresentedEntry> {
-  return await presentWithPrice(deps.db, await existingModel(deps.db, id));
+export async function readEntry(deps: CatalogDeps, id: string): Promise<CatalogModel> {
+  return await readWithPrice(deps.db, await existingModel(deps.db, id));
 }
 
-/** Makes the entry what the operator says, whatever it was. Says whether there was none before. */
+/** Creates or replaces an operator's entry, and returns whether it was created. */
 export async function putEntry(
   deps: CatalogDeps,
   caller: Caller,
   id: string,
-  input: ModelEntryInput,
-): Promise<{ entry: PresentedEntry; created: boolean }> {
+  input: NewCatalogModel,
+): Promise<{ entry: CatalogModel; created: boolean }> {
   const now = deps.now();
-  const parsed = newModelId(id);
-  const facts = factsOfEntry(parsed, input);
-  const price = input.price && priceFrom(input.price);
+  const parsed = parseNewModelId(id);
+  const facts = newFacts(parsed, input);
+  const price = input.price && parsePrice(input.price);
   const disabled = input.disabled ?? false;
   return await deps.db.transaction().execute(async (tx) => {
     const entry = { id, provider: parsed.provider, origin: 'operator', disabled, updated_at: now } as const;
     const inserted = await insertModel(tx, entry, facts, null);
-    const before = inserted ?? (await lockModel(tx, id)) ?? raise(new Error('a model is never removed'));
+    const before =
+      inserted ?? (await lockModel(tx, id)) ?? raise(new Error('rows of models are never deleted'));
     const created = inserted !== undefined || before.deleted_at !== null;
     const differs =
       created ||
@@ -117,7 +93,7 @@ export async function putEntry(
         at: now,
       });
     }
-    return { entry: await presentWithPrice(tx, await existingModel(tx, id)), created };
+    return { entry: await readWithPrice(tx, await existingModel(tx, id)), created };
   });
 }
 
@@ -125,8 +101,8 @@ export async function changeEntry(
   deps: CatalogDeps,
   caller: Caller,
   id: string,
-  input: ModelChanges,
-): Promise<PresentedEntry> {
+  input: CatalogModelChanges,
+): Promise<CatalogModel> {
   const now = deps.now();
   const facts = changedFacts(input);
   return await deps.db.transaction().execute(async (tx) => {
@@ -134,8 +110,8 @@ export async function changeEntry(
     const differing = differingFacts(before, facts);
     const disabled = input.disabled ?? before.disabled;
     const changed = [...differing, ...(disabled === before.disabled ? [] : ['disabled'])];
-    if (changed.length === 0) return await presentWithPrice(tx, before);
-    // Only what is shipped can be overridden: an entry of the operator's own simply changes.
+    if (changed.length === 0) return await readWithPrice(tx, before);
+    // Only fields of a shipped model can be overridden.
     const overridden =
       before.origin === 'catalog' ? [...new Set([...before.overridden, ...differing])] : before.overridden;
     const after = await updateModel(tx, id, { overridden, disabled, updated_at: now }, facts);
@@ -146,15 +122,15 @@ export async function changeEntry(
       detail: { changed },
       at: now,
     });
-    return await presentWithPrice(tx, after);
+    return await readWithPrice(tx, after);
   });
 }
 
 /**
- * Takes back what an operator said of a model: a shipped one is again what the release says, one of the operator's own is
- * gone, with its price. What the ledger says of it stays, and its price versions are never counted anew.
+ * Resets a shipped model to the release, or deletes an operator's entry and its price. Entries in the ledger stay, and
+ * the numbers of price versions are never used again.
  */
-export async function deleteEntry(deps: CatalogDeps, caller: Caller, id: string): Promise<PresentedEntry> {
+export async function deleteEntry(deps: CatalogDeps, caller: Caller, id: string): Promise<CatalogModel> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const before = await lockedModel(tx, id);
@@ -163,7 +139,7 @@ export async function deleteEntry(deps: CatalogDeps, caller: Caller, id: string)
       throw new AppError(
         'conflict',
         'model_is_shipped',
-        'This model ships with the release and can not be deleted. Disable it instead: PATCH it with {"disabled": true}.',
+        'This model ships with the release and can not be deleted. To disable it, PATCH it with {"disabled": true}.',
         { param: 'model' },
       );
     }
@@ -180,15 +156,15 @@ export async function deleteEntry(deps: CatalogDeps, caller: Caller, id: string)
       resourceId: id,
       at: now,
     });
-    return await presentWithPrice(tx, after);
+    return await readWithPrice(tx, after);
   });
 }
 
-async function presentWithPrice(db: Database, row: ModelRow): Promise<PresentedEntry> {
-  return present(row, (await findNewestPrices(db, [row.id])).get(row.id));
+async function readWithPrice(db: Database, row: ModelRow): Promise<CatalogModel> {
+  return toCatalogModel(row, (await findNewestPrices(db, [row.id])).get(row.id));
 }
 
-function present(row: ModelRow, price: ModelPriceRow | undefined): PresentedEntry {
+function toCatalogModel(row: ModelRow, price: ModelPriceRow | undefined): CatalogModel {
   return {
     model: row.id,
     provider: row.provider,
@@ -201,7 +177,7 @@ function present(row: ModelRow, price: ModelPriceRow | undefined): PresentedEntr
     capabilities: row.capabilities,
     benchmark_scores: benchmarkScores(row.benchmark_scores as Record<string, number>),
     deprecated_at: row.deprecated_at?.toISOString() ?? null,
-    price: price && !price.ended ? presentVersion(price) : null,
+    price: price && !price.ended ? toCatalogPrice(price) : null,
     updated_at: row.updated_at.toISOString(),
   };
 }

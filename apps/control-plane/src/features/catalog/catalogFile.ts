@@ -17,7 +17,7 @@ const Prices = {
 const OptionalDate = Type.Union([Type.String({ format: 'date' }), Type.Null()]);
 const Score = Type.Object({ score: Type.Number({ minimum: 0, maximum: 100 }), source: Type.String() });
 
-const CatalogModel = Type.Object(
+const FileModel = Type.Object(
   {
     name: Type.String({ minLength: 1 }),
     ...Prices,
@@ -46,15 +46,15 @@ const CatalogFile = Type.Object(
     provider: Type.String({ pattern: '^[a-z0-9-]+$' }),
     as_of: Type.String({ format: 'date' }),
     source: Type.String({ minLength: 1 }),
-    models: Type.Array(CatalogModel),
+    models: Type.Array(FileModel),
   },
   { additionalProperties: false },
 );
 
-type CatalogModel = Static<typeof CatalogModel>;
-type CatalogPrices = Pick<CatalogModel, keyof typeof Prices>;
+type FileModel = Static<typeof FileModel>;
+type CatalogPrices = Pick<FileModel, keyof typeof Prices>;
 
-/** A model of the catalog that ships, as the service keeps it. */
+/** A model of the shipped catalog. */
 export interface ShippedModel {
   readonly id: string;
   readonly provider: string;
@@ -63,12 +63,12 @@ export interface ShippedModel {
   readonly contextWindow: number;
   readonly maxOutputTokens: number | null;
   readonly capabilities: readonly string[];
-  /** `mmlu` and `human_eval` of 100, `mt_bench` of 10; unpublished ones are absent. */
+  /** `mmlu` and `human_eval` on a scale of 100, `mt_bench` of 10. Unpublished scores are absent. */
   readonly benchmarkScores: Readonly<Record<string, number>>;
   readonly deprecatedAt: string | null;
 }
 
-/** Reads the catalog that ships. Rejects, naming file and field, where one is not of the documented form. */
+/** Reads the shipped catalog. Rejects with the file and field if a file is invalid. */
 export async function readShippedCatalog(): Promise<ShippedModel[]> {
   const files = (await readdir(CATALOG)).filter((file) => file.endsWith('.json')).sort();
   const catalogs = await Promise.all(files.map(readCatalogFile));
@@ -99,7 +99,7 @@ function priceTier(tier: CatalogPrices & { above_input_tokens: number }): PriceT
   return { aboveInputTokens: tier.above_input_tokens, ...tokenPrices(tier) };
 }
 
-/** A class that the vendor does not price apart costs what input costs. */
+/** Classes that the vendor does not price separately cost the same as input. */
 function tokenPrices(prices: CatalogPrices): TokenPrices {
   const input = nanoFromDecimalUsd(prices.input_price);
   const orInput = (price: string | null | undefined): bigint => (price ? nanoFromDecimalUsd(price) : input);

@@ -11,11 +11,11 @@ import {
 } from './catalog.repository.ts';
 import { FACT_NAMES, type ShippedJson, shippedFacts, shippedJson } from './catalog.ts';
 import type { ShippedModel } from './catalogFile.ts';
-import { isSamePrice, priceOf } from './prices.ts';
+import { isSamePrice, priceOf } from './priceColumns.ts';
 
 /**
- * Brings the catalog to what ships. What an operator set stays: its entries, its overrides, its prices. A shipped price
- * that changed gets a new version; the old ones stay with what they priced.
+ * Updates the catalog to the shipped models. Entries, overrides and prices of an operator stay. A shipped price that
+ * changed becomes a new version.
  */
 export async function importCatalog(
   tx: Tx,
@@ -28,7 +28,7 @@ export async function importCatalog(
   let newPrices = 0;
   for (const model of models) {
     if (await importModel(tx, known.get(model.id), model, now)) changedModels++;
-    if (!wantsShippedPrice(prices.get(model.id), model)) continue;
+    if (!needsShippedPrice(prices.get(model.id), model)) continue;
     await insertPriceVersion(tx, { modelId: model.id, origin: 'catalog', price: model.price, now });
     newPrices++;
   }
@@ -58,20 +58,20 @@ async function importModel(
   return true;
 }
 
-/** Makes a model what the release says of it, price aside. */
+/** Resets a model to the release, without its price. */
 export async function restoreShipped(tx: Tx, id: string, shipped: ShippedJson, now: Date): Promise<ModelRow> {
   const changes = { origin: 'catalog', overridden: [], disabled: false, deleted_at: null } as const;
   return await updateModel(tx, id, { ...changes, overridden: [], updated_at: now }, shippedFacts(shipped));
 }
 
-/** Which facts of a row an operator's changes really change. */
+/** The names of the facts that differ from the row. */
 export function differingFacts(row: ModelRow, facts: object): string[] {
   const values = facts as Record<string, unknown>;
   return FACT_NAMES.filter((name) => name in values && !isDeepStrictEqual(row[name], values[name]));
 }
 
-/** An operator's price stays until the operator takes it back. */
-function wantsShippedPrice(newest: ModelPriceRow | undefined, model: ShippedModel): boolean {
+/** Whether the shipped price has to become a new version. An operator's price stays until it is reset. */
+function needsShippedPrice(newest: ModelPriceRow | undefined, model: ShippedModel): boolean {
   if (newest?.origin === 'operator') return false;
   return !newest || !isSamePrice(priceOf(newest), model.price);
 }

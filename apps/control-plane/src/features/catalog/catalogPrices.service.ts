@@ -11,48 +11,32 @@ import {
 } from './catalog.repository.ts';
 import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.ts';
 import type { ShippedJson } from './catalog.ts';
-import {
-  isSamePrice,
-  type PresentedPrice,
-  type Price,
-  type PriceInput,
-  presentPrice,
-  priceFrom,
-  priceFromJson,
-  priceOf,
-} from './prices.ts';
+import { isSamePrice, priceFromJson, priceOf } from './priceColumns.ts';
+import { type CatalogPrice, type NewPrice, type Price, parsePrice, toFullPrice } from './prices.ts';
 
-/** A version of a price as the API shows it. From one without a price on there is none. */
-export interface PresentedVersion {
-  readonly version: number;
-  readonly origin: 'catalog' | 'operator';
-  readonly price: PresentedPrice | null;
-  readonly created_at: string;
-}
-
-/** Every version of a model's price, the newest first. */
+/** The versions of a model's price, newest first. */
 export async function listPrices(
   deps: CatalogDeps,
   id: string,
   query: { readonly page_size?: string; readonly page_token?: string },
-): Promise<PageOf<PresentedVersion>> {
+): Promise<PageOf<CatalogPrice>> {
   const list = `catalog_prices ${id}`;
   const request = pageRequest(list, query, positionOf(part.integer));
   const { id: modelId } = await existingModel(deps.db, id);
   const before = request.after && Number(request.after[0]);
   const rows = await findPriceVersions(deps.db, { modelId, before, limit: request.size + 1 });
-  return page(list, request, rows, (row) => [String(row.version)], presentVersion);
+  return page(list, request, rows, (row) => [String(row.version)], toCatalogPrice);
 }
 
-/** Sets the operator's price; one that is the operator's already changes nothing. It holds for what is admitted from now on. */
+/** Sets the operator's price for requests admitted from now on. The same price changes nothing. */
 export async function setPrice(
   deps: CatalogDeps,
   caller: Caller,
   id: string,
-  input: PriceInput,
-): Promise<{ version: PresentedVersion; added: boolean }> {
+  input: NewPrice,
+): Promise<{ version: CatalogPrice; added: boolean }> {
   const now = deps.now();
-  const price = priceFrom(input);
+  const price = parsePrice(input);
   return await deps.db.transaction().execute(async (tx) => {
     await lockedModel(tx, id);
     const { row, added } = await setOperatorPrice(tx, id, price, now);
@@ -65,12 +49,12 @@ export async function setPrice(
         at: now,
       });
     }
-    return { version: presentVersion(row), added };
+    return { version: toCatalogPrice(row), added };
   });
 }
 
-/** Takes the operator's price back: the shipped one is the next version, or the end of the price where none ships. */
-export async function resetPrice(deps: CatalogDeps, caller: Caller, id: string): Promise<PresentedVersion> {
+/** Resets the price to the shipped one, as a new version. A model that does not ship then has no price. */
+export async function resetPrice(deps: CatalogDeps, caller: Caller, id: string): Promise<CatalogPrice> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const model = await lockedModel(tx, id);
@@ -79,7 +63,7 @@ export async function resetPrice(deps: CatalogDeps, caller: Caller, id: string):
       throw new AppError(
         'conflict',
         'price_not_overridden',
-        'This model has no price of an operator to take back. To take it out of use, PATCH it with {"disabled": true}.',
+        'This model already has its shipped price. To disable the model, PATCH it with {"disabled": true}.',
         { param: 'model' },
       );
     }
@@ -93,11 +77,11 @@ export async function resetPrice(deps: CatalogDeps, caller: Caller, id: string):
       detail: { version: row.version },
       at: now,
     });
-    return presentVersion(row);
+    return toCatalogPrice(row);
   });
 }
 
-/** The caller holds the model's lock, and records the change. */
+/** Adds a version unless the operator's price is the same. The caller holds the model's lock and records the change. */
 export async function setOperatorPrice(
   tx: Tx,
   modelId: string,
@@ -111,12 +95,13 @@ export async function setOperatorPrice(
   return { row: await insertPriceVersion(tx, { modelId, origin: 'operator', price, now }), added: true };
 }
 
-export function presentVersion(row: ModelPriceRow): PresentedVersion {
+/** The price version of a row as the API shows it. */
+export function toCatalogPrice(row: ModelPriceRow): CatalogPrice {
   const price = priceOf(row);
   return {
     version: row.version,
     origin: row.origin,
-    price: price ? presentPrice(price) : null,
+    price: price ? toFullPrice(price) : null,
     created_at: row.created_at.toISOString(),
   };
 }

@@ -6,126 +6,106 @@ import {
   type TokenPrices,
 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { type Static, Type } from 'typebox';
+import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
 
-/** What a model costs: the prices of its classes, and those above so many input tokens. */
+/** The price of a model, in nano-USD per token class, and its tiers by number of input tokens. */
 export type Price = TokenPrices & { readonly tiers: readonly PriceTier[] };
 
-/** Prices as a caller gives them, per one million tokens. A class that is left out costs what input costs. */
-interface RatesInput {
-  readonly input_price: Money;
-  readonly output_price: Money;
-  readonly cache_read_price?: Money | null;
-  readonly cache_write_price?: Money | null;
-  /** Left out: as `cache_write_price`. */
-  readonly cache_write_1h_price?: Money | null;
-}
+/** Above any real price, and low enough that the cost of a request fits a 64-bit integer. */
+const MAX_USD = 999_999;
 
-export type PriceInput = RatesInput & {
-  readonly tiers?: readonly (RatesInput & { readonly above_input_tokens: number })[];
+const moneyFields = {
+  currency_code: Type.Literal('USD'),
+  units: Type.Integer({ minimum: 0 }),
+  nanos: Type.Integer({ minimum: 0, maximum: 999_999_999 }),
 };
+const MoneySchema = Type.Object(moneyFields, { title: 'Money' });
+const MoneyInput = Strict(
+  { ...moneyFields, units: Type.Integer({ minimum: 0, maximum: MAX_USD }) },
+  { title: 'MoneyInput' },
+);
 
-interface PresentedRates {
-  readonly input_price: Money;
-  readonly output_price: Money;
-  readonly cache_read_price: Money;
-  readonly cache_write_price: Money;
-  readonly cache_write_1h_price: Money;
-}
-
-/** A price as the API shows it. */
-export type PresentedPrice = PresentedRates & {
-  readonly tiers: (PresentedRates & { readonly above_input_tokens: number })[];
+const newRates = {
+  input_price: MoneyInput,
+  output_price: MoneyInput,
+  cache_read_price: Type.Optional(Nullable(MoneyInput)),
+  cache_write_price: Type.Optional(Nullable(MoneyInput)),
+  cache_write_1h_price: Type.Optional(Nullable(MoneyInput)),
 };
+/** Proxies receive it as an unsigned 32-bit integer. */
+const AboveInputTokens = Type.Integer({ minimum: 1, maximum: 4_294_967_295 });
 
-/** The columns of a price, in the catalog's table and in the connectors'. An ended one has no rates. */
-export interface PriceColumns {
-  readonly ended: boolean;
-  readonly input_nano_usd: bigint | null;
-  readonly output_nano_usd: bigint | null;
-  readonly cache_read_nano_usd: bigint | null;
-  readonly cache_write_nano_usd: bigint | null;
-  readonly cache_write_1h_nano_usd: bigint | null;
-  readonly tiers: unknown;
-}
+/** The price of a request body, per one million tokens. Classes without a price cost the same as input. */
+export const NewPrice = Strict(
+  {
+    ...newRates,
+    tiers: Type.Optional(
+      Type.Array(Strict({ above_input_tokens: AboveInputTokens, ...newRates }), { maxItems: 20 }),
+    ),
+  },
+  { title: 'NewPrice' },
+);
+export type NewPrice = Static<typeof NewPrice>;
 
-export const ENDED_PRICE = {
-  ended: true,
-  input_nano_usd: null,
-  output_nano_usd: null,
-  cache_read_nano_usd: null,
-  cache_write_nano_usd: null,
-  cache_write_1h_nano_usd: null,
-  tiers: '[]',
-} as const;
+const rates = {
+  input_price: MoneySchema,
+  output_price: MoneySchema,
+  cache_read_price: MoneySchema,
+  cache_write_price: MoneySchema,
+  cache_write_1h_price: MoneySchema,
+};
+/** A price with all its classes. */
+export const FullPrice = Type.Object(
+  {
+    ...rates,
+    tiers: Type.Array(Type.Object({ above_input_tokens: AboveInputTokens, ...rates })),
+  },
+  { title: 'FullPrice', description: 'Per one million tokens.' },
+);
+export type FullPrice = Static<typeof FullPrice>;
 
-/** Tiers that overlap or do not rise are a 422. */
-export function priceFrom(input: PriceInput): Price {
+/** A version of a model's price in the catalog. Null: from this version on the model has no price. */
+export const CatalogPrice = Type.Object(
+  {
+    version: Type.Integer(),
+    origin: OneOf(['catalog', 'operator']),
+    price: Nullable(FullPrice),
+    created_at: DateTime,
+  },
+  { title: 'CatalogPrice' },
+);
+export type CatalogPrice = Static<typeof CatalogPrice>;
+
+/** Parses the price of a request body; throws a 422 if its tiers do not rise. */
+export function parsePrice(input: NewPrice): Price {
   const tiers = (input.tiers ?? []).map((tier) => ({
     aboveInputTokens: tier.above_input_tokens,
-    ...ratesFrom(tier),
+    ...parseRates(tier),
   }));
   const rises = tiers.every(
     ({ aboveInputTokens }, index) => aboveInputTokens > (tiers[index - 1]?.aboveInputTokens ?? 0),
   );
   if (!rises) {
-    throw new AppError(
-      'validation',
-      'tiers_invalid',
-      'Each tier must begin above more input tokens than the one before it.',
-      { param: 'tiers' },
-    );
+    throw new AppError('validation', 'tiers_invalid', 'above_input_tokens must rise from tier to tier.', {
+      param: 'tiers',
+    });
   }
-  return { ...ratesFrom(input), tiers };
+  return { ...parseRates(input), tiers };
 }
 
-/** The price in a row; undefined where it has ended. */
-export function priceOf(row: PriceColumns): Price | undefined {
-  if (row.ended) return undefined;
-  return { ...ratesOf(row as RateColumns<bigint>), tiers: (row.tiers as TierJson[]).map(tierOf) };
-}
-
-export function columnsOf({ tiers, ...rates }: Price) {
-  return { ended: false, ...rateColumns(rates), tiers: JSON.stringify(tiers.map(tierJson)) };
-}
-
-export function isSamePrice(a: Price | undefined, b: Price): boolean {
-  if (!a) return false;
-  const [one, other] = [columnsOf(a), columnsOf(b)];
-  return CLASSES.every((name) => one[name] === other[name]) && one.tiers === other.tiers;
-}
-
-export function presentPrice({ tiers, ...rates }: Price): PresentedPrice {
+/** A price as the API shows it. */
+export function toFullPrice({ tiers, ...rates }: Price): FullPrice {
   return {
-    ...presentRates(rates),
+    ...toRates(rates),
     tiers: tiers.map(({ aboveInputTokens, ...tier }) => ({
       above_input_tokens: aboveInputTokens,
-      ...presentRates(tier),
+      ...toRates(tier),
     })),
   };
 }
 
-/** A price inside a JSON column: JSON numbers are floats to most readers, so amounts are decimal strings. */
-export type PriceJson = RateColumns<string> & { readonly tiers: readonly TierJson[] };
-
-export function priceToJson({ tiers, ...rates }: Price): PriceJson {
-  return { ...textColumns(rates), tiers: tiers.map(tierJson) };
-}
-
-export function priceFromJson({ tiers, ...rates }: PriceJson): Price {
-  return { ...ratesOf(rates), tiers: tiers.map(tierOf) };
-}
-
-const CLASSES = [
-  'input_nano_usd',
-  'output_nano_usd',
-  'cache_read_nano_usd',
-  'cache_write_nano_usd',
-  'cache_write_1h_nano_usd',
-] as const;
-type RateColumns<Amount> = Readonly<Record<(typeof CLASSES)[number], Amount>>;
-type TierJson = RateColumns<string> & { readonly above_input_tokens: number };
-
-function ratesFrom(input: RatesInput): TokenPrices {
+function parseRates(input: Omit<NewPrice, 'tiers'>): TokenPrices {
   const or = (price: Money | null | undefined, other: bigint) => (price ? nanoFromMoney(price) : other);
   const inputPrice = nanoFromMoney(input.input_price);
   const cacheWrite = or(input.cache_write_price, inputPrice);
@@ -138,7 +118,7 @@ function ratesFrom(input: RatesInput): TokenPrices {
   };
 }
 
-function presentRates(rates: TokenPrices): PresentedRates {
+function toRates(rates: TokenPrices): Omit<FullPrice, 'tiers'> {
   return {
     input_price: moneyFromNano(rates.input),
     output_price: moneyFromNano(rates.output),
@@ -146,37 +126,4 @@ function presentRates(rates: TokenPrices): PresentedRates {
     cache_write_price: moneyFromNano(rates.cacheWrite),
     cache_write_1h_price: moneyFromNano(rates.cacheWrite1h),
   };
-}
-
-function rateColumns(rates: TokenPrices): RateColumns<bigint> {
-  return {
-    input_nano_usd: rates.input,
-    output_nano_usd: rates.output,
-    cache_read_nano_usd: rates.cacheRead,
-    cache_write_nano_usd: rates.cacheWrite,
-    cache_write_1h_nano_usd: rates.cacheWrite1h,
-  };
-}
-
-function textColumns(rates: TokenPrices): RateColumns<string> {
-  const columns = rateColumns(rates);
-  return Object.fromEntries(CLASSES.map((name) => [name, String(columns[name])])) as RateColumns<string>;
-}
-
-function ratesOf(columns: RateColumns<bigint | string>): TokenPrices {
-  return {
-    input: BigInt(columns.input_nano_usd),
-    output: BigInt(columns.output_nano_usd),
-    cacheRead: BigInt(columns.cache_read_nano_usd),
-    cacheWrite: BigInt(columns.cache_write_nano_usd),
-    cacheWrite1h: BigInt(columns.cache_write_1h_nano_usd),
-  };
-}
-
-function tierJson({ aboveInputTokens, ...rates }: PriceTier): TierJson {
-  return { above_input_tokens: aboveInputTokens, ...textColumns(rates) };
-}
-
-function tierOf({ above_input_tokens, ...rates }: TierJson): PriceTier {
-  return { aboveInputTokens: above_input_tokens, ...ratesOf(rates) };
 }

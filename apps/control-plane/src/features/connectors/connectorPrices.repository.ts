@@ -1,10 +1,11 @@
 import type { ConnectorPrices, Database, Tx } from '@weighbridge/database';
 import { type Selectable, sql } from 'kysely';
-import { columnsOf, ENDED_PRICE, type Price } from '../catalog/prices.ts';
+import { ENDED_PRICE, priceColumns } from '../catalog/priceColumns.ts';
+import type { Price } from '../catalog/prices.ts';
 
 export type ConnectorPriceRow = Selectable<ConnectorPrices>;
 
-/** The negotiated prices that hold now. */
+/** The negotiated prices that apply now. */
 export async function findCurrentPrices(
   db: Database,
   connectorIds: readonly string[],
@@ -30,13 +31,13 @@ export async function findCurrentPrices(
 export interface PricePage {
   readonly connectorId: string;
   readonly modelId: string | undefined;
-  /** Also what was replaced or has ended. */
+  /** Include versions that were replaced or have ended. */
   readonly allVersions: boolean;
   readonly after: { readonly modelId: string; readonly version: number } | undefined;
   readonly limit: number;
 }
 
-/** By model, and each model's newest version first. */
+/** A page of prices by model, the newest version of a model first. */
 export async function findPrices(
   db: Database,
   { connectorId, modelId, allVersions, after, limit }: PricePage,
@@ -75,7 +76,7 @@ export async function findNewestPrice(
     .executeTakeFirst();
 }
 
-/** Adds a version; undefined for a price is the end of it. The caller holds the connector's lock. */
+/** Adds a version. An undefined price ends the price. The caller holds the connector's lock. */
 export async function insertPrice(
   tx: Tx,
   row: { connectorId: string; modelId: string; version: number; price: Price | undefined; now: Date },
@@ -87,7 +88,7 @@ export async function insertPrice(
       connector_id: connectorId,
       model_id: modelId,
       version,
-      ...(price ? columnsOf(price) : ENDED_PRICE),
+      ...(price ? priceColumns(price) : ENDED_PRICE),
       created_at: now,
     })
     .returningAll()

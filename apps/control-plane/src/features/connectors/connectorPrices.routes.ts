@@ -1,40 +1,22 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
-import { Page, PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
-import { GivenPrice, Price } from '../catalog/priceSchemas.ts';
+import { Page } from '../../shared/paging.ts';
+import { NewPrice } from '../catalog/prices.ts';
 import {
+  assertPricePath,
   type ConnectorPriceDeps,
-  checkPricePath,
   endConnectorPrice,
   listConnectorPrices,
   putConnectorPrice,
 } from './connectorPrices.service.ts';
+import { ConnectorPrice, ConnectorPriceQuery } from './connectorPrices.ts';
 import { existingConnector } from './connectors.service.ts';
 
-const ConnectorPrice = Type.Object(
-  {
-    model: Type.String(),
-    version: Type.Integer(),
-    price: Nullable(Price),
-    created_at: DateTime,
-  },
-  { title: 'ConnectorPrice' },
-);
-const ConnectorPriceList = Strict({
-  ...PageQuery,
-  model: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-  all_versions: Type.Optional(
-    OneOf(['true', 'false'], {
-      description: 'Also what was replaced or has ended. False where it is left out.',
-    }),
-  ),
-});
 const ConnectorParams = Type.Object({ connector_id: Type.String() });
 const PriceParams = Type.Object({
   connector_id: Type.String(),
-  model: Type.String({ description: 'The model’s id; its slashes may be written as they are or as %2F.' }),
+  model: Type.String({ description: 'The model id. Its slashes may be written as they are or as %2F.' }),
 });
 
 export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
@@ -46,9 +28,9 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
       config,
       schema: {
         operationId: 'listConnectorPrices',
-        summary: 'List the prices that were negotiated for a connector, by model',
+        summary: 'List the negotiated prices of a connector by model',
         params: ConnectorParams,
-        querystring: ConnectorPriceList,
+        querystring: ConnectorPriceQuery,
         response: { 200: Page(ConnectorPrice) },
       },
       preParsing: async (request: FastifyRequest) => {
@@ -64,14 +46,14 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
       config,
       schema: {
         operationId: 'putConnectorPrice',
-        summary: "Set a connector's price of a model for what is admitted from now on",
+        summary: "Set a connector's price of a model for requests admitted from now on",
         params: PriceParams,
-        body: GivenPrice,
+        body: NewPrice,
         response: { 200: ConnectorPrice },
       },
       preParsing: async (request: FastifyRequest) => {
         const { connector_id, model } = request.params as Static<typeof PriceParams>;
-        await checkPricePath(deps, connector_id, model);
+        await assertPricePath(deps, connector_id, model);
       },
     },
     async ({ caller, params, body }) =>
@@ -84,7 +66,7 @@ export function connectorPriceRoutes(app: App, deps: ConnectorPriceDeps): void {
       config,
       schema: {
         operationId: 'deleteConnectorPrice',
-        summary: "End a connector's price of a model: the catalog's holds there again",
+        summary: "End a connector's price of a model. The catalog's price applies again",
         params: PriceParams,
         response: { 200: ConnectorPrice },
       },

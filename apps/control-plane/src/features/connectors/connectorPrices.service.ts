@@ -3,15 +3,8 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
-import {
-  isSamePrice,
-  type PresentedPrice,
-  type Price,
-  type PriceInput,
-  presentPrice,
-  priceFrom,
-  priceOf,
-} from '../catalog/prices.ts';
+import { isSamePrice, priceOf } from '../catalog/priceColumns.ts';
+import { type NewPrice, type Price, parsePrice, toFullPrice } from '../catalog/prices.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   type ConnectorPriceRow,
@@ -20,6 +13,7 @@ import {
   findPrices,
   insertPrice,
 } from './connectorPrices.repository.ts';
+import type { ConnectorPrice, ConnectorPriceQuery } from './connectorPrices.ts';
 import { lockConnector } from './connectors.repository.ts';
 import { connectorNotFound, existingConnector } from './connectors.service.ts';
 
@@ -28,29 +22,14 @@ export interface ConnectorPriceDeps {
   readonly now: () => Date;
 }
 
-/** A version of a negotiated price as the API shows it. Without a price, the negotiated one has ended. */
-export interface PresentedConnectorPrice {
-  readonly model: string;
-  readonly version: number;
-  readonly price: PresentedPrice | null;
-  readonly created_at: string;
-}
-
-export interface ConnectorPriceQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly model?: string;
-  readonly all_versions?: 'true' | 'false';
-}
-
-/** A negotiated price that holds now. */
+/** A negotiated price that applies now. */
 export interface NegotiatedPrice {
   readonly modelId: string;
   readonly version: number;
   readonly price: Price;
 }
 
-/** The prices that connectors negotiated, by the connector's id. */
+/** The negotiated prices that apply now, by connector id. */
 export async function negotiatedPrices(
   db: Database,
   connectorIds: readonly string[],
@@ -69,7 +48,7 @@ export async function listConnectorPrices(
   deps: ConnectorPriceDeps,
   connectorId: string,
   query: ConnectorPriceQuery,
-): Promise<PageOf<PresentedConnectorPrice>> {
+): Promise<PageOf<ConnectorPrice>> {
   const list = `connector_prices ${connectorId}`;
   const request = pageRequest(list, query, positionOf(part.text, part.integer));
   await existingConnector(deps.db, connectorId);
@@ -81,19 +60,19 @@ export async function listConnectorPrices(
     after: modelId === undefined ? undefined : { modelId, version: Number(version) },
     limit: request.size + 1,
   });
-  return page(list, request, rows, (row) => [row.model_id, String(row.version)], present);
+  return page(list, request, rows, (row) => [row.model_id, String(row.version)], toConnectorPrice);
 }
 
-/** Sets what the connector's account pays for a model from now on; the price that holds already changes nothing. */
+/** Sets the price of a model at a connector from now on. The same price changes nothing. */
 export async function putConnectorPrice(
   deps: ConnectorPriceDeps,
   caller: Caller,
   connectorId: string,
   modelId: string,
-  input: PriceInput,
-): Promise<PresentedConnectorPrice> {
+  input: NewPrice,
+): Promise<ConnectorPrice> {
   const now = deps.now();
-  const price = priceFrom(input);
+  const price = parsePrice(input);
   return await deps.db.transaction().execute(async (tx) => {
     const connector = (await lockConnector(tx, connectorId)) ?? raise(connectorNotFound());
     const model = await existingModel(tx, modelId);
@@ -101,12 +80,12 @@ export async function putConnectorPrice(
       throw new AppError(
         'validation',
         'model_of_other_provider',
-        `This connector serves models of ${connector.provider} only.`,
+        `This connector serves only models of ${connector.provider}.`,
         { param: 'model' },
       );
     }
     const newest = await findNewestPrice(tx, connectorId, modelId);
-    if (newest && isSamePrice(priceOf(newest), price)) return present(newest);
+    if (newest && isSamePrice(priceOf(newest), price)) return toConnectorPrice(newest);
     const version = (newest?.version ?? 0) + 1;
     const row = await insertPrice(tx, { connectorId, modelId, version, price, now });
     await recordChange(tx, {
@@ -116,17 +95,17 @@ export async function putConnectorPrice(
       detail: { model: modelId, version },
       at: now,
     });
-    return present(row);
+    return toConnectorPrice(row);
   });
 }
 
-/** Ends a negotiated price: from now on the catalog's holds at the connector. */
+/** Ends a negotiated price: from now on the catalog's price applies at the connector. */
 export async function endConnectorPrice(
   deps: ConnectorPriceDeps,
   caller: Caller,
   connectorId: string,
   modelId: string,
-): Promise<PresentedConnectorPrice> {
+): Promise<ConnectorPrice> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     if (!(await lockConnector(tx, connectorId))) throw connectorNotFound();
@@ -141,12 +120,12 @@ export async function endConnectorPrice(
       detail: { model: modelId, version },
       at: now,
     });
-    return present(row);
+    return toConnectorPrice(row);
   });
 }
 
-/** Refuses with 404, before anything else is said, where the connector or the model is not there. */
-export async function checkPricePath(
+/** Throws a 404 if the connector or the model does not exist. */
+export async function assertPricePath(
   deps: ConnectorPriceDeps,
   connectorId: string,
   modelId: string,
@@ -159,17 +138,17 @@ function priceNotFound(): AppError {
   return new AppError(
     'not_found',
     'price_not_found',
-    'This connector has no price of its own for this model: the catalog’s holds there.',
+    "This connector has no negotiated price for this model. The catalog's price applies.",
     { param: 'model' },
   );
 }
 
-function present(row: ConnectorPriceRow): PresentedConnectorPrice {
+function toConnectorPrice(row: ConnectorPriceRow): ConnectorPrice {
   const price = priceOf(row);
   return {
     model: row.model_id,
     version: row.version,
-    price: price ? presentPrice(price) : null,
+    price: price ? toFullPrice(price) : null,
     created_at: row.created_at.toISOString(),
   };
 }

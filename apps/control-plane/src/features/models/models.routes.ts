@@ -1,35 +1,8 @@
-import { Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page, PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, Strict } from '../../shared/schemas.ts';
+import { Strict } from '../../shared/schemas.ts';
 import { listModels, type ModelDeps } from './models.service.ts';
-
-const Price = Type.Object(
-  {
-    currency_code: Type.Literal('USD'),
-    units: Type.Integer(),
-    nanos: Type.Integer({ minimum: 0, maximum: 999_999_999 }),
-  },
-  { title: 'Price', description: 'Of one million tokens.' },
-);
-const Score = Type.Optional(Type.Number());
-
-const Model = Type.Object(
-  {
-    model: Type.String(),
-    provider: Type.String(),
-    input_price: Price,
-    output_price: Price,
-    cache_read_price: Price,
-    cache_write_price: Price,
-    context_window: Type.Integer(),
-    max_output_tokens: Nullable(Type.Integer()),
-    capabilities: Type.Array(Type.String()),
-    deprecated_at: Nullable(DateTime),
-    benchmark_scores: Type.Object({ mmlu: Score, human_eval: Score, mt_bench: Score, avg_score: Score }),
-  },
-  { title: 'Model' },
-);
+import { Model } from './models.ts';
 
 export function modelRoutes(app: App, deps: ModelDeps): void {
   app.get(
@@ -38,7 +11,7 @@ export function modelRoutes(app: App, deps: ModelDeps): void {
       config: { scope: 'models:read' },
       schema: {
         operationId: 'listModels',
-        summary: 'The routable model catalog',
+        summary: 'List the models that the key can route to',
         querystring: Strict(PageQuery),
         response: { 200: Page(Model) },
       },

@@ -1,5 +1,5 @@
 import type { Database } from '@weighbridge/database';
-import { compileModelPatterns, type Money, moneyFromNano } from '@weighbridge/domain';
+import { compileModelPatterns, moneyFromNano } from '@weighbridge/domain';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
@@ -12,45 +12,31 @@ import {
 import { governedKeyOf } from '../keys/effectiveKey.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
+import type { Model } from './models.ts';
 
 export type ModelDeps = KeyDeps & ConnectorDeps;
 
-/** A model as the API lists it. Prices are per one million tokens. */
-export interface ListedModel {
-  readonly model: string;
-  readonly provider: string;
-  readonly input_price: Money;
-  readonly output_price: Money;
-  readonly cache_read_price: Money;
-  readonly cache_write_price: Money;
-  readonly context_window: number;
-  readonly max_output_tokens: number | null;
-  readonly capabilities: string[];
-  readonly deprecated_at: string | null;
-  readonly benchmark_scores: Record<string, number>;
-}
-
-/** The models that the caller can really reach now: priced, allowed by its policies, with a usable connector. */
+/** The models that the caller can use now: enabled, priced, allowed by its policies, with a usable connector. */
 export async function listModels(
   deps: ModelDeps,
   caller: Caller,
   query: { readonly page_token?: string; readonly page_size?: string },
-): Promise<PageOf<ListedModel>> {
+): Promise<PageOf<Model>> {
   const request = pageRequest('models', query, positionOf(part.text));
   const { counters } = await countersOf(deps.db, await governedKeyOf(deps.db, caller), deps.now());
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
   const rows = (await routableModels(deps, request.after?.[0])).filter((row) =>
     allowedByEach.every((allowed) => allowed(row.id)),
   );
-  return page('models', request, rows, (row) => [row.id], present);
+  return page('models', request, rows, (row) => [row.id], toModel);
 }
 
-/** Every enabled model with a price that a usable connector serves, in the order of ids. */
+/** The enabled models with a price that a usable connector serves, by model id. */
 async function routableModels(deps: ConnectorDeps, after = ''): Promise<PricedModel[]> {
   return await servedModels(deps.db, await usableConnectors(deps), after);
 }
 
-/** As `routableModels`, for connectors that are known to be usable. */
+/** As `routableModels`, for given usable connectors. */
 export async function servedModels(
   db: Database,
   connectors: readonly UsableConnector[],
@@ -64,10 +50,11 @@ export async function servedModels(
   return rows.filter((row) => serving.get(row.provider)?.some((serves) => serves(row.id)));
 }
 
-/** A catalog is read whole where it goes to a proxy, so it has to end somewhere. */
+/** The catalog is read at once for the snapshot of a proxy. */
 const MAX_MODELS = 10_000;
 
-function present(row: PricedModel): ListedModel {
+/** A model as the API shows it. */
+function toModel(row: PricedModel): Model {
   return {
     model: row.id,
     provider: row.provider,
