@@ -12,8 +12,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List runtime keys, the newest first
-         * @description List runtime keys, the newest first. Requires the scope `keys:read`.
+         * List runtime keys, newest first
+         * @description List runtime keys, newest first. Requires the scope `keys:read`.
          */
         get: operations["listKeys"];
         put?: never;
@@ -43,8 +43,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke a runtime key for good
-         * @description Revoke a runtime key for good. Requires the scope `keys:write`.
+         * Revoke a runtime key permanently
+         * @description Revoke a runtime key permanently. Requires the scope `keys:write`.
          */
         delete: operations["revokeKey"];
         options?: never;
@@ -552,8 +552,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The routable model catalog
-         * @description The routable model catalog. Requires the scope `models:read`.
+         * List the models that the key can route to
+         * @description List the models that the key can route to. Requires the scope `models:read`.
          */
         get: operations["listModels"];
         put?: never;
@@ -644,8 +644,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the prices that were negotiated for a connector, by model
-         * @description List the prices that were negotiated for a connector, by model. Requires the scope `operator`.
+         * List the negotiated prices of a connector by model
+         * @description List the negotiated prices of a connector by model. Requires the scope `operator`.
          */
         get: operations["listConnectorPrices"];
         put?: never;
@@ -665,14 +665,14 @@ export interface paths {
         };
         get?: never;
         /**
-         * Set a connector's price of a model for what is admitted from now on
-         * @description Set a connector's price of a model for what is admitted from now on. Requires the scope `operator`.
+         * Set a connector's price of a model for requests admitted from now on
+         * @description Set a connector's price of a model for requests admitted from now on. Requires the scope `operator`.
          */
         put: operations["putConnectorPrice"];
         post?: never;
         /**
-         * End a connector's price of a model: the catalog's holds there again
-         * @description End a connector's price of a model: the catalog's holds there again. Requires the scope `operator`.
+         * End a connector's price of a model. The catalog's price applies again
+         * @description End a connector's price of a model. The catalog's price applies again. Requires the scope `operator`.
          */
         delete: operations["deleteConnectorPrice"];
         options?: never;
@@ -688,8 +688,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the entries of the catalog, routable or not
-         * @description List the entries of the catalog, routable or not. Requires the scope `operator`.
+         * List the models of the catalog, routable or not
+         * @description List the models of the catalog, routable or not. Requires the scope `operator`.
          */
         get: operations["listCatalogModels"];
         put?: never;
@@ -708,26 +708,26 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Retrieve an entry of the catalog
-         * @description Retrieve an entry of the catalog. Requires the scope `operator`.
+         * Retrieve a model of the catalog
+         * @description Retrieve a model of the catalog. Requires the scope `operator`.
          */
         get: operations["getCatalogModel"];
         /**
-         * Create or replace an operator's entry of the catalog; without a price, the price stays as it is
-         * @description Create or replace an operator's entry of the catalog; without a price, the price stays as it is. Requires the scope `operator`.
+         * Create or replace an operator's entry of the catalog. Without a price, the price does not change
+         * @description Create or replace an operator's entry of the catalog. Without a price, the price does not change. Requires the scope `operator`.
          */
         put: operations["putCatalogModel"];
         post?: never;
         /**
-         * Delete an operator's entry, or return a shipped one to what ships (its price stays)
-         * @description Delete an operator's entry, or return a shipped one to what ships (its price stays). Requires the scope `operator`.
+         * Delete an operator's entry, or reset a shipped model to the release (not its price)
+         * @description Delete an operator's entry, or reset a shipped model to the release (not its price). Requires the scope `operator`.
          */
         delete: operations["deleteCatalogModel"];
         options?: never;
         head?: never;
         /**
-         * Change an entry of the catalog; on a shipped one, fields become overrides that a start leaves alone
-         * @description Change an entry of the catalog; on a shipped one, fields become overrides that a start leaves alone. Requires the scope `operator`.
+         * Update a model of the catalog. Fields of a shipped model become overrides that survive upgrades
+         * @description Update a model of the catalog. Fields of a shipped model become overrides that survive upgrades. Requires the scope `operator`.
          */
         patch: operations["updateCatalogModel"];
         trace?: never;
@@ -740,19 +740,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the versions of a model's price, the newest first
-         * @description List the versions of a model's price, the newest first. Requires the scope `operator`.
+         * List the versions of a model's price, newest first
+         * @description List the versions of a model's price, newest first. Requires the scope `operator`.
          */
         get: operations["listCatalogPrices"];
         put?: never;
         /**
-         * Set the price of a model for what is admitted from now on; the same price again changes nothing
-         * @description Set the price of a model for what is admitted from now on; the same price again changes nothing. Requires the scope `operator`.
+         * Set the price of a model for requests admitted from now on. The same price changes nothing
+         * @description Set the price of a model for requests admitted from now on. The same price changes nothing. Requires the scope `operator`.
          */
         post: operations["createCatalogPrice"];
         /**
-         * Return to the shipped price, as a new version; without a shipped one the model has no price
-         * @description Return to the shipped price, as a new version; without a shipped one the model has no price. Requires the scope `operator`.
+         * Reset the price of a model to the shipped one, as a new version. A model that does not ship then has no price
+         * @description Reset the price of a model to the shipped one, as a new version. A model that does not ship then has no price. Requires the scope `operator`.
          */
         delete: operations["deleteCatalogPrice"];
         options?: never;
@@ -1050,14 +1050,14 @@ export interface components {
         CatalogModel: {
             model: string;
             provider: string;
-            /** @description What the vendor calls it. */
+            /** @description The name of the model at the vendor. */
             upstream_name: string;
             /**
-             * @description catalog: it ships with the release. operator: the entry is an operator’s.
+             * @description catalog: it ships with the release. operator: an operator created the entry.
              * @enum {string}
              */
             origin: "catalog" | "operator";
-            /** @description The fields of a shipped model that an operator set. */
+            /** @description The fields of a shipped model that an operator changed. */
             overridden: string[];
             disabled: boolean;
             context_window: number;
@@ -1370,7 +1370,7 @@ export interface components {
             scopes: string[];
             principal_id: string;
             attribution: components["schemas"]["Attribution"];
-            /** @description The secret; shown this once. */
+            /** @description The secret. It is shown only once. */
             key: string;
         };
         Key: {
@@ -1663,7 +1663,7 @@ export interface components {
             /** @description In percent of the limit. */
             thresholds?: number[];
         };
-        /** @description Of one million tokens. */
+        /** @description Per one million tokens. */
         Price: {
             /** @enum {string} */
             currency_code: "USD";
@@ -2612,7 +2612,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description How long the old secret goes on working. */
+                    /** @description For how long the old secret still works. */
                     grace_seconds?: number;
                 };
             };
@@ -5145,7 +5145,7 @@ export interface operations {
                 /** @description The next_page_token of the page before; empty for the first. */
                 page_token?: string;
                 model?: string;
-                /** @description Also what was replaced or has ended. False where it is left out. */
+                /** @description Include versions that were replaced or have ended. False by default. */
                 all_versions?: "true" | "false";
             };
             header?: never;
@@ -5255,7 +5255,7 @@ export interface operations {
                 /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
                 connector_id: string;
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -5421,7 +5421,7 @@ export interface operations {
                 /** @example con_01kafyq2s0e5fvf6m8x4n9r7td */
                 connector_id: string;
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -5648,7 +5648,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -5768,7 +5768,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -6067,7 +6067,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -6188,7 +6188,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -6339,7 +6339,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -6444,7 +6444,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -6681,7 +6681,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The model’s id; its slashes may be written as they are or as %2F.
+                 * @description The model id. Its slashes may be written as they are or as %2F.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
