@@ -114,8 +114,8 @@ async function record(
   { db, stream, now, confirmer, metrics, logger }: Worker,
   usage: UsageToRecord,
 ): Promise<void> {
-  const { newEvents, confirms, thresholds } = await recordUsage(db, usage, now(), addEvidence);
-  confirmer.add(confirms);
+  const { newEvents, acks, thresholds } = await recordUsage(db, usage, now(), addEvidence);
+  confirmer.add(acks);
   for (const reached of thresholds) announceThreshold(stream, metrics, logger, reached);
   metrics.recorded.inc(newEvents);
   metrics.repeated.inc(usage.events.length - newEvents);

@@ -3,8 +3,8 @@ import { arrayLiteral } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
 import type { BucketRef } from './bucketRef.ts';
 
-/** What an amount counts in, by key. */
-export interface Counted {
+/** An amount, and the buckets that it adds to, by key. */
+export interface CountedAmount {
   readonly row: { readonly cost_nano_usd: bigint };
   readonly counters: ReadonlyMap<string, BucketRef>;
 }
@@ -14,9 +14,9 @@ const UPSERT = `
   SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::timestamptz[], $6::bigint[])
   ON CONFLICT (bucket_key) DO UPDATE SET spent_nano_usd = spend_buckets.spent_nano_usd + excluded.spent_nano_usd`;
 
-/** Adds amounts to their buckets, which are locked in the order of their keys (as `COLLATE "C"` has it). */
-export async function addToBuckets(tx: Tx, counted: readonly Counted[]): Promise<void> {
-  const byCounters = new Map<Counted['counters'], bigint>();
+/** Adds amounts to their buckets. Locks the buckets in the order of their keys under `COLLATE "C"`. */
+export async function addToBuckets(tx: Tx, counted: readonly CountedAmount[]): Promise<void> {
+  const byCounters = new Map<CountedAmount['counters'], bigint>();
   for (const { row, counters } of counted) {
     byCounters.set(counters, (byCounters.get(counters) ?? 0n) + row.cost_nano_usd);
   }

@@ -1,14 +1,14 @@
 /** Names one counter in one window. Its spend is a row of `spend_buckets`. */
 export interface BucketRef {
   readonly policyId: string;
-  /** Counts up when the policy's window, time zone or counter scope changes: that starts new counters. */
+  /** Incremented when the policy's window, time zone or counter scope changes, which starts new counters. */
   readonly counterVersion: number;
-  /** Whose spend it counts: `keySubject`, `principalSubject` or `POLICY_SUBJECT`. */
+  /** Whose spend it counts: a `keySubject`, a `principalSubject` or `POLICY_SUBJECT`. */
   readonly subject: string;
   readonly windowStart: Date;
 }
 
-/** All that the policy governs share one counter. */
+/** The subject of a counter that everyone governed by the policy shares. */
 export const POLICY_SUBJECT = 'policy';
 
 export function keySubject(keyId: string): string {
@@ -19,12 +19,12 @@ export function principalSubject(principalId: string): string {
   return `principal:${principalId}`;
 }
 
-/** The subject comes last: a principal's id may hold any character. */
+/** The subject is last, since a principal's id may contain any character. */
 export function bucketKey(bucket: BucketRef): string {
   return `${bucket.policyId}/${bucket.counterVersion}/${bucket.windowStart.getTime()}/${bucket.subject}`;
 }
 
-/** What a bucket's key was made of: only the subject, which is last, may hold a slash. */
+/** The inverse of `bucketKey`. Only the subject, which is last, may contain a slash. */
 export function bucketOfKey(key: string): BucketRef {
   const [policyId = '', version, start, ...subject] = key.split('/');
   return {
@@ -35,13 +35,14 @@ export function bucketOfKey(key: string): BucketRef {
   };
 }
 
-/** The bucket that adds up a principal's spend under the same policy in the same window, whatever the counter scope. */
+/** The bucket of a principal's own spend under the same policy in the same window, whatever the counter scope. */
 export function principalBucket(bucket: BucketRef, principalId: string): BucketRef {
   return { ...bucket, subject: principalSubject(principalId) };
 }
 
 /**
- * Every counter of an event by key, each once: with counter scope `principal`, the governing counter is the principal's own.
+ * Every bucket that an event counts in, by key: those it names, and the principal's own under each of their policies. With
+ * counter scope `principal` the two are the same.
  */
 export function countersOf(buckets: readonly BucketRef[], principalId: string): Map<string, BucketRef> {
   const counters = new Map<string, BucketRef>();

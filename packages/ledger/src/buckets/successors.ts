@@ -3,10 +3,10 @@ import { type WindowKind, windowAt } from '@weighbridge/domain';
 import { type Selectable, sql } from 'kysely';
 import { type BucketRef, keySubject, POLICY_SUBJECT, principalSubject } from './bucketRef.ts';
 
-/** Whoever pays, when, and on which counters. */
+/** An event or a correction: who pays, when, and on which counters. */
 export interface Counted {
   readonly row: { readonly key_id: string; readonly principal_id: string; readonly admitted_at: Date };
-  /** The counters that it was admitted on. */
+  /** The buckets that it was admitted on. */
   readonly buckets: readonly BucketRef[];
 }
 
@@ -16,14 +16,14 @@ type CounterPolicy = Pick<
   'id' | 'counter_version' | 'counter_scope' | 'counter_since' | 'window_kind' | 'timezone'
 >;
 
-/** Any number that no other advisory lock has. */
+/** Any number that no other advisory lock uses. */
 const COUNTERS_LOCK = 7_306_912_554;
 
 /**
- * Counters start only while nothing is being counted: whoever writes usage holds this shared, whoever starts a counter
- * exclusively, until its transaction ends. So each event is either in the ledger when the new counter adds it up, or
- * written by somebody who sees the new counter. Not a lock on the policy's row: on those, one writer after the other
- * could keep a change waiting for ever.
+ * Holds off new counters while usage is written: a writer of usage takes the lock shared, a transaction that starts a counter
+ * takes it exclusively, both until the transaction ends. So each event is either in the ledger before the new counter adds it
+ * up, or its writer sees the new counter. It isn't a lock on the policy's row, because a steady flow of writers there could
+ * keep a change waiting forever.
  */
 export async function lockCounters(tx: Tx, mode: 'shared' | 'exclusive'): Promise<void> {
   await (mode === 'shared'
@@ -33,21 +33,21 @@ export async function lockCounters(tx: Tx, mode: 'shared' | 'exclusive'): Promis
 }
 
 /**
- * For those of `counted` whose policies got new counters since, the counters that followed those that they were admitted
- * on: they count in both. To be called first in a transaction, which then has `lockCounters` shared.
+ * For each of `counted` whose policies have newer counters than those it was admitted on, the buckets of the newer counters:
+ * it counts in both. Takes `lockCounters` shared, so call it first in a transaction.
  */
 export async function findSuccessors<T extends Counted>(
   tx: Tx,
   counted: readonly T[],
 ): Promise<Map<T, BucketRef[]>> {
   await lockCounters(tx, 'shared');
-  // Many share their buckets.
+  // Many events share their buckets.
   const chains = new Set(counted.map(({ buckets }) => buckets));
   const policies = await findCounterPolicies(tx, chains);
-  // Almost always nothing was changed lately, and nothing more is to be asked.
-  const isPresent = ({ policyId, counterVersion }: BucketRef) =>
+  // Usually no policy has changed lately, and no further query is needed.
+  const isCurrent = ({ policyId, counterVersion }: BucketRef) =>
     (policies.get(policyId)?.counter_version ?? 0) <= counterVersion;
-  const lateChains = new Set([...chains].filter((buckets) => !buckets.every(isPresent)));
+  const lateChains = new Set([...chains].filter((buckets) => !buckets.every(isCurrent)));
   const late = lateChains.size === 0 ? [] : counted.filter(({ buckets }) => lateChains.has(buckets));
   const counterKeys = await findCounterKeys(
     tx,
@@ -70,7 +70,7 @@ export async function findSuccessors<T extends Counted>(
   );
 }
 
-/** The policies whose present counter is none of those that this counts in, and has a window for it. */
+/** The policies whose current counter is newer than those it was admitted on, and covers its time of admission. */
 function followed(
   { buckets, row: { admitted_at: admittedAt } }: Counted,
   policies: ReadonlyMap<string, CounterPolicy>,
@@ -82,7 +82,7 @@ function followed(
   return [...versions].flatMap(([policyId, version]) => {
     const policy = policies.get(policyId);
     if (!policy || policy.counter_version <= version) return [];
-    // A counter begins with the window in which it was started: of those before, it would only have what came late.
+    // A counter starts with the window of its creation. In earlier windows it would hold only the late events.
     return windowOf(policy, admittedAt) < windowOf(policy, policy.counter_since) ? [] : [policy];
   });
 }

@@ -1,17 +1,17 @@
 import type { Database, Policies } from '@weighbridge/database';
 import { type WindowKind, windowAt } from '@weighbridge/domain';
 
-/** As arrays of a length, to go into a statement. */
-export interface PresentWindows {
+/** Parallel arrays, as parameters of a statement. */
+export interface CurrentWindows {
   readonly policyIds: readonly string[];
   readonly starts: readonly Date[];
 }
 
-/** The windows that it is now in, of policies that limit something; at most so many, in the order of their ids. */
-export async function findPresentWindows(
+/** The current windows of policies that limit spend; at most `limit` of them, in the order of their ids. */
+export async function findCurrentWindows(
   db: Database,
   { now, limit }: { readonly now: Date; readonly limit: number },
-): Promise<PresentWindows> {
+): Promise<CurrentWindows> {
   const policies = await db
     .selectFrom('policies')
     .select(['id', 'window_kind', 'timezone'])

@@ -13,15 +13,15 @@ export interface CounterDefinition {
   readonly timezone: string;
 }
 
-/** A long window of a busy ledger takes a while to add up. */
+/** Adding up a long window of a busy ledger takes minutes. */
 const SUM_TIMEOUT_MS = 600_000;
 
 /**
- * Opens a policy's new counter, in the transaction that gives it its version, with what the ledger holds for the window
- * of `now` and those after it: spend belongs to the window that it was admitted in, whichever counter counted it first.
- * What is recorded later finds the new counter by itself (successors.ts); until the transaction ends, it waits. What leases
- * hold in earlier counters, they hold in the new one as well. Returns from when on there were rows to add up; null where
- * none was ever dropped.
+ * Opens a policy's new counter, in the transaction that increments its version. Its buckets start with the ledger's spend in
+ * the window of `now` and later ones: spend belongs to the window of its admission, whichever counter counted it first.
+ * Usage recorded later waits for this transaction, and then finds the new counter itself (`findSuccessors`). What leases hold
+ * in earlier counters they hold in the new one as well. Returns the time before which the ledger's rows were dropped, and so
+ * aren't in the sums; null if none ever was.
  */
 export async function openCounter(tx: Tx, policy: CounterDefinition, now: Date): Promise<Date | null> {
   await lockCounters(tx, 'exclusive');
@@ -30,12 +30,12 @@ export async function openCounter(tx: Tx, policy: CounterDefinition, now: Date):
   while (at) {
     const window = windowAt(policy.window_kind, policy.timezone, at);
     await openBuckets(tx, policy, window);
-    // A proxy's clock may run ahead of ours.
+    // A proxy whose clock is ahead may have admitted requests in a later window.
     at = window.end ? await firstAdmitted(tx, policy.id, window.end) : undefined;
   }
   await carryLeases(tx, policy, windowAt(policy.window_kind, policy.timezone, now).start);
   await sql`SET LOCAL statement_timeout TO DEFAULT`.execute(tx);
-  // After it was added up: what is dropped from then on waits for this transaction.
+  // Read after the sums: dropping further rows waits for this transaction.
   const floor = await tx.selectFrom('ledger_floor').select('dropped_before').executeTakeFirstOrThrow();
   return floor.dropped_before;
 }
@@ -77,7 +77,7 @@ async function firstAdmitted(tx: Tx, policyId: string, from: Date): Promise<Date
   return rows[0]?.admitted_at;
 }
 
-/** Whether the policy is in the chain of those that an event counts for: bucket keys begin with the policy's id. */
+/** Whether an event counts for the policy: bucket keys start with the policy's id. */
 function countsFor(policyId: string) {
   return sql`(events.policy_id = ${policyId} OR EXISTS (
     SELECT FROM unnest(events.bucket_keys) AS bucket_key WHERE starts_with(bucket_key, ${`${policyId}/`})))`;

@@ -3,9 +3,9 @@ import { sql } from 'kysely';
 import { lockCounters } from '../buckets/successors.ts';
 
 /**
- * Gives the buckets of a policy's counter the policy's limit. To be called in the transaction that changes it: calls for
- * leases under way end before, and those that follow see the new limit. Nothing is taken back of what leases hold; where
- * that is more than the new limit leaves, nothing is granted until it is spent or returned.
+ * Copies a policy's limit to the buckets of its counter. Call it in the transaction that changes the limit: lease calls in
+ * progress end before it, and later ones see the new limit. Leases keep what they hold; if that exceeds the new limit,
+ * nothing is granted until enough of it is spent or returned.
  */
 export async function setBucketLimits(tx: Tx, policyId: string): Promise<void> {
   await lockCounters(tx, 'exclusive');
@@ -14,6 +14,6 @@ export async function setBucketLimits(tx: Tx, policyId: string): Promise<void> {
     FROM policies AS policy
     WHERE policy.id = ${policyId} AND bucket.policy_id = policy.id AND bucket.counter_version = policy.counter_version
       AND bucket.limit_nano_usd IS DISTINCT FROM policy.limit_nano_usd
-      -- Others were never asked for: they get it with the first call.
+      -- No lease was ever asked for on the others: they get the limit with the first call.
       AND (bucket.limit_nano_usd IS NOT NULL OR bucket.leased_nano_usd > 0)`.execute(tx);
 }

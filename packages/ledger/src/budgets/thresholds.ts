@@ -1,7 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
-import { findPresentWindows } from './currentWindows.ts';
+import { findCurrentWindows } from './currentWindows.ts';
 
 /** A counter reached a percentage of its policy's limit, for the first time in its window. */
 export interface ThresholdReached {
@@ -14,9 +14,9 @@ export interface ThresholdReached {
 }
 
 /**
- * Puts on record which thresholds of their policies these buckets have reached, each once, with an audit row. To be
- * called when they were added to, in the same transaction. Sums of principals beside a counter of another scope are no
- * counters: nothing limits them.
+ * Records which of their policies' thresholds these buckets have reached, each once per window, with an audit row. Call it in
+ * the transaction that adds to the buckets. A principal's own sum under a policy of another scope is not limited, and reaches
+ * no threshold.
  */
 export async function recordThresholds(
   tx: Tx,
@@ -42,7 +42,7 @@ export async function recordThresholds(
         AND cardinality(policies.thresholds) > 0 AND policies.enforcement <> 'off'
         AND policies.counter_scope = split_part(bucket.subject, ':', 1)
         AND bucket.spent_nano_usd >= policies.limit_nano_usd::numeric * threshold.percent / 100
-    ), told AS (
+    ), recorded AS (
       INSERT INTO budget_thresholds_reached (bucket_key, percent, reached_at)
       SELECT bucket_key, percent, ${now} FROM reached ORDER BY bucket_key, percent
       ON CONFLICT DO NOTHING
@@ -53,10 +53,10 @@ export async function recordThresholds(
         'percent', percent, 'subject', subject,
         'window_start', to_char(window_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
         'spent_micro_usd', (spent_nano_usd + 500) / 1000, 'limit_micro_usd', limit_nano_usd / 1000)
-      FROM reached JOIN told USING (bucket_key, percent)
+      FROM reached JOIN recorded USING (bucket_key, percent)
     )
     SELECT policy_id, subject, window_start, percent, limit_nano_usd, spent_nano_usd
-    FROM reached JOIN told USING (bucket_key, percent)
+    FROM reached JOIN recorded USING (bucket_key, percent)
     ORDER BY policy_id, subject, percent`.execute(tx);
   return rows.map((row) => ({
     policyId: row.policy_id,
@@ -72,24 +72,24 @@ const MAX_POLICIES = 10_000;
 const MAX_COUNTERS = 1_000;
 
 /**
- * The same for the counters of the present windows that reached one by something else than usage which metering recorded:
- * a correction, a release from quarantine, a limit that was lowered. Nothing may ever be added to them again.
+ * Records the thresholds that counters of the current windows reached without `recordThresholds` being called: by a correction,
+ * a release from quarantine or a lowered limit. No further usage may come to trigger it.
  */
 export async function recordOverdueThresholds(db: Database, now: Date): Promise<ThresholdReached[]> {
-  const { policyIds, starts } = await findPresentWindows(db, { now, limit: MAX_POLICIES });
+  const { policyIds, starts } = await findCurrentWindows(db, { now, limit: MAX_POLICIES });
   if (policyIds.length === 0) return [];
   const { rows } = await sql<{ bucket_key: string }>`
     SELECT DISTINCT bucket.bucket_key
-    FROM unnest(${policyIds}::text[], ${starts}::timestamptz[]) AS present (policy_id, window_start)
-    JOIN policies ON policies.id = present.policy_id
-    JOIN spend_buckets AS bucket ON bucket.policy_id = present.policy_id
-      AND bucket.window_start = present.window_start AND bucket.counter_version = policies.counter_version
+    FROM unnest(${policyIds}::text[], ${starts}::timestamptz[]) AS current (policy_id, window_start)
+    JOIN policies ON policies.id = current.policy_id
+    JOIN spend_buckets AS bucket ON bucket.policy_id = current.policy_id
+      AND bucket.window_start = current.window_start AND bucket.counter_version = policies.counter_version
       AND policies.counter_scope = split_part(bucket.subject, ':', 1)
     CROSS JOIN LATERAL unnest(policies.thresholds) AS threshold (percent)
     WHERE bucket.spent_nano_usd >= policies.limit_nano_usd::numeric * threshold.percent / 100
       AND NOT EXISTS (
-        SELECT FROM budget_thresholds_reached AS told
-        WHERE told.bucket_key = bucket.bucket_key AND told.percent = threshold.percent
+        SELECT FROM budget_thresholds_reached AS recorded
+        WHERE recorded.bucket_key = bucket.bucket_key AND recorded.percent = threshold.percent
       )
     LIMIT ${MAX_COUNTERS}`.execute(db);
   if (rows.length === 0) return [];

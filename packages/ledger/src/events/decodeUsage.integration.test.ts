@@ -28,9 +28,9 @@ describe('validation', () => {
         );
         const usage = decodeBatch(payload, ids);
         expect(usage.events.length + usage.refused.length).toBe(events.length);
-        const { confirms } = await recordUsage(ledger.db, usage);
+        const { acks } = await recordUsage(ledger.db, usage);
         firstN += BigInt(events.length);
-        expect(confirms).toEqual([{ producerId, epoch, shard: 2, n: firstN - 1n }]);
+        expect(acks).toEqual([{ producerId, epoch, shard: 2, n: firstN - 1n }]);
         recorded += usage.events.length;
         refused += usage.refused.length;
       }),

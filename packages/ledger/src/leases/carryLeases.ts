@@ -3,19 +3,18 @@ import { arrayLiteral } from '@weighbridge/database';
 import { sql } from 'kysely';
 
 interface NewCounter {
-  /** The policy's. */
+  /** The policy's id. */
   readonly id: string;
   readonly counter_version: number;
   readonly counter_scope: 'key' | 'principal' | 'policy';
 }
 
 /**
- * Lets what leases hold on a policy's earlier counters count in the new one as well, for as long as they hold it: it
- * may have been spent, or be spent yet, in the new counter's window. With `lockCounters` exclusive: nothing is granted,
- * recorded or closed meanwhile.
+ * Lets what leases hold in a policy's earlier counters count in the new one as well, since it may be spent in the new
+ * counter's window. Call it with `lockCounters` exclusive: nothing is granted, recorded or closed meanwhile.
  *
- * A narrower scope (from one counter for all to one for each) can't tell whose such a hold will be: there, what was held
- * when the limit was introduced comes on top of it.
+ * If the scope gets narrower, say from one counter for the policy to one per key, it is unknown whose spend a hold will
+ * become. Such a hold is not carried, and may be spent in excess of the new limit.
  */
 export async function carryLeases(tx: Tx, policy: NewCounter, windowStart: Date): Promise<void> {
   const held = await findHeld(tx, policy, windowStart);
@@ -56,11 +55,11 @@ interface HeldLease {
   readonly producer_id: string;
   readonly epoch: string;
   readonly also_bucket_key: string | null;
-  /** Whose counter it holds in, in the new scope. */
+  /** The subject of the counter that it holds in, in the new scope. */
   readonly subject: string;
 }
 
-/** What earlier counters' leases hold in windows that reach into the new counter's window. */
+/** The leases on earlier counters that hold something and whose windows overlap the new counter's window. */
 async function findHeld(tx: Tx, policy: NewCounter, windowStart: Date): Promise<HeldLease[]> {
   const subject = {
     key: sql<string>`CASE WHEN bucket.subject LIKE 'key:%' THEN bucket.subject END`,

@@ -7,9 +7,9 @@ import { lockBuckets } from './lockBuckets.ts';
 const LEASES_PER_TRANSACTION = 1_000;
 
 /**
- * Ends the leases of closed epochs: the ledger has all that they spent, so the rest goes back. Returns how many ended.
- * To be called after the transaction that closed an epoch has committed: a call for a lease shares the epoch's row, so
- * by then every grant is to be seen, and none follows. Called again by the upkeep, should a process die in between.
+ * Closes the leases of closed epochs: the ledger has all of their spend, so the rest is returned to the buckets. Returns how
+ * many were closed. Call it after the commit that closed an epoch: a lease call locks the epoch's row, so by then every grant
+ * is visible, and none follows. Metering's maintenance calls it too, in case a process died in between.
  */
 export async function closeLeases(db: Database): Promise<number> {
   for (let ended = 0; ; ) {

@@ -1,22 +1,22 @@
 import type { NanoUsd } from '@weighbridge/domain';
 
-/** What came of a call. The first two granted something, or were not asked to. */
+/** The outcome of a lease call. With the first two, it was granted something or wanted nothing. */
 export type LeaseOutcome =
   | 'granted'
-  /** Less than was wanted, and at least the minimum. */
+  /** Less than wanted, and at least the minimum. */
   | 'partly'
-  /** Spent and the minimum exceed the limit: nothing will come before the window ends or the limit is raised. */
+  /** Spent plus minimum exceeds the limit: nothing is granted until the window ends or the limit is raised. */
   | 'exhausted'
-  /** The minimum would fit but for what leases hold: some of it may come back. */
+  /** The minimum would fit without what leases hold, some of which may be returned. */
   | 'contended'
-  /** This call, or a later one, was answered before. */
+  /** This call or a later one was already answered. */
   | 'repeated'
-  /** The bucket is not its policy's current one: another counter was started, or another window. */
+  /** The bucket is not of its policy's current counter and window. */
   | 'stale'
-  /** The epoch is closed, superseded, lost or unknown. */
+  /** The holder's epoch is closed, superseded, lost or unknown. */
   | 'closed';
 
-/** A lease's cumulative figures, in nano-USD. */
+/** A lease's cumulative amounts, in nano-USD. */
 export interface LeaseFigures {
   readonly seq: bigint;
   readonly granted: NanoUsd;
@@ -36,43 +36,40 @@ export interface BucketState {
 
 export interface GrantWanted {
   readonly seq: bigint;
-  /** Cumulative: all that the holder has ever given back of this lease. */
+  /** Cumulative: everything that the holder ever returned of this lease. */
   readonly returnedNanoUsd: NanoUsd;
   readonly wantNanoUsd: NanoUsd;
-  /** A smaller grant is of no use to the holder. */
+  /** A smaller grant is useless to the holder. */
   readonly minimumNanoUsd: NanoUsd;
 }
 
-/** What a lease holds: what may still be spent on it, or was spent without the ledger having it. */
+/** What a lease holds: what may still be spent on it, or is spent but not in the ledger yet. */
 export function holdOf(lease: LeaseFigures): NanoUsd {
   const hold = lease.granted - lease.returned - lease.settled;
   return lease.closed || hold < 0n ? 0n : hold;
 }
 
-/**
- * How a call changes its lease. Pure: the caller holds the bucket's lock.
- * `refusal` is why this holder gets nothing from this bucket, whatever room there is.
- */
+/** How a call changes its lease. `refusal` is a reason to grant nothing, whatever headroom the bucket has. */
 export function decideGrant(
   lease: LeaseFigures,
-  room: BucketState,
+  bucket: BucketState,
   call: GrantWanted,
   refusal: 'stale' | 'closed' | undefined,
 ): { readonly lease: LeaseFigures; readonly outcome: LeaseOutcome } {
   if (lease.closed) return { lease, outcome: 'closed' };
-  // Returns count whenever they come, each once: they are cumulative, and nobody returns more than was granted.
+  // Returns always count, and once, since they are cumulative. They never exceed what was granted.
   const returned = min(max(lease.returned, call.returnedNanoUsd), lease.granted);
   const after = { ...lease, returned, seq: max(lease.seq, call.seq) };
   if (refusal) return { lease: after, outcome: refusal };
   if (call.seq <= lease.seq) return { lease: after, outcome: 'repeated' };
   if (call.wantNanoUsd === 0n) return { lease: after, outcome: 'granted' };
-  const leased = room.leased - (holdOf(lease) - holdOf(after));
-  const free = room.limit === null ? call.wantNanoUsd : room.limit - room.spent - leased;
-  if (free < call.minimumNanoUsd || free <= 0n) {
-    const exhausted = room.limit !== null && room.spent + max(call.minimumNanoUsd, 1n) > room.limit;
+  const leased = bucket.leased - (holdOf(lease) - holdOf(after));
+  const headroom = bucket.limit === null ? call.wantNanoUsd : bucket.limit - bucket.spent - leased;
+  if (headroom < call.minimumNanoUsd || headroom <= 0n) {
+    const exhausted = bucket.limit !== null && bucket.spent + max(call.minimumNanoUsd, 1n) > bucket.limit;
     return { lease: after, outcome: exhausted ? 'exhausted' : 'contended' };
   }
-  const slice = min(call.wantNanoUsd, free);
+  const slice = min(call.wantNanoUsd, headroom);
   const outcome = slice < call.wantNanoUsd ? 'partly' : 'granted';
   return { lease: { ...after, granted: after.granted + slice }, outcome };
 }

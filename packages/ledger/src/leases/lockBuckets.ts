@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import type { BucketState } from './decideGrant.ts';
 
-/** Locks those of the buckets that exist until the transaction ends, in the order in which every writer locks them. */
+/** Locks the buckets that exist until the transaction ends, in the order that every writer uses. */
 export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<Map<string, BucketState>> {
   if (keys.length === 0) return new Map();
   const { rows } = await sql<{ bucket_key: string; spent: bigint; leased: bigint; limit: bigint | null }>`
@@ -13,10 +13,10 @@ export async function lockBuckets(tx: Tx, keys: readonly string[]): Promise<Map<
     WHERE bucket_key = ANY (${arrayLiteral(keys)}::text[])
     ORDER BY bucket_key COLLATE "C"
     FOR NO KEY UPDATE`.execute(tx);
-  return new Map(rows.map(({ bucket_key, ...room }) => [bucket_key, room]));
+  return new Map(rows.map(({ bucket_key, ...state }) => [bucket_key, state]));
 }
 
-/** Makes rows for those buckets that have none. */
+/** Inserts rows for buckets that have none. */
 export async function openBuckets(db: Database, buckets: readonly BucketRef[]): Promise<void> {
   await sql`
     INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)

@@ -2,8 +2,8 @@ import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 
 /**
- * Forgets leases that hold nothing and never will again: of windows, or of closed epochs, that ended so long ago. What a
- * lost proxy's lease holds is kept, since nothing but its events may take it back.
+ * Deletes leases that hold nothing and never will again: those of windows or closed epochs that ended before a time. What a lost
+ * proxy's lease holds stays, since only its events may reduce it.
  */
 export async function pruneLeases(
   db: Database,

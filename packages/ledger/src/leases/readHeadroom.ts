@@ -4,20 +4,20 @@ import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 
 /**
- * What is neither spent nor leased of each bucket's limit, by key, to size grants by: nothing is locked, so it may be
- * another a moment later. Buckets without a limit are not in it.
+ * The part of each bucket's limit that is neither spent nor leased, by key, for sizing grants. Nothing is locked, so it may
+ * change at once. Unlimited buckets are left out.
  */
 export async function readHeadroom(
   db: Database,
   buckets: readonly BucketRef[],
 ): Promise<Map<string, NanoUsd>> {
-  const { rows } = await sql<{ bucket_key: string; room: bigint }>`
+  const { rows } = await sql<{ bucket_key: string; headroom: bigint }>`
     SELECT wanted.bucket_key,
-           greatest(policies.limit_nano_usd - coalesce(bucket.spent_nano_usd + bucket.leased_nano_usd, 0), 0) AS room
+           greatest(policies.limit_nano_usd - coalesce(bucket.spent_nano_usd + bucket.leased_nano_usd, 0), 0) AS headroom
     FROM unnest(${buckets.map(bucketKey)}::text[], ${buckets.map(({ policyId }) => policyId)}::text[])
       AS wanted (bucket_key, policy_id)
     JOIN policies ON policies.id = wanted.policy_id
     LEFT JOIN spend_buckets AS bucket ON bucket.bucket_key = wanted.bucket_key
     WHERE policies.limit_nano_usd IS NOT NULL`.execute(db);
-  return new Map(rows.map((row) => [row.bucket_key, row.room]));
+  return new Map(rows.map((row) => [row.bucket_key, row.headroom]));
 }

@@ -11,13 +11,13 @@ interface Holder {
 }
 
 interface CurrentBucket {
-  /** Its policy's limit; null: unlimited. */
+  /** The policy's limit. Null: unlimited. */
   readonly nanoUsd: NanoUsd | null;
   /** Null: the window never ends. */
   readonly windowEnd: Date | null;
 }
 
-/** Those buckets that are of their policies' current counters and windows, by key. */
+/** The buckets that are of their policies' current counters and windows, by key. */
 export async function findCurrentBuckets(
   tx: Tx,
   { calls, now }: { readonly calls: readonly { readonly bucket: BucketRef }[]; readonly now: Date },
@@ -45,7 +45,7 @@ export async function findCurrentBuckets(
   return current;
 }
 
-/** Of a holder's leases on counters that were replaced: the bucket of the newer counter, by their own. */
+/** For a holder's leases on replaced counters: the key of the newer counter's bucket, by the lease's bucket key. */
 export async function findNextBuckets(
   tx: Tx,
   { producerId, epoch }: Holder,
@@ -58,7 +58,7 @@ export async function findNextBuckets(
   return new Map(rows.map((row) => [row.bucket_key, row.also_bucket_key]));
 }
 
-/** A holder's leases on some buckets, by key, and whether it may be granted anything. Keeps its epoch from being closed. */
+/** A holder's leases on some buckets, by key, and whether it may be granted anything. Locks its epoch against being closed. */
 export async function readHolder(
   tx: Tx,
   { producerId, epoch }: Holder,

@@ -4,8 +4,8 @@ import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
 
 /**
- * What lost proxies may have spent of each bucket without the ledger having it: what their leases hold. It shrinks as
- * their events come late after all; nothing else takes it back. Buckets without any have 0.
+ * What lost proxies may have spent of each bucket without the ledger knowing: what their leases hold. Only late events of
+ * theirs reduce it. Buckets without any have 0.
  */
 export async function readUnattributed(
   db: Database,
@@ -24,7 +24,7 @@ export async function readUnattributed(
   return held;
 }
 
-/** As SQL: the same of one bucket. */
+/** An SQL expression: the same for one bucket. */
 export function unattributed(key: string | RawBuilder<unknown>): RawBuilder<bigint> {
   return sql<bigint>`coalesce((
     SELECT sum(lease.hold_nano_usd)

@@ -4,13 +4,13 @@ import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 
-/** More than the events of a transaction can name: 2,000 of at most 64 buckets each. */
+/** More than a transaction's 2,000 events can name, with at most 64 buckets each. */
 const MAX_KEYS = 2 ** 20;
 
-/** What it needs to know of an event that the ledger did not have before. */
+/** The parts of a new event that its leases need. */
 export interface NewEvent {
   readonly row: {
-    /** Who spent it, in which epoch; none in corrections. */
+    /** The producer and epoch that spent it; corrections have none. */
     readonly producer_id?: string | null | undefined;
     readonly epoch?: string | null | undefined;
     readonly cost_nano_usd: bigint;
@@ -20,14 +20,13 @@ export interface NewEvent {
 }
 
 /**
- * Settles new events against the leases that they were admitted on, by what they cost, never by what was reserved for
- * them: what a lease no longer holds, its bucket has as spent. In the ledger's transaction, after the buckets (which
- * are locked thereby).
+ * Settles new events against the leases that they were admitted on, by their cost and not by their reservation: what a lease
+ * no longer holds is spent in its bucket. Call it in the ledger's transaction after `addToBuckets`, which locks the buckets.
  */
 export async function settleLeases(tx: Tx, events: readonly NewEvent[]): Promise<void> {
   const { epochs, keys, sums } = sumByLease(events);
   if (sums.length === 0) return;
-  // Each name goes once, however many leases it is in.
+  // Each name is sent once, however many leases it is in.
   await sql`
     WITH epoch AS (
       SELECT * FROM unnest(${binaryArray(UUID, epochs, ({ producerId }) => producerId)}::uuid[],
@@ -63,13 +62,13 @@ export async function settleLeases(tx: Tx, events: readonly NewEvent[]): Promise
 }
 
 interface LeaseSum {
-  /** Which of the epochs and of the keys, counted from 1 as Postgres does. */
+  /** Indexes of the epoch and the key, counted from 1 as in Postgres. */
   readonly epochAt: number;
   readonly bucketAt: number;
   cost: NanoUsd;
 }
 
-/** What the events cost by epoch and bucket, each of which is named once. */
+/** The cost of the events by epoch and bucket, and lists of both. */
 function sumByLease(events: readonly NewEvent[]) {
   const epochs = new Map<
     string,
@@ -77,7 +76,7 @@ function sumByLease(events: readonly NewEvent[]) {
   >();
   const keys = new Map<string, number>();
   const sums = new Map<number, LeaseSum>();
-  // Events of one payer mostly share their buckets.
+  // Most events of one payer share their buckets.
   const numbered = new Map<NewEvent['buckets'], readonly number[]>();
   const number = (key: string): number => {
     const at = keys.get(key) ?? keys.size + 1;

@@ -6,23 +6,23 @@ import type { BucketState, LeaseFigures, LeaseOutcome } from './decideGrant.ts';
 
 export interface LeaseChange {
   readonly key: string;
-  /** The bucket of a later counter that it holds in as well. */
+  /** The bucket of a newer counter that the lease holds in as well. */
   readonly next: (BucketState & { readonly key: string }) | undefined;
   readonly windowEnd: Date | null;
-  /** As it is, and with the policy's present limit. */
   readonly bucket: BucketState;
-  readonly room: BucketState;
+  /** The bucket with the policy's current limit. */
+  readonly updated: BucketState;
   /** Undefined: the holder had no lease yet. */
   readonly before: LeaseFigures | undefined;
   readonly lease: LeaseFigures;
-  /** Less than what is granted, where more was spent than had been granted before. */
+  /** Less than the grant if more was spent than had been granted before. */
   readonly addedHold: NanoUsd;
   readonly outcome: LeaseOutcome;
 }
 
 /**
- * Writes leases and what they hold of their buckets, which are locked. What is added to a bucket is added on a condition
- * of its own: had a lock been forgotten somewhere, it finds no row, and nothing is granted.
+ * Writes leases and what they hold of their buckets, which are locked. Each update of a bucket checks the limit again: if a
+ * lock were missing somewhere, it would match no row, and nothing would be granted.
  */
 export async function writeLeases(
   tx: Tx,
@@ -63,15 +63,15 @@ export async function writeLeases(
       SET seq = excluded.seq, granted_nano_usd = excluded.granted_nano_usd, returned_nano_usd = excluded.returned_nano_usd
     )
     SELECT count(*)::int AS moved FROM moved`.execute(tx);
-  if (rows[0]?.moved !== moves.length) throw new Error('a bucket changed under its lock');
+  if (rows[0]?.moved !== moves.length) throw new Error('a bucket changed while it was locked');
 }
 
-/** What changes of the buckets, each once: a lease of a counter that was replaced holds in the next one as well. */
+/** The changes of the buckets, one per bucket. A lease on a replaced counter holds in the newer one as well. */
 function movesOf(changes: readonly LeaseChange[]) {
   const moves = new Map<string, { readonly key: string; added: NanoUsd; readonly limit: NanoUsd | null }>();
-  for (const { key, addedHold, bucket, room } of changes) {
-    if (addedHold !== 0n || room.limit !== bucket.limit)
-      moves.set(key, { key, added: addedHold, limit: room.limit });
+  for (const { key, addedHold, bucket, updated } of changes) {
+    if (addedHold !== 0n || updated.limit !== bucket.limit)
+      moves.set(key, { key, added: addedHold, limit: updated.limit });
   }
   for (const { addedHold, next } of changes) {
     if (!next || addedHold === 0n) continue;

@@ -4,7 +4,7 @@ import type { IdRange } from '../events/usage.ts';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
 
 const MONTHS_AHEAD = 2;
-/** A large month takes minutes to add up. */
+/** Adding up a large month takes minutes. */
 const SUM_TIMEOUT_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
@@ -14,11 +14,11 @@ interface Partition {
   readonly end: Date;
 }
 
-/** Reads which ids the ledger takes now. Partitions have no gaps between them. */
+/** The ids that the ledger accepts now. There are no gaps between partitions. */
 export async function readIdRange(db: Database): Promise<IdRange> {
   const partitions = await readPartitions(db);
   const [first, last] = [partitions[0], partitions.at(-1)];
-  if (!first || !last) throw new Error('the ledger has no partition: the database is not migrated');
+  if (!first || !last) throw new Error('the ledger has no partition; the database is not migrated');
   const { dropped_before: floor } = await db
     .selectFrom('ledger_floor')
     .select('dropped_before')
@@ -28,14 +28,14 @@ export async function readIdRange(db: Database): Promise<IdRange> {
 
 export interface Retention {
   readonly now: Date;
-  /** How many days the ledger's rows are kept at least: whole months are dropped. */
+  /** For how many days at least the ledger's rows are retained. Only whole months are dropped. */
   readonly retentionDays: number;
 }
 
 /**
- * Makes the partitions up to two months ahead, and drops the months that lie wholly before what is to be kept; what they
- * counted stays in the buckets, as their opening balances. Returns the names of what was dropped. Rejects, having done the
- * months before, where the ledger is too busy to be locked for a moment: call it again later.
+ * Creates partitions up to two months ahead, and drops the months that end before the retention period. What the dropped rows
+ * counted stays in the buckets, as opening balances. Returns the names of the dropped partitions. Rejects if the ledger is too
+ * busy to be locked for a moment; earlier months are done then, so call it again later.
  */
 export async function maintainPartitions(db: Database, retention: Retention): Promise<string[]> {
   await createAhead(db, retention.now);
@@ -46,8 +46,8 @@ export async function maintainPartitions(db: Database, retention: Retention): Pr
 }
 
 /**
- * From when on the ledger's rows are kept, by the clock that says the earlier time, ours or the database's: what is dropped
- * never comes back, and a machine may wake up in another year.
+ * The start of the retention period, by the earlier of our clock and the database's: a drop can't be undone, and a clock may be
+ * years ahead.
  */
 export async function retainedFrom(db: Database, { now, retentionDays }: Retention): Promise<Date> {
   const earlier = await instant(db, sql`least(${now}::timestamptz, statement_timestamp())`);
@@ -57,12 +57,12 @@ export async function retainedFrom(db: Database, { now, retentionDays }: Retenti
 async function instant(db: Database, expression: RawBuilder<unknown>): Promise<Date> {
   const { rows } = await sql<{ at: Date }>`SELECT ${expression} AS at`.execute(db);
   const [row] = rows;
-  if (!row) throw new Error('a query without FROM answered no row');
+  if (!row) throw new Error('a query without FROM returned no row');
   return row.at;
 }
 
 async function createAhead(db: Database, ownNow: Date): Promise<void> {
-  // By a clock that is decades ahead, not a thousand of them, for each of which every query pays.
+  // Bounded, so that a clock decades ahead doesn't create a thousand partitions, which slow down every query.
   const now = await instant(
     db,
     sql`least(${ownNow}::timestamptz, statement_timestamp() + interval '5 years')`,
@@ -71,15 +71,15 @@ async function createAhead(db: Database, ownNow: Date): Promise<void> {
   const last = (await readPartitions(db)).at(-1)?.month ?? now;
   if (last >= ahead) return;
   await db.transaction().execute(async (tx) => {
-    await giveUpSoon(tx);
-    // From the last one on, so that a service that was away for months leaves no hole.
+    await setLockTimeout(tx);
+    // From the last one, so that a service that was down for months leaves no gap.
     await sql`
       SELECT create_usage_partition(month)
       FROM unnest(${monthsFrom(last, ahead)}::timestamptz[]) AS month`.execute(tx);
   });
 }
 
-/** The first instants of the months from one to another, both with it. */
+/** The starts of the months from `first` to `last`, both inclusive. */
 function monthsFrom(first: Date, last: Date): Date[] {
   const months: Date[] = [];
   for (let at = first; at <= last; at = new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1, 1))) {
@@ -89,23 +89,23 @@ function monthsFrom(first: Date, last: Date): Date[] {
 }
 
 async function dropPartition(db: Database, { name, end }: Partition): Promise<void> {
-  // Committed first: from here on, validation refuses what would land there.
+  // Committed first: from here on, validation refuses events of the partition.
   await db
     .updateTable('ledger_floor')
     .set({ dropped_before: sql<Date>`greatest(dropped_before, ${end})` })
     .execute();
   await db.transaction().execute(async (tx) => {
-    await giveUpSoon(tx);
+    await setLockTimeout(tx);
     await sql`SET LOCAL statement_timeout = ${sql.lit(SUM_TIMEOUT_MS)}`.execute(tx);
     await lockLedgerMaintenance(tx);
-    // Who was validated before may still write here: wait for them, and let nobody in while it is summed up.
+    // Events validated earlier may still be written: wait for those writers, and block new ones during the sum.
     await sql`LOCK TABLE ${sql.table(name)} IN SHARE MODE`.execute(tx);
     await sql`
       CREATE TEMPORARY TABLE dropped_sums ON COMMIT DROP AS
       SELECT bucket_key, sum(cost_nano_usd)::bigint AS nano_usd
       FROM ${sql.table(name)}, unnest(bucket_keys) AS bucket_key
       GROUP BY bucket_key`.execute(tx);
-    // Before any bucket: a writer of the ledger holds this one's lock while it waits for buckets.
+    // Before any bucket: a writer of the ledger holds a lock on this table while it waits for buckets.
     await sql`LOCK TABLE usage_events IN ACCESS EXCLUSIVE MODE`.execute(tx);
     await sql`
       UPDATE spend_buckets SET opening_nano_usd = opening_nano_usd + dropped_sums.nano_usd
@@ -114,12 +114,12 @@ async function dropPartition(db: Database, { name, end }: Partition): Promise<vo
   });
 }
 
-/** A lock on the whole ledger that has to wait makes everybody wait behind it: rather not now. */
-async function giveUpSoon(tx: Tx): Promise<void> {
+/** While a lock on the whole ledger waits, all writers wait behind it: better to fail and try later. */
+async function setLockTimeout(tx: Tx): Promise<void> {
   await sql`SET LOCAL lock_timeout = '3s'`.execute(tx);
 }
 
-/** By month. They are named for it (`usage_events_2026_11`). */
+/** In the order of their months, which their names contain (`usage_events_2026_11`). */
 async function readPartitions(db: Database): Promise<Partition[]> {
   const { rows } = await sql<{ name: string }>`
     SELECT child.relname AS name
@@ -128,7 +128,7 @@ async function readPartitions(db: Database): Promise<Partition[]> {
     ORDER BY child.relname`.execute(db);
   return rows.map(({ name }) => {
     const [year, month] = name.split('_').slice(-2).map(Number);
-    if (!year || !month) throw new Error(`${name} is no partition of a month`);
+    if (!year || !month) throw new Error(`${name} is not the name of a monthly partition`);
     return { name, month: new Date(Date.UTC(year, month - 1, 1)), end: new Date(Date.UTC(year, month, 1)) };
   });
 }

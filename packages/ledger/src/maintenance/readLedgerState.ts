@@ -1,24 +1,24 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 
-/** How the ledger is doing, for metrics. */
+/** The state of the ledger, for metrics. */
 export interface LedgerState {
   readonly openProducers: number;
   readonly lostProducers: number;
-  /** How long ago the time lies up to which all usage is here. */
+  /** The age of the time up to which all usage is known to be in the ledger. */
   readonly asOfAgeMs: number;
-  /** Shards of epochs of which a number is missing that a later one was seen of, and since when the longest. */
+  /** Shards with a missing number below a received one, and how long the oldest gap has lasted. */
   readonly gaps: number;
   readonly longestGapMs: number;
-  /** What is held in quarantine. */
+  /** How many entries the quarantine holds. */
   readonly heldUsage: number;
-  /** Spools that nobody answers for, those that have been lost for longest; at most a hundred. */
+  /** Lost spools, the longest lost first; at most 100. */
   readonly lost: readonly LostProducer[];
 }
 
 export interface LostProducer {
   readonly producerId: string;
-  /** Of its proxy, as it called itself. */
+  /** The name that its proxy registered with. */
   readonly name: string;
   readonly lostForMs: number;
 }
@@ -42,7 +42,7 @@ export async function readLedgerState(db: Database): Promise<LedgerState> {
       (SELECT count(*)::integer FROM quarantined_usage WHERE state = 'held') AS "heldUsage"
     FROM producer`.execute(db);
   const [row] = rows;
-  if (!row) throw new Error('an aggregate answered no row');
+  if (!row) throw new Error('an aggregate returned no row');
   return { ...row, lost: row.lostProducers > 0 ? await readLost(db) : [] };
 }
 

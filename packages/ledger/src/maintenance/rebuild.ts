@@ -12,16 +12,16 @@ import {
 } from '../spend/usageByHour.ts';
 import { LEDGER_MAINTENANCE_LOCK } from './maintenanceLock.ts';
 
-/** How far what is derived from the ledger was from the ledger, as of one snapshot. */
+/** How far the derived sums differed from the ledger's rows, in one snapshot. */
 export interface RebuildResult {
-  /** Rows of the ledger that were added up. */
+  /** How many rows of the ledger were added up. */
   readonly events: bigint;
-  /** Buckets, with those that a row of the ledger names but nobody had opened. */
+  /** How many buckets there are, including those that only a row of the ledger names. */
   readonly buckets: number;
   readonly differingBuckets: number;
-  /** The first of them by key, at most `MAX_LISTED`: what the ledger has more than the bucket. */
+  /** The first `MAX_LISTED` of them by key, with the ledger's sum minus the bucket's. */
   readonly differing: readonly { readonly bucketKey: string; readonly differenceNanoUsd: NanoUsd }[];
-  /** The sum of the differences of buckets, each without its sign. */
+  /** The sum of the buckets' absolute differences. */
   readonly differenceNanoUsd: NanoUsd;
   readonly differingHours: number;
 }
@@ -30,33 +30,33 @@ export interface RebuildResult {
 export class RebuildRunningError extends Error {
   constructor() {
     super(
-      'Another rebuild of this ledger is running, or a month of it is being dropped: wait until that ends.',
+      'Another rebuild of the ledger is running, or one of its months is being dropped. Retry when it is done.',
     );
     this.name = 'RebuildRunningError';
   }
 }
 
 const MAX_LISTED = 1_000;
-/** A large ledger takes minutes to add up. */
+/** Adding up a large ledger takes minutes. */
 const TIMEOUT_MS = 3_600_000;
 
 /**
- * Compares every bucket with its opening and the ledger's rows that name it, and the sums by hour with the rows of the
- * hour, in one snapshot; with `apply`, adds what is missing to them. Usage may be written all the while: it changes rows
- * and sums alike, so a difference stays what it was. What was not mended yet when it fails, the next one finds. Throws
- * `RebuildRunningError` where another one is running.
+ * Compares, in one snapshot, every bucket with its opening balance plus the ledger's rows that name it, and the sums by hour
+ * with the rows of the hour. With `apply`, adds the differences to the sums. Usage may be written meanwhile: it changes rows and
+ * sums alike, so the differences stay the same. If it fails midway, the next run finds the remaining differences. Throws
+ * `RebuildRunningError` if another one is running.
  */
 export async function rebuildBuckets(
   db: Database,
   { apply }: { readonly apply: boolean },
 ): Promise<RebuildResult> {
-  // One connection for all: the lock and the tables of differences belong to it.
+  // One connection: the lock and the temporary tables belong to it.
   return await db.connection().execute(async (connection) => {
     const { rows } = await sql<{ taken: boolean }>`
       SELECT pg_try_advisory_lock(${LEDGER_MAINTENANCE_LOCK}) AS taken`.execute(connection);
     if (!rows[0]?.taken) throw new RebuildRunningError();
     try {
-      // 1. What differs, in one snapshot.
+      // 1. Find the differences, in one snapshot.
       const rebuilt = await connection
         .transaction()
         .setIsolationLevel('repeatable read')
@@ -66,16 +66,16 @@ export async function rebuildBuckets(
           await compareHours(tx);
           return await summary(tx);
         });
-      // 2. As deltas, which may come at any time beside usage. An hour at a time: usage waits for the locks of each.
+      // 2. Apply them as deltas, which commute with usage. One hour per transaction, since usage waits for its locks.
       if (apply) {
         await connection.transaction().execute(async (tx) => {
           await limitTime(tx);
-          await mendBuckets(tx);
+          await applyToBuckets(tx);
         });
         for (const hour of await differingHours(connection)) {
           await connection.transaction().execute(async (tx) => {
             await limitTime(tx);
-            await mendHour(tx, hour);
+            await applyToHour(tx, hour);
           });
         }
       }
@@ -143,7 +143,7 @@ async function compareHours(tx: Tx): Promise<void> {
   await sql`CREATE INDEX ON hour_differences (hour)`.execute(tx);
 }
 
-/** Of the hours whose events were dropped with their month, the sums are all that is left. */
+/** Only the hours that still have rows: those of dropped months have no rows to compare with. */
 function isCovered(at: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql`${at} >= (SELECT coalesce(dropped_before, '-infinity') FROM ledger_floor)`;
 }
@@ -157,7 +157,7 @@ async function summary(tx: Tx): Promise<RebuildResult> {
       (SELECT count(*) FROM hour_differences) AS hours
     FROM bucket_differences`.execute(tx);
   const [row] = rows;
-  if (!row) throw new Error('an aggregate answered no row');
+  if (!row) throw new Error('an aggregate returned no row');
   const listed = await sql<{ bucket_key: string; difference: bigint }>`
     SELECT bucket_key, difference FROM bucket_differences ORDER BY bucket_key COLLATE "C" LIMIT ${MAX_LISTED}`.execute(
     tx,
@@ -175,7 +175,7 @@ async function summary(tx: Tx): Promise<RebuildResult> {
   };
 }
 
-async function mendBuckets(tx: Tx): Promise<void> {
+async function applyToBuckets(tx: Tx): Promise<void> {
   await sql`
     INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
     SELECT bucket_key, part[1], part[2]::integer, part[4], to_timestamp(part[3]::bigint / 1000.0), difference
@@ -192,12 +192,12 @@ async function differingHours(db: Database): Promise<Date[]> {
   return rows.map(({ hour }) => hour);
 }
 
-async function mendHour(tx: Tx, hour: Date): Promise<void> {
+async function applyToHour(tx: Tx, hour: Date): Promise<void> {
   await sql`
     INSERT INTO usage_by_hour (${HOUR_COLUMNS})
     SELECT ${HOUR_COLUMNS} FROM hour_differences WHERE hour = ${hour} ORDER BY hour, group_sha256, shard
     ${ADD_TO_HOUR}`.execute(tx);
-  // Rows that no event stands behind, unless one came since: a breakdown would show their groups.
+  // Delete rows without any event, unless one was added since: a breakdown would show their groups.
   await sql`
     DELETE FROM usage_by_hour AS hours USING hour_differences AS unfounded
     WHERE unfounded.is_unfounded AND unfounded.hour = ${hour} AND hours.hour = unfounded.hour

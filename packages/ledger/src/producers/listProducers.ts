@@ -2,32 +2,32 @@ import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import type { ProducerRow } from './producers.ts';
 
-/** How far one shard of an epoch has arrived. */
+/** How much of one shard of an epoch the ledger has. */
 export interface ProducerShard {
   readonly shard: number;
-  /** All up to this one have. */
+  /** The ledger has every number up to and including this one. */
   readonly recordedN: bigint;
-  /** The last one that there is; null until its spool says so. */
+  /** The number of the last event; null until the spool declares it. */
   readonly lastN: bigint | null;
-  /** Numbers that are known to be missing, as ranges with an open end (`{[3,5),[9,10)}`), at most 500 characters of them. */
+  /** The missing numbers, as a Postgres multirange (`{[3,5),[9,10)}`), cut at 500 characters. */
   readonly missing: string;
   readonly gapSince: Date | null;
 }
 
 export interface ListedProducer extends ProducerRow {
-  /** Those of which something has arrived or was declared, by number. */
+  /** The shards with events received or declared, by number. */
   readonly shards: readonly ProducerShard[];
 }
 
 export interface ProducerPage {
-  /** The epoch that the page before ended with. */
+  /** The last epoch of the previous page. */
   readonly after?: string | undefined;
   readonly limit: number;
-  /** All states where none is named. */
+  /** All states unless given. */
   readonly states?: readonly string[] | undefined;
 }
 
-/** Epochs of spools, the youngest first. */
+/** Epochs, the newest first. */
 export async function listProducers(
   db: Database,
   { after, limit, states }: ProducerPage,

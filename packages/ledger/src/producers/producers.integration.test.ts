@@ -177,8 +177,8 @@ it('an accepted loss makes windows complete again, and what still comes of it is
   expect(await retire()).toMatchObject({ state: 'retired', retired_by: 'grace' });
   expect(await retire()).toBeUndefined();
   expect(await isComplete()).toBe(true);
-  const { confirms } = await recordUsage(ledger.db, rangesOnly(range(run, 1, 2)));
-  expect(confirms).toMatchObject([{ n: 3n }]);
+  const { acks } = await recordUsage(ledger.db, rangesOnly(range(run, 1, 2)));
+  expect(acks).toMatchObject([{ n: 3n }]);
   expect(await stateOf(run)).toBe('retired');
   // The folder was found after all, and has nothing more: then nothing was lost.
   expect(await closeEpoch(ledger.db, { ...run, lastN: [0n, 3n, 0n, 0n], now: new Date() })).toBe(true);

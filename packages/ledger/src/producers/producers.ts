@@ -11,12 +11,12 @@ interface Epoch {
 }
 
 /**
- * Rows for epochs that the ledger has not heard of. Their mark is the epoch's own beginning, which its UUIDv7 tells: before
- * that it settled nothing, so nothing can be missing. Any later time, as that of the first event seen, might say too much.
+ * Inserts rows for epochs that the ledger doesn't know yet. Their watermark is the start of the epoch, from its UUIDv7: nothing
+ * was settled before it, so nothing is missing. A later time, such as that of the first event seen, could be too late.
  */
 export async function insertProducers(tx: Tx, epochs: readonly Epoch[]): Promise<void> {
   const once = [...new Map(epochs.map((epoch) => [`${epoch.producerId}/${epoch.epoch}`, epoch])).values()];
-  // To look first costs half of what a conflict does, and almost all are known.
+  // Almost all epochs are known, and NOT EXISTS costs half of a conflict.
   await sql`
     INSERT INTO producers (producer_id, epoch, first_seen_at, last_seen_at, mark_at)
     SELECT producer_id, epoch, statement_timestamp(), statement_timestamp(),
@@ -34,33 +34,40 @@ export async function insertProducers(tx: Tx, epochs: readonly Epoch[]): Promise
     ON CONFLICT DO NOTHING`.execute(tx);
 }
 
-/** As SQL: it writes no more, whatever is heard of it. */
+/** An SQL expression: the epoch writes no more events. */
 const HAS_ENDED = sql<boolean>`(producers.state = 'closed' OR producers.superseded_by IS NOT NULL)`;
 
 export interface ProducerRegistration extends Epoch {
-  /** The host or pod, for people. */
+  /** The host or pod, for operators. */
   readonly name: string;
   readonly now: Date;
 }
 
 /**
- * Says that a process writes to a spool. Whoever wrote to it before gets nothing any more; one that learns so by this has
- * to end, as has one whose epoch is closed: somebody handed over a copy of its spool. An epoch that was given up for lost
- * is open again: it lives.
+ * Registers a process as the writer of a spool, and supersedes its earlier writers, which are granted nothing more. A process
+ * that is itself superseded, or whose epoch is closed because a copy of its spool was replayed, has to exit. An epoch marked
+ * lost is open again.
  */
 export async function registerProducer(
   db: Database,
   { producerId, epoch, name, now }: ProducerRegistration,
 ): Promise<'registered' | 'superseded'> {
   return await db.transaction().execute(async (tx) => {
-    // Two at once would each miss the other's row. Then the rows that there are, in the order in which all lock them.
+    // Two concurrent registrations would each miss the other's row. Existing rows are locked in the order that all writers use.
     await sql`SELECT pg_advisory_xact_lock(hashtextextended(${producerId}, 0))`.execute(tx);
     await sql`
       SELECT FROM producers WHERE producer_id = ${producerId} ORDER BY epoch FOR NO KEY UPDATE`.execute(tx);
-    const mark = new Date(Math.min(beganAt(epoch).getTime(), now.getTime()));
+    const watermark = new Date(Math.min(beganAt(epoch).getTime(), now.getTime()));
     const own = await tx
       .insertInto('producers')
-      .values({ producer_id: producerId, epoch, name, first_seen_at: now, last_seen_at: now, mark_at: mark })
+      .values({
+        producer_id: producerId,
+        epoch,
+        name,
+        first_seen_at: now,
+        last_seen_at: now,
+        mark_at: watermark,
+      })
       .onConflict((conflict) =>
         conflict.columns(['producer_id', 'epoch']).doUpdateSet({
           name,
@@ -84,28 +91,28 @@ export async function registerProducer(
 }
 
 export interface Watermark extends Epoch {
-  /** All that the proxy had settled before is in the ledger. */
+  /** The ledger has everything that the proxy settled before this time. */
   readonly markAt: Date;
   readonly seenAt: Date;
 }
 
-/** Notes how far proxies say that they are. A mark never goes back; one that was given up for lost is open again. */
+/** Records the watermarks that proxies report. A watermark never decreases. An epoch marked lost is open again. */
 export async function recordWatermarks(db: Database, marks: readonly Watermark[]): Promise<void> {
   if (marks.length === 0) return;
-  // Locked in one order, so that several control planes never deadlock, and so that shards' rows are not held up.
+  // One lock order, so that several control planes never deadlock.
   await sql`
-    WITH mark AS (
+    WITH reported AS (
       SELECT producer_id, epoch, max(least(mark_at, seen_at)) AS mark_at, max(seen_at) AS seen_at
       FROM unnest(
         ${arrayLiteral(marks.map(({ producerId }) => producerId))}::uuid[],
         ${arrayLiteral(marks.map(({ epoch }) => epoch))}::uuid[],
         ${arrayLiteral(marks.map(({ markAt }) => markAt))}::timestamptz[],
         ${arrayLiteral(marks.map(({ seenAt }) => seenAt))}::timestamptz[]
-      ) AS mark (producer_id, epoch, mark_at, seen_at)
+      ) AS reported (producer_id, epoch, mark_at, seen_at)
       GROUP BY producer_id, epoch
     ), locked AS (
-      SELECT producer_id, epoch, mark.mark_at, mark.seen_at
-      FROM producers JOIN mark USING (producer_id, epoch)
+      SELECT producer_id, epoch, reported.mark_at, reported.seen_at
+      FROM producers JOIN reported USING (producer_id, epoch)
       WHERE state <> 'closed'
       ORDER BY producer_id, epoch
       FOR NO KEY UPDATE OF producers
@@ -119,8 +126,8 @@ export async function recordWatermarks(db: Database, marks: readonly Watermark[]
 }
 
 /**
- * Says that an epoch writes no more, and the number of its last event by shard. True once the ledger has all of it; where
- * that comes later, the epoch is closed then.
+ * Declares that an epoch writes no more, with the number of its last event by shard. True if the ledger has all of its events;
+ * otherwise the epoch closes when the last of them arrives.
  */
 export async function closeEpoch(
   db: Database,
@@ -135,7 +142,7 @@ export async function closeEpoch(
       ORDER BY ordinality
       ON CONFLICT (producer_id, epoch, shard) DO UPDATE SET
         last_n = greatest(shard.last_n, excluded.last_n)`.execute(tx);
-    // Whoever asks answers for it: it is not lost.
+    // The request shows that the epoch's spool is not lost.
     await sql`
       UPDATE producers SET last_seen_at = greatest(last_seen_at, ${now})
       WHERE producer_id = ${producerId} AND epoch = ${epoch}`.execute(tx);
@@ -146,11 +153,11 @@ export async function closeEpoch(
 }
 
 /**
- * Closes an epoch of which all that was declared has come, also one whose loss was accepted: its leases end with it. Call it
- * when its shards' rows are locked.
+ * Closes an epoch if the ledger has every event that it declared, even if its loss was accepted. Call it with its shards' rows
+ * locked, and `closeLeases` after the commit.
  */
 export async function closeIfComplete(tx: Tx, { producerId, epoch }: Epoch): Promise<boolean> {
-  // Of two shards that get complete at once, neither sees the other before its commit: the second waits here, and then sees.
+  // Two shards may complete at the same time, and neither sees the other before its commit. The second waits here for it.
   await sql`
     SELECT FROM producers WHERE producer_id = ${producerId} AND epoch = ${epoch} FOR NO KEY UPDATE`.execute(
     tx,
@@ -165,7 +172,7 @@ export async function closeIfComplete(tx: Tx, { producerId, epoch }: Epoch): Pro
   return true;
 }
 
-/** Gives up those that nobody has answered for since then, and returns them. Whatever still comes of them is recorded. */
+/** Marks epochs without a sign of life since `silentSince` as lost, and returns them. Events of theirs that arrive later are recorded. */
 export async function markLost(
   db: Database,
   { silentSince, now }: { readonly silentSince: Date; readonly now: Date },
@@ -179,7 +186,7 @@ export async function markLost(
     .execute();
 }
 
-/** Accepts that what is missing of a lost epoch never comes. Undefined where it is not lost, or unknown. */
+/** Accepts that a lost epoch's missing events never arrive. Undefined if the epoch is not lost, or unknown. */
 export async function retireProducer(
   db: Database,
   { epoch, retiredBy, now }: { readonly epoch: string; readonly retiredBy: string; readonly now: Date },
@@ -193,13 +200,13 @@ export async function retireProducer(
     .executeTakeFirst();
 }
 
-/** Forgets epochs that ended well, or were accepted as lost, so long ago, and of which no lease is kept (pruneLeases.ts). */
+/** Deletes closed and retired epochs that ended before a time and have no lease left (see `pruneLeases`). */
 export async function pruneProducers(
   db: Database,
   { endedBefore }: { readonly endedBefore: Date },
 ): Promise<void> {
   await sql`
-    WITH forgotten AS (
+    WITH pruned AS (
       SELECT producer_id, epoch FROM producers
       WHERE state IN ('closed', 'retired') AND ended_at < ${endedBefore}
         AND NOT EXISTS (
@@ -208,19 +215,19 @@ export async function pruneProducers(
         )
       FOR UPDATE
     ), shards AS (
-      DELETE FROM producer_shards AS shard USING forgotten
-      WHERE shard.producer_id = forgotten.producer_id AND shard.epoch = forgotten.epoch
+      DELETE FROM producer_shards AS shard USING pruned
+      WHERE shard.producer_id = pruned.producer_id AND shard.epoch = pruned.epoch
     )
-    DELETE FROM producers AS producer USING forgotten
-    WHERE producer.producer_id = forgotten.producer_id AND producer.epoch = forgotten.epoch`.execute(db);
+    DELETE FROM producers AS producer USING pruned
+    WHERE producer.producer_id = pruned.producer_id AND producer.epoch = pruned.epoch`.execute(db);
 }
 
-/** The last instant that Postgres reads as JavaScript writes it. */
+/** Postgres and JavaScript write later times differently. */
 const MAX_TIME_MS = Date.UTC(9999, 11, 31);
 
 /**
- * When an epoch began, by its UUIDv7 (https://www.rfc-editor.org/rfc/rfc9562#name-uuid-version-7). One of another version
- * does not tell: the beginning of all times then, which never says too much.
+ * When an epoch began, from its UUIDv7 (https://www.rfc-editor.org/rfc/rfc9562#name-uuid-version-7). Other versions carry no
+ * time: the Unix epoch then, which is never too late.
  */
 function beganAt(epoch: string): Date {
   if (epoch[14] !== '7') return new Date(0);

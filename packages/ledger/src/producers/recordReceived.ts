@@ -13,24 +13,24 @@ interface ShardRow {
 }
 
 /**
- * Marks numbers as received, in any order and as often as they come, and closes the epochs that are complete by that.
- * Returns how far each of the shards is held without a gap, and how many epochs were closed.
+ * Marks event numbers as received, in any order and any number of times, and closes the epochs that this completes. Returns
+ * an ack for each shard, up to its first missing number, and how many epochs were closed.
  */
 export async function recordReceived(
   tx: Tx,
   received: readonly ReceivedRange[],
-): Promise<{ readonly confirms: readonly Ack[]; readonly closedEpochs: number }> {
+): Promise<{ readonly acks: readonly Ack[]; readonly closedEpochs: number }> {
   const shards = byShard(received);
-  if (shards.length === 0) return { confirms: [], closedEpochs: 0 };
-  // Workers of one shard take turns from here to the commit: then the order in which they lock its rows does not matter.
+  if (shards.length === 0) return { acks: [], closedEpochs: 0 };
+  // Workers of a shard take turns until the commit, so the order in which they lock its rows doesn't matter.
   const numbers = new Set(shards.map(({ shard }) => shard));
   for (const shard of [...numbers].sort((a, b) => a - b)) await lockShard(tx, shard);
-  // Mostly what comes is what was to come next, of epochs that go on.
+  // Usually the numbers are the next ones, of epochs that continue.
   if ((await append(tx, shards)) === shards.length) {
-    return { confirms: shards.map((shard) => ({ ...confirmIdOf(shard), n: shard.lastN })), closedEpochs: 0 };
+    return { acks: shards.map((shard) => ({ ...shardOf(shard), n: shard.lastN })), closedEpochs: 0 };
   }
   await insertProducers(tx, shards);
-  // Of those that are held as far as the message goes, of an epoch that goes on, nothing is written here, nor told.
+  // Shards that already have all of the message, of an epoch that continues, are neither written nor returned.
   const { rows } = await sql<ShardRow>`
     WITH message AS MATERIALIZED (
       SELECT * FROM unnest(
@@ -70,12 +70,14 @@ export async function recordReceived(
   );
   let closedEpochs = 0;
   for (const epoch of reached.values()) if (await closeIfComplete(tx, epoch)) closedEpochs++;
-  const told = new Map(rows.map((row) => [shardKey(row.producer_id, row.epoch, row.shard), row.recorded_n]));
-  const confirms = shards.map((shard) => ({ ...confirmIdOf(shard), n: told.get(shard.key) ?? shard.lastN }));
-  return { confirms, closedEpochs };
+  const recorded = new Map(
+    rows.map((row) => [shardKey(row.producer_id, row.epoch, row.shard), row.recorded_n]),
+  );
+  const acks = shards.map((shard) => ({ ...shardOf(shard), n: recorded.get(shard.key) ?? shard.lastN }));
+  return { acks, closedEpochs };
 }
 
-/** Any number that no other advisory lock has, with the shard added. */
+/** Any number such that it, plus a shard, is no other advisory lock's. */
 const SHARD_LOCK = 5_518_240_963;
 
 async function lockShard(tx: Tx, shard: number): Promise<void> {
@@ -83,33 +85,33 @@ async function lockShard(tx: Tx, shard: number): Promise<void> {
 }
 
 /**
- * Adds numbers to the shards that hold all before them and nothing beyond, of epochs that have not said how many there
- * are. Returns how many of the shards those are.
+ * Adds numbers to shards that have all earlier numbers and no later ones, of epochs that haven't declared their last number.
+ * Returns how many shards it added to.
  */
 async function append(tx: Tx, shards: readonly ReceivedShard[]): Promise<number> {
-  const whole = shards.filter(isWhole);
-  if (whole.length === 0) return 0;
+  const contiguous = shards.filter(isContiguous);
+  if (contiguous.length === 0) return 0;
   const { numAffectedRows = 0n } = await sql`
     UPDATE producer_shards AS shard
     SET received = shard.received + int8multirange(int8range(before_n + 1, upto_n + 1))
     FROM unnest(
-      ${binaryArray(UUID, whole, ({ producerId }) => producerId)}::uuid[],
-      ${binaryArray(UUID, whole, ({ epoch }) => epoch)}::uuid[],
-      ${binaryArray(SMALLINT, whole, ({ shard }) => shard)}::smallint[],
-      ${binaryArray(BIGINT, whole, ({ ranges }) => (ranges[0]?.from ?? 0n) - 1n)}::bigint[],
-      ${binaryArray(BIGINT, whole, ({ lastN }) => lastN)}::bigint[]
+      ${binaryArray(UUID, contiguous, ({ producerId }) => producerId)}::uuid[],
+      ${binaryArray(UUID, contiguous, ({ epoch }) => epoch)}::uuid[],
+      ${binaryArray(SMALLINT, contiguous, ({ shard }) => shard)}::smallint[],
+      ${binaryArray(BIGINT, contiguous, ({ ranges }) => (ranges[0]?.from ?? 0n) - 1n)}::bigint[],
+      ${binaryArray(BIGINT, contiguous, ({ lastN }) => lastN)}::bigint[]
     ) AS message (producer_id, epoch, shard, before_n, upto_n)
     WHERE shard.producer_id = message.producer_id AND shard.epoch = message.epoch AND shard.shard = message.shard
       AND shard.recorded_n = before_n AND shard.gap_since IS NULL AND shard.last_n IS NULL`.execute(tx);
   return Number(numAffectedRows);
 }
 
-/** Whether the numbers follow each other without a gap, as they came. */
-function isWhole({ ranges }: ReceivedShard): boolean {
+/** Whether the numbers follow each other without a gap, in the order of their arrival. */
+function isContiguous({ ranges }: ReceivedShard): boolean {
   return ranges.every(({ from }, at) => at === 0 || from === ranges[at - 1]?.end);
 }
 
-function confirmIdOf({ producerId, epoch, shard }: ReceivedShard): Omit<Ack, 'n'> {
+function shardOf({ producerId, epoch, shard }: ReceivedShard): Omit<Ack, 'n'> {
   return { producerId, epoch, shard };
 }
 
@@ -117,7 +119,7 @@ function rangeText({ from, end }: NumberRange): string {
   return `[${from},${end})`;
 }
 
-/** What is held of some epochs of a producer; nothing for those that the ledger has not heard of. */
+/** An ack for each shard of some of a producer's epochs; none for epochs that the ledger doesn't know. */
 export async function readAcks(db: Database, producerId: string, epochs: readonly string[]): Promise<Ack[]> {
   if (epochs.length === 0) return [];
   const rows = await db
@@ -128,11 +130,12 @@ export async function readAcks(db: Database, producerId: string, epochs: readonl
     .orderBy('epoch')
     .orderBy('shard')
     .execute();
-  return rows.map(confirmOf);
-}
-
-function confirmOf(row: ShardRow): Ack {
-  return { producerId: row.producer_id, epoch: row.epoch, shard: row.shard, n: row.recorded_n };
+  return rows.map((row) => ({
+    producerId: row.producer_id,
+    epoch: row.epoch,
+    shard: row.shard,
+    n: row.recorded_n,
+  }));
 }
 
 interface NumberRange {
@@ -143,7 +146,7 @@ interface NumberRange {
 interface ReceivedShard extends Pick<ReceivedRange, 'producerId' | 'epoch' | 'shard'> {
   readonly key: string;
   readonly ranges: NumberRange[];
-  /** The highest number that came. */
+  /** The highest number received. */
   lastN: bigint;
 }
 

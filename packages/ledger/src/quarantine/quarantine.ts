@@ -2,17 +2,17 @@ import type { Database, QuarantinedUsage } from '@weighbridge/database';
 import type { Selectable } from 'kysely';
 
 export type QuarantinedRow = Selectable<QuarantinedUsage>;
-/** Without what was refused itself. */
+/** Without the payload. */
 export type QuarantineEntry = Omit<QuarantinedRow, 'payload' | 'payload_sha256'>;
 
 export interface QuarantinePage {
   readonly state?: 'held' | 'released' | 'discarded' | undefined;
-  /** The id that the page before ended with. */
+  /** The last id of the previous page. */
   readonly after?: bigint | undefined;
   readonly limit: number;
 }
 
-/** What is or was in quarantine, the oldest first. */
+/** Usage that is or was in quarantine, the oldest first. */
 export async function listQuarantine(
   db: Database,
   { state, after, limit }: QuarantinePage,
@@ -35,12 +35,12 @@ export async function findQuarantined(db: Database, id: bigint): Promise<Quarant
 export interface Discard {
   readonly id: bigint;
   readonly by: string;
-  /** Why it is no spend, for people. */
+  /** Why it is not spend, for operators. */
   readonly note: string;
   readonly now: Date;
 }
 
-/** Decides that it is no spend. The row stays. Undefined where nothing is held under this id. */
+/** Marks quarantined usage as not being spend. The row stays. Undefined if nothing is held under this id. */
 export async function discardQuarantined(
   db: Database,
   { id, by, note, now }: Discard,

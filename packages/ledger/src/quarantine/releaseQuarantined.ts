@@ -9,14 +9,14 @@ export interface Release {
   readonly id: bigint;
   readonly by: string;
   readonly now: Date;
-  /** As of `recordUsage`. */
+  /** As for `recordUsage`. */
   readonly lastStep?: LastStep;
 }
 
 /**
- * Reads again what is held, as this release would, and records it: once, also where it was recorded meanwhile. Events of a
- * message that are refused by themselves take its place in quarantine. Undefined where nothing is held under this id.
- * Within a transaction it is a part of that.
+ * Decodes quarantined usage again, with the rules of this release, and records it once, even if it has been recorded since.
+ * If it is a whole message, those of its events that are refused take its place in quarantine. Undefined if nothing is held
+ * under this id. Given a transaction, it runs in it.
  */
 export async function releaseQuarantined(
   db: Database,
@@ -38,7 +38,7 @@ async function releaseWithin(
     .forUpdate()
     .executeTakeFirst();
   if (!held) return undefined;
-  const usage = await readAgain(tx, held);
+  const usage = await decodeHeld(tx, held);
   const [refused] = usage.refused;
   if (refused?.kind === held.kind) return { stillRefused: refused.reason };
   await recordInTransaction(tx, usage, now, { announces: false, lastStep });
@@ -50,12 +50,12 @@ async function releaseWithin(
   return 'released';
 }
 
-async function readAgain(tx: Tx, held: QuarantinedRow): Promise<UsageToRecord> {
+async function decodeHeld(tx: Tx, held: QuarantinedRow): Promise<UsageToRecord> {
   const ids = await readIdRange(tx);
   if (held.kind === 'batch') return decodeBatch(held.payload, ids);
   const { producer_id: producerId, epoch, shard, n } = held;
   if (producerId === null || epoch === null || shard === null || n === null) {
-    // As it was kept before events had numbers.
+    // It was quarantined before events had numbers.
     return { ...decodeEvent(held.payload, undefined, ids), received: [] };
   }
   return { ...decodeEvent(held.payload, { producerId, epoch, shard, n }, ids), received: [] };

@@ -1,18 +1,18 @@
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 
-/** How many of the newest attempts are looked at, over all models: what matters is the traffic of late. */
+/** How many of the newest attempts are measured, over all models: recent traffic is what matters. */
 const NEWEST_ATTEMPTS = 20_000;
-/** Fewer answers of a model say nothing of the next. */
-const LEAST_ANSWERS = 20;
+/** A model with fewer responses is not measured. */
+const MIN_RESPONSES = 20;
 
 export interface ModelOutput {
   readonly model: string;
-  /** All but one in twenty of its recent answers stay below it. */
+  /** The 95th percentile of the output tokens of its recent responses. */
   readonly p95Tokens: number;
 }
 
-/** Measures how long the models' answers are of late. A model that was not asked of late keeps what was last measured. */
+/** Measures the length of each model's recent responses. A model without recent traffic keeps its last value. */
 export async function measureModelOutputs(db: Database, now: Date): Promise<void> {
   await sql`
     INSERT INTO model_outputs (model, p95_tokens, measured_at)
@@ -22,17 +22,16 @@ export async function measureModelOutputs(db: Database, now: Date): Promise<void
     ) AS newest
     WHERE outcome = 'success' AND NOT estimated AND NOT cache_hit
     GROUP BY model
-    HAVING count(*) >= ${LEAST_ANSWERS}
+    HAVING count(*) >= ${MIN_RESPONSES}
     ON CONFLICT (model) DO UPDATE SET p95_tokens = excluded.p95_tokens, measured_at = excluded.measured_at`.execute(
     db,
   );
 }
 
 export async function readModelOutputs(db: Database): Promise<ModelOutput[]> {
-  const rows = await db
+  return await db
     .selectFrom('model_outputs')
     .select(['model', 'p95_tokens as p95Tokens'])
     .orderBy('model')
     .execute();
-  return rows;
 }

@@ -15,14 +15,14 @@ import { CompiledQuery } from 'kysely';
 import type { BucketRef } from '../buckets/bucketRef.ts';
 import type { LedgerEvent } from '../events/usage.ts';
 
-/** An event with every counter that it counts in, by key. */
+/** An event with every bucket that it counts in, by key. */
 export interface CountedEvent extends LedgerEvent {
   readonly counters: ReadonlyMap<string, BucketRef>;
 }
 
 interface Column {
   readonly name: string;
-  /** Of the array that carries it. */
+  /** The element type of its array. */
   readonly type: string;
   readonly arrayOf: (events: readonly CountedEvent[]) => Buffer;
 }
@@ -35,7 +35,7 @@ function column<V extends string | number | bigint | boolean>(
   return { name, type: type.name, arrayOf: (events) => binaryArray(type, events, ({ row }) => read(row)) };
 }
 
-/** What is written of an event as it is. */
+/** The columns that are inserted as they are. */
 const COLUMNS: readonly Column[] = [
   column('event_id', UUID, (row) => row.event_id),
   column('request_id', TEXT, (row) => row.request_id),
@@ -70,11 +70,11 @@ const COLUMNS: readonly Column[] = [
 ];
 
 const NAMES = COLUMNS.map(({ name }) => name).join(', ');
-/** What goes in another shape than it is kept in. */
-const SHAPED = 'bucket_keys, admitted_at, settled_at, attribution';
+/** The columns whose parameters have another type. */
+const CONVERTED = 'bucket_keys, admitted_at, settled_at, attribution';
 const INSERT = `
   WITH added AS (
-    INSERT INTO usage_events (${NAMES}, ${SHAPED})
+    INSERT INTO usage_events (${NAMES}, ${CONVERTED})
     SELECT ${NAMES}, bucket_keys::text[], to_timestamp(admitted_at / 1000), to_timestamp(settled_at / 1000), attribution
     FROM ROWS FROM (
       unnest(
@@ -82,24 +82,24 @@ const INSERT = `
         $${COLUMNS.length + 1}::text[], $${COLUMNS.length + 2}::float8[], $${COLUMNS.length + 3}::float8[]
       ),
       jsonb_array_elements($${COLUMNS.length + 4}::jsonb)
-    ) AS event (${NAMES}, ${SHAPED})
+    ) AS event (${NAMES}, ${CONVERTED})
     ON CONFLICT (event_id) DO NOTHING
     RETURNING event_id
   )
   SELECT string_agg(event_id::text, ',') AS ids FROM added`;
 
-/** Inserts events, which are in the order of their ids, and returns those that were not there yet. */
+/** Inserts events, given in the order of their ids, and returns those that are new. */
 export async function insertEvents(tx: Tx, events: readonly CountedEvent[]): Promise<CountedEvent[]> {
   if (events.length === 0) return [];
   const { rows } = await tx.executeQuery(
     CompiledQuery.raw(INSERT, [
       ...COLUMNS.map(({ arrayOf }) => arrayOf(events)),
-      // An array of arrays would have to be a rectangle: each goes as a text of its own.
+      // Postgres arrays of arrays are rectangular, so each event's keys are sent as one text.
       bucketKeys(events),
-      // As numbers, which take a tenth of the time of a text for the date.
+      // A number takes a tenth of the time to parse that a date does.
       binaryArray(FLOAT8, events, ({ row }) => row.admitted_at.getTime()),
       binaryArray(FLOAT8, events, ({ row }) => row.settled_at.getTime()),
-      // JSON as it is: in an array of texts, each of its quotes would have to be escaped.
+      // One JSON array: in an array of texts, each quote would have to be escaped.
       `[${events.map(({ row }) => row.attribution).join(',')}]`,
     ]),
   );
@@ -107,7 +107,7 @@ export async function insertEvents(tx: Tx, events: readonly CountedEvent[]): Pro
   return events.filter((event) => added.has(event.row.event_id));
 }
 
-/** The keys of each event's counters; events that share their counters share the text. */
+/** The bucket keys of each event. Events that share their counters share the text. */
 function bucketKeys(events: readonly CountedEvent[]): Buffer {
   const texts = new Map<CountedEvent['counters'], string>();
   const textOf = ({ counters }: CountedEvent) => {

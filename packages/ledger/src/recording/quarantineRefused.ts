@@ -2,7 +2,7 @@ import type { Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import type { RefusedUsage } from '../events/usage.ts';
 
-/** Keeps what was refused, once however often it comes, in the transaction that records what came with it. */
+/** Stores refused usage, once however often it is delivered, in the transaction that records the rest of its message. */
 export async function quarantineRefused(tx: Tx, refused: readonly RefusedUsage[]): Promise<void> {
   if (refused.length === 0) return;
   await tx

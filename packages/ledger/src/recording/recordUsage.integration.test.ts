@@ -172,7 +172,7 @@ describe('recordUsage', () => {
 });
 
 describe('the numbers of what was received', () => {
-  it('come in any order, overlapping and repeated, and are confirmed up to the first that is missing', async () => {
+  it('come in any order, overlapping and repeated, and are acked up to the first that is missing', async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     let state = seed;
     const random = (below: number) => {
@@ -181,39 +181,39 @@ describe('the numbers of what was received', () => {
     };
     const epoch = newEpoch();
     const received = new Set<number>();
-    let confirmed = 0;
+    let acked = 0;
     for (let step = 0; step < 60; step++) {
       const ranges = Array.from({ length: 1 + random(3) }, () => range(epoch, 1 + random(60), 1 + random(8)));
       for (const { firstN, count } of ranges) {
         for (let n = Number(firstN); n < Number(firstN) + count; n++) received.add(n);
       }
-      const { confirms } = await recordUsage(ledger.db, rangesOnly(...ranges));
+      const { acks } = await recordUsage(ledger.db, rangesOnly(...ranges));
       let reached = 0;
       while (received.has(reached + 1)) reached++;
-      expect(confirms, `seed ${seed}, step ${step}`).toEqual([
+      expect(acks, `seed ${seed}, step ${step}`).toEqual([
         { producerId, epoch, shard: 0, n: BigInt(reached) },
       ]);
-      expect(reached).toBeGreaterThanOrEqual(confirmed);
-      confirmed = reached;
+      expect(reached).toBeGreaterThanOrEqual(acked);
+      acked = reached;
       const isGap = reached < Math.max(...received);
       expect((await shardRow(epoch)).gap_since !== null, `seed ${seed}, step ${step}`).toBe(isGap);
     }
     expect(await readAcks(ledger.db, producerId, [epoch, newEpoch()])).toEqual([
-      { producerId, epoch, shard: 0, n: BigInt(confirmed) },
+      { producerId, epoch, shard: 0, n: BigInt(acked) },
     ]);
   });
 
-  it('are never confirmed beyond one that is missing behind a shard that had no gap before', async () => {
+  it('are never acked beyond one that is missing behind a shard that had no gap before', async () => {
     const epoch = newEpoch();
-    const confirmedBy = async (firstN: number, count: number) =>
-      (await recordUsage(ledger.db, rangesOnly(range(epoch, firstN, count)))).confirms.map(({ n }) => n);
-    expect(await confirmedBy(1, 3)).toEqual([3n]);
-    expect(await confirmedBy(4, 3)).toEqual([6n]);
-    expect(await confirmedBy(9, 2)).toEqual([6n]);
+    const ackedBy = async (firstN: number, count: number) =>
+      (await recordUsage(ledger.db, rangesOnly(range(epoch, firstN, count)))).acks.map(({ n }) => n);
+    expect(await ackedBy(1, 3)).toEqual([3n]);
+    expect(await ackedBy(4, 3)).toEqual([6n]);
+    expect(await ackedBy(9, 2)).toEqual([6n]);
     expect((await shardRow(epoch)).gap_since).not.toBeNull();
-    expect(await confirmedBy(7, 2)).toEqual([10n]);
+    expect(await ackedBy(7, 2)).toEqual([10n]);
     expect((await shardRow(epoch)).gap_since).toBeNull();
-    expect(await confirmedBy(2, 2)).toEqual([10n]);
+    expect(await ackedBy(2, 2)).toEqual([10n]);
   });
 
   it('close an epoch when the last one comes, in whatever order it is declared and arrives', async () => {
@@ -276,8 +276,8 @@ it('is exact when connections die at any moment and the outcome of a commit is u
     // As a message that is delivered again until it is acknowledged.
     for (;;) {
       try {
-        const { confirms, newEvents } = await recordUsage(killed, usage);
-        expect(confirms[0]?.n).toBe(BigInt(message * 20 + 20));
+        const { acks, newEvents } = await recordUsage(killed, usage);
+        expect(acks[0]?.n).toBe(BigInt(message * 20 + 20));
         if (newEvents === 0) repeated++;
         break;
       } catch {

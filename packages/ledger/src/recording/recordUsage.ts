@@ -19,11 +19,11 @@ import { quarantineRefused } from './quarantineRefused.ts';
 export interface RecordResult {
   /** How many events were new. */
   readonly newEvents: number;
-  /** How far each shard that something was received of is held without a gap. */
-  readonly confirms: readonly Ack[];
-  /** How many epochs this has closed. */
+  /** For each shard with events received: how far the ledger has it without a gap. */
+  readonly acks: readonly Ack[];
+  /** How many epochs it closed. */
   readonly closedEpochs: number;
-  /** What counters reached by this. */
+  /** The thresholds that counters reached. */
   readonly thresholds: readonly ThresholdReached[];
 }
 
@@ -67,22 +67,22 @@ export async function recordInTransaction(
   now: Date,
   { announces = true, lastStep }: RecordOptions = {},
 ): Promise<RecordResult> {
-  // 0. First, since it keeps counters from being started until this is written.
+  // 0. First: it keeps new counters from being started until the commit.
   const events = await withCounters(tx, inOrderOfIds(usage.events));
-  // 1. Insert. What is there already was counted when it came first.
+  // 1. Insert the events. One that is already there was counted before.
   const added = await insertEvents(tx, events);
-  // 2. Count only what was new: a message that is delivered again changes nothing. The sums by hour are this shard's own …
+  // 2. Count only the new events, so that a repeated message changes nothing. The sums by hour belong to this shard alone.
   await addToHours(tx, added);
-  // 3. What was refused is kept, and counts as received: its number must not hold up those behind it.
+  // 3. Quarantine the refused events. They count as received, so that their numbers don't hold up later ones.
   await quarantineRefused(tx, usage.refused);
-  // 4. … and counters may be everybody's: whoever adds to one keeps the others waiting from here to the commit.
+  // 4. Buckets may be shared by all shards: from here to the commit, other writers of them wait.
   await addToBuckets(tx, added);
-  // 5. What leases held for it.
+  // 5. Settle the leases that the events were admitted on.
   await settleLeases(tx, added);
   const thresholds = announces ? await recordThresholds(tx, namesOf(added), now) : [];
-  // 6. Late, since two shards of one spool may wait for each other here.
+  // 6. Late: two shards of one spool may wait for each other here.
   const received = await recordReceived(tx, usage.received);
-  // 7. Last, since it may lock rows that every writer updates.
+  // 7. Last: it may lock rows that every writer updates.
   await lastStep?.(tx, added, now);
   return { newEvents: added.length, thresholds, ...received };
 }
@@ -93,11 +93,11 @@ function namesOf(events: readonly CountedEvent[]): string[] {
   return [...names];
 }
 
-/** Every counter of each event: those that it was admitted on, and those that followed them. */
+/** The events with all their buckets: those that they were admitted on, and those of newer counters. */
 async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<CountedEvent[]> {
   if (events.length === 0) return [];
   const successors = await findSuccessors(tx, events);
-  // Few differ: what is made of them is made once. No text of the ledger holds a NUL.
+  // Most events share their counters, which are computed once. No text of the ledger contains a NUL.
   const known = new Map<string, ReadonlyMap<string, BucketRef>>();
   const countersNamed = (all: readonly BucketRef[], principalId: string) => {
     const names = `${all.map(bucketKey).join('\0')}\0${principalId}`;
@@ -105,7 +105,7 @@ async function withCounters(tx: Tx, events: readonly LedgerEvent[]): Promise<Cou
     known.set(names, counters);
     return counters;
   };
-  // Events of one payer mostly share their buckets.
+  // Most events of one payer share their buckets.
   const ofPayer = new Map<
     LedgerEvent['buckets'],
     { principalId: string; counters: CountedEvent['counters'] }

@@ -8,21 +8,21 @@ import { addToHours } from '../spend/usageByHour.ts';
 import type { AttemptRow } from './requests.ts';
 
 export interface Correction {
-  /** The id of the ledger's row, a new UUIDv7. RecordResult again under the same one, it changes nothing. */
+  /** The id of the ledger's row, a new UUIDv7. Recording it again under the same id changes nothing. */
   readonly correctionId: string;
   readonly requestId: string;
-  /** The attempt to correct; the request's first where it is left out. */
+  /** The attempt to correct; the request's first unless given. */
   readonly eventId?: string | undefined;
-  /** What is added to the attempt's cost; negative where it cost less. */
+  /** Added to the attempt's cost; negative if it cost less. */
   readonly amountNanoUsd: NanoUsd;
   readonly reason: string;
   readonly now: Date;
 }
 
 /**
- * Writes that an attempt cost more or less than the ledger has: as a row of its own, which counts in all that the attempt
- * counts in. Rows are never edited. Returns the row, the one that is there where it was recorded before; undefined where
- * the ledger has no such attempt.
+ * Records that an attempt cost more or less than the ledger has. A correction is its own row, since rows are never edited, and
+ * counts in every bucket that the attempt counts in. Returns the row, also if it was recorded before; undefined if the ledger
+ * has no such attempt.
  */
 export async function recordCorrection(tx: Tx, correction: Correction): Promise<AttemptRow | undefined> {
   const corrected = await findCorrected(tx, correction);
@@ -47,11 +47,11 @@ async function findCorrected(
     .where('request_id', '=', requestId)
     .where('kind', '=', 'attempt');
   if (eventId !== undefined) attempts = attempts.where('event_id', '=', eventId);
-  // Locked, so that two corrections at once see each other's sum.
+  // Locked, so that concurrent corrections see each other.
   return await attempts.orderBy('admitted_at').orderBy('event_id').limit(1).forUpdate().executeTakeFirst();
 }
 
-/** What an attempt cost with all its corrections. */
+/** The cost of an attempt with all its corrections. */
 export async function correctedCost(tx: Tx, attemptEventId: string): Promise<NanoUsd> {
   const { cost } = await tx
     .selectFrom('usage_events')
@@ -75,7 +75,7 @@ async function insertCorrection(
   { correctionId, amountNanoUsd, reason, now }: Correction,
   bucketKeys: string[],
 ): Promise<AttemptRow | undefined> {
-  // Of what it corrects, it keeps whose it is, and of what.
+  // The correction belongs to the same request, key and model as the attempt.
   const { request_id, key_id, principal_id, policy_id, model_requested, model, connector_id } = corrected;
   const { price_version, price_source, admitted_at, attribution } = corrected;
   return await tx

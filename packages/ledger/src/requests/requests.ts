@@ -5,28 +5,28 @@ import { type LedgerFilter, matches } from '../spend/ledgerFilter.ts';
 
 export type AttemptRow = Selectable<UsageEvents>;
 
-/** A request is found where one of its attempts meets all of this. */
+/** A request matches if one of its attempts meets all of these conditions. */
 export interface RequestFilter extends LedgerFilter {
   readonly requestId?: string | undefined;
-  /** SHA-256, in hex, of the whole session id. */
+  /** The SHA-256 of the whole session id, in hex. */
   readonly sessionSha256?: string | undefined;
   readonly outcome?: string | undefined;
   readonly minCost?: NanoUsd | undefined;
   readonly estimated?: boolean | undefined;
 }
 
-/** Where a request stands in the order of the list: its first attempt that the filter lets through. */
+/** A request's position in the list: its first attempt that matches the filter. */
 export interface RequestPosition {
   readonly admittedAt: Date;
   readonly eventId: string;
 }
 
-/** One request with all that the ledger holds of it: its cost is the sum over both. */
+/** A request with all its rows in the ledger. Its cost is the sum over both lists. */
 export interface LedgerRequest {
   readonly requestId: string;
-  /** The first one first. */
+  /** In the order of their admission. */
   readonly attempts: readonly [AttemptRow, ...AttemptRow[]];
-  /** Signed entries made later, in the order in which they were made. */
+  /** In the order in which they were made. */
   readonly corrections: readonly AttemptRow[];
 }
 
@@ -40,7 +40,7 @@ interface Found {
   readonly event_id: string;
 }
 
-/** At most `limit` requests, the newest first, after a position. */
+/** At most `limit` requests after a position, the newest first. */
 export async function findRequests(
   db: Database,
   filter: RequestFilter,
@@ -58,20 +58,20 @@ export async function findRequests(
   });
 }
 
-/** A request whole; undefined for an id of which the ledger holds no attempt. */
+/** A request with all its rows; undefined if the ledger has no attempt of it. */
 export async function findRequest(db: Database, requestId: string): Promise<LedgerRequest | undefined> {
   return (await readRequests(db, [requestId])).get(requestId);
 }
 
 /**
- * Walks attempts from the newest, and takes a request at its first one: there it stays, however many attempts follow
- * while somebody turns the pages.
+ * Walks attempts from the newest, and takes a request at its first attempt. A request keeps this position, however many
+ * attempts follow while a client reads the pages.
  */
 export function requestsSql(
   filter: RequestFilter,
   { after, limit }: { readonly after: RequestPosition | undefined; readonly limit: number },
 ): RawBuilder<Found> {
-  // One bound alone: of two, the index would be entered at `to`, and walked from there to the page.
+  // Only one upper bound: with both, the index scan would start at `to` and walk to the page.
   const isFirst = !after || after.admittedAt >= filter.to;
   const start = isFirst
     ? conditions('event', filter)
@@ -86,7 +86,7 @@ export function requestsSql(
         WHERE earlier.request_id = event.request_id
           AND (earlier.admitted_at, earlier.event_id) < (event.admitted_at, event.event_id)
           AND ${conditions('earlier', filter)}
-        -- Keeps it a look-up for each row of the page: joined, it would be read for the whole range.
+        -- Keeps this a look-up per row: as a join, it would read the whole range.
         OFFSET 0
       )
     ORDER BY event.admitted_at DESC, event.event_id DESC
@@ -135,7 +135,7 @@ async function readRequests(
           corrections,
         },
       ]) => {
-        // Of its attempts, the month may have been dropped.
+        // The month of its attempts may have been dropped.
         if (!first) return [];
         corrections.sort((a, b) => (a.event_id < b.event_id ? -1 : 1));
         return [[requestId, { requestId, attempts: [first, ...others] as const, corrections }]];

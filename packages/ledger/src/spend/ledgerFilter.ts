@@ -1,15 +1,15 @@
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
 
-/** Which of the ledger's attempts to look at; what is left out does not narrow. All of it must hold. */
+/** Selects attempts of the ledger. All given conditions must hold. */
 export interface LedgerFilter {
-  /** By the time of admission: `from` belongs to it, `to` does not. */
+  /** By the time of admission: `from` is inclusive, `to` is exclusive. */
   readonly from: Date;
   readonly to: Date;
   readonly principalId?: string | undefined;
   readonly keyId?: string | undefined;
   /** The governing policy. */
   readonly policyId?: string | undefined;
-  /** The model that served. */
+  /** The model that served the request. */
   readonly model?: string | undefined;
   readonly provider?: string | undefined;
   readonly user?: string | undefined;
@@ -25,16 +25,16 @@ type Narrowed = Omit<LedgerFilter, 'from' | 'to'>;
 const DAY_MS = 86_400_000;
 
 /**
- * The filter as conditions on the rows of `usage_events` that go by this name in the query; without `to`, where the
- * query itself bounds the time.
+ * The filter as conditions on `usage_events`, under the alias that it has in the query. `to` is undefined where the query
+ * itself bounds the time.
  */
 export function matches(alias: string, filter: Narrowed & Range): RawBuilder<SqlBool>[] {
   const column = (name: string) => sql.ref(`${alias}.${name}`);
   const attribution = column('attribution');
   return [
     ...inRange(column('admitted_at'), filter),
-    // An attempt gets its id after its request was admitted: months before the range need not be looked at. The day is
-    // for clocks that are set back.
+    // An attempt's id is newer than the admission of its request, so earlier partitions are skipped. The day allows for
+    // clocks that were set back.
     sql<SqlBool>`${column('event_id')} >= uuid_from(${new Date(Math.max(0, filter.from.getTime() - DAY_MS))})`,
     ...equals(filter, column, (name) => sql`${attribution} ->> ${sql.lit(name)}`),
     ...(filter.labels ?? []).map(
@@ -43,7 +43,7 @@ export function matches(alias: string, filter: Narrowed & Range): RawBuilder<Sql
   ];
 }
 
-/** The filter, which names no labels, as conditions on rows of `usage_by_hour`. */
+/** The filter, which must have no labels, as conditions on `usage_by_hour`. */
 export function matchesHours(filter: Narrowed & Range): RawBuilder<SqlBool>[] {
   const column = (name: string) => sql.ref(`usage_by_hour.${name}`);
   return [...inRange(column('hour'), filter), ...equals(filter, column, column)];

@@ -5,22 +5,22 @@ import { type BucketRef, bucketKey, principalBucket } from '../buckets/bucketRef
 import { unattributed } from '../leases/readUnattributed.ts';
 import { LEDGER_AS_OF } from '../producers/ledgerAsOf.ts';
 
-/** One counter as it stands, read in one snapshot. */
+/** The state of one bucket, read in one snapshot. */
 export interface Spend {
-  /** With what lost proxies hold of it: they may have spent that, and nobody gives it back. */
+  /** Includes what lost proxies' leases hold: they may have spent it, and it is never returned. */
   readonly spent: NanoUsd;
   /** The principal's spend over all its keys under the same policy in the same window. */
   readonly principalSpent: NanoUsd;
-  /** From when on that is all. Later than the window's start only where the counter began after the ledger's older rows went. */
+  /** The time from which it counts. Later than the window's start only if older rows were dropped before the counter started. */
   readonly principalSpentFrom: Date;
-  /** Nothing of the window is known to be missing: no lost epoch, no lasting gap, nothing in quarantine that may be its spend. */
+  /** No usage of the window is known to be missing: no lost epoch, no lasting gap, no quarantined usage that may be the principal's. */
   readonly principalComplete: boolean;
-  /** Up to when all usage is known to be in it. */
+  /** The time up to which all usage is known to be counted. */
   readonly asOf: Date;
   readonly queriedAt: Date;
 }
 
-/** Batches overtake each other, and mend a gap by themselves: one that lasts is news. */
+/** Batches overtake each other, which leaves short gaps. */
 const GAP_TOLERANCE_SECONDS = 60;
 
 export async function readSpend(db: Database, bucket: BucketRef, principalId: string): Promise<Spend> {
@@ -39,7 +39,7 @@ export async function readSpend(db: Database, bucket: BucketRef, principalId: st
         SELECT spent_nano_usd FROM spend_buckets
         WHERE bucket_key = ${bucketKey(principalBucket(bucket, principalId))}
       ), 0) AS principal_spent,
-      -- A counter that was there before rows were dropped has what they counted as its opening balance.
+      -- A counter that existed before rows were dropped has them in its opening balance.
       greatest(${bucket.windowStart}, (
         SELECT dropped_before FROM ledger_floor, policies
         WHERE policies.id = ${bucket.policyId} AND policies.counter_since > dropped_before
@@ -58,7 +58,7 @@ export async function readSpend(db: Database, bucket: BucketRef, principalId: st
       ${LEDGER_AS_OF} AS as_of,
       statement_timestamp() AS queried_at`.execute(db);
   const [row] = rows;
-  if (!row) throw new Error('a query without FROM answered no row');
+  if (!row) throw new Error('a query without FROM returned no row');
   return {
     spent: row.spent,
     principalSpent: row.principal_spent,

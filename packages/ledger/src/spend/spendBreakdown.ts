@@ -4,34 +4,34 @@ import { sql } from 'kysely';
 import type { SpendQuery } from './spendQuery.ts';
 import { type SpendSums, spendSql } from './spendSql.ts';
 
-/** The spend of one group in one bucket of time. */
+/** The spend of one group in one time bucket. */
 export interface SpendRow {
-  /** Null where the range is not cut into buckets. */
+  /** Null if the range is not divided into buckets. */
   readonly bucketStart: Date | null;
-  /** One value for each dimension of the query, in its order; null for attempts that carry none. */
+  /** One value per dimension of the query, in its order; null for attempts without one. */
   readonly group: readonly (string | null)[];
   /**
-   * Requests by their first attempt: where that is, the request is. Where the query tells models or providers apart, by
-   * their first attempt on each model: one that was tried on two models is in the groups of both.
+   * A request counts in the group and bucket of its first attempt. If the query distinguishes models or providers, it counts at
+   * its first attempt on each model, so a request that was tried on two models is in both groups.
    */
   readonly requests: number;
   readonly attempts: number;
   /** Attempts whose usage was estimated. */
   readonly estimatedRequests: number;
-  /** Attempts that failed at the vendor or on the way to it. */
+  /** Attempts that failed at the vendor or on the way there. */
   readonly errors: number;
   readonly inputTokens: number;
   readonly cacheReadTokens: number;
   readonly cacheWriteTokens: number;
   readonly cacheWrite1hTokens: number;
   readonly outputTokens: number;
-  /** With the corrections of attempts that were admitted then. */
+  /** Includes corrections of the attempts. */
   readonly cost: NanoUsd;
-  /** Where the row stands in the order of the answer: what `after` takes. */
+  /** The row's position in the result, for `after`. */
   readonly position: readonly string[];
 }
 
-/** Whether rows can stand at this position of the query's answer. */
+/** Whether a position is valid in the query's result. */
 export function isSpendPosition(query: SpendQuery, position: readonly string[]): boolean {
   const values = query.bucketEdges.length > 0 ? position.slice(1) : position;
   const bucketIsTime = values.length === position.length || isTime(position[0] ?? '');
@@ -41,12 +41,12 @@ export function isSpendPosition(query: SpendQuery, position: readonly string[]):
   return values.length === query.groupBy.length && bucketIsTime && areValues;
 }
 
-/** As a row's position writes it: other forms of time mean other things to Postgres, or nothing. */
+/** Only the form that `position` writes: Postgres reads other forms of a time differently, or not at all. */
 function isTime(text: string): boolean {
   return /^\d{4}-/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString() === text;
 }
 
-/** At most `limit` rows, by bucket and then by the values of the group, after a position. */
+/** At most `limit` rows after a position, ordered by bucket and then by the values of the group. */
 export async function readSpendRows(
   db: Database,
   query: SpendQuery,
@@ -57,13 +57,13 @@ export async function readSpendRows(
 }
 
 /**
- * The whole answer, read by a cursor: a few hundred rows are in memory at a time, and all are of one snapshot. Holds a
- * connection until it ends or is given up, or for a minute after the last rows that were asked for.
+ * The whole result, read with a cursor from one snapshot, with a few hundred rows in memory at a time. It holds a connection
+ * until it ends or is closed, or until no rows were requested for a minute.
  */
 export async function* streamSpendRows(db: Database, query: SpendQuery): AsyncGenerator<SpendRow[]> {
   const tx = await db.startTransaction().setAccessMode('read only').execute();
   try {
-    // A server may be set to end idle transactions sooner than a slow reader comes back for more.
+    // The server's own setting may end idle transactions before a slow reader asks for more.
     await sql`SET LOCAL idle_in_transaction_session_timeout = ${sql.lit(READER_TIMEOUT_MS)}`.execute(tx);
     await sql`DECLARE spend_rows NO SCROLL CURSOR FOR ${spendSql(query, undefined)}`.execute(tx);
     for (;;) {

@@ -1,6 +1,6 @@
 import type { LedgerFilter } from './ledgerFilter.ts';
 
-/** What spend can be broken down by, besides `label:<key>` for any key of a label. */
+/** What spend can be grouped by, besides `label:<key>` for any label. */
 export const SPEND_DIMENSIONS = [
   'principal',
   'key',
@@ -19,8 +19,8 @@ export type SpendDimension = (typeof SPEND_DIMENSIONS)[number] | `label:${string
 
 export interface SpendQuery {
   readonly filter: LedgerFilter;
-  /** Without any, all that the filter lets through is one group. */
+  /** Empty: everything is one group. */
   readonly groupBy: readonly SpendDimension[];
-  /** Where each bucket of time begins, in order, the first at or before `filter.from`. Empty: the range is one. */
+  /** The start of each time bucket, in order, the first at or before `filter.from`. Empty: the range is not divided. */
   readonly bucketEdges: readonly Date[];
 }

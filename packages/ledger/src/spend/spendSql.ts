@@ -3,7 +3,7 @@ import { matches, matchesHours } from './ledgerFilter.ts';
 import type { SpendDimension, SpendQuery } from './spendQuery.ts';
 import { eventMeasure } from './usageByHour.ts';
 
-/** A row of the answer, as Postgres gives it. */
+/** A row of the result, as Postgres returns it. */
 export interface SpendSums {
   readonly bucket: Date | null;
   readonly requests: bigint;
@@ -15,7 +15,7 @@ export interface SpendSums {
   readonly cache_write_tokens: bigint;
   readonly cache_write_1h_tokens: bigint;
   readonly output_tokens: bigint;
-  /** A sum of bigints is a numeric, which is read as text. */
+  /** A sum of bigints is a numeric, which the driver returns as text. */
   readonly cost: string;
   readonly [group: `g${number}`]: string;
 }
@@ -27,7 +27,7 @@ interface Range {
 
 const HOUR_MS = 3_600_000;
 const LABEL = 'label:';
-/** Columns that both tables have; what else a query can group by is in the attribution of an event. */
+/** The dimensions that are columns of both tables. The others are in an event's attribution. */
 const COLUMNS: Readonly<Record<string, string>> = {
   principal: 'principal_id',
   key: 'key_id',
@@ -44,11 +44,10 @@ const TOKENS = [
 ] as const;
 
 /**
- * Whole hours are read from the sums by hour, what is left at the ends of the range from the ledger's own rows, and both
- * are added up; the rows alone are read where the hours don't have what is asked for.
+ * Adds up whole hours from `usage_by_hour` and the rest at the ends of the range from `usage_events`. If the hours lack what the
+ * query groups or filters by, only `usage_events` is read.
  *
- * A value is grouped and sorted as '=' and itself, its absence as '': so all have a place in one order of bytes, and a
- * page can begin after any of them.
+ * A value is grouped and sorted as '=' followed by itself, a missing one as '', so that a page can start after any of them.
  */
 export function spendSql(query: SpendQuery, after: readonly string[] | undefined): RawBuilder<SpendSums> {
   const bucketed = query.bucketEdges.length > 0;
@@ -86,14 +85,14 @@ function sources(query: SpendQuery, after: readonly string[] | undefined): RawBu
   return [fromHours(query, hours), ...ends.map((end) => fromEvents(query, end))];
 }
 
-/** Buckets before the page's first one need not be read again. */
+/** Skips the time buckets before the page's first one. */
 function fromPage({ filter, bucketEdges }: SpendQuery, after: readonly string[] | undefined): Range {
   const bucket = bucketEdges.length > 0 ? after?.[0] : undefined;
   const isLater = bucket !== undefined && Date.parse(bucket) > filter.from.getTime();
   return { from: isLater ? new Date(bucket) : filter.from, to: filter.to };
 }
 
-/** Whether the hours have all that the query tells apart: no labels, and no bucket that begins within one. */
+/** Whether `usage_by_hour` has what the query needs: no labels, and no time bucket that starts within an hour. */
 function hasHours({ filter, groupBy, bucketEdges }: SpendQuery): boolean {
   const inside = bucketEdges.filter((edge) => edge > filter.from && edge < filter.to);
   return (
@@ -112,7 +111,7 @@ function wholeHours({ from, to }: Range): Range | undefined {
 function fromHours(query: SpendQuery, range: Range): RawBuilder<unknown> {
   return sql`
     SELECT ${columns(query, sql.ref('hour'), (name) => sql.ref(COLUMNS[name] ?? name))},
-      ${sql.ref(tellsModels(query) ? 'model_requests' : 'requests')} AS requests, attempts,
+      ${sql.ref(distinguishesModels(query) ? 'model_requests' : 'requests')} AS requests, attempts,
       estimated AS estimated_requests, errors, ${sql.join(TOKENS.map((name) => sql.ref(name)))},
       cost_nano_usd AS cost
     FROM usage_by_hour
@@ -122,7 +121,7 @@ function fromHours(query: SpendQuery, range: Range): RawBuilder<unknown> {
 function fromEvents(query: SpendQuery, range: Range): RawBuilder<unknown> {
   return sql`
     SELECT ${columns(query, sql.ref('admitted_at'), eventValue)},
-      ${eventMeasure(tellsModels(query) ? 'model_requests' : 'requests')} AS requests,
+      ${eventMeasure(distinguishesModels(query) ? 'model_requests' : 'requests')} AS requests,
       ${eventMeasure('attempts')} AS attempts, ${eventMeasure('estimated')} AS estimated_requests,
       ${eventMeasure('errors')} AS errors, ${sql.join(TOKENS.map((name) => sql.ref(name)))},
       cost_nano_usd AS cost
@@ -143,14 +142,14 @@ function columns(
   return sql.join([sql`${bucket} AS bucket`, ...values]);
 }
 
-/** The edges come from the caller, so that Postgres and we need not agree about time zones. */
+/** The edges are computed in JavaScript, so that Postgres needs no time zone data of the same version. */
 function bucketOf(edges: readonly Date[], at: RawBuilder<unknown>): RawBuilder<unknown> {
   const list = edges.map((edge) => edge.toISOString());
   return sql`(${list}::timestamptz[])[width_bucket(${at}::timestamptz, ${list}::timestamptz[])]`;
 }
 
-/** Whether models or providers are told apart: a request then begins anew with each model that it is tried on. */
-function tellsModels({ filter, groupBy }: SpendQuery): boolean {
+/** Whether the query distinguishes models or providers. A request then counts once for each model that it was tried on. */
+function distinguishesModels({ filter, groupBy }: SpendQuery): boolean {
   return (
     filter.model !== undefined ||
     filter.provider !== undefined ||

@@ -3,7 +3,7 @@ import type { Tx, UsageEvents } from '@weighbridge/database';
 import { arrayLiteral } from '@weighbridge/database';
 import { type Insertable, type RawBuilder, sql } from 'kysely';
 
-/** What the rows of usage_by_hour are told apart by, beside the hour and the shard. Their order is part of the digest. */
+/** The dimensions of usage_by_hour beside hour and shard. Their order is part of the digest. */
 export const HOUR_DIMENSIONS = [
   'principal_id',
   'key_id',
@@ -19,7 +19,7 @@ export const HOUR_DIMENSIONS = [
 ] as const;
 type HourDimension = (typeof HOUR_DIMENSIONS)[number];
 
-/** What usage_by_hour adds up. */
+/** The sums of usage_by_hour. */
 export const HOUR_MEASURES = [
   'attempts',
   'requests',
@@ -35,19 +35,19 @@ export const HOUR_MEASURES = [
 ] as const;
 type HourMeasure = (typeof HOUR_MEASURES)[number];
 
-/** Attempts that failed at the vendor or on the way to it. */
+/** The outcomes of attempts that failed at the vendor or on the way there. */
 const FAILED = ['upstream_error', 'upstream_unreachable', 'interrupted'];
 
 const HOUR_MS = 3_600_000;
 
 type EventRow = Omit<Insertable<UsageEvents>, 'bucket_keys'>;
 
-/** As SQL, from a row of usage_events: a dimension's value. */
+/** An SQL expression on a row of usage_events: the value of a dimension. */
 export function eventDimension(dimension: HourDimension): RawBuilder<unknown> {
   return isColumn(dimension) ? sql.ref(dimension) : sql`attribution ->> ${sql.lit(dimension)}`;
 }
 
-/** As SQL, from a row of usage_events: what it adds to a measure. */
+/** An SQL expression on a row of usage_events: what it adds to a measure. */
 export function eventMeasure(measure: HourMeasure): RawBuilder<unknown> {
   switch (measure) {
     case 'attempts':
@@ -65,7 +65,7 @@ export function eventMeasure(measure: HourMeasure): RawBuilder<unknown> {
   }
 }
 
-/** As SQL, of the columns that have the names of the dimensions: the digest of `textOf`. */
+/** An SQL expression on columns named as the dimensions: the digest of `textOf`. */
 export const GROUP_SHA256 = sql`sha256(convert_to(${sql.join(
   HOUR_DIMENSIONS.map(
     (name) => sql`coalesce(octet_length(${sql.ref(name)}) || ':' || ${sql.ref(name)}, '-')`,
@@ -73,12 +73,12 @@ export const GROUP_SHA256 = sql`sha256(convert_to(${sql.join(
   sql` || `,
 )}, 'UTF8'))`;
 
-/** As SQL: the lists of columns that go with each other in a statement on usage_by_hour. */
+/** The columns of usage_by_hour, for INSERT and SELECT. */
 export const HOUR_COLUMNS = sql.join(
   ['hour', 'group_sha256', 'shard', ...HOUR_DIMENSIONS, ...HOUR_MEASURES].map((name) => sql.ref(name)),
 );
 
-/** As SQL: what to do with a row that is there already. */
+/** The ON CONFLICT clause that adds to an existing row. */
 export const ADD_TO_HOUR = sql`ON CONFLICT (hour, group_sha256, shard) DO UPDATE SET ${sql.join(
   HOUR_MEASURES.map(
     (name) => sql`${sql.ref(name)} = ${sql.ref(`usage_by_hour.${name}`)} + ${sql.ref(`excluded.${name}`)}`,
@@ -86,22 +86,22 @@ export const ADD_TO_HOUR = sql`ON CONFLICT (hour, group_sha256, shard) DO UPDATE
 )}`;
 
 /**
- * Counts events in the hours that they were admitted in. For rows that the same transaction inserted: counted twice, they
- * would be in twice. Takes its locks in the order of the primary key.
+ * Adds events to the hours of their admission. Only for rows that the same transaction inserted, or they would count twice.
+ * Locks rows in the order of the primary key.
  */
 export async function addToHours(tx: Tx, newEvents: readonly { readonly row: EventRow }[]): Promise<void> {
   const sums = new Map<string, HourSum>();
-  // Most have a twin: what makes up their group is read once. Events of one caller share the text of their attribution.
+  // Most events share their group with another one, so it is computed once. Events of one caller share the attribution text.
   const known = new Map<string, Map<string, HourSum>>();
   for (const { row } of newEvents) {
     const hour = Math.floor(new Date(row.admitted_at).getTime() / HOUR_MS) * HOUR_MS;
     const attribution = attributionText(row);
-    const alike = known.get(attribution) ?? new Map<string, HourSum>();
-    known.set(attribution, alike);
-    // No text of the ledger holds a NUL.
-    const made = `${hour}/${row.shard}/${row.key_id}\0${row.model}\0${row.policy_id}\0${row.principal_id}`;
-    const sum = alike.get(made) ?? sumFor(sums, hour, row);
-    alike.set(made, sum);
+    const groups = known.get(attribution) ?? new Map<string, HourSum>();
+    known.set(attribution, groups);
+    // No text of the ledger contains a NUL.
+    const key = `${hour}/${row.shard}/${row.key_id}\0${row.model}\0${row.policy_id}\0${row.principal_id}`;
+    const sum = groups.get(key) ?? sumFor(sums, hour, row);
+    groups.set(key, sum);
     addMeasures(sum.measures, row);
   }
   if (sums.size === 0) return;
@@ -131,12 +131,12 @@ interface HourSum {
   readonly measures: Measures;
 }
 
-/** Counts and tokens of one transaction are far from where a number ends; money is not. */
+/** Counts and tokens of one transaction fit a number exactly; money may not. */
 type Measures = Record<Exclude<HourMeasure, 'cost_nano_usd'>, number> & { cost_nano_usd: bigint };
 
-/** The sum that an event belongs to, new where it is the first. */
+/** The sum of an event's hour, shard and group, created at its first event. */
 function sumFor(sums: Map<string, HourSum>, hour: number, row: EventRow): HourSum {
-  // What no proxy wrote is of no shard.
+  // Corrections have no shard.
   const shard = row.shard ?? 0;
   const group = groupOf(row);
   const groupText = textOf(group);
@@ -161,7 +161,7 @@ function isColumn(dimension: HourDimension): boolean {
   return ['principal_id', 'key_id', 'policy_id', 'model'].includes(dimension);
 }
 
-/** A column of JSON takes text or the value itself. */
+/** The column accepts text or a JSON value. */
 function attributionText({ attribution }: EventRow): string {
   return typeof attribution === 'string' ? attribution : JSON.stringify(attribution);
 }
@@ -214,7 +214,7 @@ function addMeasures(sum: Measures, row: EventRow): void {
   sum.cost_nano_usd += row.cost_nano_usd;
 }
 
-/** Each value with its length before it, so that no two groups read alike; a missing one is a dash. */
+/** Each value is preceded by its length, so that no two groups have the same text. A missing one is a dash. */
 function textOf(group: Record<HourDimension, string | null>): string {
   return HOUR_DIMENSIONS.map((name) => {
     const value = group[name];
