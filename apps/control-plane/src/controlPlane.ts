@@ -51,7 +51,7 @@ export async function startControlPlane(
     if (applied.length > 0) logger.info({ applied }, 'migrated the database');
   } else {
     const mismatch = await schemaMismatch(db);
-    if (mismatch) throw new Error(`Can't work on this database: ${mismatch}`);
+    if (mismatch) throw new Error(`This release can't use the database: ${mismatch}`);
   }
   const peppers = await loadPeppers(db, config.peppers, now());
   const deps = {

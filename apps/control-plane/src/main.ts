@@ -18,7 +18,7 @@ const exitCode = await runService('control-plane', async (context) => {
   const tracing = await startTracing(config.tracing, metrics, context);
   const db = createDb(config.databaseUrl, {
     applicationName: 'weighbridge-control-plane',
-    onIdleError: (error) => context.logger.warn({ err: error }, 'a connection to Postgres was lost'),
+    onIdleError: (error) => context.logger.warn({ err: error }, 'lost a connection to Postgres'),
   });
   context.onShutdown('database', () => db.destroy());
   await checkConnection(db);

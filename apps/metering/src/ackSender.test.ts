@@ -4,7 +4,7 @@ import { type UsageConfirm, UsageConfirmsSchema } from '@weighbridge/contracts';
 import type { Ack } from '@weighbridge/ledger';
 import { eventually } from '@weighbridge/testing';
 import { expect, it } from 'vitest';
-import { createConfirmer } from './ackSender.ts';
+import { createAckSender } from './ackSender.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -22,33 +22,33 @@ function listen() {
   return { sent, stream };
 }
 
-const confirm = (producerId: string, shard: number, n: bigint): Ack => ({
+const ack = (producerId: string, shard: number, n: bigint): Ack => ({
   producerId,
   epoch: 'epoch',
   shard,
   n,
 });
 
-it('tells soon what was committed when nothing else is under way', async () => {
+it('sends acks at once when metering is idle', async () => {
   const { sent, stream } = listen();
-  const confirmer = createConfirmer(stream, { longestWaitMs: HOUR_MS });
-  await confirmer.during(async () => confirmer.add([confirm('a', 0, 4n), confirm('b', 0, 1n)]));
+  const sender = createAckSender(stream, { maxDelayMs: HOUR_MS });
+  await sender.track(async () => sender.add([ack('a', 0, 4n), ack('b', 0, 1n)]));
   await eventually(() =>
     expect(sent).toMatchObject([
       { producerId: 'a', confirms: [{ shard: 0, n: 4n }] },
       { producerId: 'b', confirms: [{ shard: 0, n: 1n }] },
     ]),
   );
-  confirmer.stop();
+  sender.stop();
 });
 
-it('sends the newest of each shard in one message, once, when what was under way is done', async () => {
+it('sends the newest ack of each shard once, in one message, when the work in progress ends', async () => {
   const { sent, stream } = listen();
-  const confirmer = createConfirmer(stream, { longestWaitMs: HOUR_MS });
+  const sender = createAckSender(stream, { maxDelayMs: HOUR_MS });
   let finish = () => {};
-  const longer = confirmer.during(() => new Promise<void>((resolve) => (finish = resolve)));
+  const longer = sender.track(() => new Promise<void>((resolve) => (finish = resolve)));
   for (const n of [4n, 12n, 8n]) {
-    await confirmer.during(async () => confirmer.add([confirm('a', 0, n), confirm('a', 1, n * 2n)]));
+    await sender.track(async () => sender.add([ack('a', 0, n), ack('a', 1, n * 2n)]));
     await sleep(20);
   }
   expect(sent).toEqual([]);
@@ -66,28 +66,28 @@ it('sends the newest of each shard in one message, once, when what was under way
   ]);
   await sleep(20);
   expect(sent).toHaveLength(1);
-  confirmer.stop();
+  sender.stop();
 });
 
-it('does not wait for the end of work that never ends', async () => {
+it('does not wait for work that never ends', async () => {
   const { sent, stream } = listen();
-  const confirmer = createConfirmer(stream, { longestWaitMs: 10 });
-  void confirmer.during(() => new Promise(() => {}));
-  confirmer.add([confirm('a', 0, 1n)]);
+  const sender = createAckSender(stream, { maxDelayMs: 10 });
+  void sender.track(() => new Promise(() => {}));
+  sender.add([ack('a', 0, 1n)]);
   await eventually(() => expect(sent).toMatchObject([{ confirms: [{ n: 1n }] }]));
-  confirmer.add([confirm('a', 0, 2n)]);
+  sender.add([ack('a', 0, 2n)]);
   await eventually(() => expect(sent).toMatchObject([{}, { confirms: [{ n: 2n }] }]));
-  confirmer.stop();
+  sender.stop();
 });
 
-it('sends what is left when it is stopped, also after work that failed', async () => {
+it('sends the remaining acks when it stops, also after failed work', async () => {
   const { sent, stream } = listen();
-  const confirmer = createConfirmer(stream, { longestWaitMs: HOUR_MS });
-  const failed = confirmer.during(async () => {
-    confirmer.add([confirm('a', 3, 7n)]);
+  const sender = createAckSender(stream, { maxDelayMs: HOUR_MS });
+  const failed = sender.track(async () => {
+    sender.add([ack('a', 3, 7n)]);
     throw new Error('the next transaction was refused');
   });
   await expect(failed).rejects.toThrow('refused');
-  confirmer.stop();
+  sender.stop();
   expect(sent).toMatchObject([{ producerId: 'a', confirms: [{ shard: 3, n: 7n }] }]);
 });

@@ -1,32 +1,32 @@
 import type { UsageStream } from '@weighbridge/bus';
 import type { Ack } from '@weighbridge/ledger';
-import { sendConfirms } from './acks.ts';
+import { sendAcks } from './acks.ts';
 
-/** How long a confirm may wait. Well below the time after which a proxy takes what it sent for lost. */
-const LONGEST_WAIT_MS = 1_000;
-/** There is nothing else to do, and nothing follows at once that could be confirmed along with it. */
-const IDLE_MS = 5;
+/** The longest that an ack waits. Well below the time after which a proxy sends its events again. */
+const MAX_DELAY_MS = 1_000;
+/** How soon acks are sent while no batch is being recorded. */
+const IDLE_DELAY_MS = 5;
 
 /**
- * Tells proxies what was committed: soon when there is nothing else to do, and once a second while there is. Many proxies
- * that each send little would otherwise cost a message back for every one that they send.
+ * Sends acks to proxies: at once when metering is idle, otherwise once a second. Without this delay, many proxies that each send
+ * little would get a message back for each of theirs.
  */
-export interface Confirmer {
-  /** Runs what writes to the ledger. Confirms may wait until nothing of it is under way. */
-  during<T>(work: () => Promise<T>): Promise<T>;
-  /** Notes what a commit has made true. A confirm of a shard takes in those before it: only the newest is sent. */
-  add(confirms: readonly Ack[]): void;
-  /** Sends what is left. To be called when nothing is under way any more. */
+export interface AckSender {
+  /** Runs work that records usage. Acks may wait until no such work is in progress. */
+  track<T>(work: () => Promise<T>): Promise<T>;
+  /** Queues the acks of a commit. An ack includes earlier ones of its shard, so only the newest is sent. */
+  add(acks: readonly Ack[]): void;
+  /** Sends the remaining acks. Call it when no work is in progress any more. */
   stop(): void;
 }
 
-export function createConfirmer(
+export function createAckSender(
   stream: Pick<UsageStream, 'sendAck'>,
-  { longestWaitMs = LONGEST_WAIT_MS }: { readonly longestWaitMs?: number } = {},
-): Confirmer {
-  /** By shard, of those of which something was committed within the longest wait. */
+  { maxDelayMs = MAX_DELAY_MS }: { readonly maxDelayMs?: number } = {},
+): AckSender {
+  /** The newest ack of each shard. */
   const waiting = new Map<string, Ack>();
-  let underWay = 0;
+  let inProgress = 0;
   let due: NodeJS.Timeout | undefined;
   let idle: NodeJS.Timeout | undefined;
 
@@ -34,27 +34,27 @@ export function createConfirmer(
     clearTimeout(due);
     clearTimeout(idle);
     due = undefined;
-    const confirms = [...waiting.values()];
+    const acks = [...waiting.values()];
     waiting.clear();
-    sendConfirms(stream, confirms);
+    sendAcks(stream, acks);
   };
   return {
-    async during(work) {
-      underWay++;
+    async track(work) {
+      inProgress++;
       clearTimeout(idle);
       try {
         return await work();
       } finally {
-        if (--underWay === 0 && waiting.size > 0) idle = setTimeout(send, IDLE_MS);
+        if (--inProgress === 0 && waiting.size > 0) idle = setTimeout(send, IDLE_DELAY_MS);
       }
     },
-    add(confirms) {
-      for (const confirm of confirms) {
-        const key = `${confirm.producerId}/${confirm.epoch}/${confirm.shard}`;
+    add(acks) {
+      for (const ack of acks) {
+        const key = `${ack.producerId}/${ack.epoch}/${ack.shard}`;
         const known = waiting.get(key);
-        if (known === undefined || known.n < confirm.n) waiting.set(key, confirm);
+        if (known === undefined || known.n < ack.n) waiting.set(key, ack);
       }
-      if (waiting.size > 0) due ??= setTimeout(send, longestWaitMs);
+      if (waiting.size > 0) due ??= setTimeout(send, maxDelayMs);
     },
     stop: send,
   };

@@ -4,7 +4,7 @@ import type { ThresholdReached } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import type { MeteringMetrics } from './meteringMetrics.ts';
 
-/** Tells whoever wants to know that a budget is used so far. The audit log has it too, for those that did not listen. */
+/** Announces that a counter reached a threshold, by metric, log line and event. The audit log has it too, for those that missed the event. */
 export function announceThreshold(
   stream: Pick<UsageStream, 'announce'>,
   metrics: MeteringMetrics,
@@ -20,6 +20,6 @@ export function announceThreshold(
     spent_micro_usd: microFromNano(spentNanoUsd),
   };
   metrics.thresholds.inc({ percent: String(percent) });
-  logger.warn(event, 'a budget reached a threshold');
+  logger.warn(event, 'budget threshold reached');
   stream.announce('budget_threshold', Buffer.from(JSON.stringify(event)));
 }

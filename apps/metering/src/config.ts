@@ -18,7 +18,7 @@ const LedgerSettings = Type.Object({
     minimum: 35,
     maximum: 36_500,
     default: 400,
-    description: 'how many days the rows of the ledger are kept at least, from 35 to 36500',
+    description: 'how many days at least the ledger retains its rows, from 35 to 36500',
   }),
 });
 
@@ -46,12 +46,12 @@ export interface MeteringConfig extends LedgerConfig {
   readonly logLevel: LogLevelName;
 }
 
-/** What metering needs to know wherever it runs. */
+/** The settings that metering also has in embedded mode. */
 export function loadLedgerConfig(env: Readonly<Record<string, string | undefined>>): LedgerConfig {
   return { retentionDays: readSettings(LedgerSettings, env).LEDGER_RETENTION_DAYS };
 }
 
-/** The metering worker's settings, each with its default in docs/configuration.md. */
+/** The metering worker's settings, listed with their defaults in docs/configuration.md. */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): MeteringConfig {
   const settings = readSettings(Settings, env);
   return {

@@ -25,11 +25,11 @@ const exitCode = await runService('metering', async (context) => {
   const tracing = await startTracing(config.tracing, metrics, context);
   const db = createDb(config.databaseUrl, {
     applicationName: 'weighbridge-metering',
-    onIdleError: (error) => logger.warn({ err: error }, 'a connection to Postgres was lost'),
+    onIdleError: (error) => logger.warn({ err: error }, 'lost a connection to Postgres'),
   });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);
-  await schemaOfThisRelease(db);
+  await waitForSchema(db);
   const stream = await openJetStreamUsageStream({
     url: config.natsUrl,
     ...config.natsStream,
@@ -48,13 +48,13 @@ const exitCode = await runService('metering', async (context) => {
 });
 process.exit(exitCode);
 
-/** The control plane migrates the database; started together with it, metering waits for that. */
-async function schemaOfThisRelease(db: Database): Promise<void> {
+/** Waits until the control plane, which may start at the same time, has migrated the database. */
+async function waitForSchema(db: Database): Promise<void> {
   const deadline = Date.now() + SCHEMA_WAIT_MS;
   for (;;) {
     const mismatch = await schemaMismatch(db);
     if (!mismatch) return;
-    if (Date.now() > deadline) throw new Error(`Can't work on this database: ${mismatch}`);
+    if (Date.now() > deadline) throw new Error(`This release can't use the database: ${mismatch}`);
     await sleep(SCHEMA_POLL_MS);
   }
 }

@@ -6,7 +6,7 @@ import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
-import { startUpkeep } from './maintenance.ts';
+import { startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics } from './meteringMetrics.ts';
 
 const MINUTE_MS = 60_000;
@@ -20,25 +20,25 @@ const stream = {
     void announced.push({ name, ...JSON.parse(Buffer.from(payload).toString()) }),
 };
 
-/** One round at a time of the clock; returns the metrics that it shows. */
+/** Runs one round at a given time, and returns the metrics. */
 async function roundAt(now: Date, on: Database = database.db): Promise<string> {
   const metrics = createMetrics();
-  const upkeep = await startUpkeep(
+  const maintenance = await startMaintenance(
     { db: on, stream, now: () => now, retentionDays: 400, metrics: createMeteringMetrics(metrics) },
     logger,
   );
-  await upkeep.stop();
+  await maintenance.stop();
   return await metrics.text();
 }
 
-it('has room for what comes now before it says that it is ready, however long nobody came by', async () => {
+it('creates the current partition before it resolves, however long metering was down', async () => {
   const inHalfAYear = new Date(Date.now() + 180 * 24 * 60 * MINUTE_MS);
   await roundAt(inHalfAYear);
   const { before } = await readIdRange(database.db);
   expect(before.getTime()).toBeGreaterThan(inHalfAYear.getTime() + 30 * 24 * 60 * MINUTE_MS);
 });
 
-it('gives up who was silent for 25 minutes, and shows it', async () => {
+it('marks an epoch lost after 25 minutes of silence, and shows it in the metrics', async () => {
   const producerId = newUuid();
   await registerProducer(database.db, { producerId, epoch: newUuid(), name: 'host', now: new Date() });
   const states = async () => (await listProducers(database.db, { limit: 10 })).map(({ state }) => state);
@@ -48,33 +48,33 @@ it('gives up who was silent for 25 minutes, and shows it', async () => {
   const shown = await roundAt(new Date(Date.now() + 26 * MINUTE_MS));
   expect(shown).toMatch(/^weighbridge_producers_lost 1$/m);
   expect(shown).toMatch(/^weighbridge_producers_open 0$/m);
-  // By name, for the alert that tells an operator which folder to look for.
+  // By name, for the alert that tells an operator which spool to look for.
   expect(shown).toMatch(
     new RegExp(`^weighbridge_lost_producer_seconds\\{name="host",producer_id="${producerId}"\\} \\d`, 'm'),
   );
   expect(await states()).toEqual(['lost']);
 });
 
-it('is not cut off while a task takes its time on a database that ends idle transactions', async () => {
-  const impatient = createDb(`${database.url}?options=-c%20idle_in_transaction_session_timeout%3D100`, {
+it('is not cut off during a slow task on a database that ends idle transactions', async () => {
+  const strict = createDb(`${database.url}?options=-c%20idle_in_transaction_session_timeout%3D100`, {
     applicationName: 'test',
     onIdleError: () => {},
   });
   try {
     const shown = await database.db.transaction().execute(async (tx) => {
-      // What a task waits for, for longer than that.
+      // A task waits for this lock, for longer than the limit on idle transactions.
       await sql`LOCK TABLE producers IN ACCESS EXCLUSIVE MODE`.execute(tx);
-      const round = roundAt(new Date(), impatient);
+      const round = roundAt(new Date(), strict);
       await sleep(500);
       return { round };
     });
     expect(await shown.round).not.toMatch(/^weighbridge_ledger_upkeep_failures_total\{.*\} [1-9]/m);
   } finally {
-    await impatient.destroy();
+    await strict.destroy();
   }
 });
 
-it('tells what a counter reached by something else than usage', async () => {
+it('announces a threshold that a counter reached without new usage', async () => {
   const now = new Date();
   const counter = {
     window_kind: 'none',
@@ -99,7 +99,7 @@ it('tells what a counter reached by something else than usage', async () => {
   expect(announced).toHaveLength(1);
 });
 
-it('leaves the tasks to the worker that is at one, and counts those that fail', async () => {
+it('leaves the tasks to a worker that is running one, and counts failed tasks', async () => {
   const { before } = await readIdRange(database.db);
   const later = new Date(before.getTime() + MINUTE_MS);
   await database.db.transaction().execute(async (tx) => {

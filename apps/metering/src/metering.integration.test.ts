@@ -26,7 +26,7 @@ const database = useDatabase({ maxConnections: 20 });
 let stream: UsageStream;
 let metrics: ReturnType<typeof createMetrics>;
 let stopWorkers: () => Promise<void>;
-/** How often a batch was left for later. */
+/** How many batches failed and stayed in the stream. */
 let failures = 0;
 
 const logger = createLogger('test');
@@ -46,7 +46,7 @@ afterEach(async () => {
   await stream.close();
 });
 
-/** Each with a reader of every shard; they share what the stream has. */
+/** Starts workers, each with a reader per shard, that share the stream. */
 async function startWorkers(count: number, shownIn?: typeof metrics): Promise<() => Promise<void>> {
   const steps: (() => unknown)[] = [];
   for (let worker = 0; worker < count; worker++) {
@@ -107,7 +107,7 @@ const batchOf = (source: Source, firstN: number, events: readonly UsageEvent[], 
     }),
   );
 
-/** Waits until so many events are in the ledger and so much is in quarantine. */
+/** Waits until this many events are in the ledger, and this many entries in quarantine. */
 async function settled(events: number, quarantined: number) {
   await eventually(
     async () => {
@@ -142,7 +142,7 @@ const spendOf = (principalId: string) =>
   );
 
 describe('metering', () => {
-  it('records what 4 workers get 1 to 5 times, shuffled, exactly once, and confirms only what is there', async () => {
+  it('records messages delivered to 4 workers 1 to 5 times, shuffled, exactly once, and acks only recorded events', async () => {
     const stopOthers = await startWorkers(3);
     const sources = [newSource(), newSource(), newSource()];
     const seed = Math.floor(Math.random() * 2 ** 31);
@@ -151,14 +151,14 @@ describe('metering', () => {
       state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
       return (state >>> 8) % below;
     };
-    // Confirms, as a proxy gets them: each is checked against the ledger at once.
-    const confirmed = new Map<string, bigint>();
+    // Each ack is checked against the ledger as soon as a proxy would get it.
+    const acked = new Map<string, bigint>();
     const checks: Promise<void>[] = [];
     for (const { producerId } of sources) {
       stream.onAck(producerId, (payload) => {
         for (const { epoch, shard: of, n } of fromBinary(UsageConfirmsSchema, payload).confirms) {
           const key = `${epoch}/${of}`;
-          confirmed.set(key, n > (confirmed.get(key) ?? 0n) ? n : (confirmed.get(key) ?? 0n));
+          acked.set(key, n > (acked.get(key) ?? 0n) ? n : (acked.get(key) ?? 0n));
           checks.push(
             sql<{ held: bigint }>`
               SELECT count(*) AS held FROM usage_events WHERE epoch = ${epoch} AND shard = ${of} AND n <= ${n}`
@@ -198,7 +198,7 @@ describe('metering', () => {
     await stopOthers();
     await eventually(
       async () => {
-        const total = [...confirmed.values()].reduce((sum, n) => sum + n, 0n);
+        const total = [...acked.values()].reduce((sum, n) => sum + n, 0n);
         expect(total, `seed ${seed}`).toBe(BigInt(events));
       },
       { timeoutMs: 10_000 },
@@ -215,13 +215,13 @@ describe('metering', () => {
   }, 60_000);
 
   it.each<[string, Partial<UsageEvent>]>([
-    ['an id that is none', { eventId: 'x' }],
-    ['an id that tells no time', { eventId: randomUUID() }],
+    ['an invalid id', { eventId: 'x' }],
+    ['an id without a time', { eventId: randomUUID() }],
     ['no usage', { usage: undefined as unknown as NonNullable<UsageEvent['usage']> }],
     ['no bucket', { buckets: [] }],
     ['no principal', { principalId: '' }],
     ['a negative cost', { costNanoUsd: -1n }],
-    ['a time beyond all calendars', { admittedAtMs: 9_000_000_000_000_000_000n }],
+    ['a time out of range', { admittedAtMs: 9_000_000_000_000_000_000n }],
     ['a NUL in an id', { responseId: 'chatcmpl\u0000' }],
     ['a NUL in a label', { attribution: create(AttributionSchema, { labels: { a: 'b', 'c\u0000': 'd' } }) }],
     ['a version beyond the column', { priceVersion: 4_000_000_000 }],
@@ -237,11 +237,11 @@ describe('metering', () => {
     const message = batchOf(source, 1, [...good.slice(0, 200), event(poison), ...good.slice(200)]);
     await publish(message);
     await publish(message);
-    // Comes last: when it is there, all of them were read.
+    // Published last: once it is recorded, all were read.
     await publish(batchOf(source, 501, [event()]));
     await settled(500, 1);
     expect(await spent()).toBe(500n * 7n);
-    // Its number is accounted for.
+    // The refused event's number counts as received.
     expect(await readAcks(database.db, source.producerId, [source.epoch])).toMatchObject([
       { shard, n: 501n },
     ]);
@@ -254,9 +254,9 @@ describe('metering', () => {
     });
   });
 
-  it('is incomplete for whom quarantined usage may be, until it is released, and counts it once then', async () => {
+  it('reports spend as incomplete for the principals that quarantined usage may belong to, and counts it once when released', async () => {
     const source = newSource();
-    // Read by a release that takes what this one refuses: the bytes are mended in between.
+    // Changing the stored bytes stands in for a release that accepts them.
     await publish(batchOf(source, 1, [event(), event({ costNanoUsd: -5n })]));
     await settled(1, 1);
     expect((await spendOf('ada')).principalComplete).toBe(false);
@@ -282,7 +282,7 @@ describe('metering', () => {
     });
   });
 
-  it('records what attempts say of their models, once', async () => {
+  it('records the evidence of an attempt once', async () => {
     const message = batchOf(newSource(), 1, [event({ model: 'mock/seen' })]);
     await publish(message);
     await publish(message);
@@ -293,25 +293,25 @@ describe('metering', () => {
     expect(rows).toEqual([{ requests: expect.closeTo(1, 3) }]);
   });
 
-  it('records nothing and forgets nothing while the database refuses for a reason of its own', async () => {
+  it('records nothing and forgets nothing while the database fails', async () => {
     await database.db.schema.alterTable('usage_events').renameTo('usage_events_away').execute();
     const source = newSource();
-    const confirms: Uint8Array[] = [];
-    stream.onAck(source.producerId, (payload) => void confirms.push(payload));
+    const acks: Uint8Array[] = [];
+    stream.onAck(source.producerId, (payload) => void acks.push(payload));
     await publish(batchOf(source, 1, [event(), event({ costNanoUsd: -1n })]));
     await eventually(async () => expect(failures).toBeGreaterThan(0), { timeoutMs: 10_000 });
-    expect(confirms).toEqual([]);
+    expect(acks).toEqual([]);
     expect(await metrics.text()).toMatch(/^weighbridge_usage_failures_total\{shard="\d"\} [1-9]/m);
     await database.db.schema.alterTable('usage_events_away').renameTo('usage_events').execute();
     await settled(1, 1);
     expect(await spent()).toBe(7n);
-    await eventually(() => expect(confirms).toHaveLength(1));
-    // Of the batch that got there, and not of those that did not.
+    await eventually(() => expect(acks).toHaveLength(1));
+    // Only the recorded batch is measured, not the failed ones.
     expect(await metrics.text()).toMatch(/^weighbridge_usage_batch_duration_seconds_count 1$/m);
     expect(await metrics.text()).toMatch(/^weighbridge_usage_batch_events_sum 1$/m);
   });
 
-  it('keeps what is no batch at all, whole and once, and reads on', async () => {
+  it('quarantines a message that is not a batch, whole and once, and continues', async () => {
     const junk = new TextEncoder().encode('not a batch of anything');
     await publish(junk);
     await publish(junk);
@@ -320,11 +320,11 @@ describe('metering', () => {
     const kept = await database.db.selectFrom('quarantined_usage').selectAll().executeTakeFirstOrThrow();
     expect([...kept.payload]).toEqual([...junk]);
     expect(kept).toMatchObject({ kind: 'batch', epoch: null });
-    // It may be anybody's.
+    // It may be anyone's spend.
     expect((await spendOf('bob')).principalComplete).toBe(false);
   });
 
-  it('quarantines any number of refused events, and goes on', async () => {
+  it('quarantines any number of refused events, and continues', async () => {
     const source = newSource();
     const poison = Array.from({ length: 1_500 }, () => event({ keyId: '' }));
     for (const firstN of [1, 1_501, 3_001]) await publish(batchOf(source, firstN, poison));
@@ -333,7 +333,7 @@ describe('metering', () => {
     expect(await readAcks(database.db, source.producerId, [source.epoch])).toMatchObject([{ n: 4_501n }]);
   });
 
-  it('answers a proxy that asks what the ledger holds of its epochs', async () => {
+  it('answers a request for the acks of some epochs', async () => {
     const source = newSource();
     await publish(batchOf(source, 1, [event(), event()]));
     await publish(batchOf(source, 4, [event()]));
@@ -355,7 +355,7 @@ describe('metering', () => {
     await eventually(() => expect(answers).toMatchObject([{ epoch: source.epoch, shard, n: 2n }]));
   });
 
-  it('lets the last use of a key follow its traffic, also when what it reads was counted before', async () => {
+  it('updates the last use of a key, also for events that were recorded before', async () => {
     const now = new Date();
     await database.db.insertInto('principals').values({ id: 'ada', created_at: now }).execute();
     await database.db
@@ -376,7 +376,7 @@ describe('metering', () => {
     const message = batchOf(newSource(), 1, [event({ admittedAtMs: BigInt(admitted) })]);
     await publish(message);
     await eventually(async () => expect(await lastUsed()).toEqual(new Date(admitted)), { timeoutMs: 10_000 });
-    // As after a crash between the ledger's commit and this write.
+    // The state after a crash between the ledger's commit and this update.
     await database.db.updateTable('keys').set({ last_used_at: null }).execute();
     await publish(message);
     await eventually(async () => expect(await lastUsed()).toEqual(new Date(admitted)), { timeoutMs: 10_000 });

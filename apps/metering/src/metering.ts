@@ -21,51 +21,51 @@ import {
   type TracedSpan,
   type Tracing,
 } from '@weighbridge/runtime';
-import { type Confirmer, createConfirmer } from './ackSender.ts';
-import { answerConfirmQueries } from './acks.ts';
+import { type AckSender, createAckSender } from './ackSender.ts';
+import { answerAckRequests } from './acks.ts';
 import { announceThreshold } from './announceThreshold.ts';
-import { startUpkeep } from './maintenance.ts';
+import { startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics, type MeteringMetrics } from './meteringMetrics.ts';
 
 export interface MeteringDeps {
   readonly db: Database;
   readonly stream: UsageStream;
   readonly now: () => Date;
-  /** How many days the ledger's rows are kept at least. */
+  /** For how many days at least the ledger's rows are retained. */
   readonly retentionDays: number;
-  /** Where its figures are shown; nowhere unless given. */
+  /** Undefined: the metrics are not shown. */
   readonly metrics?: Metrics;
-  /** Left out where nothing is traced. */
+  /** Undefined: nothing is traced. */
   readonly tracing?: Tracing | undefined;
 }
 
 interface Worker extends Omit<MeteringDeps, 'metrics'> {
   readonly metrics: MeteringMetrics;
-  readonly confirmer: Confirmer;
+  readonly ackSender: AckSender;
   readonly logger: Logger;
-  /** What was read of events before, by all shards: keys are dealt out to them by policy, models are not. */
-  readonly known: KnownParts;
+  /** Shared by all shards: events are sharded by policy, so shards see the same models. */
+  readonly decodeCache: KnownParts;
 }
 
-/** Turns usage batches into ledger rows and spend buckets, one reader per shard, and looks after the ledger. */
+/** Records usage batches in the ledger, with one reader per shard, and runs the ledger's maintenance. */
 export async function startMetering(deps: MeteringDeps, context: ServiceContext): Promise<void> {
   const { logger, onShutdown } = context;
   const metrics = createMeteringMetrics(deps.metrics ?? createMetrics());
-  // The first look comes before any usage: a ledger that was away for months has no place for what comes now.
-  const upkeep = await startUpkeep({ ...deps, metrics }, logger);
-  onShutdown('upkeep of the ledger', () => upkeep.stop());
-  const queries = answerConfirmQueries(deps, logger);
-  onShutdown('answers to proxies', () => queries.stop());
-  const confirmer = createConfirmer(deps.stream);
-  onShutdown('confirms', () => confirmer.stop());
-  const worker = { ...deps, metrics, confirmer, logger, known: createKnownParts() };
+  // Maintenance runs before any usage is read: after months of downtime, the current partition is missing.
+  const maintenance = await startMaintenance({ ...deps, metrics }, logger);
+  onShutdown('ledger maintenance', () => maintenance.stop());
+  const requests = answerAckRequests(deps, logger);
+  onShutdown('requests for acks', () => requests.stop());
+  const ackSender = createAckSender(deps.stream);
+  onShutdown('acks', () => ackSender.stop());
+  const worker = { ...deps, metrics, ackSender, logger, decodeCache: createKnownParts() };
   const subscriptions: Subscription[] = [];
-  // Waits for the batches at hand: they are committed, and forgotten by the stream.
+  // Waits until the batches in progress are committed and acknowledged to the stream.
   const stop = async () => void (await Promise.all(subscriptions.map((subscription) => subscription.stop())));
-  onShutdown('metering of all shards', stop);
+  onShutdown('usage readers', stop);
   for (let shard = 0; shard < USAGE_SHARDS; shard++) {
     const subscription = await deps.stream.consume(shard, (batch) =>
-      confirmer.during(() => meter(worker, shard, batch)),
+      ackSender.track(() => meter(worker, shard, batch)),
     );
     subscriptions.push(subscription);
   }
@@ -73,12 +73,12 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
 
 /**
  * Handles a batch of messages. The stream forgets them only when this resolves:
- * 1. decode and check, before any SQL;
- * 2. commit what is good to the ledger, each event once, and the rest to quarantine;
- * 3. note what the proxies need not keep any longer, to tell them soon;
- * 4. let the keys' last use follow.
- * A crash anywhere in between brings the messages again, and the ledger knows their events already. What the database
- * refuses is no event's fault: nothing is forgotten, and the shard waits until it goes on.
+ * 1. Decode and validate, before any SQL.
+ * 2. Commit the valid events to the ledger, each once, and the others to quarantine.
+ * 3. Queue acks, which let the proxies delete the events from their spools.
+ * 4. Update when the keys were last used.
+ * After a crash in between, the messages are delivered again, and the ledger skips the events that it has. An error of the
+ * database is no event's fault: nothing is forgotten, and the shard waits until the database works again.
  */
 async function meter(worker: Worker, shard: number, batch: readonly UsageMessage[]): Promise<void> {
   const began = performance.now();
@@ -96,12 +96,12 @@ async function meter(worker: Worker, shard: number, batch: readonly UsageMessage
   } catch (error) {
     span?.end('not_recorded');
     worker.metrics.failures.inc({ shard: String(shard) });
-    worker.logger.error({ err: error, shard }, 'usage could not be recorded; it stays in the stream');
+    worker.logger.error({ err: error, shard }, 'failed to record usage; it stays in the stream');
     throw error;
   }
 }
 
-/** Of the proxies' traces that it is about, as many as a span has room for. */
+/** A span linked to the proxies' traces, as far as a span has room for links. */
 function traceBatch(tracing: Tracing, shard: number, batch: readonly UsageMessage[]): TracedSpan {
   return tracing.begin('record usage', {
     kind: 'consumer',
@@ -111,46 +111,47 @@ function traceBatch(tracing: Tracing, shard: number, batch: readonly UsageMessag
 }
 
 async function record(
-  { db, stream, now, confirmer, metrics, logger }: Worker,
+  { db, stream, now, ackSender, metrics, logger }: Worker,
   usage: UsageToRecord,
 ): Promise<void> {
   const { newEvents, acks, thresholds } = await recordUsage(db, usage, now(), addEvidence);
-  confirmer.add(acks);
+  ackSender.add(acks);
   for (const reached of thresholds) announceThreshold(stream, metrics, logger, reached);
   metrics.recorded.inc(newEvents);
   metrics.repeated.inc(usage.events.length - newEvents);
   metrics.refused.inc(usage.refused.length);
   for (const { kind, reason, origin } of usage.refused) {
-    logger.error(
-      { kind, reason, ...origin, n: origin?.n.toString() },
-      'usage was refused; it is in quarantine',
-    );
+    logger.error({ kind, reason, ...origin, n: origin?.n.toString() }, 'refused usage is in quarantine');
   }
   await touchKeys(db, usage.events, now());
 }
 
-/** Some milliseconds' work. */
-const EVENTS_AT_ONCE = 256;
+/** A few milliseconds of work. */
+const EVENTS_PER_TURN = 256;
 
-/** The messages, decoded, in portions that fit a transaction. */
+/** Decodes messages, in portions that fit a transaction. */
 async function decode(
-  { db, now, known }: Pick<Worker, 'db' | 'now' | 'known'>,
+  { db, now, decodeCache }: Pick<Worker, 'db' | 'now' | 'decodeCache'>,
   batch: readonly UsageMessage[],
 ): Promise<readonly UsageToRecord[]> {
   const ids = await readIdRange(db);
-  // Its events would all be refused, and none of them is to blame.
-  if (ids.before <= now()) throw new Error('the ledger has no partition for the present month yet');
+  // All events would be refused, through no fault of theirs.
+  if (ids.before <= now()) throw new Error('the ledger has no partition for the current month yet');
   const messages: UsageToRecord[] = [];
   let events = 0;
   for (const { payload } of batch) {
-    const message = decodeBatch(payload, ids, known);
+    const message = decodeBatch(payload, ids, decodeCache);
     messages.push(message);
     const before = events;
     events += sizeOf(message);
-    // The transactions of other shards, which keep counters locked, wait for this process to answer.
-    if (Math.floor(before / EVENTS_AT_ONCE) < Math.floor(events / EVENTS_AT_ONCE)) await setImmediate();
+    // Yield: the transactions of other shards hold locks while they wait for this process.
+    if (Math.floor(before / EVENTS_PER_TURN) < Math.floor(events / EVENTS_PER_TURN)) await setImmediate();
   }
-  // Of about the same size: a transaction for the few that are left over costs as much as one for many.
+  return portionsOf(messages, events);
+}
+
+/** Joins messages into portions of about equal size, since a transaction costs much the same for few events as for many. */
+function portionsOf(messages: readonly UsageToRecord[], events: number): readonly UsageToRecord[] {
   const enough = Math.ceil(events / Math.ceil(events / MAX_EVENTS_PER_TRANSACTION));
   const portions: { -readonly [K in keyof UsageToRecord]: UsageToRecord[K][number][] }[] = [];
   for (const message of messages) {

@@ -9,7 +9,7 @@ const STATEMENT_TIMEOUT_MS = 3_600_000;
 /** Brings the schema to this release's; safe when several processes start at once. Returns the names of what it applied. */
 export async function migrate(db: Database): Promise<string[]> {
   const { newer } = await compareSchema(db);
-  if (newer) throw new Error(`Can't work on this database: ${newer}`);
+  if (newer) throw new Error(`This release can't use the database: ${newer}`);
   const migrator = new Migrator({ db, provider: sqlFiles });
   const { error, results = [] } = await migrator.migrateToLatest();
   if (error) {

@@ -135,7 +135,7 @@ async function openDatabase(
   const db = createDb(databaseUrl, {
     applicationName: 'weighbridge',
     maxConnections: 20,
-    onIdleError: (error) => logger.warn({ err: error }, 'a connection to Postgres was lost'),
+    onIdleError: (error) => logger.warn({ err: error }, 'lost a connection to Postgres'),
   });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);

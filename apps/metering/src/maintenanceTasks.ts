@@ -1,0 +1,138 @@
+import type { UsageStream } from '@weighbridge/bus';
+import type { Database } from '@weighbridge/database';
+import { countPendingFeedback, pruneEvidence, pruneFeedback } from '@weighbridge/evidence';
+import {
+  closeLeases,
+  maintainPartitions,
+  markLost,
+  measureModelOutputs,
+  pruneLeases,
+  pruneProducers,
+  rebuildBuckets,
+  recordOverdueThresholds,
+  retainedFrom,
+} from '@weighbridge/ledger';
+import type { Logger } from '@weighbridge/runtime';
+import { announceThreshold } from './announceThreshold.ts';
+import type { MeteringMetrics } from './meteringMetrics.ts';
+
+export interface MaintenanceDeps {
+  readonly db: Database;
+  readonly stream: Pick<UsageStream, 'announce'>;
+  readonly now: () => Date;
+  readonly retentionDays: number;
+  readonly metrics: MeteringMetrics;
+}
+
+export interface MaintenanceTask {
+  /** The label `task` of the metric of failures. */
+  readonly name: string;
+  readonly everyMs: number;
+  /** When it is first due, in Unix milliseconds; at once unless given. */
+  firstAt?(now: Date): number;
+  run(deps: MaintenanceDeps, logger: Logger): Promise<void>;
+}
+
+/** A proxy may serve for ten minutes after its last sign of life. The rest allows its successor to start and register. */
+const LOST_AFTER_MS = 25 * 60_000;
+const DAY_MS = 86_400_000;
+/** 03:00 UTC. */
+const COMPARISON_TIME_MS = 3 * 3_600_000;
+/** Usage reaches the ledger within seconds, unless something is down. */
+const FEEDBACK_WAIT_MS = 15 * 60_000;
+
+const partitions: MaintenanceTask = {
+  name: 'partitions',
+  everyMs: 3_600_000,
+  async run({ db, now, retentionDays }, logger) {
+    const retention = { now: now(), retentionDays };
+    const dropped = await maintainPartitions(db, retention);
+    const endedBefore = await retainedFrom(db, retention);
+    await pruneLeases(db, { endedBefore });
+    await pruneProducers(db, { endedBefore });
+    await pruneFeedback(db, { givenBefore: endedBefore });
+    if (dropped.length > 0)
+      logger.info({ dropped }, 'dropped ledger partitions older than the retention period');
+  },
+};
+
+const lostProducers: MaintenanceTask = {
+  name: 'lost producers',
+  everyMs: 30_000,
+  async run({ db, now }, logger) {
+    const at = now();
+    const lost = await markLost(db, { silentSince: new Date(at.getTime() - LOST_AFTER_MS), now: at });
+    for (const { producer_id, epoch, name } of lost) {
+      logger.error(
+        { producerId: producer_id, epoch, name },
+        'marked an epoch as lost; the usage left in its spool is missing from the ledger',
+      );
+    }
+  },
+};
+
+/** For epochs closed just before a process died: leases are closed in a later transaction than their epoch. */
+const leasesOfClosed: MaintenanceTask = {
+  name: 'leases of closed epochs',
+  everyMs: 30_000,
+  run: async ({ db }) => void (await closeLeases(db)),
+};
+
+const modelOutputs: MaintenanceTask = {
+  name: 'lengths of answers',
+  everyMs: 60_000,
+  run: ({ db, now }) => measureModelOutputs(db, now()),
+};
+
+const evidence: MaintenanceTask = {
+  name: 'evidence',
+  everyMs: 60_000,
+  run: ({ db, now }) => pruneEvidence(db, now()),
+};
+
+/** Counts feedback that arrived before its request was in the ledger. */
+const feedback: MaintenanceTask = {
+  name: 'feedback',
+  everyMs: 5_000,
+  run: async ({ db, now }) => void (await countPendingFeedback(db, now(), FEEDBACK_WAIT_MS)),
+};
+
+/** Thresholds that counters reached without new usage, which would have recorded them. */
+const thresholds: MaintenanceTask = {
+  name: 'thresholds',
+  everyMs: 60_000,
+  async run({ db, stream, metrics, now }, logger) {
+    for (const reached of await recordOverdueThresholds(db, now())) {
+      announceThreshold(stream, metrics, logger, reached);
+    }
+  },
+};
+
+const comparison: MaintenanceTask = {
+  name: 'comparison of buckets and ledger',
+  everyMs: DAY_MS,
+  firstAt: (now) => Math.ceil((now.getTime() - COMPARISON_TIME_MS) / DAY_MS) * DAY_MS + COMPARISON_TIME_MS,
+  async run({ db, metrics }, logger) {
+    const { differenceNanoUsd, differingBuckets, differingHours } = await rebuildBuckets(db, {
+      apply: false,
+    });
+    metrics.showDifference(differenceNanoUsd);
+    if (differingBuckets + differingHours === 0) return;
+    logger.error(
+      { differenceNanoUsd: differenceNanoUsd.toString(), differingBuckets, differingHours },
+      "derived sums differ from the ledger's rows; run a rebuild",
+    );
+  },
+};
+
+/** In the order in which they run when several are due. */
+export const MAINTENANCE_TASKS: readonly MaintenanceTask[] = [
+  partitions,
+  lostProducers,
+  leasesOfClosed,
+  modelOutputs,
+  evidence,
+  feedback,
+  thresholds,
+  comparison,
+];
