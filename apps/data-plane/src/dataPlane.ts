@@ -94,8 +94,8 @@ export async function startDataPlane(
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
   // Set at shutdown where the control plane can't be told: then the next process goes on where this one ends.
-  let rest = false;
-  onShutdown('spool', () => spool.close({ rest }));
+  let suspend = false;
+  onShutdown('spool', () => spool.close({ suspend }));
   const { maxStalenessMs, name } = config.proxy;
   const store = createKeyStore(MAX_KEY_BYTES);
   const view = new ControlState({ keys: store, maxStalenessMs });
@@ -147,12 +147,12 @@ export async function startDataPlane(
     logger,
   });
   usage = started;
-  onShutdown('usage', () => started.close(FLUSH_TIMEOUT_MS, { rest }), FLUSH_TIMEOUT_MS + 1_000);
+  onShutdown('usage', () => started.close(FLUSH_TIMEOUT_MS, { suspend }), FLUSH_TIMEOUT_MS + 1_000);
   const ticking = setInterval(() => budget.everySecond(), 1_000);
   onShutdown('leases', async () => {
     clearInterval(ticking);
-    rest = !(await isAnswered(controlPlane.lease({ producerId: spool.producerId, epoch: spool.epoch })));
-    if (rest) persistLeases(spool, budget, heartbeatState);
+    suspend = !(await isAnswered(controlPlane.lease({ producerId: spool.producerId, epoch: spool.epoch })));
+    if (suspend) persistLeases(spool, budget, heartbeatState);
     else await budget.close();
   });
   const upstreams = createUpstreams(config.upstream);

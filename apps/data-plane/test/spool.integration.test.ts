@@ -27,7 +27,7 @@ describe('a process that works on a spool and is killed', () => {
     places.push(place);
     const { writer, lines } = await startWriter(place);
     await sleep(seededRandom(seed)() * 300);
-    await expect(place.open()).rejects.toThrow(/Another process works on the spool.*SPOOL_DIR/);
+    await expect(place.open()).rejects.toThrow(/Another process uses the spool.*SPOOL_DIR/);
     await writer.stop('SIGKILL');
 
     const spool = await place.open();

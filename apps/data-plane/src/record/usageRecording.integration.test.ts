@@ -184,12 +184,15 @@ it('what waits for long while the stream is away comes back from the disk rather
 
 function countReads(spool: Spool, counted: { sum: number }): Spool {
   const { own } = spool;
-  const read: typeof own.read = async (...range) => {
-    const events = await own.read(...range);
-    counted.sum += events.reduce((sum, { bytes }) => sum + bytes.length, 0);
-    return events;
-  };
-  return Object.create(spool, { own: { value: { ...own, read } } });
+  const read: typeof own.read = own.read.bind(own);
+  Object.assign(own, {
+    async read(...range: Parameters<typeof own.read>) {
+      const events = await read(...range);
+      counted.sum += events.reduce((sum, { bytes }) => sum + bytes.length, 0);
+      return events;
+    },
+  });
+  return spool;
 }
 
 it('what an earlier process left is not sent where the ledger has it, and closed at last', async () => {

@@ -33,7 +33,7 @@ export interface UsageRecording {
    * To be called when all attempts are settled: hands over what is left and closes the epoch, unless it comes to rest.
    * What the ledger does not confirm within `timeoutMs` stays in the spool for the next start.
    */
-  close(timeoutMs: number, how?: { readonly rest: boolean }): Promise<void>;
+  close(timeoutMs: number, how?: { readonly suspend: boolean }): Promise<void>;
 }
 
 /** Of an event, as long as none was seen. */
@@ -66,12 +66,12 @@ export function startUsageRecording(deps: UsageRecordingDeps): UsageRecording {
     },
     markAgeMs: () => Math.round(marks.ageMs(nowMs())),
 
-    async close(timeoutMs, { rest } = { rest: false }) {
+    async close(timeoutMs, { suspend } = { suspend: false }) {
       const deadline = AbortSignal.timeout(timeoutMs);
       await log.durable()?.catch((error) => logger.error({ err: error }, 'the last usage is not written'));
       sender.flush();
       // An attempt that could not be settled gets its number at the next start, which then closes the epoch.
-      const closing = !rest && log.openAttempts === 0 && closeEpochOnceAcked(deps, own, deadline);
+      const closing = !suspend && log.openAttempts === 0 && closeEpochOnceAcked(deps, own, deadline);
       const [isClosed] = await Promise.all([closing, leftBehind.close()]);
       await sender.stop();
       if (isClosed) return await own.remove();

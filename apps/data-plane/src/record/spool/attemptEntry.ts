@@ -1,33 +1,46 @@
 import type { OpenIntent } from './epochWriter.ts';
-import type { GroupCommit, QueuedEntry } from './groupCommit.ts';
+import type { QueuedEntry } from './groupCommit.ts';
 import type { Intent, SettledEvent, SpooledAttempt } from './types.ts';
 
-/** What an attempt needs of its spool. */
-export interface AttemptsOfSpool extends Pick<GroupCommit, 'add'> {
+/** The parts of the spool that an attempt uses. */
+export interface AttemptOwner {
+  /** Queues the entry for the end of the turn. */
+  add(entry: QueuedEntry): void;
   assertCanSettle(intent: OpenIntent, tail: Uint8Array): void;
-  /** Its end is written, or its beginning never was: nothing is kept free for it any more. */
+  /** The attempt is settled or refused: frees the space reserved for its SETTLE. */
   ended(eventId: string, settledBytes: number): void;
 }
 
-/** An attempt from when its beginning waits to be written until its end was. */
+/**
+ * An attempt in the spool:
+ *
+ *   open → settling → settled
+ *
+ * open      its INTENT is queued or written
+ * settling  its SETTLE is queued; back to open where the write fails
+ * settled   its SETTLE is written
+ * refused   from open: its INTENT could not be written
+ */
+type State = 'open' | 'settling' | 'settled' | 'refused';
+
 export class AttemptEntry implements SpooledAttempt {
-  readonly #spool: AttemptsOfSpool;
+  readonly #owner: AttemptOwner;
   readonly #intent: OpenIntent;
   readonly #settledBytes: number;
-  #state: 'open' | 'refused' | 'settling' | 'settled' = 'open';
+  #state: State = 'open';
 
   constructor(
-    spool: AttemptsOfSpool,
+    owner: AttemptOwner,
     { eventId, shard, reserveNanoUsd, head }: Intent,
     record: Buffer,
     settledBytes: number,
   ) {
-    this.#spool = spool;
+    this.#owner = owner;
     this.#settledBytes = settledBytes;
-    // The caller's buffer is free again: what is kept is within the record.
-    const kept = record.subarray(record.length - head.length);
-    this.#intent = { eventId, shard, reserveNanoUsd, head: kept, record, slot: -1 };
-    spool.add(new QueuedBegin(this, this.#intent));
+    // A view of the record, so that `head` need not be retained.
+    const view = record.subarray(record.length - head.length);
+    this.#intent = { eventId, shard, reserveNanoUsd, head: view, record, slot: -1 };
+    owner.add(new QueuedIntent(this, this.#intent));
   }
 
   get eventId(): string {
@@ -40,34 +53,32 @@ export class AttemptEntry implements SpooledAttempt {
 
   settle(tail: Uint8Array, onSettled?: (event: SettledEvent) => void): void {
     if (this.#state === 'refused') return;
-    if (this.#state !== 'open') throw new Error(`the attempt ${this.eventId} is settled already`);
-    this.#spool.assertCanSettle(this.#intent, tail);
+    if (this.#state !== 'open') throw new Error(`attempt ${this.eventId} is already settled`);
+    this.#owner.assertCanSettle(this.#intent, tail);
     this.#state = 'settling';
-    this.#spool.add(new QueuedEnd(this, this.#intent, tail, onSettled));
+    this.#owner.add(new QueuedSettle(this, this.#intent, tail, onSettled));
   }
 
-  /** By the writer: the beginning could not be written. */
-  beginRefused(): void {
+  intentRefused(): void {
     this.#end('refused');
   }
 
-  /** By the writer: the end was written. */
-  endWritten(): void {
+  settleWritten(): void {
     this.#end('settled');
   }
 
-  /** By the writer: the end could not be written, and may be tried again. */
-  endRefused(): void {
+  settleRefused(): void {
+    // Not where the INTENT of the same turn was refused.
     if (this.#state === 'settling') this.#state = 'open';
   }
 
-  #end(as: 'refused' | 'settled'): void {
-    this.#state = as;
-    this.#spool.ended(this.eventId, this.#settledBytes);
+  #end(state: 'refused' | 'settled'): void {
+    this.#state = state;
+    this.#owner.ended(this.eventId, this.#settledBytes);
   }
 }
 
-class QueuedBegin implements QueuedEntry {
+class QueuedIntent implements QueuedEntry {
   readonly intent: OpenIntent;
   readonly tail = undefined;
   readonly #attempt: AttemptEntry;
@@ -80,11 +91,11 @@ class QueuedBegin implements QueuedEntry {
   written(): void {}
 
   refused(): void {
-    this.#attempt.beginRefused();
+    this.#attempt.intentRefused();
   }
 }
 
-class QueuedEnd implements QueuedEntry {
+class QueuedSettle implements QueuedEntry {
   readonly intent: OpenIntent;
   readonly tail: Uint8Array;
   readonly #attempt: AttemptEntry;
@@ -103,11 +114,11 @@ class QueuedEnd implements QueuedEntry {
   }
 
   written(event: SettledEvent | undefined): void {
-    this.#attempt.endWritten();
+    this.#attempt.settleWritten();
     if (event) this.#onSettled?.(event);
   }
 
   refused(): void {
-    this.#attempt.endRefused();
+    this.#attempt.settleRefused();
   }
 }

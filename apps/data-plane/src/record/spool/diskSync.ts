@@ -10,156 +10,159 @@ import {
   settledN,
   settledShard,
 } from './recordFormat.ts';
-import type { WrittenSegment } from './segment.ts';
+import type { RetryDelay } from './retryDelay.ts';
+import type { OpenSegment } from './segment.ts';
 
 export interface DiskSyncDeps {
   readonly epoch: EpochIndex;
   readonly files: FileSystem;
   readonly logger: Logger;
-  readonly current: () => WrittenSegment | undefined;
+  readonly retry: RetryDelay;
+  readonly current: () => OpenSegment | undefined;
   readonly rotate: () => void;
   readonly append: (record: Buffer, shard: number, n: bigint) => void;
-  readonly failed: () => void;
-  readonly succeeded: () => void;
-}
-
-export interface DiskSync {
-  /** The latest segment of which it is sure that its copies of what was open are on disk. */
-  readonly openedSeq: number;
-  opened(written: WrittenSegment): void;
-  /** Resolves when all that was written before the call is on disk; many calls share a sync. */
-  durable(): Promise<void>;
-  /** Tries a last time, and closes the files. */
-  close(): Promise<void>;
 }
 
 /**
- * Brings an epoch on disk. After a sync that failed, the system may take pages for clean that never came on disk, so
- * that a second sync of the file proves nothing. What that file and the later ones have beyond their last good sync is
- * therefore written again, to a new file: its copies of what is open, and the SETTLEs in their order. They then exist
- * twice, under the same numbers, which whoever reads passes over.
+ * Syncs an epoch's segments to disk. After a failed sync the kernel may mark pages clean that never reached the disk, so
+ * a second sync of that file proves nothing (https://wiki.postgresql.org/wiki/Fsync_Errors). Everything in that file and
+ * later ones beyond their last good sync is therefore rewritten to a new segment: copies of what is open, and the SETTLEs
+ * in order. They then exist twice under the same numbers; readers skip the second.
  */
-export function createDiskSync(deps: DiskSyncDeps): DiskSync {
-  const { epoch, files, logger, current, rotate, append } = deps;
-  /** Oldest first. While one waits for its sync, later ones had none at all. */
-  const waiting: WrittenSegment[] = [];
-  let openedSeq = 0;
-  let isFolderSynced = true;
-  /** A sync failed, and what it was about is not written again yet. */
-  let isUntrusted = false;
-  let running: Promise<void> = Promise.resolve();
-  let queued: Promise<void> | undefined;
+export class DiskSync {
+  readonly #deps: DiskSyncDeps;
+  /** Open segments, oldest first. While one waits for its first sync, later ones are unsynced too. */
+  readonly #segments: OpenSegment[] = [];
+  #openedSeq = 0;
+  #isFolderSynced = true;
+  /** A sync failed, and its records are not rewritten yet. */
+  #needsRewrite = false;
+  #running: Promise<void> = Promise.resolve();
+  #queued: Promise<void> | undefined;
 
-  async function sync(): Promise<void> {
-    let syncedSeq = 0;
-    for (const written of [...waiting]) {
-      const { segment, file } = written;
-      const { bytes } = segment;
-      if (bytes > written.syncedBytes) await files.sync(file);
-      written.syncedBytes = bytes;
-      syncedSeq = segment.seq;
-      if (isDone(written)) forget(written);
+  constructor(deps: DiskSyncDeps) {
+    this.#deps = deps;
+  }
+
+  /** The latest segment whose copies of what was open are on disk. */
+  get openedSeq(): number {
+    return this.#openedSeq;
+  }
+
+  opened(segment: OpenSegment): void {
+    this.#segments.push(segment);
+    this.#isFolderSynced = false;
+  }
+
+  /** Resolves when everything written before the call is on disk. Concurrent calls share a sync. */
+  durable(): Promise<void> {
+    this.#queued ??= this.#running
+      .catch(() => {})
+      .then(() => {
+        this.#queued = undefined;
+        this.#running = this.#syncOrRewrite();
+        return this.#running;
+      });
+    return this.#queued;
+  }
+
+  /** Syncs a last time and closes the files. */
+  async close(): Promise<void> {
+    await this.durable().catch((error: unknown) => {
+      this.#deps.logger.error({ err: error }, 'the last sync of the spool failed');
+    });
+    for (const segment of [...this.#segments]) this.#closeFile(segment);
+  }
+
+  async #syncOrRewrite(): Promise<void> {
+    const { epoch, logger, retry } = this.#deps;
+    if (!this.#needsRewrite) {
+      try {
+        await this.#sync();
+        retry.succeeded();
+        return;
+      } catch (error) {
+        logger.error({ err: error, folder: epoch.folder }, 'spool sync failed; rewriting to a new segment');
+        this.#needsRewrite = true;
+      }
     }
-    if (!isFolderSynced) {
-      isFolderSynced = true;
+    try {
+      this.#rewrite();
+      await this.#sync();
+      this.#needsRewrite = false;
+      retry.succeeded();
+    } catch (error) {
+      retry.failed();
+      throw error;
+    }
+  }
+
+  async #sync(): Promise<void> {
+    const { epoch, files } = this.#deps;
+    let syncedSeq = 0;
+    for (const open of [...this.#segments]) {
+      const { segment, file } = open;
+      const { bytes } = segment;
+      if (bytes > open.syncedBytes) await files.sync(file);
+      open.syncedBytes = bytes;
+      syncedSeq = segment.seq;
+      if (this.#isFinished(open)) this.#closeFile(open);
+    }
+    if (!this.#isFolderSynced) {
+      this.#isFolderSynced = true;
       await files.syncFolder(epoch.folder).catch((error) => {
-        isFolderSynced = false;
+        this.#isFolderSynced = false;
         throw error;
       });
     }
-    openedSeq = Math.max(openedSeq, syncedSeq);
+    this.#openedSeq = Math.max(this.#openedSeq, syncedSeq);
   }
 
-  function isDone(written: WrittenSegment): boolean {
-    return written !== current() && written.syncedBytes >= written.segment.bytes;
+  #isFinished(open: OpenSegment): boolean {
+    return open !== this.#deps.current() && open.syncedBytes >= open.segment.bytes;
   }
 
-  function forget(written: WrittenSegment): void {
-    waiting.splice(waiting.indexOf(written), 1);
-    try {
-      files.close(written.file);
-    } catch (error) {
-      logger.warn({ err: error }, 'a file of the spool could not be closed');
-    }
-  }
-
-  /** In one go, so that nothing that is settled meanwhile gets in between. */
-  function writeAgain(): void {
-    const untrusted = [...waiting];
-    rotate();
-    for (const written of untrusted) {
-      for (const record of unsyncedRecords(written)) {
-        if (recordType(record) === RecordType.settle) append(record, settledShard(record), settledN(record));
+  /** Synchronous, so that no new record gets in between. */
+  #rewrite(): void {
+    const unsynced = [...this.#segments];
+    this.#deps.rotate();
+    for (const segment of unsynced) {
+      for (const record of this.#unsyncedRecords(segment)) {
+        if (recordType(record) === RecordType.settle) {
+          this.#deps.append(record, settledShard(record), settledN(record));
+        }
       }
     }
-    for (const written of untrusted) forget(written);
+    for (const segment of unsynced) this.#closeFile(segment);
   }
 
-  function unsyncedRecords({ segment, file, syncedBytes }: WrittenSegment): Buffer[] {
+  #unsyncedRecords({ segment, file, syncedBytes }: OpenSegment): Buffer[] {
+    const { epoch, files } = this.#deps;
     const bytes = Buffer.allocUnsafe(segment.bytes - syncedBytes);
     for (let done = 0; done < bytes.length; ) {
       const read = files.read(file, bytes.subarray(done), syncedBytes + done);
-      if (read <= 0) throw new Error(`${segment.path} can't be read back`);
+      if (read <= 0) throw new Error(`failed to read back ${segment.path}`);
       done += read;
     }
     const records: Buffer[] = [];
     for (let at = 0; bytes.length - at >= FRAME_BYTES; ) {
       const total = claimedBytes(bytes, at, bytes.length - at);
       const record = bytes.subarray(at, at + total);
-      if (total === 0 || !isIntact(record, epoch.seed)) throw new Error(`${segment.path} can't be read back`);
+      if (total === 0 || !isIntact(record, epoch.seed)) {
+        throw new Error(`failed to read back ${segment.path}: damaged record`);
+      }
       records.push(record);
       at += total;
     }
     return records;
   }
 
-  async function flush(): Promise<void> {
-    if (!isUntrusted) {
-      try {
-        await sync();
-        deps.succeeded();
-        return;
-      } catch (error) {
-        logger.error({ err: error, folder: epoch.folder }, 'a sync of the spool failed; trying a new file');
-        isUntrusted = true;
-      }
-    }
+  #closeFile(open: OpenSegment): void {
+    this.#segments.splice(this.#segments.indexOf(open), 1);
     try {
-      writeAgain();
-      await sync();
-      isUntrusted = false;
-      deps.succeeded();
+      this.#deps.files.close(open.file);
     } catch (error) {
-      deps.failed();
-      throw error;
+      this.#deps.logger.warn({ err: error }, 'failed to close a spool file');
     }
   }
-
-  function durable(): Promise<void> {
-    queued ??= running
-      .catch(() => {})
-      .then(() => {
-        queued = undefined;
-        running = flush();
-        return running;
-      });
-    return queued;
-  }
-
-  return {
-    get openedSeq() {
-      return openedSeq;
-    },
-    opened(written) {
-      waiting.push(written);
-      isFolderSynced = false;
-    },
-    durable,
-    async close() {
-      await durable().catch((error: unknown) => {
-        logger.error({ err: error }, 'the spool could not be brought on disk at its end');
-      });
-      for (const written of [...waiting]) forget(written);
-    },
-  };
 }

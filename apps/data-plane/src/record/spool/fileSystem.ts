@@ -1,12 +1,12 @@
 import fs from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 
-/** What the spool does to the disk, apart so that tests can let each of it fail. */
+/** The file operations of the spool; tests replace it to make each one fail. */
 export interface FileSystem {
   makeFolder(path: string): void;
-  /** Empties the file where it is there; to be read and written. */
+  /** Opens for reading and writing; empties the file where it exists. */
   create(path: string): number;
-  /** Returns how many bytes were taken, as `write(2)` does. */
+  /** Returns how many bytes were written, as `write(2)` does. */
   write(file: number, bytes: Buffer, from: number, position: number): number;
   read(file: number, into: Buffer, position: number): number;
   truncate(file: number, bytes: number): void;

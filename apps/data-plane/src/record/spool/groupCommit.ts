@@ -1,31 +1,18 @@
 import type { Entry, EpochWriter } from './epochWriter.ts';
 import type { SettledEvent } from './types.ts';
 
-/** What waits for the end of its turn, and who is told what became of it. */
+/** An entry that waits to be written, and its callbacks. */
 export interface QueuedEntry extends Entry {
-  /** With its event, where it is an end. */
+  /** Called with the event, where the entry is an end. */
   written(event: SettledEvent | undefined): void;
-  /** Nothing of its turn was written. */
+  /** Nothing of its group was written. */
   refused(): void;
 }
 
-export interface GroupCommit {
-  /** What the INTENTs take that are not written yet. */
-  readonly queuedBytes: number;
-  add(entry: QueuedEntry): void;
-  /** Writes what waits, now. Who waits for it is told at the end of the turn all the same. */
-  flush(): void;
-  /**
-   * Resolves when all that was added in this turn is written, and rejects where a write of it failed; undefined where
-   * nothing was added.
-   */
-  written(): Promise<void> | undefined;
-}
-
-/** A turn that adds more is written in parts. */
+/** A turn that queues more than this is written in parts. */
 const MAX_QUEUED_BYTES = 256 * 1024;
 
-/** What was added in one turn of the event loop, whether it waits still or was written by a `flush`. */
+/** One turn of the event loop in which entries were added, flushed or not. */
 interface Turn {
   failure: { readonly error: unknown } | undefined;
   ended: Promise<void> | undefined;
@@ -33,72 +20,79 @@ interface Turn {
 }
 
 /**
- * Writes what begins and ends in a turn of the event loop at its end, by one write: on a busy proxy, the system call is
- * most of what a record costs.
+ * Collects the begins and ends of one turn of the event loop and writes them together at its end: on a busy proxy the
+ * system call is most of a record's cost.
  */
-export function createGroupCommit(writer: Pick<EpochWriter, 'write'>): GroupCommit {
-  let queue: QueuedEntry[] = [];
-  /** Of the records, about. */
-  let waitingBytes = 0;
-  let intentBytes = 0;
-  let turn: Turn | undefined;
+export class GroupCommit {
+  readonly #writer: Pick<EpochWriter, 'write'>;
+  #queue: QueuedEntry[] = [];
+  /** About the size of all queued records. */
+  #queuedBytes = 0;
+  #queuedIntentBytes = 0;
+  #turn: Turn | undefined;
 
-  function begin(): Turn {
-    const begun: Turn = { failure: undefined, ended: undefined, end: () => {} };
-    setImmediate(() => {
-      turn = undefined;
-      writeQueue(begun);
-      begun.end(begun.failure);
-    });
-    return begun;
+  constructor(writer: Pick<EpochWriter, 'write'>) {
+    this.#writer = writer;
   }
 
-  function writeQueue(into: Turn): void {
-    if (queue.length === 0) return;
-    const entries = queue;
-    queue = [];
-    waitingBytes = 0;
-    intentBytes = 0;
+  /** The size of the INTENTs that are not written yet. */
+  get queuedIntentBytes(): number {
+    return this.#queuedIntentBytes;
+  }
+
+  add(entry: QueuedEntry): void {
+    const { intent, tail } = entry;
+    const bytes = intent.record.length + (tail?.length ?? 0);
+    if (this.#queuedBytes + bytes > MAX_QUEUED_BYTES) this.flush();
+    this.#turn ??= this.#beginTurn();
+    this.#queue.push(entry);
+    this.#queuedBytes += bytes;
+    if (!tail) this.#queuedIntentBytes += bytes;
+  }
+
+  /** Writes the queue now. `written` still resolves at the end of the turn. */
+  flush(): void {
+    if (this.#turn) this.#writeQueue(this.#turn);
+  }
+
+  /**
+   * Resolves when everything added in this turn is written; rejects where a write of the turn failed; undefined where
+   * nothing was added.
+   */
+  written(): Promise<void> | undefined {
+    const turn = this.#turn;
+    if (!turn) return undefined;
+    turn.ended ??= new Promise((resolve, reject) => {
+      turn.end = (failure) => (failure ? reject(failure.error) : resolve());
+    });
+    return turn.ended;
+  }
+
+  #beginTurn(): Turn {
+    const turn: Turn = { failure: undefined, ended: undefined, end: () => {} };
+    setImmediate(() => {
+      this.#turn = undefined;
+      this.#writeQueue(turn);
+      turn.end(turn.failure);
+    });
+    return turn;
+  }
+
+  #writeQueue(turn: Turn): void {
+    if (this.#queue.length === 0) return;
+    const entries = this.#queue;
+    this.#queue = [];
+    this.#queuedBytes = 0;
+    this.#queuedIntentBytes = 0;
     let events: readonly (SettledEvent | undefined)[];
     try {
-      events = writer.write(entries);
+      events = this.#writer.write(entries);
     } catch (error) {
-      into.failure = { error };
+      turn.failure = { error };
       for (const entry of entries) entry.refused();
       return;
     }
     let at = 0;
     for (const entry of entries) entry.written(events[at++]);
   }
-
-  function flush(): void {
-    if (turn) writeQueue(turn);
-  }
-
-  return {
-    get queuedBytes() {
-      return intentBytes;
-    },
-
-    add(entry) {
-      const { intent, tail } = entry;
-      const bytes = intent.record.length + (tail?.length ?? 0);
-      if (waitingBytes + bytes > MAX_QUEUED_BYTES) flush();
-      turn ??= begin();
-      queue.push(entry);
-      waitingBytes += bytes;
-      if (!tail) intentBytes += bytes;
-    },
-
-    flush,
-
-    written() {
-      const current = turn;
-      if (!current) return undefined;
-      current.ended ??= new Promise((resolve, reject) => {
-        current.end = (failure) => (failure ? reject(failure.error) : resolve());
-      });
-      return current.ended;
-    },
-  };
 }

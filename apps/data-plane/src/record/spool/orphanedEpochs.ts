@@ -1,12 +1,13 @@
-import { readdir, readFile, rename } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Outcome, UsageEventSchema } from '@weighbridge/contracts';
-import { type Logger, lockFolder } from '@weighbridge/runtime';
-import { createEpochWriter } from './epochWriter.ts';
+import type { Logger } from '@weighbridge/runtime';
+import { adoptOrphanedSpools } from './adoptSpools.ts';
+import { EpochWriter } from './epochWriter.ts';
 import type { FileSystem } from './fileSystem.ts';
-import { epochBytes, recoverEpoch } from './recoverEpoch.ts';
-import { endedEpoch } from './spoolEpoch.ts';
+import { type RecoveredEpoch, recoverEpoch } from './recoverEpoch.ts';
+import { orphanedEpoch } from './spoolEpoch.ts';
+import { epochBytes, epochFolders, isAdopted, parseEpochFolder } from './spoolFolder.ts';
 import type { SpoolEpoch } from './types.ts';
 
 export interface OrphanedEpochsDeps {
@@ -22,94 +23,101 @@ export interface OrphanedEpochsDeps {
   readonly onDamage: (records: number) => void;
 }
 
-/** What another process answers that holds a folder for a moment, to take over its epochs. */
-export const ADOPTING = 'adopting';
+/** The epochs that earlier runs left in a spool's folder, and those of orphaned spools beside it. */
+export class OrphanedEpochs {
+  readonly #deps: OrphanedEpochsDeps;
+  readonly #dir: string;
+  /** Folder names of those returned by `take` and not removed yet. */
+  readonly #taken = new Set<string>();
+  /** By folder name: the size on disk, as last accounted. */
+  readonly #sizes = new Map<string, number>();
+  #taking: Promise<void> = Promise.resolve();
 
-export const PRODUCER_FILE = 'producer';
-const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
-const UUID_ONLY = new RegExp(`^${UUID}$`);
-/** An epoch's folder; an adopted one's name says its producer as well. */
-const EPOCH_FOLDER = new RegExp(`^(${UUID})(?:@(${UUID}))?$`);
-
-export interface OrphanedEpochs {
-  /** Settles what is open in them, and hands each out once. */
-  take(): Promise<readonly SpoolEpoch[]>;
-  /** Resolves when no take is under way. */
-  idle(): Promise<void>;
-}
-
-export async function openOrphanedEpochs(deps: OrphanedEpochsDeps): Promise<OrphanedEpochs> {
-  const dir = resolve(deps.dir);
-  const taken = new Set<string>();
-  /** What each takes on disk, as far as is known. */
-  const sizes = new Map<string, number>();
-  let taking: Promise<void> = Promise.resolve();
-  for (const name of await epochFolders(dir)) {
-    if (isAdopted(name) || name === deps.ownEpoch) continue;
-    sizes.set(name, await epochBytes(join(dir, name)));
-    deps.account(sizes.get(name) ?? 0);
+  private constructor(deps: OrphanedEpochsDeps) {
+    this.#deps = deps;
+    this.#dir = resolve(deps.dir);
   }
 
-  async function take(): Promise<readonly SpoolEpoch[]> {
-    await adoptSiblings(dir, deps);
-    const found: SpoolEpoch[] = [];
-    for (const name of await epochFolders(dir)) {
-      if (name === deps.ownEpoch || taken.has(name)) continue;
+  static async open(deps: OrphanedEpochsDeps): Promise<OrphanedEpochs> {
+    const orphans = new OrphanedEpochs(deps);
+    await orphans.#measure();
+    return orphans;
+  }
+
+  /** Settles the open attempts of each epoch and returns it, once. */
+  take(): Promise<readonly SpoolEpoch[]> {
+    const next = this.#taking.then(() => this.#takeNew());
+    this.#taking = next.then(
+      () => {},
+      () => {},
+    );
+    return next;
+  }
+
+  /** Resolves when no `take` is running. */
+  idle(): Promise<void> {
+    return this.#taking;
+  }
+
+  async #measure(): Promise<void> {
+    for (const name of await epochFolders(this.#dir)) {
+      if (isAdopted(name) || name === this.#deps.ownEpoch) continue;
+      const bytes = await epochBytes(join(this.#dir, name));
+      this.#sizes.set(name, bytes);
+      this.#deps.account(bytes);
+    }
+  }
+
+  async #takeNew(): Promise<readonly SpoolEpoch[]> {
+    const { logger, ownEpoch } = this.#deps;
+    await adoptOrphanedSpools(this.#dir, logger);
+    const epochs: SpoolEpoch[] = [];
+    for (const name of await epochFolders(this.#dir)) {
+      if (name === ownEpoch || this.#taken.has(name)) continue;
       try {
-        found.push(await open(name));
-        taken.add(name);
+        epochs.push(await this.#recover(name));
+        this.#taken.add(name);
       } catch (error) {
-        deps.logger.error(
-          { err: error, folder: join(dir, name) },
-          'an earlier epoch could not be read; trying again',
-        );
+        const folder = join(this.#dir, name);
+        logger.error({ err: error, folder }, 'failed to read an orphaned epoch; retrying');
       }
     }
-    return found;
+    return epochs;
   }
 
-  async function open(name: string): Promise<SpoolEpoch> {
-    const [, epoch = '', producerId = deps.producerId] = EPOCH_FOLDER.exec(name) ?? [];
+  async #recover(name: string): Promise<SpoolEpoch> {
+    const deps = this.#deps;
+    const { epoch, producerId = deps.producerId } = parseEpochFolder(name);
     const account = (bytes: number) => {
-      sizes.set(name, (sizes.get(name) ?? 0) + bytes);
+      this.#sizes.set(name, (this.#sizes.get(name) ?? 0) + bytes);
       if (!isAdopted(name)) deps.account(bytes);
     };
-    const place = { folder: join(dir, name), epoch, producerId };
-    const recovered = await recoverEpoch({ ...deps, account }, place);
-    const { files: epochFiles, leases } = recovered;
-    account(epochFiles.segments.reduce((sum, { bytes }) => sum + bytes, 0) - (sizes.get(name) ?? 0));
-    await settleOpen(recovered, deps);
+    const location = { folder: join(this.#dir, name), epoch, producerId };
+    const recovered = await recoverEpoch({ ...deps, account }, location);
+    const { index, leases } = recovered;
+    account(index.segments.reduce((sum, { bytes }) => sum + bytes, 0) - (this.#sizes.get(name) ?? 0));
+    await settleOpenAttempts(recovered, deps);
     deps.onDamage(recovered.damagedRecords);
-    return endedEpoch({ ...deps, epoch: epochFiles, leases, onRemoved: () => forget(name) });
+    return orphanedEpoch({ ...deps, epoch: index, leases, onRemoved: () => this.#forget(name) });
   }
 
-  function forget(name: string): void {
-    taken.delete(name);
-    sizes.delete(name);
+  #forget(name: string): void {
+    this.#taken.delete(name);
+    this.#sizes.delete(name);
   }
-
-  return {
-    take() {
-      const next = taking.then(take);
-      taking = next.then(
-        () => {},
-        () => {},
-      );
-      return next;
-    },
-    idle: () => taking,
-  };
 }
 
-/** Nobody will know what they cost: they are charged what was reserved for them. */
-async function settleOpen(
-  recovered: Awaited<ReturnType<typeof recoverEpoch>>,
+/** Their cost is unknown, so each is charged its reservation. */
+async function settleOpenAttempts(
+  { index, open, leases, nextSeq }: RecoveredEpoch,
   { files, sync, segmentBytes, now, logger }: OrphanedEpochsDeps,
 ): Promise<void> {
-  if (recovered.open.size === 0) return;
-  const writer = createEpochWriter({
-    ...recovered,
-    epoch: recovered.files,
+  if (open.size === 0) return;
+  const writer = new EpochWriter({
+    epoch: index,
+    open,
+    leases,
+    nextSeq,
     files,
     sync,
     segmentBytes,
@@ -118,20 +126,19 @@ async function settleOpen(
     logger,
   });
   try {
-    for (const intent of recovered.open.values())
-      writer.write([{ intent, tail: orphanTail(intent.reserveNanoUsd, now()) }]);
+    for (const intent of open.values()) {
+      writer.write([{ intent, tail: interruptedTail(intent.reserveNanoUsd, now()) }]);
+    }
     await writer.durable();
   } finally {
     await writer.close();
   }
-  const { producerId, epoch } = recovered.files;
-  logger.warn(
-    { producerId, epoch, attempts: recovered.open.size },
-    'attempts without an end were settled at what was reserved for them',
-  );
+  const { producerId, epoch } = index;
+  const message = 'settled interrupted attempts at their reservations';
+  logger.warn({ producerId, epoch, attempts: open.size }, message);
 }
 
-function orphanTail(reserveNanoUsd: bigint, at: Date): Uint8Array {
+function interruptedTail(reserveNanoUsd: bigint, at: Date): Uint8Array {
   return toBinary(
     UsageEventSchema,
     create(UsageEventSchema, {
@@ -142,58 +149,4 @@ function orphanTail(reserveNanoUsd: bigint, at: Date): Uint8Array {
       settledAtMs: BigInt(at.getTime()),
     }),
   );
-}
-
-/**
- * Moves the epochs of spools beside this one that no process holds into this folder. They are held only while that is
- * done, so that their process can start again at any time.
- */
-async function adoptSiblings(dir: string, { logger }: OrphanedEpochsDeps): Promise<void> {
-  for (const sibling of await foldersIn(dirname(dir)).catch(() => [])) {
-    const folder = join(dirname(dir), sibling);
-    if (folder === dir) continue;
-    try {
-      await adopt(folder, dir, logger);
-    } catch (error) {
-      logger.warn({ err: error, folder }, 'the spool of another process could not be taken over');
-    }
-  }
-}
-
-async function adopt(folder: string, dir: string, logger: Logger): Promise<void> {
-  const producerId = await readProducer(folder);
-  // Looked at before it is locked: most are in use, or empty.
-  if (!producerId || (await epochFolders(folder)).length === 0) return;
-  const lock = await lockFolder(folder, ADOPTING);
-  if ('heldBy' in lock) return;
-  try {
-    for (const name of await epochFolders(folder)) {
-      await rename(join(folder, name), join(dir, isAdopted(name) ? name : `${name}@${producerId}`));
-      logger.warn({ folder, epoch: name }, 'took over what another process left in its spool');
-    }
-  } finally {
-    await lock.release();
-  }
-}
-
-/** Undefined where the folder is no spool. */
-export async function readProducer(folder: string): Promise<string | undefined> {
-  const text = await readFile(join(folder, PRODUCER_FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return '';
-    throw error;
-  });
-  return UUID_ONLY.test(text.trim()) ? text.trim() : undefined;
-}
-
-function isAdopted(name: string): boolean {
-  return name.includes('@');
-}
-
-export async function epochFolders(dir: string): Promise<string[]> {
-  return (await foldersIn(dir)).filter((name) => EPOCH_FOLDER.test(name)).sort();
-}
-
-async function foldersIn(dir: string): Promise<string[]> {
-  const entries = await readdir(dir, { withFileTypes: true });
-  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }

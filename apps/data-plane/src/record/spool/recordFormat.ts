@@ -2,8 +2,15 @@ import { crc32 } from 'node:zlib';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 
 /**
- * A record: u32 length of what follows the checksum, u32 checksum, u8 type, payload; numbers are little-endian. The
- * checksum is the CRC-32 of type and payload, begun at the epoch's seed: bytes of elsewhere never pass for a record.
+ * The on-disk format of a record: u32 length of type and payload, u32 checksum, u8 type, payload; numbers are
+ * little-endian. The checksum is the CRC-32 of type and payload, seeded with the epoch: bytes of another epoch never pass
+ * as a record.
+ *
+ * header  opens a segment: epoch, valid length of the segment before, number of copies that follow
+ * intent  an attempt is about to be sent; its reservation is charged if no settle follows
+ * settle  an attempt ended and got its number
+ * ack     the numbers that the ledger has, by shard
+ * lease   the latest bytes of a lease, under a key
  */
 export const RecordType = { header: 1, intent: 2, settle: 3, ack: 4, lease: 5 } as const;
 
@@ -11,14 +18,14 @@ export const FRAME_BYTES = 9;
 export const MAX_RECORD_BYTES = 1024 * 1024;
 const CHECKED_FROM = 8;
 const FORMAT_VERSION = 1;
-/** Its texts are UUIDs. */
+/** Producer and epoch are UUIDs. */
 export const HEADER_BYTES = FRAME_BYTES + 1 + 2 * 37 + 8 + 4 + 2 * 8 * USAGE_SHARDS;
 
 export function epochSeed(epoch: string): number {
   return crc32(epoch);
 }
 
-/** How long the record at `at` says it is, frame included; 0 where that can't be. */
+/** The length that the record at `at` claims, frame included; 0 where it is impossible. */
 export function claimedBytes(buffer: Buffer, at: number, bytesLeft: number): number {
   const total = CHECKED_FROM + buffer.readUInt32LE(at);
   const type = buffer[at + CHECKED_FROM] ?? 0;
@@ -49,7 +56,7 @@ function seal(record: Buffer, seed: number): Buffer {
   return record;
 }
 
-/** Its length in a byte, then Latin-1. Returns where it ends. */
+/** One byte of length, then Latin-1. Returns the end. */
 function writeText(record: Buffer, text: string, at: number): number {
   record[at] = text.length;
   return at + 1 + record.write(text, at + 1, 'latin1');
@@ -66,9 +73,9 @@ function readText(record: Buffer, at: number): string {
 export interface Header {
   readonly producerId: string;
   readonly epoch: string;
-  /** How much of the segment before counts: what a failed write left after it does not. */
+  /** The valid length of the segment before: bytes beyond it are left from a failed write. */
   readonly previousBytes: number;
-  /** How many records of what was open then, and of leases, follow at once. */
+  /** How many copies of open intents and of leases follow directly. */
   readonly copies: number;
   readonly lastN: readonly bigint[];
   readonly ackedN: readonly bigint[];
@@ -86,7 +93,7 @@ export function encodeHeader(seed: number, header: Header): Buffer {
   return seal(record, seed);
 }
 
-/** Undefined where it is of a version that is not known here. */
+/** Undefined where the format version is unknown. */
 export function decodeHeader(record: Buffer): Header | undefined {
   if (record[FRAME_BYTES] !== FORMAT_VERSION) return undefined;
   const epochAt = textEnd(record, FRAME_BYTES + 1);
@@ -133,7 +140,7 @@ function intentFixedBytes(eventId: string): number {
   return 1 + eventId.length + 1 + 8;
 }
 
-/** Of an INTENT or a SETTLE with an event of so many bytes. */
+/** The size of an INTENT or SETTLE record whose event has `eventBytes` bytes. */
 export function eventRecordBytes(eventId: string, eventBytes: number): number {
   return FRAME_BYTES + intentFixedBytes(eventId) + eventBytes;
 }
@@ -156,7 +163,7 @@ export function encodeSettle(seed: number, { eventId, shard, n, head, tail }: Se
   return seal(record, seed);
 }
 
-/** Who is it that an INTENT or a SETTLE is about. */
+/** The event id of an INTENT or SETTLE record. */
 export function eventIdOf(record: Buffer): string {
   return readText(record, FRAME_BYTES);
 }
@@ -169,7 +176,7 @@ export function settledN(record: Buffer): bigint {
   return record.readBigUInt64LE(textEnd(record, FRAME_BYTES) + 1);
 }
 
-/** A view of the record. */
+/** The event, as a view of the record. */
 export function settledBytes(record: Buffer): Buffer {
   return record.subarray(textEnd(record, FRAME_BYTES) + 9);
 }

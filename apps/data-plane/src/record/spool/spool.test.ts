@@ -38,10 +38,10 @@ describe('a spool', () => {
     const spool = await newTrackedPlace().open();
     const intent = { eventId: 'a', shard: 0, reserveNanoUsd: 1n, head: headOf('a') };
     const attempt = spool.begin(intent);
-    expect(() => spool.begin(intent)).toThrow('has begun already');
+    expect(() => spool.begin(intent)).toThrow('has already begun');
     attempt.settle(tailOf(1n));
-    expect(() => attempt.settle(tailOf(1n))).toThrow('is settled already');
-    expect(() => spool.begin({ ...intent, eventId: 'b', shard: 4 })).toThrow('no shard');
+    expect(() => attempt.settle(tailOf(1n))).toThrow('is already settled');
+    expect(() => spool.begin({ ...intent, eventId: 'b', shard: 4 })).toThrow('shard 4 does not exist');
     await spool.close();
     expect(() => spool.begin(intent)).toThrow('closed');
   });

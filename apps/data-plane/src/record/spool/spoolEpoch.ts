@@ -1,17 +1,22 @@
 import type { Logger } from '@weighbridge/runtime';
-import {
-  advanceAcked,
-  createEventReader,
-  type EpochIndex,
-  isAcked,
-  numberOf,
-  removeSegment,
-} from './epochIndex.ts';
+import { advanceAcked, type EpochIndex, isAcked, numberOf, removeSegment } from './epochIndex.ts';
 import type { EpochWriter } from './epochWriter.ts';
+import { createEventReader } from './eventReader.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { decodeLease, encodeAck } from './recordFormat.ts';
 import type { Segment } from './segment.ts';
 import type { SpoolEpoch } from './types.ts';
+
+// The life of an epoch, one run of a process on a spool:
+//
+//   own → orphaned → closed → removed
+//   own → suspended → own
+//
+// own        its process appends to it and sends its events
+// suspended  the process ended without reaching the control plane; the next start continues the epoch
+// orphaned   the process ended or died; the next start, or a sibling, settles its open attempts and sends what is unacked
+// closed     the ledger has all its events, and the control plane has recorded its end; an own epoch may close too
+// removed    its folder is deleted
 
 interface SpoolEpochDeps {
   readonly epoch: EpochIndex;
@@ -19,7 +24,7 @@ interface SpoolEpochDeps {
   readonly logger: Logger;
 }
 
-/** The epoch of this process. Files are deleted in any order, so that a shard that waits holds up its own only. */
+/** The epoch of this process. Segments are deleted in any order, so that one slow shard does not block the others. */
 export function ownEpoch(
   deps: SpoolEpochDeps & {
     readonly writer: EpochWriter;
@@ -33,21 +38,21 @@ export function ownEpoch(
 
   function removeAcked(): void {
     const segments = epoch.segments.filter(
-      (segment, index) =>
-        writer.isReplaced(segment) && isAcked(epoch, segment) && !epoch.segments[index - 1]?.isUncut,
+      (segment, at) =>
+        writer.isReplaced(segment) && isAcked(epoch, segment) && !epoch.segments[at - 1]?.hasUncutTail,
     );
     if (segments.length === 0) return;
     try {
-      writer.addNote(encodeAck(epoch.seed, epoch.ackedN));
+      writer.writeAck(encodeAck(epoch.seed, epoch.ackedN));
     } catch (error) {
-      // Deleted all the same, since the room is needed: the next start asks the ledger what it holds.
-      logger.warn({ err: error }, 'what the ledger confirmed could not be noted in the spool');
+      // Deleted all the same to free space: the next start asks the ledger what it has.
+      logger.warn({ err: error }, 'failed to write an ack to the spool');
     }
     removeEach(deps, segments);
   }
 
-  /** Otherwise what is confirmed would keep its place until its file is full, which in a full spool it never is. */
-  function endAckedSegment(): boolean {
+  /** In a full spool the current segment never fills up, so its acked events would occupy it for ever. */
+  function rotateAcked(): boolean {
     const { current } = writer;
     if (!current || !isAcked(epoch, current)) return false;
     if (current.bytes < Math.max(segmentBytes / 2, 2 * writer.openingBytes)) return false;
@@ -55,7 +60,7 @@ export function ownEpoch(
       writer.rotate();
       return true;
     } catch (error) {
-      logger.error({ err: error }, 'a new file of the spool could not be begun');
+      logger.error({ err: error }, 'failed to begin a spool segment');
       return false;
     }
   }
@@ -67,9 +72,9 @@ export function ownEpoch(
     ack(shard, n) {
       if (!advanceAcked(epoch, shard, n)) return;
       flush();
-      // What is freed first may be what the new file needs.
+      // First, because the new segment may need the space.
       removeAcked();
-      if (endAckedSegment()) removeAcked();
+      if (rotateAcked()) removeAcked();
     },
 
     async remove() {
@@ -80,20 +85,18 @@ export function ownEpoch(
   };
 }
 
-/** The epoch of a run that ended. Its last file stays until it is removed: it says how far the numbers go. */
-export function endedEpoch(
+/** The epoch of an earlier run. Its last segment stays until `remove`: it holds the last numbers. */
+export function orphanedEpoch(
   deps: SpoolEpochDeps & { readonly leases: ReadonlyMap<string, Buffer>; readonly onRemoved: () => void },
 ): SpoolEpoch {
   const { epoch, files } = deps;
   const leases = new Map([...deps.leases].map(([key, record]) => [key, decodeLease(record).bytes]));
 
+  /** A prefix, so that the first remaining number tells the next start what was acked. */
   function removable(): Segment[] {
     const firstNeeded = epoch.segments.findIndex((segment) => !isAcked(epoch, segment));
-    // From the oldest on only: then what is left tells the next start what was confirmed.
-    return epoch.segments.slice(
-      0,
-      firstNeeded === -1 ? -1 : Math.min(firstNeeded, epoch.segments.length - 1),
-    );
+    const end = firstNeeded === -1 ? -1 : Math.min(firstNeeded, epoch.segments.length - 1);
+    return epoch.segments.slice(0, end);
   }
 
   return {
@@ -124,14 +127,14 @@ function removeEach({ epoch, files, logger }: SpoolEpochDeps, segments: readonly
     try {
       removeSegment(files, epoch, segment);
     } catch (error) {
-      logger.warn({ err: error, file: segment.path }, 'a confirmed file of the spool could not be deleted');
+      logger.warn({ err: error, file: segment.path }, 'failed to delete an acked spool file');
       return;
     }
   }
 }
 
 async function removeFolder({ epoch, files }: SpoolEpochDeps): Promise<void> {
-  // Oldest first: if this is cut off, what is left is still an epoch that can be read.
+  // Oldest first: if the process dies here, the rest is still a readable epoch.
   for (const segment of [...epoch.segments]) removeSegment(files, epoch, segment);
   await files.removeFolder(epoch.folder);
 }

@@ -1,26 +1,26 @@
 import { readFile, rename, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Names the epoch that came to rest: all that it began was settled, and nobody was told that it ended. */
-const RESTED_FILE = 'rested';
-/** Another one after each start of the machine (https://docs.kernel.org/admin-guide/sysctl/kernel.html#random). */
+/** Names the suspended epoch, whose attempts are all settled and whose end the control plane was not told. */
+const SUSPENDED_FILE = 'rested';
+/** A new id after each boot (https://docs.kernel.org/admin-guide/sysctl/kernel.html#random). */
 const BOOT_ID_FILE = '/proc/sys/kernel/random/boot_id';
 
 /**
- * Notes that the next start may go on with an epoch: its numbers, and what was leased to it. Only until the machine is
- * started again, since what was written may not have reached the disk; and nowhere where that can't be told.
+ * Lets the next start continue an epoch, with its numbers and leases. This holds until the machine reboots, since its
+ * records may not be on disk; it is skipped where the system has no boot id.
  */
 export async function writeSuspended(dir: string, epoch: string): Promise<void> {
   const bootId = await readBootId();
   if (bootId === undefined) return;
-  const file = join(dir, RESTED_FILE);
+  const file = join(dir, SUSPENDED_FILE);
   await writeFile(`${file}.new`, `${epoch}\n${bootId}\n`, { mode: 0o600 });
   await rename(`${file}.new`, file);
 }
 
-/** The epoch to go on with; undefined where there is none. Forgets it first: nobody goes on with it twice. */
+/** The epoch to continue; undefined where there is none. Deletes the note first: an epoch is continued at most once. */
 export async function takeSuspended(dir: string): Promise<string | undefined> {
-  const file = join(dir, RESTED_FILE);
+  const file = join(dir, SUSPENDED_FILE);
   const text = await readFile(file, 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;
   await unlink(file);

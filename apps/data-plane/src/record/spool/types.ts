@@ -3,11 +3,11 @@ import type { FileSystem } from './fileSystem.ts';
 
 export interface SpoolOptions {
   readonly dir: string;
-  /** What the files of this folder's own producer may take on disk together. */
+  /** The most bytes that this producer's own files may take on disk together. */
   readonly maxBytes: number;
-  /** When a file is full and the next one begins; 16 MiB, and at most an eighth of `maxBytes`. */
+  /** The size at which a segment is full; default 16 MiB, capped at an eighth of `maxBytes`. */
   readonly segmentBytes?: number;
-  /** What a record survives: the end of the process, or that of the machine too (see `durable`). */
+  /** `process`: a record survives a crash of the process; `disk`: also of the machine (fsync, slower). */
   readonly sync: 'process' | 'disk';
   readonly newId: () => string;
   readonly now: () => Date;
@@ -15,47 +15,47 @@ export interface SpoolOptions {
   readonly files?: FileSystem;
 }
 
-/** What has to be written before money is spent, and what was, until the ledger has it. */
+/** A write-ahead log of attempts: written before money is spent, stored until the ledger has it. */
 export interface Spool {
   readonly producerId: string;
-  /** One run of this process, or of an earlier one that came to rest and that this one goes on with. */
+  /** The id of this run, or of an earlier run that was suspended and that this one continues. */
   readonly epoch: string;
   readonly isResumed: boolean;
-  /** On disk, of the own producer: earlier epochs count, adopted ones do not. */
+  /** Bytes on disk of this producer's epochs, earlier ones included, adopted ones not. */
   readonly usedBytes: number;
   readonly maxBytes: number;
-  /** Places in files of earlier epochs that could not be read, since the start. */
+  /** Unreadable places found in files of earlier epochs since the start. */
   readonly damagedRecords: number;
-  /** Whether an attempt whose head has about this size finds room now; false also while the disk fails. */
+  /** Whether an attempt with a head of about this size fits now; false also while the disk fails. */
   hasRoom(headBytes: number): boolean;
-  /** Attempts that have no end yet that is written. */
+  /** Attempts whose end is not written yet. */
   readonly openAttempts: number;
   /**
-   * Throws `SpoolFullError`, or that the disk failed a moment ago. It is written at the end of this turn of the event loop:
-   * nothing may be sent before `durable` has resolved.
+   * Queues the INTENT of an attempt, to be written at the end of this turn of the event loop: nothing may be sent before
+   * `durable` resolves. Throws `SpoolFullError`, and an error while the disk has just failed.
    */
   begin(intent: Intent): SpooledAttempt;
   /**
-   * To be asked in the turn of what was begun or settled: resolves when that is written, and on disk where `sync` is
-   * `disk`; undefined where nothing is waited for. Rejects where it could not be written, to a new file neither, or not be
-   * brought on disk twice.
+   * Call it in the turn of `begin` or `settle`. Resolves when their records are written, and on disk where `sync` is
+   * `disk`; undefined where nothing is pending. Rejects where they could neither be written nor written to a new file,
+   * or where two syncs failed.
    */
   durable(): Promise<void> | undefined;
-  /** Writes at once what else is written at the end of the turn: before something leaves that relies on it. */
+  /** Writes pending records now rather than at the end of the turn. */
   flush(): void;
-  /** Keeps the latest bytes by key through rotations and crashes; empty bytes forget the key. */
+  /** Persists the latest bytes of a key through rotations and crashes; empty bytes delete the key. */
   writeLease(key: string, bytes: Uint8Array): void;
   readonly own: SpoolEpoch;
   /**
-   * Epochs that earlier runs left behind, and those of sibling folders that no process holds (they are moved into this
-   * folder). Each is handed out once; what can't be read now is tried again at the next call.
+   * Epochs of earlier runs, and of sibling folders that no process holds (these are moved into this folder). Returns each
+   * one once; one that can't be read is tried again at the next call.
    */
   takeOrphanedEpochs(): Promise<readonly SpoolEpoch[]>;
   /**
-   * Closes the files and gives up the folder. What is unconfirmed, and who is open, stays for the next start. With `rest`,
-   * the next start goes on with this epoch, if nothing in it is open: only where nobody was told that it ended.
+   * Closes the files and releases the folder. Unacked events and open attempts stay for the next start. With `suspend`, the
+   * next start continues this epoch if it has no open attempts: use it only where the control plane was not told of its end.
    */
-  close(how?: { readonly rest: boolean }): Promise<void>;
+  close(how?: { readonly suspend: boolean }): Promise<void>;
 }
 
 /** What is known of an attempt before it is sent. */
@@ -63,52 +63,54 @@ export interface Intent {
   /** At most 255 Latin-1 characters. */
   readonly eventId: string;
   readonly shard: number;
-  /** What it is charged if the process does not live to see its end. */
+  /** The charge if the process dies before it records the end. */
   readonly reserveNanoUsd: bigint;
-  /** The first half of its UsageEvent's protobuf. */
+  /** The first part of the attempt's UsageEvent in protobuf. */
   readonly head: Uint8Array;
 }
 
+/** An attempt in the spool, from `begin` until its end is written. */
 export interface SpooledAttempt {
   readonly eventId: string;
-  /** Its beginning could not be written: nobody will ever learn of it. */
+  /** The INTENT could not be written: the attempt leaves no trace and must not be sent. */
   readonly isRefused: boolean;
   /**
-   * Has its end written at the end of the turn, once, and with it gets its number: only then `onSettled` is told. Where it
-   * can't be written, the attempt stays open: it may be called again, or else the next start settles it at its reserve. Does
-   * nothing where the beginning could not be written.
+   * Queues the SETTLE, to be written at the end of the turn; `onSettled` is called once it is written and numbered. If the
+   * write fails the attempt stays open: call it again, or the next start settles it at its reservation. No-op where the
+   * INTENT was refused. Throws where the attempt is settled already.
    */
   settle(tail: Uint8Array, onSettled?: (event: SettledEvent) => void): void;
 }
 
 export interface SettledEvent {
   readonly shard: number;
-  /** From 1 in each epoch and shard, without gaps. */
+  /** Sequence number, from 1 in each epoch and shard, without gaps. */
   readonly n: bigint;
-  /** The whole UsageEvent. */
+  /** The complete UsageEvent. */
   readonly bytes: Uint8Array;
 }
 
-/** What one run of a process settled. */
+/** The settled events of one epoch; its states are described in spoolEpoch.ts. */
 export interface SpoolEpoch {
   readonly producerId: string;
   readonly epoch: string;
-  /** The last number of a shard, 0 where it has none. Final in an epoch that was left behind. */
+  /** The last number of a shard, 0 where it has none. Final for an orphaned epoch. */
   lastN(shard: number): bigint;
+  /** The ledger has every event up to this number. */
   ackedN(shard: number): bigint;
   /**
-   * Settled events from `fromN` on, at most `maxBytes` of them but at least one; empty where there is none. They are
-   * contiguous. The first one's number is above `fromN` only where a damaged file lost what was before it.
+   * Settled events from `fromN` on, contiguous: at most `maxBytes`, but at least one; empty where there is none. The first
+   * number is above `fromN` only where a damaged file lost the events in between.
    */
   read(shard: number, fromN: bigint, maxBytes: number): Promise<readonly SettledEvent[]>;
-  /** The ledger holds everything up to `n`: deletes the files that nobody needs any more. */
+  /** The ledger has everything up to `n`: deletes the files that are no longer needed. */
   ack(shard: number, n: bigint): void;
   leases(): ReadonlyMap<string, Uint8Array>;
-  /** Deletes its folder, whatever is in it: for when the ledger has closed the epoch. */
+  /** Deletes the epoch's folder with everything in it. Call it once the ledger has closed the epoch. */
   remove(): Promise<void>;
 }
 
-/** There is no room for what an attempt would leave behind. */
+/** The spool has no space for another attempt. */
 export class SpoolFullError extends Error {
   override readonly name = 'SpoolFullError';
 }

@@ -1,0 +1,175 @@
+import type { FolderLock, Logger } from '@weighbridge/runtime';
+import { AttemptEntry, type AttemptOwner } from './attemptEntry.ts';
+import type { DiskSpace } from './diskSpace.ts';
+import type { EpochIndex } from './epochIndex.ts';
+import type { EpochWriter, OpenIntent } from './epochWriter.ts';
+import type { FileSystem } from './fileSystem.ts';
+import { GroupCommit } from './groupCommit.ts';
+import type { OrphanedEpochs } from './orphanedEpochs.ts';
+import {
+  encodeIntent,
+  encodeLease,
+  eventRecordBytes,
+  FRAME_BYTES,
+  MAX_RECORD_BYTES,
+} from './recordFormat.ts';
+import { ownEpoch } from './spoolEpoch.ts';
+import { writeSuspended } from './suspendedEpoch.ts';
+import { type Intent, type Spool, type SpoolEpoch, type SpooledAttempt, SpoolFullError } from './types.ts';
+
+/** Reserved for the tail of each open attempt; usageEvent.ts bounds tails to less. */
+const TAIL_RESERVE_BYTES = 1536;
+const UUID_CHARACTERS = 36;
+
+export interface FolderSpoolDeps {
+  readonly dir: string;
+  readonly sync: 'process' | 'disk';
+  readonly files: FileSystem;
+  readonly logger: Logger;
+  readonly segmentBytes: number;
+  readonly lock: FolderLock;
+  readonly space: DiskSpace;
+  readonly epoch: EpochIndex;
+  readonly isResumed: boolean;
+  readonly leases: Map<string, Uint8Array>;
+  readonly writer: EpochWriter;
+  readonly orphans: OrphanedEpochs;
+}
+
+/** A spool in a folder that this process holds. */
+export class FolderSpool implements Spool {
+  readonly producerId: string;
+  readonly epoch: string;
+  readonly isResumed: boolean;
+  readonly maxBytes: number;
+  readonly own: SpoolEpoch;
+  readonly #deps: FolderSpoolDeps;
+  readonly #index: EpochIndex;
+  readonly #space: DiskSpace;
+  readonly #writer: EpochWriter;
+  readonly #commits: GroupCommit;
+  readonly #attemptOwner: AttemptOwner;
+  /** Event ids of attempts whose end is not written yet. */
+  readonly #openIds = new Set<string>();
+  #isClosed = false;
+
+  constructor(deps: FolderSpoolDeps) {
+    const { epoch, space, writer } = deps;
+    this.producerId = epoch.producerId;
+    this.epoch = epoch.epoch;
+    this.isResumed = deps.isResumed;
+    this.maxBytes = space.maxBytes;
+    this.#deps = deps;
+    this.#index = epoch;
+    this.#space = space;
+    this.#writer = writer;
+    this.#commits = new GroupCommit(writer);
+    this.own = ownEpoch({ ...deps, flush: () => this.flush() });
+    this.#attemptOwner = {
+      add: (entry) => this.#commits.add(entry),
+      assertCanSettle: (intent, tail) => this.#assertCanSettle(intent, tail),
+      ended: (eventId, settledBytes) => {
+        space.reservedBytes -= settledBytes;
+        this.#openIds.delete(eventId);
+      },
+    };
+  }
+
+  get usedBytes(): number {
+    return this.#space.usedBytes;
+  }
+
+  get damagedRecords(): number {
+    return this.#space.damagedRecords;
+  }
+
+  get openAttempts(): number {
+    return this.#openIds.size;
+  }
+
+  hasRoom(headBytes: number): boolean {
+    const intentBytes = eventRecordBytes('', headBytes) + UUID_CHARACTERS;
+    const settledBytes = intentBytes + TAIL_RESERVE_BYTES;
+    return !this.#isClosed && this.#writer.isReady && this.#fits(intentBytes, settledBytes);
+  }
+
+  begin(intent: Intent): SpooledAttempt {
+    const { eventId, head } = intent;
+    const settledBytes = eventRecordBytes(eventId, head.length) + TAIL_RESERVE_BYTES;
+    this.#assertCanBegin(intent, settledBytes);
+    const record = encodeIntent(this.#index.seed, intent);
+    if (!this.#fits(record.length, settledBytes)) throw this.#full();
+    this.#space.reservedBytes += settledBytes;
+    this.#openIds.add(eventId);
+    return new AttemptEntry(this.#attemptOwner, intent, record, settledBytes);
+  }
+
+  durable(): Promise<void> | undefined {
+    const written = this.#commits.written();
+    if (this.#deps.sync === 'process') return written;
+    return written ? written.then(() => this.#writer.durable()) : this.#writer.durable();
+  }
+
+  flush(): void {
+    this.#commits.flush();
+  }
+
+  writeLease(key: string, bytes: Uint8Array): void {
+    this.#commits.flush();
+    const record = encodeLease(this.#index.seed, key, bytes);
+    if (this.#space.usedBytes + record.length > this.maxBytes) throw this.#full();
+    this.#writer.writeLease(key, record, bytes.length === 0);
+    const { leases } = this.#deps;
+    if (bytes.length === 0) leases.delete(key);
+    else leases.set(key, record.subarray(FRAME_BYTES + 2 + Buffer.byteLength(key)));
+  }
+
+  async takeOrphanedEpochs(): Promise<readonly SpoolEpoch[]> {
+    return this.#isClosed ? [] : this.#deps.orphans.take();
+  }
+
+  async close({ suspend } = { suspend: false }): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    const { dir, orphans, lock } = this.#deps;
+    try {
+      // A running `take` settles attempts, which the next process must not settle again.
+      await orphans.idle();
+      this.#commits.flush();
+      await this.#writer.close();
+      if (suspend && this.#writer.openCount === 0) await writeSuspended(dir, this.epoch);
+    } finally {
+      await lock.release();
+    }
+  }
+
+  #assertCanBegin({ eventId, shard, head }: Intent, settledBytes: number): void {
+    if (this.#isClosed) throw new Error('the spool is closed');
+    if (this.#index.lastN[shard] === undefined) throw new RangeError(`shard ${shard} does not exist`);
+    if (eventId.length > 255 || settledBytes > MAX_RECORD_BYTES) {
+      throw new RangeError(`an event of ${head.length} bytes is too large for the spool`);
+    }
+    if (this.#openIds.has(eventId)) throw new Error(`attempt ${eventId} has already begun`);
+    if (!this.#writer.isReady) throw new Error('the last write to the spool failed; waiting to retry');
+  }
+
+  #assertCanSettle({ eventId, head }: OpenIntent, tail: Uint8Array): void {
+    if (this.#isClosed) throw new Error('the spool is closed');
+    const bytes = head.length + tail.length;
+    if (eventRecordBytes(eventId, bytes) <= MAX_RECORD_BYTES) return;
+    throw new RangeError(`an event of ${bytes} bytes is too large for the spool`);
+  }
+
+  /** Counts a new segment and all copies in it twice, so that a failed write never takes the last space. */
+  #fits(intentBytes: number, settledBytes: number): boolean {
+    const copies = 2 * (this.#commits.queuedIntentBytes + intentBytes);
+    return this.#space.hasRoom(this.#writer.openingBytes + settledBytes + copies);
+  }
+
+  #full(): SpoolFullError {
+    const { usedBytes, maxBytes } = this.#space;
+    return new SpoolFullError(
+      `the spool in ${this.#deps.dir} is full: ${usedBytes} of ${maxBytes} bytes are used`,
+    );
+  }
+}
