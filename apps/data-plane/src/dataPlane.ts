@@ -13,7 +13,7 @@ import { persistLeases, restoreLeases } from './budget/persistedLeases.ts';
 import { openResponseCache, type SharedAnswers } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { clockSkewError, describeClockSkew } from './control/clockSkew.ts';
-import { registerControlMetrics } from './control/controlMetrics.ts';
+import { addControlMetrics } from './control/controlMetrics.ts';
 import { connectControlPlane } from './control/controlPlane.ts';
 import { ControlState } from './control/controlState.ts';
 import { HeartbeatState } from './control/heartbeatState.ts';
@@ -27,7 +27,7 @@ import { createLimits } from './limits.ts';
 import { createObserver } from './observe/observer.ts';
 import { tracedStream } from './record/sender/tracedStream.ts';
 import { openSpool } from './record/spool/spool.ts';
-import { registerUsageMetrics } from './record/usageMetrics.ts';
+import { addUsageMetrics } from './record/usageMetrics.ts';
 import { startUsageRecording, type UsageRecording } from './record/usageRecording.ts';
 import { InFlightRequests } from './request/inFlightRequests.ts';
 import { createEvidence } from './routing/evidence.ts';
@@ -127,7 +127,7 @@ export async function startDataPlane(
     load: () => ({
       inFlightRequests: inFlight(),
       waitingUsageBytes: usage?.unackedBytes ?? 0,
-      markAgeMs: usage?.markAgeMs() ?? 0,
+      markAgeMs: usage?.watermarkAgeMs() ?? 0,
     }),
     logger,
   });
@@ -175,8 +175,8 @@ export async function startDataPlane(
   );
   const health = new ConnectorHealth(() => performance.now());
   describeHealth(metrics, health, () => view.table);
-  registerControlMetrics(metrics, view, store);
-  registerUsageMetrics(metrics, spool, started);
+  addControlMetrics(metrics, view, store);
+  addUsageMetrics(metrics, spool, started);
   metrics.gauge('weighbridge_in_flight_requests', 'Requests under way.', () => inFlight());
   const deps: AppDeps = {
     keys: createKeyCache({

@@ -5,7 +5,7 @@ import type { KeyStore } from './keyStore.ts';
 const STATES: Record<ControlStatus, number> = { starting: 0, live: 1, stale: 2, expired: 3 };
 
 /** How this proxy stands with its control plane, as metrics. */
-export function registerControlMetrics(metrics: Metrics, view: ControlState, keys: KeyStore): void {
+export function addControlMetrics(metrics: Metrics, view: ControlState, keys: KeyStore): void {
   metrics.gauge(
     'weighbridge_view_state',
     '0 starting, 1 live, 2 stale, 3 expired.',

@@ -1,27 +1,28 @@
 import type { Intent, SettledEvent, Spool, SpooledAttempt } from './spool/types.ts';
 
-/** Where attempts are written down before they cost anything. From there they find their way to the ledger. */
+/** Records attempts before they cost anything. From here their usage reaches the ledger. */
 export interface UsageLog {
-  /** Whether an attempt of the usual size finds room: asked before anything is spent. */
+  /** Whether an attempt of the usual size fits; checked before anything is spent. */
   hasRoom(): boolean;
-  /** Throws where it can't be written down. Nothing may be sent before `durable` has resolved. */
+  /** Throws where the attempt can't be recorded. Nothing may be sent before `durable` resolves. */
   begin(intent: Intent): RecordedAttempt;
-  /** To be asked at once after each of the above, and of `settle`: resolves when it is written. */
+  /** Call it directly after `begin` and `settle`: resolves when they are written. */
   durable(): Promise<void> | undefined;
   /** Attempts without an end. */
   readonly openAttempts: number;
 }
 
+/** An attempt from its INTENT on. */
 export interface RecordedAttempt {
-  /** Its beginning could not be written: nobody will ever learn of it. */
+  /** The INTENT could not be written: the attempt leaves no trace and must not be sent. */
   readonly isRefused: boolean;
   settle(tail: Uint8Array): void;
 }
 
-/** Most take a tenth of it. A larger one may still be refused when it begins. */
+/** Most heads take a tenth of this. A larger one may still be refused by `begin`. */
 const HEAD_BYTES = 4 * 1024;
 
-/** The spool as the pipeline sees it; `onSettled` is told of each event with its number, once it is written. */
+/** `onSettled` is called with each event once it is written and numbered. */
 export function createUsageLog(
   spool: Pick<Spool, 'hasRoom' | 'begin' | 'durable' | 'openAttempts'>,
   onSettled: (event: SettledEvent) => void,

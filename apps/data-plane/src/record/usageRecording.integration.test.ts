@@ -148,7 +148,7 @@ describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses what it took, seed %
     const { published } = stream;
     await sleep(100);
     expect(stream.published).toBe(published);
-    expect(last?.usage.markAgeMs()).toBe(0);
+    expect(last?.usage.watermarkAgeMs()).toBe(0);
 
     await last?.usage.close(1_000);
     await last?.spool.close();

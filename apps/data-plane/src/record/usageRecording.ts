@@ -20,32 +20,32 @@ export interface UsageRecordingDeps {
   readonly timing?: SenderTiming;
 }
 
-/** What a proxy spends, on its way from the spool to the ledger. */
+/** A proxy's usage on its way from the spool to the ledger. */
 export interface UsageRecording {
   readonly log: UsageLog;
-  /** Events that the ledger has not confirmed. */
+  /** Events that the ledger has not acked. */
   readonly unackedEvents: number;
-  /** About what they take. */
+  /** Their approximate size. */
   readonly unackedBytes: number;
-  /** How long ago it was when all that had been settled until then was in the ledger, in milliseconds. */
-  markAgeMs(): number;
+  /** Milliseconds since the latest moment up to which everything settled is in the ledger. */
+  watermarkAgeMs(): number;
   /**
-   * To be called when all attempts are settled: hands over what is left and closes the epoch, unless it comes to rest.
-   * What the ledger does not confirm within `timeoutMs` stays in the spool for the next start.
+   * Call it once all attempts are settled. Sends what is left and closes the epoch, unless it is suspended. What the
+   * ledger does not ack within `timeoutMs` stays in the spool for the next start.
    */
   close(timeoutMs: number, how?: { readonly suspend: boolean }): Promise<void>;
 }
 
-/** Of an event, as long as none was seen. */
-const USUAL_EVENT_BYTES = 400;
+/** Assumed until the first event is settled. */
+const TYPICAL_EVENT_BYTES = 400;
 
 export function startUsageRecording(deps: UsageRecordingDeps): UsageRecording {
   const { spool, nowMs, logger } = deps;
-  const sending = { ...deps, timing: deps.timing ?? SENDER_TIMING };
+  const senderDeps = { ...deps, timing: deps.timing ?? SENDER_TIMING };
   const { own } = spool;
-  const sender = startEpochSender(sending, own, { askFirst: spool.isResumed });
-  const leftBehind = startOrphanSender(sending);
-  const marks = new Watermark(own, nowMs());
+  const sender = startEpochSender(senderDeps, own, { askFirst: spool.isResumed });
+  const orphans = startOrphanSender(senderDeps);
+  const watermark = new Watermark(own, nowMs());
   let settledEvents = 0;
   let settledBytes = 0;
   const log = createUsageLog(spool, (event) => {
@@ -53,7 +53,7 @@ export function startUsageRecording(deps: UsageRecordingDeps): UsageRecording {
     settledBytes += event.bytes.length;
     sender.add(event);
   });
-  const unackedEvents = () => [own, ...leftBehind.epochs].reduce((sum, epoch) => sum + unackedIn(epoch), 0);
+  const unackedEvents = () => [own, ...orphans.epochs].reduce((sum, epoch) => sum + unackedIn(epoch), 0);
 
   return {
     log,
@@ -61,22 +61,22 @@ export function startUsageRecording(deps: UsageRecordingDeps): UsageRecording {
       return unackedEvents();
     },
     get unackedBytes() {
-      const each = settledEvents > 0 ? settledBytes / settledEvents : USUAL_EVENT_BYTES;
-      return Math.ceil(unackedEvents() * each);
+      const eventBytes = settledEvents > 0 ? settledBytes / settledEvents : TYPICAL_EVENT_BYTES;
+      return Math.ceil(unackedEvents() * eventBytes);
     },
-    markAgeMs: () => Math.round(marks.ageMs(nowMs())),
+    watermarkAgeMs: () => Math.round(watermark.ageMs(nowMs())),
 
     async close(timeoutMs, { suspend } = { suspend: false }) {
       const deadline = AbortSignal.timeout(timeoutMs);
-      await log.durable()?.catch((error) => logger.error({ err: error }, 'the last usage is not written'));
+      await log.durable()?.catch((error) => logger.error({ err: error }, 'failed to write the last usage'));
       sender.flush();
-      // An attempt that could not be settled gets its number at the next start, which then closes the epoch.
+      // An open attempt is settled by the next start, which then closes the epoch.
       const closing = !suspend && log.openAttempts === 0 && closeEpochOnceAcked(deps, own, deadline);
-      const [isClosed] = await Promise.all([closing, leftBehind.close()]);
+      const [isClosed] = await Promise.all([closing, orphans.close()]);
       await sender.stop();
       if (isClosed) return await own.remove();
       const events = unackedIn(own);
-      if (events > 0) logger.warn({ events }, 'usage stays in the spool for the next start');
+      if (events > 0) logger.warn({ events }, 'unacked usage stays in the spool for the next start');
     },
   };
 }

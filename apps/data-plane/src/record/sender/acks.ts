@@ -4,23 +4,23 @@ import { type UsageConfirm, UsageConfirmQuerySchema, UsageConfirmsSchema } from 
 import type { Logger } from '@weighbridge/runtime';
 import type { SpoolEpoch } from '../spool/types.ts';
 
-/** Hears what the ledger holds of one epoch, until stopped. */
+/** Passes the ledger's acks of one epoch to `handle`, until stopped. */
 export function listenForAcks(
   { stream, logger }: { readonly stream: Pick<UsageStream, 'onAck'>; readonly logger: Logger },
   { producerId, epoch }: SpoolEpoch,
-  handle: (confirms: readonly UsageConfirm[]) => void,
+  handle: (acks: readonly UsageConfirm[]) => void,
 ): Subscription {
   return stream.onAck(producerId, (payload) => {
     try {
       const { confirms } = fromBinary(UsageConfirmsSchema, payload);
-      handle(confirms.filter((confirm) => confirm.producerId === producerId && confirm.epoch === epoch));
+      handle(confirms.filter((ack) => ack.producerId === producerId && ack.epoch === epoch));
     } catch (error) {
-      logger.warn({ err: error, producerId }, 'a confirm of usage could not be read');
+      logger.warn({ err: error, producerId }, 'failed to read an ack of usage');
     }
   });
 }
 
-/** Asks for the confirms of an epoch; the answer, if there is one, comes as any other confirm does. */
+/** Asks the ledger for the acks of an epoch. They arrive as any other acks do, if there is a reply. */
 export function requestAcks(
   stream: Pick<UsageStream, 'requestAck'>,
   { producerId, epoch }: SpoolEpoch,

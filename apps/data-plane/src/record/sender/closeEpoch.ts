@@ -7,7 +7,10 @@ import type { SpoolEpoch } from '../spool/types.ts';
 const PAUSE_MIN_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** Says so until the ledger has all of it, and takes that for its confirm; false where the signal came first. */
+/**
+ * Reports the epoch's last numbers to the control plane until it answers that the ledger has all events, which counts as
+ * their ack. Resolves with false where the signal aborts first.
+ */
 export async function closeEpochOnceAcked(
   { closeEpoch, logger }: { readonly closeEpoch: CloseEpoch; readonly logger: Logger },
   epoch: SpoolEpoch,
@@ -22,7 +25,10 @@ export async function closeEpochOnceAcked(
         return true;
       }
     } catch (error) {
-      logger.debug({ err: error, epoch: epoch.epoch }, 'the end of an epoch of usage could not be told');
+      logger.debug(
+        { err: error, epoch: epoch.epoch },
+        'failed to close an epoch at the control plane; retrying',
+      );
     }
     await sleep(pause, undefined, { signal }).catch(() => {});
   }

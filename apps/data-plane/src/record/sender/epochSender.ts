@@ -8,16 +8,16 @@ export interface EpochSenderDeps extends ShardSenderDeps {
   readonly stream: UsageStream;
 }
 
-/** Sends one epoch of a spool until the ledger has confirmed all of it. */
+/** Sends one epoch's events until the ledger has acked all of them. */
 export interface EpochSender {
   /** An event that was just settled. */
   add(event: SettledEvent): void;
-  /** Sends what there is at once, and from now on each event as it comes. */
+  /** Sends waiting events now, and later ones as they come. */
   flush(): void;
   stop(): Promise<void>;
 }
 
-/** Starts it: once the ledger said what it has of the epoch, or did not say so in time, where that is to be asked first. */
+/** With `askFirst`, sending starts when the ledger has said what it has of the epoch, or after `timing.askMs`. */
 export function startEpochSender(
   deps: EpochSenderDeps,
   epoch: SpoolEpoch,
@@ -25,41 +25,41 @@ export function startEpochSender(
 ): EpochSender {
   const { stream, timing, nowMs, logger } = deps;
   const shards = Array.from({ length: USAGE_SHARDS }, (_, shard) => new ShardSender(deps, epoch, shard));
-  let isLooking = false;
+  let isChecking = false;
   let running: Promise<unknown> | undefined;
 
-  const confirms = listenForAcks(deps, epoch, (heard) => {
-    for (const { shard, n } of heard) shards[shard]?.ack(n);
+  const acks = listenForAcks(deps, epoch, (received) => {
+    for (const { shard, n } of received) shards[shard]?.ack(n);
     start();
   });
 
   function start(): void {
-    clearTimeout(asking);
+    clearTimeout(startTimer);
     running ??= Promise.all(shards.map((shard) => shard.run()));
   }
 
-  /** Asks again what is there, of the ledger and of the stream. */
-  async function look(): Promise<void> {
-    if (isLooking || shards.every((shard) => shard.isAcked)) return;
-    isLooking = true;
+  /** Asks the ledger for its acks, and compares the stream's position with what was sent. */
+  async function checkForLosses(): Promise<void> {
+    if (isChecking || shards.every((shard) => shard.isAcked)) return;
+    isChecking = true;
     try {
       requestAcks(stream, epoch);
-      const looks = shards.map((shard) => shard.beginLook());
+      const checks = shards.map((shard) => shard.beginLossCheck());
       const position = await stream.position();
-      for (const look of looks) look(position);
+      for (const check of checks) check(position);
     } catch (error) {
-      logger.debug({ err: error }, 'the usage stream does not say where it stands');
+      logger.debug({ err: error }, 'failed to read the position of the usage stream');
     } finally {
-      isLooking = false;
+      isChecking = false;
     }
   }
 
-  const checking = setInterval(() => {
+  const checkTimer = setInterval(() => {
     const now = nowMs();
-    if (shards.some((shard) => shard.stalledMs(now) >= timing.checkMs)) void look();
+    if (shards.some((shard) => shard.stalledMs(now) >= timing.checkMs)) void checkForLosses();
   }, timing.checkMs);
-  const reconnects = stream.onReconnect(() => void look());
-  const asking = askFirst ? setTimeout(start, timing.askMs) : undefined;
+  const reconnects = stream.onReconnect(() => void checkForLosses());
+  const startTimer = askFirst ? setTimeout(start, timing.askMs) : undefined;
   if (askFirst) requestAcks(stream, epoch);
   else start();
 
@@ -69,20 +69,19 @@ export function startEpochSender(
       for (const shard of shards) shard.flush();
     },
     async stop() {
-      clearInterval(checking);
-      clearTimeout(asking);
+      clearInterval(checkTimer);
+      clearTimeout(startTimer);
       for (const shard of shards) shard.stop();
-      await Promise.all([running, confirms.stop(), reconnects.stop()]);
+      await Promise.all([running, acks.stop(), reconnects.stop()]);
     },
   };
 }
 
-/** How many events of an epoch the ledger has not confirmed. */
+/** The number of an epoch's events that the ledger has not acked. */
 export function unackedIn(epoch: SpoolEpoch): number {
   return sumOverShards((shard) => epoch.lastN(shard) - epoch.ackedN(shard));
 }
 
-/** How many events an epoch has. */
 export function eventsIn(epoch: SpoolEpoch): number {
   return sumOverShards((shard) => epoch.lastN(shard));
 }

@@ -8,86 +8,91 @@ export interface OrphanSenderDeps extends EpochSenderDeps {
   readonly closeEpoch: CloseEpoch;
 }
 
-/** Looks for epochs that were left behind, and hands them over. */
+/** Looks for orphaned epochs, sends their events, and closes and removes them. */
 export interface OrphanSender {
-  /** Those that were found and are not through. */
+  /** Epochs that were found and are not finished. */
   readonly epochs: ReadonlySet<SpoolEpoch>;
   close(): Promise<void>;
 }
 
-/** Folders beside this one become free when the process that holds them dies. */
-const LOOK_MS = 10_000;
-/** So many at a time, however many a process that failed again and again has left. */
-const MAX_AT_ONCE = 4;
+/** A sibling spool becomes orphaned when the process that holds it dies. */
+const SCAN_MS = 10_000;
+/** A process that crashed repeatedly may have left any number of epochs. */
+const MAX_PARALLEL = 4;
 
 export function startOrphanSender(deps: OrphanSenderDeps): OrphanSender {
   const { spool, logger } = deps;
   const closing = new AbortController();
   const epochs = new Set<SpoolEpoch>();
   const waiting: SpoolEpoch[] = [];
-  const underWay = new Set<Promise<void>>();
-  let looking: Promise<void> | undefined;
+  const running = new Set<Promise<void>>();
+  let scanning: Promise<void> | undefined;
 
-  async function look(): Promise<void> {
+  async function scan(): Promise<void> {
     try {
       for (const epoch of await spool.takeOrphanedEpochs()) {
         epochs.add(epoch);
         waiting.push(epoch);
       }
     } catch (error) {
-      logger.error({ err: error }, 'it could not be found out what usage was left behind');
+      logger.error({ err: error }, 'failed to look for orphaned epochs; retrying');
     }
     startNext();
   }
 
   function startNext(): void {
-    while (underWay.size < MAX_AT_ONCE && !closing.signal.aborted) {
+    while (running.size < MAX_PARALLEL && !closing.signal.aborted) {
       const epoch = waiting.shift();
       if (!epoch) return;
-      const work = handOver(deps, epoch, closing.signal)
+      const work = sendOrphan(deps, epoch, closing.signal)
         .then((isDone) => {
           if (isDone) epochs.delete(epoch);
         })
-        .catch((error) => logger.error({ err: error, epoch: epoch.epoch }, 'usage stays where it was left'))
+        .catch((error) => {
+          logger.error(
+            { err: error, epoch: epoch.epoch },
+            'failed to send an orphaned epoch; it stays in the spool',
+          );
+        })
         .finally(() => {
-          underWay.delete(work);
+          running.delete(work);
           startNext();
         });
-      underWay.add(work);
+      running.add(work);
     }
   }
 
-  const lookOnce = () => {
-    looking ??= look().finally(() => {
-      looking = undefined;
+  const scanOnce = () => {
+    scanning ??= scan().finally(() => {
+      scanning = undefined;
     });
   };
-  const timer = setInterval(lookOnce, LOOK_MS);
-  lookOnce();
+  const timer = setInterval(scanOnce, SCAN_MS);
+  scanOnce();
 
   return {
     epochs,
     async close() {
       clearInterval(timer);
       closing.abort();
-      await looking;
-      await Promise.all(underWay);
+      await scanning;
+      await Promise.all(running);
     },
   };
 }
 
-/** Sends what the ledger lacks of an epoch, closes it, and removes it; false where the signal came first. */
-async function handOver(deps: OrphanSenderDeps, epoch: SpoolEpoch, signal: AbortSignal): Promise<boolean> {
+/** Sends what the ledger lacks of an epoch, closes it and removes it. Resolves with false where the signal aborts first. */
+async function sendOrphan(deps: OrphanSenderDeps, epoch: SpoolEpoch, signal: AbortSignal): Promise<boolean> {
   const { epoch: id, producerId } = epoch;
-  deps.logger.info({ epoch: id, producerId }, 'handing over usage that an earlier process left behind');
+  deps.logger.info({ epoch: id, producerId }, 'sending the usage of an orphaned epoch');
   const sender = startEpochSender(deps, epoch, { askFirst: true });
   try {
-    // The ledger may have had it all before: then there is nothing to send.
+    // Where the ledger already has all of it, this closes before anything is sent.
     if (!(await closeEpochOnceAcked(deps, epoch, signal))) return false;
   } finally {
     await sender.stop();
   }
   await epoch.remove();
-  deps.logger.info({ epoch: id, producerId }, 'the ledger has all of it');
+  deps.logger.info({ epoch: id, producerId }, 'orphaned epoch is in the ledger; closed and removed');
   return true;
 }

@@ -6,15 +6,9 @@ import {
 } from '@weighbridge/bus';
 import type { Logger } from '@weighbridge/runtime';
 import type { SettledEvent, SpoolEpoch } from '../spool/types.ts';
+import { ShardQueue } from './shardQueue.ts';
 import { UnackedBatches } from './unackedBatches.ts';
-import {
-  type Batch,
-  encodeBatch,
-  lastNOf,
-  MAX_BATCH_BYTES,
-  MAX_BATCH_EVENTS,
-  nextBatch,
-} from './usageBatch.ts';
+import { type Batch, encodeBatch, lastNOf } from './usageBatch.ts';
 import { WakeableSleep } from './wakeableSleep.ts';
 
 export interface ShardSenderDeps {
@@ -27,13 +21,13 @@ export interface ShardSenderDeps {
 }
 
 export interface SenderTiming {
-  /** How long an event waits for others to travel with. */
+  /** How long an event waits for others to join its batch. */
   readonly batchWaitMs: number;
-  /** How long the ledger is given to say what it has of an epoch that was left behind. */
+  /** How long to wait for the ledger's acks of an orphaned epoch before sending it. */
   readonly askMs: number;
-  /** How often it is looked whether what was sent has arrived. */
+  /** Interval of the check for lost batches. */
   readonly checkMs: number;
-  /** How long a batch that was handled may stay unconfirmed before it is sent again, the first time. */
+  /** How long a batch that metering handled may stay unacked before it is first resent. */
   readonly graceMs: number;
   readonly retryMinMs: number;
   readonly retryMaxMs: number;
@@ -48,34 +42,29 @@ export const SENDER_TIMING: SenderTiming = {
   retryMaxMs: 2_000,
 };
 
-/** What may wait in memory; the rest is read back from the spool when its turn comes. */
-const MAX_FRESH_BYTES = 8 * 1024 * 1024;
-/** A batch that is handled again and again and never confirmed is sent no more often than that. */
+/** The longest pause between resends of a batch that is handled and never acked. */
 const MAX_GRACE_MS = 600_000;
 const LOG_EVERY_MS = 60_000;
+const STREAM_REPLACED = 'the usage stream was replaced or restored from an older state; resending';
+const NOT_IN_LEDGER = 'metering handled usage that is not in the ledger; resending';
 
 /**
- * Sends the events of one shard of an epoch in the order of their numbers, one batch at a time, until the ledger has
- * confirmed them. What the stream lost on the way is sent again.
+ * Sends the events of one shard of an epoch in the order of their numbers, one batch at a time, until the ledger has acked
+ * them. Resends what the stream lost.
  */
 export class ShardSender {
   readonly #deps: ShardSenderDeps;
   readonly #epoch: SpoolEpoch;
   readonly #shard: number;
-  readonly #unconfirmed = new UnackedBatches();
-  readonly #nap = new WakeableSleep();
-  /** The first number that was never taken to be sent. */
-  #nextN: bigint;
-  /** What was sent before and is to be sent again, first of all. */
-  #again: { readonly fromN: bigint; readonly toN: bigint } | undefined;
-  /** Events from `nextN` on that need not be read back. */
-  #fresh: SettledEvent[] = [];
-  #freshBytes = 0;
+  readonly #queue: ShardQueue;
+  readonly #unacked = new UnackedBatches();
+  readonly #pause = new WakeableSleep();
   #isFlushing = false;
   #isStopped = false;
-  /** When a confirm last came, or the first batch went out that one is awaited for. */
+  /** When the last ack came, or the first batch that waits for one was stored. */
   #progressAtMs = 0;
-  #suspicion: { readonly handledN: bigint; readonly sinceMs: number } | undefined;
+  /** Handled up to this number without an ack, since when. */
+  #suspected: { readonly handledN: bigint; readonly sinceMs: number } | undefined;
   #graceMs: number;
   #loggedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -83,7 +72,7 @@ export class ShardSender {
     this.#deps = deps;
     this.#epoch = epoch;
     this.#shard = shard;
-    this.#nextN = epoch.ackedN(shard) + 1n;
+    this.#queue = new ShardQueue(epoch, shard);
     this.#graceMs = deps.timing.graceMs;
   }
 
@@ -91,156 +80,97 @@ export class ShardSender {
     return this.#ackedN >= this.#epoch.lastN(this.#shard);
   }
 
-  /** For how long a confirm has been awaited in vain. */
+  /** How long stored batches have waited without an ack. */
   stalledMs(nowMs: number): number {
-    return this.#unconfirmed.size === 0 ? 0 : nowMs - this.#progressAtMs;
+    return this.#unacked.size === 0 ? 0 : nowMs - this.#progressAtMs;
   }
 
-  /** An event that was just settled. It is kept in memory where it is next in turn and there is room. */
+  /** An event that was just settled. */
   add(event: SettledEvent): void {
-    const next = this.#nextN + BigInt(this.#fresh.length);
-    if (event.n === next && this.#freshBytes + event.bytes.length <= MAX_FRESH_BYTES) {
-      this.#fresh.push(event);
-      this.#freshBytes += event.bytes.length;
-    }
-    this.#nap.rouse(this.#isBatchFull ? 'full' : 'work');
+    this.#queue.add(event);
+    this.#pause.wake(this.#queue.isBatchFull ? 'full' : 'work');
   }
 
   /** The ledger has everything up to `n`. */
   ack(n: bigint): void {
     const last = this.#epoch.lastN(this.#shard);
-    const confirmed = n < last ? n : last;
-    if (confirmed <= this.#ackedN) return;
-    this.#epoch.ack(this.#shard, confirmed);
-    this.#unconfirmed.forgetUpTo(confirmed);
-    if (this.#nextN <= confirmed) {
-      // An earlier run of the process had sent it.
-      this.#nextN = confirmed + 1n;
-      this.#forgetFresh();
-    }
+    const acked = n < last ? n : last;
+    if (acked <= this.#ackedN) return;
+    this.#epoch.ack(this.#shard, acked);
+    this.#unacked.forgetUpTo(acked);
+    this.#queue.skipTo(acked);
     this.#progressAtMs = this.#deps.nowMs();
-    this.#suspicion = undefined;
+    this.#suspected = undefined;
     this.#graceMs = this.#deps.timing.graceMs;
   }
 
-  /**
-   * To be called before the stream's position is asked for; what it returns takes the answer, and sees to it that what the
-   * stream lost is sent again.
-   */
-  beginLook(): (position: StreamPosition) => void {
-    const { streamId, highestSequence, size } = this.#unconfirmed;
+  /** Call it before reading the stream's position; pass the position to the result, which resends lost batches. */
+  beginLossCheck(): (position: StreamPosition) => void {
+    const { streamId, highestSequence, size } = this.#unacked;
     return (position) => {
-      // Meanwhile confirmed, or sent again already.
-      if (size === 0 || this.#unconfirmed.size === 0 || this.#unconfirmed.streamId !== streamId) return;
+      // Acked or resent meanwhile.
+      if (size === 0 || this.#unacked.size === 0 || this.#unacked.streamId !== streamId) return;
       if (position.streamId !== streamId || position.lastSequence < highestSequence) {
-        this.#sendAllAgain(position.streamId, 'the usage stream is not what it was');
+        this.#resendAll(position.streamId);
         return;
       }
-      this.#suspectHandled(position.handledUpTo[this.#shard] ?? 0n);
+      this.#checkHandled(position.handledUpTo[this.#shard] ?? 0n);
     };
   }
 
-  /** Sends until it is stopped; waits when there is nothing to send. */
+  /** Sends until stopped; sleeps while there is nothing to send. */
   async run(): Promise<void> {
     let pauseMs = 0;
     while (!this.#isStopped) {
-      if (this.#isIdle) {
-        await this.#nap.sleep({ until: 'work' });
+      if (this.#queue.isEmpty) {
+        await this.#pause.sleep({ until: 'work' });
         continue;
       }
-      if (this.#mayLinger) await this.#nap.sleep({ until: 'full', ms: this.#deps.timing.batchWaitMs });
+      if (this.#queue.canGrow && !this.#isFlushing) {
+        await this.#pause.sleep({ until: 'full', ms: this.#deps.timing.batchWaitMs });
+      }
       try {
-        const batch = await this.#take();
+        const batch = await this.#queue.take();
         if (batch) await this.#sendUntilStored(batch);
         pauseMs = 0;
       } catch (error) {
-        this.#complain(error, 'usage could not be read from the spool; trying again');
-        pauseMs = this.#longer(pauseMs);
-        await this.#nap.sleep({ until: 'stop', ms: pauseMs });
+        this.#warn(error, 'failed to read usage from the spool; retrying');
+        pauseMs = this.#longerPause(pauseMs);
+        await this.#pause.sleep({ until: 'stop', ms: pauseMs });
       }
     }
   }
 
-  /** From now on nothing waits for company. */
+  /** From now on, events are sent without waiting for others. */
   flush(): void {
     this.#isFlushing = true;
-    this.#nap.rouse('full');
+    this.#pause.wake('full');
   }
 
-  /** Ends `run` after the try that is under way. */
+  /** Ends `run` after the current try. */
   stop(): void {
     this.#isStopped = true;
-    this.#nap.rouse('stop');
+    this.#pause.wake('stop');
   }
 
   get #ackedN(): bigint {
     return this.#epoch.ackedN(this.#shard);
   }
 
-  get #isIdle(): boolean {
-    return this.#again === undefined && this.#nextN > this.#epoch.lastN(this.#shard);
-  }
-
-  get #isBatchFull(): boolean {
-    return this.#fresh.length >= MAX_BATCH_EVENTS || this.#freshBytes >= MAX_BATCH_BYTES;
-  }
-
-  get #mayLinger(): boolean {
-    const isAllInMemory = this.#nextN + BigInt(this.#fresh.length) > this.#epoch.lastN(this.#shard);
-    return !this.#again && isAllInMemory && !this.#isBatchFull && !this.#isFlushing;
-  }
-
-  async #take(): Promise<Batch | undefined> {
-    return this.#again ? await this.#takeAgain(this.#again) : await this.#takeNext();
-  }
-
-  async #takeAgain(again: { readonly fromN: bigint; readonly toN: bigint }): Promise<Batch | undefined> {
-    const fromN = again.fromN > this.#ackedN ? again.fromN : this.#ackedN + 1n;
-    const events = fromN > again.toN ? [] : await this.#epoch.read(this.#shard, fromN, MAX_BATCH_BYTES);
-    // More is to be sent again than when this was read.
-    if (this.#again !== again) return undefined;
-    const batch = nextBatch(events.filter(({ n }) => n <= again.toN));
-    const nextN = batch ? lastNOf(batch) + 1n : again.toN + 1n;
-    this.#again = nextN > again.toN ? undefined : { ...again, fromN: nextN };
-    return batch;
-  }
-
-  async #takeNext(): Promise<Batch | undefined> {
-    if (this.#fresh.length === 0) await this.#readFresh();
-    if (this.#again) return undefined;
-    const batch = nextBatch(this.#fresh);
-    if (!batch) return undefined;
-    this.#nextN = lastNOf(batch) + 1n;
-    this.#freshBytes -= bytesOf(this.#fresh.splice(0, batch.length));
-    return batch;
-  }
-
-  async #readFresh(): Promise<void> {
-    const last = this.#epoch.lastN(this.#shard);
-    const from = this.#nextN;
-    const events = await this.#epoch.read(this.#shard, from, MAX_BATCH_BYTES);
-    // Confirmed meanwhile.
-    if (this.#nextN !== from) return;
-    // What the spool lost of a damaged file is passed over.
-    this.#nextN = events[0]?.n ?? last + 1n;
-    this.#fresh = [...events];
-    this.#freshBytes = bytesOf(events);
-  }
-
-  /** The same id on every try: a batch that was stored although its answer got lost is recognised. */
+  /** Every try uses the same message id, by which the stream recognises a batch that it stored although the reply was lost. */
   async #sendUntilStored(batch: Batch): Promise<void> {
     const id = this.#deps.newBatchId();
     const payload = encodeBatch(this.#epoch, batch);
     let pauseMs = 0;
     while (!this.#isStopped && lastNOf(batch) > this.#ackedN) {
       try {
-        this.#stored(batch, await this.#deps.stream.publish(this.#shard, id, payload));
+        this.#noteStored(batch, await this.#deps.stream.publish(this.#shard, id, payload));
         return;
       } catch (error) {
         if (error instanceof MessageTooLargeError && batch.length > 1) return await this.#sendHalves(batch);
-        this.#complain(error, 'usage could not be handed over; trying again');
-        pauseMs = this.#longer(pauseMs);
-        await this.#nap.sleep({ until: 'stop', ms: pauseMs });
+        this.#warn(error, 'failed to publish usage; retrying');
+        pauseMs = this.#longerPause(pauseMs);
+        await this.#pause.sleep({ until: 'stop', ms: pauseMs });
       }
     }
   }
@@ -253,71 +183,56 @@ export class ShardSender {
     }
   }
 
-  #stored(batch: Batch, { streamId, sequence }: MessagePosition): void {
-    const [{ n: firstN }] = batch;
+  #noteStored(batch: Batch, { streamId, sequence }: MessagePosition): void {
     const lastN = lastNOf(batch);
-    const unconfirmed = this.#unconfirmed;
-    if (unconfirmed.streamId === undefined) unconfirmed.restart(streamId);
-    else if (streamId !== unconfirmed.streamId || sequence <= unconfirmed.highestSequence) {
-      this.#sendAllAgain(streamId, 'the usage stream is not what it was');
-    }
-    const isDue = this.#again && firstN >= this.#again.fromN && lastN <= this.#again.toN;
-    if (isDue || lastN <= this.#ackedN) return;
-    if (unconfirmed.size === 0) this.#progressAtMs = this.#deps.nowMs();
-    unconfirmed.add({ firstN, lastN, sequence });
+    const unacked = this.#unacked;
+    if (unacked.streamId === undefined) unacked.restart(streamId);
+    else if (streamId !== unacked.streamId || sequence <= unacked.highestSequence) this.#resendAll(streamId);
+    if (this.#queue.isToResend(batch) || lastN <= this.#ackedN) return;
+    if (unacked.size === 0) this.#progressAtMs = this.#deps.nowMs();
+    unacked.add({ firstN: batch[0].n, lastN, sequence });
   }
 
-  /** Whoever reads the stream is through with a batch, and the ledger does not have it. */
-  #suspectHandled(handledUpTo: bigint): void {
-    const handledN = this.#unconfirmed.handledN(handledUpTo);
+  /** Resends batches that metering handled and that stay unacked beyond the grace time. */
+  #checkHandled(handledUpTo: bigint): void {
+    const handledN = this.#unacked.handledN(handledUpTo);
     const nowMs = this.#deps.nowMs();
     if (handledN === undefined) return;
-    // Asked for at this look, the confirm may still come.
-    this.#suspicion ??= { handledN, sinceMs: nowMs };
-    if (nowMs - this.#suspicion.sinceMs < this.#graceMs) return;
-    this.#sendAgain(this.#suspicion.handledN, 'usage was handled and is not in the ledger');
+    // This check also requested the acks; they may still come.
+    this.#suspected ??= { handledN, sinceMs: nowMs };
+    if (nowMs - this.#suspected.sinceMs < this.#graceMs) return;
+    this.#resend(this.#suspected.handledN, NOT_IN_LEDGER);
     this.#graceMs = Math.min(this.#graceMs * 2, MAX_GRACE_MS);
   }
 
-  #sendAllAgain(streamId: string, why: string): void {
-    this.#unconfirmed.restart(streamId);
-    this.#sendAgain(this.#nextN - 1n, why);
+  #resendAll(streamId: string): void {
+    this.#unacked.restart(streamId);
+    this.#resend(this.#queue.sentN, STREAM_REPLACED);
   }
 
-  #sendAgain(toN: bigint, why: string): void {
-    const fromN = this.#ackedN + 1n;
-    const to = this.#again && this.#again.toN > toN ? this.#again.toN : toN;
-    this.#suspicion = undefined;
-    if (fromN > to) return;
-    this.#unconfirmed.forgetUpTo(to);
-    this.#again = { fromN, toN: to };
+  #resend(toN: bigint, message: string): void {
+    this.#suspected = undefined;
+    const range = this.#queue.resendUpTo(toN);
+    if (!range) return;
+    this.#unacked.forgetUpTo(range.toN);
     const { epoch } = this.#epoch;
-    const range = { shard: this.#shard, fromN: String(fromN), toN: String(to) };
-    this.#deps.logger.warn({ epoch, ...range }, `${why}; sending it again`);
-    this.#nap.rouse('full');
+    const fields = { epoch, shard: this.#shard, fromN: String(range.fromN), toN: String(range.toN) };
+    this.#deps.logger.warn(fields, message);
+    this.#pause.wake('full');
   }
 
-  #forgetFresh(): void {
-    this.#fresh = [];
-    this.#freshBytes = 0;
-  }
-
-  #longer(pauseMs: number): number {
+  #longerPause(pauseMs: number): number {
     const { retryMinMs, retryMaxMs } = this.#deps.timing;
     return Math.min(Math.max(pauseMs * 2, retryMinMs), retryMaxMs);
   }
 
-  /** Once a minute: what goes on for hours must not fill the log. */
-  #complain(error: unknown, what: string): void {
+  /** Once a minute: an outage of hours must not fill the log. */
+  #warn(error: unknown, message: string): void {
     const nowMs = this.#deps.nowMs();
     if (nowMs - this.#loggedAtMs < LOG_EVERY_MS) return;
     this.#loggedAtMs = nowMs;
     const isTooLarge = error instanceof MessageTooLargeError;
-    const hint = isTooLarge ? '. One event is larger than NATS takes: raise its max_payload' : '';
-    this.#deps.logger.warn({ err: error, shard: this.#shard, epoch: this.#epoch.epoch }, what + hint);
+    const hint = isTooLarge ? '. One event is larger than NATS accepts: raise max_payload' : '';
+    this.#deps.logger.warn({ err: error, shard: this.#shard, epoch: this.#epoch.epoch }, message + hint);
   }
-}
-
-function bytesOf(events: readonly SettledEvent[]): number {
-  return events.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }

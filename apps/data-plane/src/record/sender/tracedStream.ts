@@ -1,7 +1,7 @@
 import type { UsageStream } from '@weighbridge/bus';
 import type { Tracing } from '@weighbridge/runtime';
 
-/** A stream each of whose publications is a span, which goes along with the message. */
+/** Wraps a stream so that each publication is a span, whose context travels with the message. */
 export function tracedStream(stream: UsageStream, tracing: Tracing): UsageStream {
   return {
     ...stream,

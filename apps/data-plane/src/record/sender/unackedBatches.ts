@@ -1,16 +1,16 @@
-/** Where a sent batch stands in the stream. */
+/** A sent batch and its position in the stream. */
 export interface SentBatch {
   readonly firstN: bigint;
   readonly lastN: bigint;
   readonly sequence: bigint;
 }
 
-/** So many are kept apart; of more, neighbours are taken for one, so that memory stays flat while nothing is confirmed. */
+/** Beyond this, neighbours are merged, so that memory stays flat while nothing is acked. */
 const MAX_BATCHES = 4_096;
 
 /**
- * The batches of one shard that the stream took and the ledger has not confirmed, by number. They all are in one stream:
- * when another takes its place, none of them counts any more.
+ * The batches of one shard that the stream stored and the ledger has not acked, by number. All are in one stream: when
+ * another takes its place, none of them counts any more.
  */
 export class UnackedBatches {
   #batches: SentBatch[] = [];
@@ -25,12 +25,12 @@ export class UnackedBatches {
     return this.#streamId;
   }
 
-  /** The highest sequence that the stream ever answered with. */
+  /** The highest sequence that the stream ever returned. */
   get highestSequence(): bigint {
     return this.#highestSequence;
   }
 
-  /** Another stream, or an older state of the same: what it once took is not there any more. */
+  /** Forgets all batches: the stream is another one, or was restored from an older state. */
   restart(streamId: string): void {
     this.#batches = [];
     this.#streamId = streamId;
@@ -39,25 +39,28 @@ export class UnackedBatches {
 
   add(batch: SentBatch): void {
     if (batch.sequence > this.#highestSequence) this.#highestSequence = batch.sequence;
-    // Nearly always the newest of all; one that was sent again goes to its place.
+    // Nearly always the last; a resent batch goes to its place by number.
     const at = this.#batches.findLastIndex((other) => other.firstN < batch.firstN);
     this.#batches.splice(at + 1, 0, batch);
     if (this.#batches.length > MAX_BATCHES) this.#mergeNeighbours();
   }
 
-  /** They are confirmed, or to be sent again. */
+  /** Batches up to `n` are acked, or will be resent. */
   forgetUpTo(n: bigint): void {
     const open = this.#batches.findIndex(({ lastN }) => lastN > n);
     this.#batches.splice(0, open < 0 ? this.#batches.length : open);
   }
 
-  /** Up to which number all batches were handled by whoever reads the stream; undefined where the first one was not. */
+  /**
+   * The number up to which the stream's reader has handled all batches, given the sequence up to which it has handled
+   * messages; undefined where the first batch is not handled.
+   */
   handledN(handledUpTo: bigint): bigint | undefined {
     const open = this.#batches.findIndex(({ sequence }) => sequence > handledUpTo);
     return (open < 0 ? this.#batches.at(-1) : this.#batches[open - 1])?.lastN;
   }
 
-  /** Into parts of about the same size, so that none of them grows for ever: at most half as many are left as may be. */
+  /** Merges into ranges of about equal size, so that none grows without bound; at most half of MAX_BATCHES remain. */
   #mergeNeighbours(): void {
     const [first] = this.#batches;
     const last = this.#batches.at(-1);
@@ -68,7 +71,7 @@ export class UnackedBatches {
       const before = merged.at(-1);
       if (!before || batch.lastN - before.firstN > size) merged.push(batch);
       else {
-        // It counts as handled when both are.
+        // A merged range counts as handled when both parts are.
         const [later] = batch.sequence < before.sequence ? [before] : [batch];
         merged[merged.length - 1] = { ...before, lastN: batch.lastN, sequence: later.sequence };
       }

@@ -5,10 +5,10 @@ import type { SettledEvent, SpoolEpoch } from '../spool/types.ts';
 export const MAX_BATCH_EVENTS = 256;
 export const MAX_BATCH_BYTES = 512 * 1024;
 
-/** Events of one epoch and shard, the numbers without gaps; at least one. */
+/** At least one event of one epoch and shard, numbered without gaps. */
 export type Batch = readonly [SettledEvent, ...SettledEvent[]];
 
-/** As many contiguous events from the front as one message holds; undefined where there are none. One is never too large. */
+/** The leading events that fit in one message, at least one; undefined where there are none. */
 export function nextBatch(events: readonly SettledEvent[]): Batch | undefined {
   const [first, ...others] = events.slice(0, MAX_BATCH_EVENTS);
   if (!first) return undefined;
@@ -26,7 +26,7 @@ export function lastNOf(batch: Batch): bigint {
   return batch[0].n + BigInt(batch.length) - 1n;
 }
 
-/** The message for the stream. The events go in as the bytes that they are. */
+/** The stream message. The events are embedded as they are, without decoding. */
 export function encodeBatch({ producerId, epoch }: SpoolEpoch, batch: Batch): Uint8Array {
   const [{ shard, n }] = batch;
   const events = batch.map(({ bytes }) => bytes);

@@ -1,25 +1,25 @@
-/** What ends a nap: each of these also ends those that wait for one before it. */
+/** Reasons to wake, weakest first: each also ends a sleep that waits for a weaker one. */
 const REASONS = ['work', 'full', 'stop'] as const;
 type Reason = (typeof REASONS)[number];
 
-/** The waiting of one loop, which others can end early. */
+/** The sleep of one loop, which others can end early. */
 export class WakeableSleep {
   #until: Reason = 'stop';
-  #wake: (() => void) | undefined;
+  #resolve: (() => void) | undefined;
 
-  /** Resolves when it is roused for `until` or anything above, and after `ms` where that is given. */
+  /** Resolves when woken for `until` or a stronger reason, and after `ms` where given. */
   async sleep({ until, ms }: { readonly until: Reason; readonly ms?: number }): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
       this.#until = until;
-      this.#wake = resolve;
+      this.#resolve = resolve;
       if (ms !== undefined) timer = setTimeout(resolve, ms);
     });
     clearTimeout(timer);
-    this.#wake = undefined;
+    this.#resolve = undefined;
   }
 
-  rouse(reason: Reason): void {
-    if (REASONS.indexOf(reason) >= REASONS.indexOf(this.#until)) this.#wake?.();
+  wake(reason: Reason): void {
+    if (REASONS.indexOf(reason) >= REASONS.indexOf(this.#until)) this.#resolve?.();
   }
 }

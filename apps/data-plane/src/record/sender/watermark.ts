@@ -1,45 +1,45 @@
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import type { SpoolEpoch } from '../spool/types.ts';
 
-/** So many looks are kept; of more, fewer of any time, so that memory stays flat while nothing is confirmed. */
-const MAX_LOOKS = 1_024;
+/** Beyond this, older samples are thinned out, so that memory stays flat while nothing is acked. */
+const MAX_SAMPLES = 1_024;
 
-/** What had been settled by a moment. */
-interface Look {
+/** What had been settled at a moment. */
+interface Sample {
   readonly atMs: number;
   readonly lastN: readonly bigint[];
 }
 
 /**
- * Tells up to which moment all that a proxy had settled is in the ledger. It knows of the moments at which it was asked,
- * so it is asked from time to time. Times are the caller's, monotonic.
+ * The latest moment up to which everything that a proxy settled is in the ledger. It samples at each `ageMs`, so it must
+ * be read regularly. All times are the caller's, monotonic.
  */
 export class Watermark {
   readonly #epoch: Pick<SpoolEpoch, 'lastN' | 'ackedN'>;
-  #looks: Look[];
+  #samples: Sample[];
 
   constructor(epoch: Pick<SpoolEpoch, 'lastN' | 'ackedN'>, nowMs: number) {
     this.#epoch = epoch;
-    this.#looks = [{ atMs: nowMs, lastN: this.#lastN() }];
+    this.#samples = [{ atMs: nowMs, lastN: this.#lastN() }];
   }
 
-  /** How long ago that moment was, in milliseconds; 0 where everything is there. */
+  /** How long ago that moment was, in milliseconds; 0 where everything is in the ledger. */
   ageMs(nowMs: number): number {
-    this.#looks.push({ atMs: nowMs, lastN: this.#lastN() });
-    const newest = this.#looks.findLastIndex(({ lastN }) => this.#isAcked(lastN));
-    if (newest > 0) this.#looks.splice(0, newest);
-    const markMs = this.#looks[0]?.atMs ?? nowMs;
-    if (this.#looks.length > MAX_LOOKS) this.#thinOut((2 * (nowMs - markMs)) / MAX_LOOKS);
-    return Math.max(0, nowMs - markMs);
+    this.#samples.push({ atMs: nowMs, lastN: this.#lastN() });
+    const newest = this.#samples.findLastIndex(({ lastN }) => this.#isAcked(lastN));
+    if (newest > 0) this.#samples.splice(0, newest);
+    const watermarkMs = this.#samples[0]?.atMs ?? nowMs;
+    if (this.#samples.length > MAX_SAMPLES) this.#thinOut((2 * (nowMs - watermarkMs)) / MAX_SAMPLES);
+    return Math.max(0, nowMs - watermarkMs);
   }
 
-  /** Leaves so much time between them, and the first, which is the mark. */
+  /** Leaves samples at least this far apart. The first, which is the watermark, stays. */
   #thinOut(apartMs: number): void {
-    let keptMs = Number.NEGATIVE_INFINITY;
-    this.#looks = this.#looks.filter(({ atMs }) => {
-      const isKept = atMs - keptMs >= apartMs;
-      if (isKept) keptMs = atMs;
-      return isKept;
+    let previousMs = Number.NEGATIVE_INFINITY;
+    this.#samples = this.#samples.filter(({ atMs }) => {
+      const stays = atMs - previousMs >= apartMs;
+      if (stays) previousMs = atMs;
+      return stays;
     });
   }
 
