@@ -3,5 +3,14 @@ export * from './gen/weighbridge/v1/resources_pb.ts';
 export * from './gen/weighbridge/v1/usage_pb.ts';
 export * from './grpc.ts';
 export * from './tls.ts';
+export { TOKEN_USAGE_TAG, USAGE_EVENT_TAG } from './usageCodec/fields.ts';
+export { ProtoWriter } from './usageCodec/protoWriter.ts';
+export { readUsageBatch, type UsageBatchFields } from './usageCodec/readUsageBatch.ts';
+export {
+  type EncodedUsageEvent,
+  readUsageEvent,
+  type TokenUsageFields,
+  type UsageEventFields,
+} from './usageCodec/readUsageEvent.ts';
 export * from './usageLimits.ts';
 export * from './usageShards.ts';

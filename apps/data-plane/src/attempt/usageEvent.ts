@@ -1,5 +1,13 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { MAX_COST_NANO_USD, MAX_TOKENS, PriceSource, UsageEventSchema } from '@weighbridge/contracts';
+import {
+  MAX_COST_NANO_USD,
+  MAX_TOKENS,
+  PriceSource,
+  ProtoWriter,
+  USAGE_EVENT_TAG as TAG,
+  TOKEN_USAGE_TAG,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
 import {
   type Attribution,
   type NanoUsd,
@@ -11,7 +19,6 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import type { AttemptEnd } from '../observe/attempt.ts';
-import { EventWriter, FIELD } from './eventWriter.ts';
 
 /** What the ledger's columns hold: some 35 minutes. */
 const MAX_MICROSECONDS = 2_147_483_647;
@@ -53,20 +60,20 @@ export function cappedCost(cost: NanoUsd): NanoUsd {
 export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Array {
   const { model, connector } = start.target;
   const { price, source } = priceAt(model, connector);
-  return new EventWriter()
-    .text(FIELD.eventId, start.eventId)
-    .text(FIELD.requestId, request.requestId)
+  return new ProtoWriter()
+    .text(TAG.eventId, start.eventId)
+    .text(TAG.requestId, request.requestId)
     .raw(ofKey(request.key))
-    .text(FIELD.modelRequested, request.modelRequested.slice(0, MAX_MODEL_LENGTH))
-    .text(FIELD.model, model.id)
-    .text(FIELD.connectorId, connector.id)
-    .count(FIELD.priceVersion, price.version)
-    .count(FIELD.priceSource, source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
-    .flag(FIELD.streamed, request.streamed)
-    .count(FIELD.admittedAtMs, request.admittedAtMs)
-    .count(FIELD.attempt, start.attempt)
-    .count(FIELD.modelAttempt, start.modelAttempt)
-    .flag(FIELD.cacheHit, start.isCacheHit ?? false)
+    .text(TAG.modelRequested, request.modelRequested.slice(0, MAX_MODEL_LENGTH))
+    .text(TAG.model, model.id)
+    .text(TAG.connectorId, connector.id)
+    .count(TAG.priceVersion, price.version)
+    .count(TAG.priceSource, source === 'connector' ? PriceSource.CONNECTOR : PriceSource.CATALOG)
+    .flag(TAG.streamed, request.streamed)
+    .count(TAG.admittedAtMs, request.admittedAtMs)
+    .count(TAG.attempt, start.attempt)
+    .count(TAG.modelAttempt, start.modelAttempt)
+    .flag(TAG.cacheHit, start.isCacheHit ?? false)
     .raw(ofAttribution(request.attribution))
     .finish();
 }
@@ -92,16 +99,26 @@ function ofKey(key: ResolvedKey): Uint8Array {
 /** The rest of it, known when the attempt is over. */
 export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
   const { dispatchedAt, firstByteAt } = end;
-  return new EventWriter()
-    .usage(heldTokens(end.usage))
-    .large(FIELD.costNanoUsd, end.costNanoUsd)
-    .flag(FIELD.estimated, end.estimated)
-    .count(FIELD.outcome, end.outcome)
-    .count(FIELD.httpStatus, end.status)
-    .count(FIELD.settledAtMs, now.getTime())
-    .known(FIELD.firstByteUs, firstByteAt === undefined ? undefined : microseconds(dispatchedAt, firstByteAt))
-    .count(FIELD.durationUs, microseconds(dispatchedAt, performance.now()))
-    .text(FIELD.responseId, Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
+  const tokens = heldTokens(end.usage);
+  return new ProtoWriter()
+    .beginMessage(TAG.usage)
+    .count(TOKEN_USAGE_TAG.input, tokens.inputTokens)
+    .count(TOKEN_USAGE_TAG.cacheRead, tokens.cacheReadTokens)
+    .count(TOKEN_USAGE_TAG.cacheWrite, tokens.cacheWriteTokens)
+    .count(TOKEN_USAGE_TAG.cacheWrite1h, tokens.cacheWrite1hTokens)
+    .count(TOKEN_USAGE_TAG.output, tokens.outputTokens)
+    .endMessage()
+    .bigint(TAG.costNanoUsd, end.costNanoUsd)
+    .flag(TAG.estimated, end.estimated)
+    .count(TAG.outcome, end.outcome)
+    .count(TAG.httpStatus, end.status)
+    .count(TAG.settledAtMs, now.getTime())
+    .optionalCount(
+      TAG.firstByteUs,
+      firstByteAt === undefined ? undefined : microseconds(dispatchedAt, firstByteAt),
+    )
+    .count(TAG.durationUs, microseconds(dispatchedAt, performance.now()))
+    .text(TAG.responseId, Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
     .finish();
 }
 

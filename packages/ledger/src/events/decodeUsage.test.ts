@@ -1,14 +1,18 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import { Outcome, PriceSource, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
+import {
+  Outcome,
+  PriceSource,
+  readUsageBatch,
+  UsageBatchSchema,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyEvent, proxyEvent } from '../../test/anyEvent.ts';
 import { encodedEvent } from '../../test/usageEvents.ts';
-import { decodeBatch, decodeByLibrary, decodeEvent } from './decodeUsage.ts';
+import { decodeBatch, decodeByLibrary, decodeEvent, decodeInPlace } from './decodeUsage.ts';
 import { createKnownParts } from './knownParts.ts';
-import { readBatch } from './readBatch.ts';
-import { readEvent } from './readEvent.ts';
 
 const ids = { from: new Date(0), before: new Date('9999-12-31') };
 const origin = {
@@ -110,7 +114,7 @@ describe('an event read in place', () => {
     fc.assert(
       fc.property(someEvent, fc.option(change, { freq: 3 }), (event, toChange) => {
         const payload = toChange ? changed(event, toChange) : event;
-        const inPlace = readEvent(payload, origin, ids, known);
+        const inPlace = decodeInPlace(payload, origin, ids, known);
         if (inPlace === undefined) return;
         read++;
         expect(inPlace).toEqual(decodeByLibrary(payload, origin, ids));
@@ -126,7 +130,7 @@ describe('an event read in place', () => {
     expect([[...fields.keys()], [...others.keys()]]).toEqual([every, every]);
     const known = createKnownParts();
     const isRead = (all: Iterable<Uint8Array>) =>
-      readEvent(Buffer.concat([...all]), origin, ids, known) !== undefined;
+      decodeInPlace(Buffer.concat([...all]), origin, ids, known) !== undefined;
     expect(isRead(fields.values())).toBe(true);
     for (const [number, again] of others) {
       const behindIt = [...fields].flatMap(([one, bytes]) => (one === number ? [bytes, again] : [bytes]));
@@ -146,7 +150,7 @@ describe('an event read in place', () => {
         const payers = new Set(fields.slice(2, 8));
         const others = mixed.filter((field) => !payers.has(field));
         const payload = Buffer.concat(isPayerKept ? [...others, ...payers] : mixed);
-        const inPlace = readEvent(payload, origin, ids, known);
+        const inPlace = decodeInPlace(payload, origin, ids, known);
         if (isPayerKept) expect(inPlace).toBeDefined();
         if (!inPlace) return;
         read++;
@@ -162,7 +166,7 @@ describe('an event read in place', () => {
       fc.property(proxyEvent, fc.boolean(), (fields, isLater) => {
         const event = encodedEvent(fields);
         const later = changed(event, { field: 26, text: Buffer.from('new') });
-        expect(readEvent(isLater ? later : event, origin, ids, known)).toBeDefined();
+        expect(decodeInPlace(isLater ? later : event, origin, ids, known)).toBeDefined();
       }),
     );
   });
@@ -171,9 +175,9 @@ describe('an event read in place', () => {
     const known = createKnownParts();
     const read = (keyId: string, limit: number) => {
       for (let at = 0; at < limit; at++) {
-        readEvent(encodedEvent({ keyId: `${keyId}${at}` }), origin, ids, known);
+        decodeInPlace(encodedEvent({ keyId: `${keyId}${at}` }), origin, ids, known);
       }
-      return readEvent(encodedEvent({ keyId }), origin, ids, known)?.row.key_id;
+      return decodeInPlace(encodedEvent({ keyId }), origin, ids, known)?.row.key_id;
     };
     expect(read('key_a', 10)).toBe('key_a');
     // More than are kept.
@@ -198,7 +202,7 @@ describe('a message read in place', () => {
     fc.assert(
       fc.property(batch, fc.option(change), (fields, toChange) => {
         const payload = toChange ? changed(encode(fields), toChange) : encode(fields);
-        const inPlace = readBatch(payload);
+        const inPlace = readUsageBatch(payload);
         if (!inPlace) return;
         read++;
         const { producerId, epoch, shard, firstN, events } = fromBinary(UsageBatchSchema, payload);

@@ -1,10 +1,16 @@
 import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
-import { USAGE_SHARDS, UsageBatchSchema, type UsageEvent, UsageEventSchema } from '@weighbridge/contracts';
+import {
+  readUsageBatch,
+  readUsageEvent,
+  USAGE_SHARDS,
+  type UsageBatchFields,
+  UsageBatchSchema,
+  type UsageEvent,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
 import { attributionOf, NO_ATTRIBUTION, payerOf } from './eventParts.ts';
 import { createKnownParts, type KnownParts } from './knownParts.ts';
 import { ledgerEvent } from './ledgerEvent.ts';
-import { readBatch, type UsageBatchParts } from './readBatch.ts';
-import { readEvent } from './readEvent.ts';
 import {
   type EventOrigin,
   type IdRange,
@@ -28,9 +34,9 @@ export function decodeBatch(
   ids: IdRange,
   known: KnownParts = createKnownParts(),
 ): UsageToRecord {
-  let batch: UsageBatchParts;
+  let batch: UsageBatchFields;
   try {
-    batch = readBatch(payload) ?? decoded(UsageBatchSchema, payload);
+    batch = readUsageBatch(payload) ?? decoded(UsageBatchSchema, payload);
     checkBatch(batch);
   } catch (error) {
     const reason = reasonOf(error);
@@ -73,10 +79,32 @@ function decodeOne(
   ids: IdRange,
   known: KnownParts,
 ): LedgerEvent | RefusedUsage {
-  return readEvent(payload, origin, ids, known) ?? decodeByLibrary(payload, origin, ids);
+  return decodeInPlace(payload, origin, ids, known) ?? decodeByLibrary(payload, origin, ids);
 }
 
-/** Takes any encoding there is, and says what is wrong with it. */
+/** Undefined if the library has to decode the event, or to say why the ledger refuses it. */
+export function decodeInPlace(
+  payload: Uint8Array,
+  origin: EventOrigin | undefined,
+  ids: IdRange,
+  known: KnownParts,
+): LedgerEvent | undefined {
+  const event = readUsageEvent(payload);
+  if (!event) return undefined;
+  const { bytes, payerStart, payerEnd, attributionStart, attributionEnd } = event;
+  try {
+    const payer = known.payer(bytes, payerStart, payerEnd);
+    const attribution =
+      attributionStart === attributionEnd
+        ? NO_ATTRIBUTION
+        : known.attribution(bytes, attributionStart, attributionEnd);
+    return ledgerEvent(event, payer, attribution, origin, ids);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Decodes any encoding, and says what is wrong with an invalid event. */
 export function decodeByLibrary(
   payload: Uint8Array,
   origin: EventOrigin | undefined,
@@ -93,7 +121,7 @@ export function decodeByLibrary(
   }
 }
 
-function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatchParts): void {
+function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatchFields): void {
   if (!UUID.test(producerId)) throw new Error('producer_id is not a UUID');
   if (!UUID.test(epoch)) throw new Error('epoch is not a UUID');
   if (shard >= USAGE_SHARDS) throw new Error(`there is no shard ${shard}`);

@@ -3,8 +3,7 @@ import {
   MAX_TOKENS,
   Outcome,
   PriceSource,
-  type TokenUsage,
-  type UsageEvent,
+  type UsageEventFields,
 } from '@weighbridge/contracts';
 import { atMost, checkText, id, MAX_INTEGER, time } from './checks.ts';
 import type { EventAttribution, EventPayer } from './eventParts.ts';
@@ -14,39 +13,12 @@ const MAX_SMALLINT = 32_767;
 const MAX_HTTP_STATUS = 999;
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** What an event says beside who pays it and what it is attributed to. */
-export interface EventFields
-  extends Pick<
-    UsageEvent,
-    | 'eventId'
-    | 'requestId'
-    | 'costNanoUsd'
-    | 'priceVersion'
-    | 'estimated'
-    | 'httpStatus'
-    | 'streamed'
-    | 'durationUs'
-    | 'responseId'
-    | 'attempt'
-    | 'modelAttempt'
-    | 'cacheHit'
-  > {
-  readonly usage?: TokenFields | undefined;
-  readonly outcome: number;
-  readonly priceSource: number;
-  readonly admittedAtMs: bigint | number;
-  readonly settledAtMs: bigint | number;
-  readonly firstByteUs?: number | undefined;
-}
-
-export type TokenFields = Pick<TokenUsage, 'input' | 'cacheRead' | 'cacheWrite' | 'cacheWrite1h' | 'output'>;
-
 /**
  * An event as the ledger keeps it. Throws, saying why, on what the ledger could not take or should not: it is checked
  * here, before any SQL, so that one bad event never holds up the others.
  */
 export function ledgerEvent(
-  event: EventFields,
+  event: UsageEventFields,
   payer: EventPayer,
   { attribution, workloadType }: EventAttribution,
   origin: EventOrigin | undefined,
