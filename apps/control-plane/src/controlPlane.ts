@@ -9,7 +9,7 @@ import {
   toHandler,
 } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
-import { isOperatorKey } from './features/access/access.service.ts';
+import { hasOperatorKey } from './features/access/access.service.ts';
 import { openIdConnect } from './features/access/oidc/oidc.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
@@ -17,7 +17,7 @@ import { applyEnvironmentConnectors } from './features/connectors/environmentCon
 import { resealCredentials } from './features/connectors/resealCredentials.service.ts';
 import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
-import { followChanges } from './features/proxies/proxies.service.ts';
+import { startWatchers } from './features/proxies/watchers.service.ts';
 import { startForgettingResponses } from './features/responses/responses.service.ts';
 import { buildApp } from './http/app.ts';
 
@@ -71,7 +71,7 @@ export async function startControlPlane(
 
   startForgettingResponses(deps, context);
   watchCredentialFiles(deps, context);
-  const watchers = followChanges({ ...deps, metrics }, config.databaseUrl);
+  const watchers = startWatchers({ ...deps, metrics }, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
   const grpc = await listenGrpc({ ...deps, metrics, tracing, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
@@ -87,6 +87,6 @@ export async function startControlPlane(
   return {
     handler: await toHandler(app),
     grpcAddress: grpc.address,
-    isOperatorKey: (token) => isOperatorKey(deps, token),
+    isOperatorKey: (token) => hasOperatorKey(deps, token),
   };
 }

@@ -16,7 +16,7 @@ import { catalogRoutes } from '../features/catalog/catalog.routes.ts';
 import { connectorPriceRoutes } from '../features/connectors/connectorPrices.routes.ts';
 import { connectorRoutes } from '../features/connectors/connectors.routes.ts';
 import { evidenceRoutes } from '../features/evidence/evidence.routes.ts';
-import { observedStrata } from '../features/evidence/evidence.service.ts';
+import { currentStrata } from '../features/evidence/evidence.service.ts';
 import { explainRoutes } from '../features/explain/explain.routes.ts';
 import { keyRoutes } from '../features/keys/keys.routes.ts';
 import { ledgerRoutes } from '../features/ledger/ledger.routes.ts';
@@ -78,7 +78,7 @@ export function buildApp(
       explainRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
         ...deps,
         random: Math.random,
-        readStrata: () => observedStrata(deps),
+        readStrata: () => currentStrata(deps),
       });
       proxyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);

@@ -161,8 +161,8 @@ export interface paths {
          */
         get: operations["getPrincipal"];
         /**
-         * Create a principal, or give it another policy
-         * @description Create a principal, or give it another policy. Requires the scope `operator`.
+         * Create a principal, or change its policy
+         * @description Create a principal, or change its policy. Requires the scope `operator`.
          */
         put: operations["putPrincipal"];
         post?: never;
@@ -252,8 +252,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The proxies that may serve now, or whose usage may not all be here
-         * @description What each has applied, and how much of its usage the ledger has. A proxy whose usage is `open` holds `bucket_as_of`; one whose usage is `lost` makes spend incomplete. Requires the scope `operator`.
+         * List the proxies that may serve now, or whose usage may be incomplete
+         * @description Shows the revision that each proxy has applied, and how much of its usage the ledger has. A proxy whose usage is `open` holds back `bucket_as_of`; one whose usage is `lost` makes spend incomplete. Requires the scope `operator`.
          */
         get: operations["listProxies"];
         put?: never;
@@ -274,8 +274,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Accept that the rest of the usage of a lost proxy never comes
-         * @description Spend is then reported as complete without it. 409 unless its usage is `lost`. What comes later all the same is recorded. Requires the scope `operator`.
+         * Accept the loss of the missing usage of a lost proxy
+         * @description Spend is then reported as complete without it. 409 unless its usage is `lost`. Usage that arrives later is still recorded. Requires the scope `operator`.
          */
         post: operations["retireProxy"];
         delete?: never;
@@ -292,8 +292,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What was changed, by whom and when, the newest first
-         * @description What was changed, by whom and when, the newest first. Requires the scope `operator`.
+         * List changes, who made them and when, newest first
+         * @description List changes, who made them and when, newest first. Requires the scope `operator`.
          */
         get: operations["listAudit"];
         put?: never;
@@ -312,8 +312,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What is known of how models do, by workload type, and what `adaptive` makes of it
-         * @description What is known of how models do, by workload type, and what `adaptive` makes of it. Requires the scope `operator`.
+         * List the evidence on models by workload type, and the choice that `adaptive` derives from it
+         * @description List the evidence on models by workload type, and the choice that `adaptive` derives from it. Requires the scope `operator`.
          */
         get: operations["listEvidence"];
         put?: never;
@@ -372,8 +372,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Spend broken down by dimensions and time, as JSON or CSV
-         * @description Spend broken down by dimensions and time, as JSON or CSV. Requires the scope `usage:read`.
+         * Spend by dimensions and time, as JSON or CSV
+         * @description Spend by dimensions and time, as JSON or CSV. Requires the scope `usage:read`.
          */
         get: operations["getSpend"];
         put?: never;
@@ -392,8 +392,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Single requests as the ledger has them, the newest first
-         * @description Single requests as the ledger has them, the newest first. Requires the scope `usage:read`.
+         * List requests in the ledger, newest first
+         * @description List requests in the ledger, newest first. Requires the scope `usage:read`.
          */
         get: operations["listRequests"];
         put?: never;
@@ -412,8 +412,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One request with all its attempts
-         * @description One request with all its attempts. Requires the scope `usage:read`.
+         * Retrieve a request with all its attempts
+         * @description Retrieve a request with all its attempts. Requires the scope `usage:read`.
          */
         get: operations["getRequest"];
         put?: never;
@@ -434,8 +434,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Correct what a request cost
-         * @description Adds a signed entry to the ledger; nothing in it is ever edited. It counts in the windows that the request was admitted in. Takes an `Idempotency-Key`. Requires the scope `operator`.
+         * Correct the cost of a request
+         * @description Adds an entry to the ledger, whose rows are never edited. The amount counts in the windows in which the request was admitted. Accepts an `Idempotency-Key`. Requires the scope `operator`.
          */
         post: operations["createCorrection"];
         delete?: never;
@@ -454,8 +454,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Add the ledger up anew and compare the counters with it, or mend them
-         * @description Without `apply` nothing is changed. With it, what counters are off by is added to them, while usage goes on being recorded. Requires the scope `operator`.
+         * Compare the buckets with the sums of the ledger, and correct them with `apply`
+         * @description Without `apply` nothing changes. With it, the difference is added to each bucket while usage continues to be recorded. Requires the scope `operator`.
          */
         post: operations["rebuildLedger"];
         delete?: never;
@@ -472,8 +472,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Usage that the ledger could not take, the oldest first
-         * @description Usage that the ledger could not take, the oldest first. Requires the scope `operator`.
+         * List usage that the ledger refused, oldest first
+         * @description List usage that the ledger refused, oldest first. Requires the scope `operator`.
          */
         get: operations["listQuarantine"];
         put?: never;
@@ -492,8 +492,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Usage that the ledger could not take, with the message itself
-         * @description Usage that the ledger could not take, with the message itself. Requires the scope `operator`.
+         * Retrieve usage that the ledger refused, with its message
+         * @description Retrieve usage that the ledger refused, with its message. Requires the scope `operator`.
          */
         get: operations["getQuarantined"];
         put?: never;
@@ -514,8 +514,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Record quarantined usage after all
-         * @description Reads it again, as this release does, and records what it says; once, however often it came. 422 `still_refused` says why it still can not be taken. Requires the scope `operator`.
+         * Record quarantined usage in the ledger
+         * @description Decodes the message again with this release and records its usage, once, even if the message arrived several times. 422 `still_refused` gives the reason if the ledger still refuses it. Requires the scope `operator`.
          */
         post: operations["releaseQuarantined"];
         delete?: never;
@@ -534,8 +534,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say that quarantined usage is not to be recorded
-         * @description For good. The message stays, with the note that says why. Requires the scope `operator`.
+         * Discard quarantined usage: it is never recorded
+         * @description This is final. The message and the note stay stored. Requires the scope `operator`.
          */
         post: operations["discardQuarantined"];
         delete?: never;
@@ -991,16 +991,16 @@ export interface components {
         Attempt: {
             event_id: string;
             model_requested: string;
-            /** @description What served. */
+            /** @description The model that answered. */
             model: string;
             provider: string;
             connector_id: string;
             /** @description One of success, upstream_error, upstream_unreachable, interrupted, client_gone, unknown. */
             outcome: string;
-            /** @description The vendor's; 0 where none came. */
+            /** @description The vendor's status; 0 if it sent no response. */
             http_status: number;
             streamed: boolean;
-            /** @description It came from the response cache: nothing was sent, and it cost nothing. */
+            /** @description Answered from the response cache: no request was sent to a vendor, and it cost nothing. */
             cache_hit: boolean;
             input_tokens: number;
             cache_read_tokens: number;
@@ -1008,7 +1008,7 @@ export interface components {
             cache_write_1h_tokens: number;
             output_tokens: number;
             cost_micro_usd: number;
-            /** @description The same, exact, as a decimal integer. */
+            /** @description The exact cost, as a decimal integer. */
             cost_nano_usd: string;
             price_version: number;
             estimated: boolean;
@@ -1036,9 +1036,9 @@ export interface components {
             at: string;
             actor_principal_id: string;
             actor_key_id: string | null;
-            /** @description Where it was done by a token: who issued that. */
+            /** @description The token's issuer, if the actor authenticated with a token. */
             actor_oidc_issuer: string | null;
-            /** @description And to whom, as the issuer names it (`sub`). */
+            /** @description The token's subject (`sub`). */
             actor_oidc_subject: string | null;
             /** @description resource.verb, such as key.created */
             action: string;
@@ -1179,18 +1179,18 @@ export interface components {
         };
         Correction: {
             /**
-             * @description The correction's own.
+             * @description The id of the correction.
              * @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1c
              */
             event_id: string;
             /**
-             * @description The event_id of the attempt that it is about.
+             * @description The event_id of the corrected attempt.
              * @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b
              */
             corrects: string;
             amount_micro_usd: number;
             /**
-             * @description The same, exact, as a decimal integer.
+             * @description The exact amount, as a decimal integer.
              * @example 12345000000
              */
             amount_nano_usd: string;
@@ -1213,30 +1213,30 @@ export interface components {
             };
         };
         Evidence: {
-            /** @description What callers call it, cut at 256; empty where they say nothing. */
+            /** @description The X-Svc-Workload-Type of the requests, cut at 256 characters; empty if they sent none. */
             workload_type: string;
-            /** @description By what workload types are told apart: the first 8 bytes of the SHA-256, in hex. */
+            /** @description Identifies the workload type: the first 8 bytes of its SHA-256, in hex. */
             workload_type_key: string;
             model: string;
-            /** @description Attempts, the older ones counting less. */
+            /** @description Attempts; older ones count less. */
             requests: number;
-            /** @description From 0 to 1; null where nothing is known. */
+            /** @description From 0 to 1; null if there is no evidence. */
             success_rate: number | null;
-            /** @description Of those that succeeded, until the end. */
+            /** @description Of successful attempts, until the end of the response. */
             mean_latency_ms: number | null;
-            /** @description Of those that succeeded, until the first byte. */
+            /** @description Of successful attempts, until the first byte of the response. */
             mean_time_to_first_token_ms: number | null;
-            /** @description Of an answer, with what its failed attempts cost. */
+            /** @description Per successful attempt, including the cost of failed attempts. */
             mean_cost_micro_usd: number | null;
-            /** @description The callers' own, from 0 to 1. */
+            /** @description Of the scores that callers gave, from 0 to 1. */
             mean_score: number | null;
-            /** @description How many scores there are, the older ones counting less. */
+            /** @description The number of scores; older ones count less. */
             scores: number;
             /** Format: date-time */
             updated_at: string | null;
-            /** @description How often `adaptive` would try it first among the targets of the profile; null without one. */
+            /** @description How often `adaptive` tries this model first among the targets of the profile; null without a profile. */
             probability: number | null;
-            /** @description What it goes by, in words. */
+            /** @description The evidence in words. */
             why: string;
         };
         ExplainRequest: {
@@ -1305,11 +1305,11 @@ export interface components {
             /** @description What may make a request go elsewhere all the same. */
             not_known: string[];
         };
-        /** @description What the caller said of the answer, by POST /v1/feedback. */
+        /** @description The caller's feedback on the response, sent with POST /v1/feedback. */
         Feedback: {
             /** @description From 0 to 1. */
             score: number;
-            /** @description Shown to operators only. */
+            /** @description Shown only to operators. */
             comment: string | null;
             /** Format: date-time */
             given_at: string;
@@ -1406,19 +1406,19 @@ export interface components {
         };
         LedgerRebuild: {
             applied: boolean;
-            /** @description Rows of the ledger that were added up. */
+            /** @description Rows of the ledger that were summed. */
             events: number;
-            /** @description Counters that were compared. */
+            /** @description Buckets that were compared with the sums. */
             buckets: number;
             /**
-             * @description All that counters were off by, added up without sign; "0" where all is well.
+             * @description The sum of the absolute differences between buckets and ledger; "0" if all buckets are correct.
              * @example 0
              */
             difference_nano_usd: string;
             differing_buckets: number;
-            /** @description Sums by the hour, which breakdowns of spend are made of, that were off. */
+            /** @description Hourly sums, which spend breakdowns are read from, that differed from the ledger. */
             differing_hours: number;
-            /** @description What has to be added to which counter; the first 1000. */
+            /** @description The amount to add to each bucket to correct it; the first 1000. */
             differing: {
                 bucket: string;
                 /**
@@ -1505,14 +1505,14 @@ export interface components {
         };
         NewCorrection: {
             /**
-             * @description What is added to the spend; below zero it is given back.
+             * @description The amount to add to the cost; negative to reduce it.
              * @example -250000
              */
             amount_micro_usd: number;
             /** @example the vendor's invoice of May charges no tokens for it */
             reason: string;
             /**
-             * @description The attempt that is corrected; the request's first where it is left out.
+             * @description The attempt to correct; by default the first of the request.
              * @example 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b
              */
             event_id?: string;
@@ -1731,13 +1731,13 @@ export interface components {
             id: string;
             /** @description The host or pod that it runs on. */
             name: string;
-            /** @description Empty where only its usage is still known. */
+            /** @description Empty if only its usage is still known. */
             version: string;
             applied_revision: number;
             /** @description How many revisions it is behind. */
             lag: number;
             in_flight_requests: number;
-            /** @description Usage that it has not handed over yet. */
+            /** @description Bytes of usage in its spool that the ledger lacks. */
             waiting_usage_bytes: number;
             /** Format: date-time */
             connected_at: string;
@@ -1745,69 +1745,69 @@ export interface components {
             last_seen_at: string;
             /** Format: date-time */
             may_serve_until: string;
-            /** @description The spool that it writes its usage to. */
+            /** @description The spool that it writes to; null if it did not report one. */
             producer_id: string | null;
             usage: components["schemas"]["ProxyUsage"] | null;
         };
         ProxyUsage: {
             /**
-             * @description open: more is to come, or awaited; closed: the ledger has all of it; lost: nobody answers for it any more; retired: an operator accepted that.
+             * @description open: more usage may arrive; closed: the ledger has all of it; lost: the proxy was silent for 25 minutes, and its usage may be missing; retired: an operator accepted that loss.
              * @enum {string}
              */
             state: "open" | "closed" | "lost" | "retired";
             /**
              * Format: date-time
-             * @description All that it had settled until then is in the ledger.
+             * @description The watermark: all usage that the proxy settled before this time is in the ledger.
              */
             mark_at: string;
             /** Format: date-time */
             ended_at: string | null;
-            /** @description The id of the proxy that took its spool over. */
+            /** @description The id of the proxy that took over its spool. */
             superseded_by: string | null;
             /** @description The principal that accepted its loss. */
             retired_by: string | null;
-            /** @description One for each part of the usage stream that it wrote to. */
+            /** @description One entry for each shard that the proxy wrote to. */
             shards: {
                 shard: number;
-                /** @description The ledger has all its events up to this one. */
+                /** @description The ledger has all events of the shard up to this number. */
                 recorded_n: number;
-                /** @description Its last event, once it has said so. */
+                /** @description The number of the last event, once the proxy reported it. */
                 last_n: number | null;
-                /** @description Events that are known to be, by later ones or by last_n, and are not there. */
+                /** @description Events that must exist, by later events or by last_n, but are not in the ledger. */
                 missing: number;
-                /** @description Which; the first 20 ranges. */
+                /** @description The numbers of the missing events: the first 20 ranges. */
                 missing_ranges: string[];
                 /** Format: date-time */
                 gap_since: string | null;
             }[];
-            /** @description What an operator can do about it. */
+            /** @description What an operator can do; null if there is nothing to do. */
             advice: string | null;
         };
         QuarantinedUsage: {
             /** @example 7 */
             id: string;
             /**
-             * @description A batch could not be read as far as its events.
+             * @description A batch is one whose events could not be read.
              * @enum {string}
              */
             kind: "event" | "batch";
             /** @enum {string} */
             state: "held" | "released" | "discarded";
             /**
-             * @description Why the ledger did not take it.
+             * @description Why the ledger refused it.
              * @example usage is missing
              */
             reason: string;
             /** Format: date-time */
             received_at: string;
-            /** @description The spool that it comes from. */
+            /** @description The spool that it was sent from. */
             producer_id: string | null;
             /** @description The id of the proxy that sent it. */
             epoch: string | null;
             shard: number | null;
             /** @description Its number among the proxy's events of the shard. */
             n: number | null;
-            /** @description Whose spend it is; null where that can't be read: then it may be anybody's. */
+            /** @description The principal whose spend it is; null if that can't be read: it may be any principal's. */
             principal_id: string | null;
             /** Format: date-time */
             resolved_at: string | null;
@@ -1834,17 +1834,17 @@ export interface components {
                 pod?: string;
                 session_id?: string;
             };
-            /** @description Whose counters it counts in, the governing policy first; its parents only to operators. */
+            /** @description The policies whose buckets it counts in, the governing policy first; parent policies are shown only to operators. */
             policies: {
                 policy_id: string;
                 /** Format: date-time */
                 window_start: string;
             }[];
-            /** @description Of all attempts, with their corrections. */
+            /** @description The cost of all attempts, including corrections. */
             cost_micro_usd: number;
-            /** @description All that was sent to a vendor for it, the first attempt first; or the one hit of the cache. */
+            /** @description All attempts at vendors, in order; or the one hit of the response cache. */
             attempts: components["schemas"]["Attempt"][];
-            /** @description What was added later to what it cost, or taken from it, in the order of recording. */
+            /** @description Later corrections of the cost, in the order in which they were recorded. */
             corrections: components["schemas"]["Correction"][];
             feedback: components["schemas"]["Feedback"] | null;
         };
@@ -1858,26 +1858,26 @@ export interface components {
             timezone: string;
             /**
              * Format: date-time
-             * @description Usage up to then is in the answer, as far as known.
+             * @description The watermark: usage up to this time is included, as far as known.
              */
             bucket_as_of: string;
-            /** @description Whether all usage of the range is known to be in the answer. */
+            /** @description Whether all usage of the range is known to be included. */
             complete: boolean;
         };
         SpendRow: {
             /** Format: date-time */
             bucket_start: string | null;
-            /** @description One value for each name of group_by; null where the requests carry none. */
+            /** @description One value for each name in group_by; null for requests that have none. */
             group: {
                 [key: string]: string | null;
             };
-            /** @description Requests, each in the row of its first attempt; where models or providers are told apart, in the row of its first attempt on each model. */
+            /** @description Requests. Each counts in the row of its first attempt; if group_by names model or provider, in the row of its first attempt on each model. */
             requests: number;
-            /** @description What was sent to a vendor: a request may be tried several times. */
+            /** @description Attempts at vendors. A request may have several. */
             attempts: number;
             /** @description Attempts whose usage was estimated. */
             estimated_requests: number;
-            /** @description Attempts that failed at the vendor or on the way to it. */
+            /** @description Attempts that failed at the vendor or before they reached it. */
             errors: number;
             input_tokens: number;
             cache_read_tokens: number;
@@ -1885,7 +1885,7 @@ export interface components {
             cache_write_1h_tokens: number;
             output_tokens: number;
             cost_micro_usd: number;
-            /** @description The same, exact, as a decimal integer. */
+            /** @description The exact cost, as a decimal integer. */
             cost_nano_usd: string;
         };
         UsageReport: {
@@ -1905,17 +1905,17 @@ export interface components {
             bucket_spent_micro_usd: number;
             /**
              * Format: date-time
-             * @description All usage that proxies had settled until then is in it.
+             * @description The watermark: all usage that proxies settled before this time is included.
              */
             bucket_as_of: string;
             /** @description The principal's spend over all its keys under this policy in this window. */
             principal_spent_micro_usd: number;
             /**
              * Format: date-time
-             * @description The window's start; later only where the ledger does not reach back so far.
+             * @description The window's start, or a later time if older rows of the ledger were deleted.
              */
             principal_spent_from: string;
-            /** @description Whether that is all of it: no proxy was lost with usage, nothing is missing or in quarantine. */
+            /** @description Whether no usage is known to be missing: no proxy is lost, no event is missing or in quarantine. */
             principal_spent_complete: boolean;
             remaining_micro_usd: number | null;
             /** Format: date-time */
@@ -3665,7 +3665,7 @@ export interface operations {
                 page_size?: string;
                 /** @description The next_page_token of the page before; empty for the first. */
                 page_token?: string;
-                /** @description Also those that are gone with nothing left behind. */
+                /** @description Also lists proxies that are gone and whose usage is all in the ledger. */
                 all?: "true" | "false";
             };
             header?: never;
@@ -3862,9 +3862,9 @@ export interface operations {
                 page_size?: string;
                 /** @description The next_page_token of the page before; empty for the first. */
                 page_token?: string;
-                /** @description Only its targets, whether anything is known of them or not. */
+                /** @description Only the targets of this profile, including those without evidence. */
                 profile_id?: string;
-                /** @description The whole X-Svc-Workload-Type; empty for what has none. */
+                /** @description The whole X-Svc-Workload-Type; empty for requests that sent none. */
                 workload_type?: string;
                 model?: string;
             };
@@ -4017,29 +4017,29 @@ export interface operations {
                 page_size?: string;
                 /** @description The next_page_token of the page before; empty for the first. */
                 page_token?: string;
-                /** @description The first instant of the range, RFC 3339. */
+                /** @description The start of the range, inclusive, RFC 3339. */
                 from?: string;
-                /** @description The instant at which the range ends; it does not belong to it. */
+                /** @description The end of the range, exclusive, RFC 3339. */
                 to?: string;
-                /** @description Without the scope operator, only your own. */
+                /** @description Without the scope operator, only your own principal. */
                 principal_id?: string;
                 key_id?: string;
                 /** @description The governing policy. */
                 policy_id?: string;
-                /** @description The model that served. */
+                /** @description The model that answered. */
                 model?: string;
                 provider?: string;
                 user?: string;
                 team?: string;
                 project?: string;
                 env?: string;
-                /** @description One or several labels, key1=val1,key2=val2; a \ stands before a comma, = or \ that is meant. */
+                /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
-                /** @description Names divided by commas, of principal, key, policy, model, provider, user, team, project, env, workload_type, namespace, workload and label:<key>; a \ stands before a comma or \ that belongs to a key. Without it, all is one group. */
+                /** @description Comma-separated names out of principal, key, policy, model, provider, user, team, project, env, workload_type, namespace, workload and label:<key>; escape a comma or \ in a key with \. By default all is one group. */
                 group_by?: string;
-                /** @description Without it, the range is one. */
+                /** @description By default the range is one bucket. */
                 bucket?: "hour" | "day" | "month";
-                /** @description IANA name, for the edges of buckets and the default range; UTC where it is left out. */
+                /** @description IANA name, for the edges of buckets and the default range; UTC by default. */
                 timezone?: string;
             };
             header?: never;
@@ -4048,7 +4048,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description By bucket, then by the values of the group. */
+            /** @description Rows in order of bucket, then of the values of the group. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4100,29 +4100,29 @@ export interface operations {
                 page_size?: string;
                 /** @description The next_page_token of the page before; empty for the first. */
                 page_token?: string;
-                /** @description The first instant of the range, RFC 3339. */
+                /** @description The start of the range, inclusive, RFC 3339. */
                 from?: string;
-                /** @description The instant at which the range ends; it does not belong to it. */
+                /** @description The end of the range, exclusive, RFC 3339. */
                 to?: string;
-                /** @description Without the scope operator, only your own. */
+                /** @description Without the scope operator, only your own principal. */
                 principal_id?: string;
                 key_id?: string;
                 /** @description The governing policy. */
                 policy_id?: string;
-                /** @description The model that served. */
+                /** @description The model that answered. */
                 model?: string;
                 provider?: string;
                 user?: string;
                 team?: string;
                 project?: string;
                 env?: string;
-                /** @description One or several labels, key1=val1,key2=val2; a \ stands before a comma, = or \ that is meant. */
+                /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
                 request_id?: string;
                 /** @description The whole X-Svc-Session-Id. */
                 session_id?: string;
                 outcome?: "success" | "upstream_error" | "upstream_unreachable" | "interrupted" | "client_gone" | "unknown";
-                /** @description Attempts that cost at least so much. */
+                /** @description Only requests with an attempt that cost at least this much. */
                 min_cost_micro_usd?: string;
                 estimated?: "true" | "false";
             };
@@ -4518,34 +4518,34 @@ export interface operations {
                         /** @example 7 */
                         id: string;
                         /**
-                         * @description A batch could not be read as far as its events.
+                         * @description A batch is one whose events could not be read.
                          * @enum {string}
                          */
                         kind: "event" | "batch";
                         /** @enum {string} */
                         state: "held" | "released" | "discarded";
                         /**
-                         * @description Why the ledger did not take it.
+                         * @description Why the ledger refused it.
                          * @example usage is missing
                          */
                         reason: string;
                         /** Format: date-time */
                         received_at: string;
-                        /** @description The spool that it comes from. */
+                        /** @description The spool that it was sent from. */
                         producer_id: string | null;
                         /** @description The id of the proxy that sent it. */
                         epoch: string | null;
                         shard: number | null;
                         /** @description Its number among the proxy's events of the shard. */
                         n: number | null;
-                        /** @description Whose spend it is; null where that can't be read: then it may be anybody's. */
+                        /** @description The principal whose spend it is; null if that can't be read: it may be any principal's. */
                         principal_id: string | null;
                         /** Format: date-time */
                         resolved_at: string | null;
                         resolved_by: string | null;
                         note: string | null;
                         /**
-                         * @description The message, as it came.
+                         * @description The message as it was received.
                          * @example CgNhYmM=
                          */
                         payload_base64: string;

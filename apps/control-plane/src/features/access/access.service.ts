@@ -9,21 +9,21 @@ import { principalExists } from '../principals/principals.service.ts';
 import { isTokenShaped, type TokenVerifier } from './oidc/oidc.ts';
 
 export interface AccessDeps extends KeyDeps {
-  /** Checks tokens of the deployment's OIDC issuer; undefined where it has none. */
+  /** Verifies tokens of the deployment's OIDC issuer; undefined if it has none. */
   readonly tokenVerifier?: TokenVerifier | undefined;
 }
 
-/** Who holds the credential of an `Authorization` header: a key, or a token of the deployment's OIDC issuer. */
+/** The caller behind an `Authorization` header, which carries a key or a token of the deployment's OIDC issuer. */
 export async function authenticate(deps: AccessDeps, authorization: string | undefined): Promise<Caller> {
   const credential = bearerToken(authorization) ?? raise(missingKey());
   return deps.tokenVerifier && isTokenShaped(credential)
-    ? await holderOfToken(deps, deps.tokenVerifier, credential)
-    : await holderOfKey(deps, credential);
+    ? await callerOfToken(deps, deps.tokenVerifier, credential)
+    : await callerOfKey(deps, credential);
 }
 
-/** Refuses with 401 in the order in which a user would look for the fault. */
-async function holderOfKey(deps: KeyDeps, token: string): Promise<Caller> {
-  // Its checksum tells a mistyped token without a look-up.
+/** Throws 401 for a key that is malformed, unknown, disabled or expired, checked in this order. */
+async function callerOfKey(deps: KeyDeps, token: string): Promise<Caller> {
+  // The checksum rejects a mistyped token without a query.
   if (!isWellFormedToken(token)) throw unknownKey();
   const key = (await findKeyByTokenSha256(deps, tokenSha256(token))) ?? raise(unknownKey());
   if (key.disabled) throw disabledKey();
@@ -33,15 +33,15 @@ async function holderOfKey(deps: KeyDeps, token: string): Promise<Caller> {
     principalId: key.principal_id,
     scopes: key.scopes,
     expiresAt: key.expires_at,
-    answerKey: () => answerKey(token),
+    sealingKey: () => sealingKey(token),
   };
 }
 
-async function holderOfToken({ db }: AccessDeps, verifier: TokenVerifier, token: string): Promise<Caller> {
+async function callerOfToken({ db }: AccessDeps, verifier: TokenVerifier, token: string): Promise<Caller> {
   const { issuer, subject, principalId, scopes, expiresAt } = await verifier.verify(token);
-  // An issuer may know everybody of a company: whom this service knows, its operators decide.
+  // An issuer may issue tokens to everyone in a company; operators decide who of them is a principal here.
   if (!(await principalExists(db, principalId))) {
-    const message = `There is no principal ${principalId}. An operator can make it: PUT /api/v1/principals/{principal_id}.`;
+    const message = `There is no principal ${principalId}. An operator can create it with PUT /api/v1/principals/{principal_id}.`;
     throw new AppError('permission', 'principal_unknown', message);
   }
   return {
@@ -49,17 +49,18 @@ async function holderOfToken({ db }: AccessDeps, verifier: TokenVerifier, token:
     principalId,
     scopes,
     expiresAt,
-    answerKey: () => answerKey(token),
+    sealingKey: () => sealingKey(token),
   };
 }
 
-function answerKey(token: string): Buffer {
+function sealingKey(token: string): Buffer {
   return Buffer.from(hkdfSync('sha256', token, '', 'weighbridge answer', 32));
 }
 
-export async function isOperatorKey(deps: KeyDeps, token: string): Promise<boolean> {
+/** Whether a token is a valid key with the scope `operator`. */
+export async function hasOperatorKey(deps: KeyDeps, token: string): Promise<boolean> {
   try {
-    return (await holderOfKey(deps, token)).scopes.includes('operator' satisfies Scope);
+    return (await callerOfKey(deps, token)).scopes.includes('operator' satisfies Scope);
   } catch (error) {
     if (error instanceof AppError && error.kind === 'authentication') return false;
     throw error;

@@ -15,7 +15,7 @@ export async function insertAuditRow(tx: Tx, row: Insertable<AuditLog>): Promise
   await tx.insertInto('audit_log').values(row).execute();
 }
 
-/** Audit rows, the newest first, before a given one. */
+/** Audit rows before a given id, newest first. */
 export async function findAuditRows(
   db: Database,
   filter: AuditFilter,

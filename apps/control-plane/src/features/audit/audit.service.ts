@@ -3,51 +3,29 @@ import type { Identity } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { type AuditRow, findAuditRows, insertAuditRow } from './audit.repository.ts';
+import type { AuditEntry, AuditListQuery } from './audit.schemas.ts';
 
-/** Who did something. What the service does by itself has no identity, and a name for its principal. */
+/** Who acted. The service itself has no identity; its principal is then a name such as `bootstrap`. */
 interface Actor {
   readonly principalId: string;
   readonly identity: Identity | null;
 }
 
-/** What somebody did, for the audit log. */
-export interface AuditedAct {
+/** One entry of the audit log. */
+export interface AuditedAction {
   readonly actor: Actor;
-  /** What was done, as `resource.verb`: `key.created`. */
+  /** `resource.verb`, such as `key.created`. */
   readonly action: string;
   readonly resourceId: string;
-  /** What an auditor wants to know; never a secret. */
+  /** Never a secret. */
   readonly detail?: Readonly<Record<string, unknown>>;
   readonly at: Date;
 }
 
-/** One mutation, as the API shows it. */
-export interface PresentedAuditEntry {
-  readonly id: string;
-  readonly at: string;
-  readonly actor_principal_id: string;
-  readonly actor_key_id: string | null;
-  readonly actor_oidc_issuer: string | null;
-  readonly actor_oidc_subject: string | null;
-  readonly action: string;
-  readonly resource_id: string;
-  readonly detail: Readonly<Record<string, unknown>>;
-}
-
-export interface AuditListQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly resource_id?: string;
-  readonly actor_principal_id?: string;
-  readonly action?: string;
-  readonly from?: string;
-  readonly to?: string;
-}
-
-/** Writes the audit row of an act that no proxy has to hear of, inside the act's own transaction. */
+/** Writes the audit row of an action, in the transaction of the action. Proxies are not notified; see `recordChange`. */
 export async function recordAudit(
   tx: Tx,
-  { actor, action, resourceId, detail, at }: AuditedAct,
+  { actor, action, resourceId, detail, at }: AuditedAction,
 ): Promise<void> {
   await insertAuditRow(tx, {
     at,
@@ -67,11 +45,11 @@ function identityColumns(identity: Identity | null) {
   };
 }
 
-/** What was changed, by whom and when, the newest first. */
+/** Audit entries, newest first. */
 export async function listAudit(
   deps: { readonly db: Database },
   query: AuditListQuery,
-): Promise<PageOf<PresentedAuditEntry>> {
+): Promise<PageOf<AuditEntry>> {
   const request = pageRequest('audit', query, positionOf(part.bigint));
   const [before] = request.after ?? [];
   const rows = await findAuditRows(
@@ -89,7 +67,7 @@ export async function listAudit(
   return page('audit', request, rows, (row) => [String(row.id)], present);
 }
 
-function present(row: AuditRow): PresentedAuditEntry {
+function present(row: AuditRow): AuditEntry {
   return {
     id: String(row.id),
     at: row.at.toISOString(),

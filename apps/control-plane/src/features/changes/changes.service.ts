@@ -1,39 +1,38 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
-import { type AuditedAct, recordAudit } from '../audit/audit.service.ts';
+import { type AuditedAction, recordAudit } from '../audit/audit.service.ts';
 
-/** A mutation that proxies have to hear of. */
-export interface Change extends AuditedAct {
-  /** `all` where it changes what governs keys that it does not name: a default policy. */
+/** A mutation that is sent to the proxies. */
+export interface Change extends AuditedAction {
+  /** `all` if it affects keys that it does not name, as a change of a default policy does. */
   readonly reach?: 'own' | 'all';
 }
 
-/** The channel that wakes the watchers. What it carries is no news by itself: a missed one costs one poll. */
+/** Notifies all control planes of a change, without content. A missed notification costs one poll. */
 export const CHANGES_CHANNEL = 'weighbridge_changes';
 
 /**
- * Writes the audit row of a mutation, counts the revision up and says what it changed, inside the mutation's own
- * transaction and last in it: the revision's row is what all mutations wait for. So revisions have no gaps and follow the
- * order of commits.
+ * Writes the audit row of a mutation, increments the revision and records what changed. Runs last in the transaction of
+ * the mutation, since all mutations wait for the row of the revision: so revisions have no gaps and follow the order of
+ * commits.
  */
-export async function recordChange(tx: Tx, { reach = 'own', ...act }: Change): Promise<void> {
-  await recordAudit(tx, act);
-  const { action, resourceId } = act;
-  const [kind = action] = action.split('.');
+export async function recordChange(tx: Tx, { reach = 'own', ...action }: Change): Promise<void> {
+  await recordAudit(tx, action);
+  const [kind = action.action] = action.action.split('.');
   await sql`
     WITH next AS (UPDATE revision SET revision = revision + 1 RETURNING revision)
     INSERT INTO changes (revision, kind, resource_id, reach)
-    SELECT revision, ${kind}, ${resourceId}, ${reach} FROM next`.execute(tx);
+    SELECT revision, ${kind}, ${action.resourceId}, ${reach} FROM next`.execute(tx);
   await sql`SELECT pg_notify(${CHANGES_CHANNEL}, '')`.execute(tx);
 }
 
-/** The revision of what is committed now. */
+/** The newest committed revision. */
 export async function currentRevision(db: Database): Promise<bigint> {
   const { revision } = await db.selectFrom('revision').select('revision').executeTakeFirstOrThrow();
   return revision;
 }
 
-/** Where a database stands, and in which history: a restore or a failover makes another one of it. */
+/** A revision, and the history that it belongs to: a restore or a failover starts another history. */
 export interface Position {
   readonly databaseSystemId: string;
   readonly timeline: number;
@@ -60,7 +59,7 @@ export interface RecordedChange {
   readonly reach: string;
 }
 
-/** What was committed after a revision, in order, at most `limit` of it. */
+/** The changes after a revision, in order, at most `limit`. */
 export async function changesAfter(db: Database, revision: bigint, limit: number): Promise<RecordedChange[]> {
   return await db
     .selectFrom('changes')
@@ -71,7 +70,7 @@ export async function changesAfter(db: Database, revision: bigint, limit: number
     .execute();
 }
 
-/** Forgets what only a proxy could miss that was away for very long. */
-export async function compactChanges(db: Database, keep: number): Promise<void> {
-  await sql`DELETE FROM changes WHERE revision <= (SELECT revision FROM revision) - ${keep}`.execute(db);
+/** Deletes all but the newest `retained` changes. */
+export async function pruneChanges(db: Database, retained: number): Promise<void> {
+  await sql`DELETE FROM changes WHERE revision <= (SELECT revision FROM revision) - ${retained}`.execute(db);
 }

@@ -2,8 +2,8 @@ import { newId } from '@weighbridge/domain';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Json, outcome, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { recordAttempts, type Used } from '../../../test/usage.ts';
-import { takeFeedback } from '../feedback/feedback.service.ts';
-import { observedStrata } from './evidence.service.ts';
+import { submitFeedback } from '../feedback/feedback.service.ts';
+import { currentStrata } from './evidence.service.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -22,7 +22,7 @@ const evidence = async (query = '') => {
   return body as { data: Json[]; next_page_token: string };
 };
 const feedback = (requestId: string, score: number, more: { principalId?: string; comment?: string } = {}) =>
-  takeFeedback(deps(), {
+  submitFeedback(deps(), {
     $typeName: 'weighbridge.v1.RecordFeedbackRequest',
     requestId,
     principalId: 'ada',
@@ -129,7 +129,7 @@ describe('the list of evidence', () => {
 
   it('is what explain goes by', async () => {
     await recordAttempts(api.db, many(3, { workloadType: 'chat', model: 'acme/small' }));
-    const strata = await observedStrata(deps());
+    const strata = await currentStrata(deps());
     expect(strata('*', 'acme/small')?.requests).toBeCloseTo(3, 1);
   });
 });

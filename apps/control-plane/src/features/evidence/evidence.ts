@@ -10,53 +10,41 @@ import {
   successRate,
 } from '@weighbridge/domain';
 import type { NamedStratum } from '@weighbridge/evidence';
+import type { Evidence } from './evidence.schemas.ts';
 
-/** A model at a workload type, with what is known of it, if anything is. */
-export interface Belief {
+/** The evidence on a model at a workload type. */
+export interface ModelEvidence {
   readonly workloadType: string;
-  /** What callers call the workload type. */
+  /** The X-Svc-Workload-Type that the key stands for. */
   readonly name: string;
   readonly model: string;
+  /** Undefined: there is no evidence. */
   readonly stratum: NamedStratum | undefined;
 }
 
-/** As the API shows it. */
-export interface PresentedEvidence {
-  readonly workload_type: string;
-  readonly workload_type_key: string;
-  readonly model: string;
-  readonly requests: number;
-  readonly success_rate: number | null;
-  readonly mean_latency_ms: number | null;
-  readonly mean_time_to_first_token_ms: number | null;
-  readonly mean_cost_micro_usd: number | null;
-  readonly mean_score: number | null;
-  readonly scores: number;
-  readonly updated_at: string | null;
-  readonly probability: number | null;
-  readonly why: string;
-}
-
-/** How many orders are drawn to tell how often a model comes first: it is off by a few hundredths then. */
+/** Orders drawn to estimate how often a model comes first: the error is a few hundredths. */
 const DRAWS = 300;
 
-/** Every stratum by workload type and model. With targets: those of each type, known or not. */
-export function beliefs(strata: readonly NamedStratum[], targets: readonly string[] | undefined): Belief[] {
+/** The evidence by workload type and model. With targets: each target at each type, with or without evidence. */
+export function evidenceRows(
+  strata: readonly NamedStratum[],
+  targets: readonly string[] | undefined,
+): ModelEvidence[] {
   const known = strata.map((stratum) => ({
     workloadType: stratum.workloadType,
     name: stratum.name,
     model: stratum.model,
     stratum,
   }));
-  const all: Belief[] = targets ? withUnknown(known, targets) : known;
+  const all: ModelEvidence[] = targets ? evidenceOfTargets(known, targets) : known;
   return all.sort((a, b) => order(a.workloadType, b.workloadType) || order(a.model, b.model));
 }
 
-/** A profile of which nothing is known yet still has its targets, at the unnamed workload type. */
-function withUnknown(known: readonly Belief[], targets: readonly string[]): Belief[] {
+/** Targets without evidence are listed too, at least at the empty workload type. */
+function evidenceOfTargets(known: readonly ModelEvidence[], targets: readonly string[]): ModelEvidence[] {
   const types = new Map<string, string>([['', '']]);
   for (const { workloadType, name } of known) types.set(workloadType, name);
-  const found = new Map(known.map((belief) => [`${belief.workloadType}/${belief.model}`, belief]));
+  const found = new Map(known.map((row) => [`${row.workloadType}/${row.model}`, row]));
   return [...types].flatMap(([workloadType, name]) =>
     targets.map(
       (model) => found.get(`${workloadType}/${model}`) ?? { workloadType, name, model, stratum: undefined },
@@ -64,24 +52,24 @@ function withUnknown(known: readonly Belief[], targets: readonly string[]): Beli
   );
 }
 
-/** Shows beliefs; `isChoice` where those of a workload type are what is chosen from. */
+/** Presents evidence; `isChoice` if the rows of a workload type are the targets that `adaptive` chooses from. */
 export function presentEvidence(
-  all: readonly Belief[],
+  all: readonly ModelEvidence[],
   isChoice: boolean,
-): (belief: Belief) => PresentedEvidence {
+): (row: ModelEvidence) => Evidence {
   const shares = new Map<string, Map<string, number>>();
-  const shareOf = ({ workloadType, model }: Belief): number => {
-    const known =
+  const shareOf = ({ workloadType, model }: ModelEvidence): number => {
+    const drawn =
       shares.get(workloadType) ?? drawShares(all.filter((other) => other.workloadType === workloadType));
-    shares.set(workloadType, known);
-    return known.get(model) ?? 0;
+    shares.set(workloadType, drawn);
+    return drawn.get(model) ?? 0;
   };
-  return (belief) => {
-    const { stratum } = belief;
+  return (row) => {
+    const { stratum } = row;
     return {
-      workload_type: belief.name,
-      workload_type_key: belief.workloadType,
-      model: belief.model,
+      workload_type: row.name,
+      workload_type_key: row.workloadType,
+      model: row.model,
       requests: rounded(stratum?.requests ?? 0, 3),
       success_rate: shown(successRate(stratum), 4),
       mean_latency_ms: shown(meanLatencyMs(stratum), 1),
@@ -90,14 +78,14 @@ export function presentEvidence(
       mean_score: shown(meanScore(stratum), 4),
       scores: rounded(stratum?.scores ?? 0, 3),
       updated_at: stratum?.usedAt.toISOString() ?? null,
-      probability: isChoice ? shareOf(belief) : null,
+      probability: isChoice ? shareOf(row) : null,
       why: describeStratum(stratum),
     };
   };
 }
 
-/** How often each comes first, by draws that are the same whenever the evidence is. */
-function drawShares(choice: readonly Belief[]): Map<string, number> {
+/** How often each model comes first. The seed is fixed: the same evidence gives the same shares. */
+function drawShares(choice: readonly ModelEvidence[]): Map<string, number> {
   const arms: { model: string; stratum: Stratum | undefined }[] = [...choice];
   const random = seededRandom(1);
   const firsts = new Map<string, number>();

@@ -32,22 +32,22 @@ function table() {
 const typesOf = (messages: readonly EvidenceMessage[]) =>
   messages.flatMap(({ types }) => (types ?? []).map(({ workloadType }) => workloadType));
 
-describe('the feed of evidence', () => {
-  it('tells everything first, then only what changed', async () => {
+describe('the evidence feed', () => {
+  it('sends everything first, then only what changed', async () => {
     const { feed, set } = table();
     set('a');
     set('b', ['mock/a', 'mock/b']);
     await feed.advance();
-    const first = feed.newsAfter(undefined);
+    const first = feed.changesAfter(undefined);
     expect(first).toMatchObject([{ isFirst: true, types: [{ workloadType: 'a' }, { workloadType: 'b' }] }]);
-    const told = feed.turn;
+    const sentTurn = feed.turn;
     set('b');
     await feed.advance();
-    expect(feed.newsAfter(told)).toMatchObject([{ isFirst: false, types: [{ workloadType: 'b' }] }]);
-    expect(feed.newsAfter(feed.turn)).toEqual([]);
+    expect(feed.changesAfter(sentTurn)).toMatchObject([{ isFirst: false, types: [{ workloadType: 'b' }] }]);
+    expect(feed.changesAfter(feed.turn)).toEqual([]);
   });
 
-  it('reads nothing where nothing changed', async () => {
+  it('reads no strata if nothing changed', async () => {
     const { feed, set, reads } = table();
     set('a');
     await feed.advance();
@@ -56,42 +56,44 @@ describe('the feed of evidence', () => {
     expect(feed.turn).toBe(1);
   });
 
-  it('says how old it is, and what is gone', async () => {
+  it('sends the age of the evidence, and removed types', async () => {
     const { feed, set, remove, pass } = table();
     set('a');
     set('b');
     await feed.advance();
-    const told = feed.turn;
+    const sentTurn = feed.turn;
     pass(1_500);
-    expect(feed.newsAfter(undefined)).toMatchObject([{ types: [{ ageMs: 1_500n }, { ageMs: 1_500n }] }]);
+    expect(feed.changesAfter(undefined)).toMatchObject([{ types: [{ ageMs: 1_500n }, { ageMs: 1_500n }] }]);
     remove('a');
     await feed.advance();
-    expect(feed.newsAfter(told)).toMatchObject([{ isFirst: false, types: [], forgottenTypes: ['a'] }]);
-    expect(typesOf(feed.newsAfter(undefined))).toEqual(['b']);
-    // It is back: who was told nothing meanwhile hears of that alone.
+    expect(feed.changesAfter(sentTurn)).toMatchObject([{ isFirst: false, types: [], forgottenTypes: ['a'] }]);
+    expect(typesOf(feed.changesAfter(undefined))).toEqual(['b']);
+    // The type is back: a proxy that was sent nothing meanwhile gets only that.
     set('a');
     await feed.advance();
-    expect(feed.newsAfter(told)).toMatchObject([{ types: [{ workloadType: 'a' }], forgottenTypes: [] }]);
+    expect(feed.changesAfter(sentTurn)).toMatchObject([
+      { types: [{ workloadType: 'a' }], forgottenTypes: [] },
+    ]);
   });
 
-  it('reads so many types at a time at most, and comes to each in turn', async () => {
+  it('reads a bounded number of types per turn, and each type in turn', async () => {
     const { feed, set } = table();
     const names = Array.from({ length: 500 }, (_, n) => `type ${n}`);
     for (const name of names) set(name);
     await feed.advance();
-    expect(typesOf(feed.newsAfter(undefined))).toHaveLength(200);
+    expect(typesOf(feed.changesAfter(undefined))).toHaveLength(200);
     for (const name of names.slice(0, 200)) set(name);
     await feed.advance();
     await feed.advance();
-    expect(new Set(typesOf(feed.newsAfter(undefined)))).toEqual(new Set(names));
+    expect(new Set(typesOf(feed.changesAfter(undefined)))).toEqual(new Set(names));
   });
 
-  it('keeps messages small', async () => {
+  it('bounds the size of messages', async () => {
     const { feed, set } = table();
     const models = Array.from({ length: 150 }, (_, n) => `mock/${n}`);
     for (let n = 0; n < 100; n++) set(`type ${n}`, models);
     await feed.advance();
-    const messages = feed.newsAfter(undefined);
+    const messages = feed.changesAfter(undefined);
     expect(messages.map(({ isFirst }) => isFirst ?? false)).toEqual([
       true,
       ...messages.slice(1).map(() => false),

@@ -7,23 +7,23 @@ export type EvidenceMessage = MessageInitShape<typeof EvidenceSchema>;
 
 export interface EvidenceFeedDeps {
   readonly readTypes: () => Promise<readonly WorkloadTypeVersion[]>;
-  /** All strata of some workload types, as they count now. */
+  /** All strata of some workload types, with their current weights. */
   readonly readStrata: (workloadTypes: readonly string[]) => Promise<readonly Stratum[]>;
   /** Monotonic, in milliseconds. */
   readonly nowMs: () => number;
 }
 
-/** What is known of how models do, and what of it is news to whom. */
+/** The current evidence, and which of it a proxy lacks. */
 export interface EvidenceFeed {
-  /** Looks at what has changed. */
+  /** Reads what has changed. */
   advance(): Promise<void>;
-  /** What changed after a turn that somebody was told of, and everything to whom nothing was told. */
-  newsAfter(told: number | undefined): readonly EvidenceMessage[];
-  /** Counts up with each look that found something. */
+  /** What changed after a turn; undefined: everything. */
+  changesAfter(sentTurn: number | undefined): readonly EvidenceMessage[];
+  /** The number of reads that found a change. */
   readonly turn: number;
 }
 
-interface Types {
+interface TypesMessage {
   readonly types: MessageInitShape<typeof WorkloadEvidenceSchema>[];
 }
 
@@ -31,20 +31,20 @@ interface TypeEvidence {
   readonly version: bigint;
   readonly models: readonly MessageInitShape<typeof ModelEvidenceSchema>[];
   readonly readAtMs: number;
-  /** In which it was read. */
+  /** The turn in which it was read. */
   readonly turn: number;
 }
 
-/** How many workload types are read at a time: the others wait for the next. */
+/** Workload types read per turn; the others wait for the next turn. */
 const MAX_TYPES_READ = 200;
-/** How many strata a message tells of: it takes some hundred kilobytes then. */
-const MAX_STRATA = 2_000;
-/** Whoever was told nothing for longer than these were forgotten gets everything anew. */
+/** Strata per message: some hundred kilobytes. */
+const MAX_STRATA_PER_MESSAGE = 2_000;
+/** Removed types that are remembered. A proxy that missed older removals gets everything again. */
 const MAX_FORGOTTEN = 2_000;
 
 export function createEvidenceFeed({ readTypes, readStrata, nowMs }: EvidenceFeedDeps): EvidenceFeed {
   const types = new Map<string, TypeEvidence>();
-  /** In which turn a type was found to be gone, the earliest first. */
+  /** The turn in which a type was found removed, the earliest first. */
   const forgotten = new Map<string, number>();
   let forgottenBefore = 0;
   let turn = 0;
@@ -53,7 +53,7 @@ export function createEvidenceFeed({ readTypes, readStrata, nowMs }: EvidenceFee
     const known = await readTypes();
     const changed = known
       .filter(({ workloadType, version }) => types.get(workloadType)?.version !== version)
-      // Those first that were read longest ago: none waits for ever.
+      // Those that were read longest ago come first, so none waits for ever.
       .sort((a, b) => turnOf(a) - turnOf(b))
       .slice(0, MAX_TYPES_READ);
     const names = new Set(known.map(({ workloadType }) => workloadType));
@@ -84,23 +84,10 @@ export function createEvidenceFeed({ readTypes, readStrata, nowMs }: EvidenceFee
     }
   }
 
-  function newsAfter(told: number | undefined): EvidenceMessage[] {
-    const isFirst = told === undefined || told < forgottenBefore;
-    const after = isFirst ? 0 : told;
-    const messages: Types[] = [];
-    let strata = MAX_STRATA;
-    let message: Types | undefined;
-    for (const [workloadType, { models, readAtMs, turn: changedIn }] of types) {
-      if (changedIn <= after) continue;
-      if (!message || strata + models.length > MAX_STRATA) {
-        message = { types: [] };
-        messages.push(message);
-        strata = 0;
-      }
-      const ageMs = BigInt(Math.max(0, Math.round(nowMs() - readAtMs)));
-      message.types.push({ workloadType, models: [...models], ageMs });
-      strata += models.length;
-    }
+  function changesAfter(sentTurn: number | undefined): EvidenceMessage[] {
+    const isFirst = sentTurn === undefined || sentTurn < forgottenBefore;
+    const after = isFirst ? 0 : sentTurn;
+    const messages = typesAfter(after);
     const [first = { types: [] }, ...rest] = messages;
     const forgottenTypes = isFirst
       ? []
@@ -109,9 +96,28 @@ export function createEvidenceFeed({ readTypes, readStrata, nowMs }: EvidenceFee
     return [{ ...first, forgottenTypes, isFirst }, ...rest];
   }
 
+  /** The types that were read after a turn, in messages of bounded size. */
+  function typesAfter(after: number): TypesMessage[] {
+    const messages: TypesMessage[] = [];
+    let message: TypesMessage | undefined;
+    let strata = 0;
+    for (const [workloadType, { models, readAtMs, turn: changedIn }] of types) {
+      if (changedIn <= after) continue;
+      if (!message || strata + models.length > MAX_STRATA_PER_MESSAGE) {
+        message = { types: [] };
+        messages.push(message);
+        strata = 0;
+      }
+      const ageMs = BigInt(Math.max(0, Math.round(nowMs() - readAtMs)));
+      message.types.push({ workloadType, models: [...models], ageMs });
+      strata += models.length;
+    }
+    return messages;
+  }
+
   return {
     advance,
-    newsAfter,
+    changesAfter,
     get turn() {
       return turn;
     },

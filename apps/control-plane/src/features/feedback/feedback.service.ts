@@ -9,22 +9,22 @@ export interface FeedbackDeps {
   readonly now: () => Date;
 }
 
-/** So long after a request was made, and before, by the clock of its proxy, the ledger may have yet to hear of it. */
-const MAY_COME_MS = 10 * 60_000;
+/** Feedback may arrive before the ledger has its request, for this long; clocks may differ either way. */
+const MAX_PENDING_MS = 10 * 60_000;
 const MAX_COMMENT = 1_000;
 
-/** Takes what a caller says of the answer to a request of its own. */
-export async function takeFeedback(
+/** Records a caller's feedback on a response to one of its own requests. */
+export async function submitFeedback(
   { db, now }: FeedbackDeps,
   { requestId, principalId, keyId, score, comment }: RecordFeedbackRequest,
 ): Promise<FeedbackResult> {
-  if (!(score >= 0 && score <= 1)) throw invalid('score', 'from 0 to 1');
+  if (!(score >= 0 && score <= 1)) throw invalid('score', 'a number from 0 to 1');
   if (comment !== undefined && (comment.length > MAX_COMMENT || comment.includes('\0'))) {
     throw invalid('comment', `text of at most ${MAX_COMMENT} characters`);
   }
   if (!isId('req', requestId)) return 'unknown';
   const at = now();
-  const mayCome = Math.abs(at.getTime() - idTimeMs(requestId)) <= MAY_COME_MS;
+  const mayCome = Math.abs(at.getTime() - idTimeMs(requestId)) <= MAX_PENDING_MS;
   return await recordFeedback(db, { requestId, principalId, keyId, score, comment }, { now: at, mayCome });
 }
 

@@ -4,7 +4,7 @@ import { type Caller, isOperator } from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import type { Scope } from '../../shared/scopes.ts';
 import { recordChange } from '../changes/changes.service.ts';
-import { answerOnce } from '../idempotency/idempotency.service.ts';
+import { runOnce } from '../idempotency/idempotency.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
 import { type EffectiveKey, lockedEffectiveKey } from './effectiveKey.ts';
 import { assignablePolicy } from './keyPolicy.ts';
@@ -35,7 +35,7 @@ export async function createKey(
   caller: Caller,
   input: NewKey,
   idempotencyKey: string | undefined,
-): Promise<{ readonly answer: IssuedKey; readonly replayed: boolean }> {
+): Promise<{ readonly result: IssuedKey; readonly replayed: boolean }> {
   const now = deps.now();
   const checked = {
     name: validDisplayName(input.name),
@@ -43,7 +43,7 @@ export async function createKey(
     principalId: principalOf(caller, input.principal_id),
   };
   if (input.attribution) assertAttributionAllowed(caller, input.attribution);
-  return await answerOnce(
+  return await runOnce(
     deps.db,
     { caller, idempotencyKey, body: input, now },
     async (tx) => await issueKey(tx, deps, caller, { ...input, ...checked }, now),

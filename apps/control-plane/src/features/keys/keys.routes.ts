@@ -39,9 +39,9 @@ function createRoute(app: App, deps: KeyDeps): void {
     },
     async (request, reply) => {
       const idempotencyKey = request.headers['idempotency-key'];
-      const { answer, replayed } = await createKey(deps, request.caller, request.body, idempotencyKey);
+      const { result, replayed } = await createKey(deps, request.caller, request.body, idempotencyKey);
       if (replayed) reply.header('idempotency-replayed', 'true');
-      return reply.code(201).send(answer);
+      return reply.code(201).send(result);
     },
   );
 }

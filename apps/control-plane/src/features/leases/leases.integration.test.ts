@@ -7,8 +7,8 @@ import { eventually } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { type LeaseDeps, lease } from './leases.service.ts';
-import { RECALLS_CHANNEL, recalledBucket } from './recalls.ts';
+import { grantLeases, type LeaseDeps } from './leases.service.ts';
+import { RECLAIMS_CHANNEL, reclaimedBucket } from './reclaims.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -20,7 +20,7 @@ const deps = (liveProxies = 1): LeaseDeps => ({
   db: api.db,
   now: () => api.now,
   countLive: async () => liveProxies,
-  recall: async () => {},
+  reclaim: async () => {},
 });
 
 async function pooled(fields: Record<string, unknown>): Promise<string> {
@@ -40,23 +40,26 @@ it.each([
   [3, 1],
   [10, 3],
   [60, 100],
-])('of %i requests a minute all are granted that %i proxies do not have unasked', async (limit, live) => {
-  const policyId = await pooled({ requests_per_minute: limit });
-  const rates = [{ policyId, counterVersion: 1, subject: POLICY_SUBJECT, minute: 7n, requests: 1_000n }];
-  const request = create(LeaseRequestSchema, { ...(await proxy()), rates });
-  const unasked = live * Math.floor(limit / (4 * live));
-  const { rates: granted } = await lease(deps(live), request);
-  expect(granted).toMatchObject([{ requests: BigInt(limit - unasked), requestsLeft: 0n }]);
-  expect((await lease(deps(live), request)).rates).toMatchObject([{ requests: 0n }]);
-});
+])(
+  'of %i requests a minute, all are granted that %i proxies may not use without a grant',
+  async (limit, live) => {
+    const policyId = await pooled({ requests_per_minute: limit });
+    const rates = [{ policyId, counterVersion: 1, subject: POLICY_SUBJECT, minute: 7n, requests: 1_000n }];
+    const request = create(LeaseRequestSchema, { ...(await proxy()), rates });
+    const ungranted = live * Math.floor(limit / (4 * live));
+    const { rates: granted } = await grantLeases(deps(live), request);
+    expect(granted).toMatchObject([{ requests: BigInt(limit - ungranted), requestsLeft: 0n }]);
+    expect((await grantLeases(deps(live), request)).rates).toMatchObject([{ requests: 0n }]);
+  },
+);
 
-it('a refusal has the spend that the usage report has, with what lost proxies hold', async () => {
+it('a refusal shows the spend of the usage report, including the leases of lost proxies', async () => {
   const policyId = await pooled({ limit_micro_usd: 1 });
   const bucket = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n };
   const ask = async (holder: { producerId: string; epoch: string }, minimumNanoUsd: bigint) => {
     const budgets = [{ bucket, seq: 1n, minimumNanoUsd }];
     const request = create(LeaseRequestSchema, { ...holder, budgets });
-    return (await lease(deps(), request)).budgets?.[0];
+    return (await grantLeases(deps(), request)).budgets?.[0];
   };
   const lost = await proxy();
   expect(await ask(lost, 400n)).toMatchObject({ grantedNanoUsd: 400n });
@@ -74,28 +77,28 @@ it('a refusal has the spend that the usage report has, with what lost proxies ho
   }
 });
 
-it('a limit that is lowered below what is held recalls it, and one that still leaves room does not', async () => {
+it('a limit that is lowered below spend and leases reclaims them, and one that leaves headroom does not', async () => {
   const policyId = await pooled({ limit_micro_usd: 10 });
-  const recalled: string[] = [];
+  const reclaimed: string[] = [];
   let isListening = false;
-  const onRecall = (text?: string) => {
+  const onReclaim = (text?: string) => {
     if (text === undefined) isListening = true;
-    else recalled.push(recalledBucket(text).policyId);
+    else reclaimed.push(reclaimedBucket(text).policyId);
   };
-  const listener = listen(api.databaseUrl, { [RECALLS_CHANNEL]: onRecall }, { onError: () => {} });
+  const listener = listen(api.databaseUrl, { [RECLAIMS_CHANNEL]: onReclaim }, { onError: () => {} });
   try {
     await eventually(async () => expect(isListening).toBe(true));
     const bucket = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n };
     const budgets = [{ bucket, seq: 1n, minimumNanoUsd: 5_000n }];
-    await lease(deps(), create(LeaseRequestSchema, { ...(await proxy()), budgets }));
+    await grantLeases(deps(), create(LeaseRequestSchema, { ...(await proxy()), budgets }));
     for (const limit of [6, 4]) {
       await api.call('PATCH', `/policies/${policyId}`, { body: { limit_micro_usd: limit } });
     }
-    // What was told before comes before it.
-    await sql`SELECT pg_notify(${RECALLS_CHANNEL}, ${JSON.stringify(['last', 1, '', 0])})`.execute(api.db);
-    await eventually(async () => expect(recalled.at(-1)).toBe('last'));
+    // Notifications arrive in order.
+    await sql`SELECT pg_notify(${RECLAIMS_CHANNEL}, ${JSON.stringify(['last', 1, '', 0])})`.execute(api.db);
+    await eventually(async () => expect(reclaimed.at(-1)).toBe('last'));
   } finally {
     await listener.close();
   }
-  expect(recalled).toEqual([policyId, 'last']);
+  expect(reclaimed).toEqual([policyId, 'last']);
 });

@@ -3,22 +3,22 @@ import { BudgetCallSchema } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import { sliceOf } from './leases.service.ts';
 
-function slice(minimum: bigint, burn: bigint | undefined, room: bigint | undefined, live = 2n): bigint {
+function slice(minimum: bigint, burn: bigint | undefined, headroom: bigint | undefined, live = 2n): bigint {
   const call = { minimumNanoUsd: minimum, ...(burn !== undefined && { burnNanoUsdPerSecond: burn }) };
-  return sliceOf(create(BudgetCallSchema, call), room, live);
+  return sliceOf(create(BudgetCallSchema, call), headroom, live);
 }
 
-describe('how much is granted at once', () => {
-  it('lasts for two minutes of what is spent', () => {
+describe('the slice that is granted at once', () => {
+  it('lasts for two minutes at the current burn rate', () => {
     expect(slice(1n, 10n, 1_000_000n)).toBe(1_200n);
   });
 
-  it('is at most half of an even share of the room, and an eighth of one while the burn is unknown', () => {
+  it('is at most half of an even share of the headroom, and an eighth while the burn rate is unknown', () => {
     expect(slice(1n, 1_000_000n, 1_000n)).toBe(250n);
     expect(slice(1n, undefined, 1_600n)).toBe(100n);
   });
 
-  it('is never less than what helps, and nothing where nothing is wanted', () => {
+  it('is never less than the minimum, and zero if the minimum is zero', () => {
     expect(slice(500n, 1n, 1_000n)).toBe(500n);
     expect(slice(500n, undefined, undefined)).toBe(500n);
     expect(slice(0n, 10n, 1_000n)).toBe(0n);

@@ -13,29 +13,30 @@ import {
   answerLeaseCalls,
   type BucketRef,
   bucketKey,
+  grantRates,
   type LeaseOutcome,
   type LeaseResult,
   MAX_LEASE_CALLS,
+  pruneRates,
   readHeadroom,
   readUnattributed,
 } from '@weighbridge/ledger';
-import { forgetRates, grantRates } from './rates.repository.ts';
 
 export interface LeaseDeps {
   readonly db: Database;
   readonly now: () => Date;
-  /** How many proxies share the budgets. */
+  /** The number of proxies that share the budgets. */
   readonly countLive: () => Promise<number>;
-  /** Asks all proxies to give back what lies idle of these buckets. */
-  readonly recall: (buckets: readonly BucketRef[]) => Promise<void>;
+  /** Asks all proxies to return the idle part of their leases on these buckets. */
+  readonly reclaim: (buckets: readonly BucketRef[]) => Promise<void>;
 }
 
-/** Grants a proxy what it asks for of its budgets and rates, as far as there is room. */
-export async function lease(
+/** Grants a proxy leases on budgets, and rates, as far as there is headroom. */
+export async function grantLeases(
   deps: LeaseDeps,
   request: LeaseRequest,
 ): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
-  if (request.rates.length > MAX_LEASE_CALLS) throw tooManyCalls();
+  if (Math.max(request.budgets.length, request.rates.length) > MAX_LEASE_CALLS) throw tooManyBuckets();
   const liveProxies = BigInt(Math.max(1, await deps.countLive()));
   const [budgets, rates] = await Promise.all([
     leaseBudgets(deps, request, liveProxies),
@@ -50,27 +51,26 @@ async function leaseBudgets(
   liveProxies: bigint,
 ): Promise<MessageInitShape<typeof BudgetLeaseSchema>[]> {
   if (budgets.length === 0) return [];
-  if (budgets.length > MAX_LEASE_CALLS) throw tooManyCalls();
   const buckets = budgets.map(bucketOf);
-  const rooms = await readHeadroom(deps.db, buckets);
+  const headroom = await readHeadroom(deps.db, buckets);
   const answers = await answerLeaseCalls(deps.db, {
     producerId,
     epoch,
     now: deps.now(),
     calls: budgets.map((call, at) => {
-      const bucket = buckets[at] ?? raise(new Error('every call has a bucket'));
+      const bucket = buckets[at] ?? raise(new Error('a lease call has no bucket'));
       return {
         bucket,
         seq: call.seq,
         returnedNanoUsd: call.returnedNanoUsd,
         minimumNanoUsd: call.minimumNanoUsd,
-        wantNanoUsd: sliceOf(call, rooms.get(bucketKey(bucket)), liveProxies),
+        wantNanoUsd: sliceOf(call, headroom.get(bucketKey(bucket)), liveProxies),
       };
     }),
   });
   const contended = buckets.filter((_, at) => answers[at]?.outcome === 'contended');
-  if (contended.length > 0) await deps.recall(contended);
-  // What lost proxies hold is as good as spent: nobody gives it back, and the usage report has it as spent.
+  if (contended.length > 0) await deps.reclaim(contended);
+  // Leases of lost proxies count as spent, as in the usage report: no proxy returns them.
   const refused = buckets.filter((_, at) => REFUSED.has(answers[at]?.outcome));
   const lost = await readUnattributed(deps.db, refused.map(bucketKey));
   return answers.map((answer, at) => {
@@ -98,17 +98,17 @@ function isExhausted(
 const SLICE_SECONDS = 120n;
 
 /**
- * How much to grant at once: what lasts for two minutes, but never more than half of an even share of the room, so that
- * slices shrink as the limit comes near; a quarter of that while nobody knows how fast it is spent.
+ * The amount to grant at once, in nano-USD: two minutes of spend, but at most half of an even share of the headroom, so
+ * that slices shrink near the limit; a quarter of that while the burn rate is unknown. Never less than the minimum.
  */
 export function sliceOf(
   { minimumNanoUsd: minimum, burnNanoUsdPerSecond: burn }: BudgetCall,
-  room: bigint | undefined,
+  headroom: bigint | undefined,
   liveProxies: bigint,
 ): bigint {
   if (minimum === 0n) return 0n;
-  if (room === undefined) return minimum;
-  const share = burn === undefined ? room / (8n * liveProxies) : room / (2n * liveProxies);
+  if (headroom === undefined) return minimum;
+  const share = headroom / ((burn === undefined ? 8n : 2n) * liveProxies);
   const slice = burn === undefined || share < burn * SLICE_SECONDS ? share : burn * SLICE_SECONDS;
   return slice > minimum ? slice : minimum;
 }
@@ -123,7 +123,7 @@ async function leaseRates(
 }
 
 function bucketOf({ bucket }: BudgetCall): BucketRef {
-  if (!bucket) throw new AppError('invalid_request', 'invalid_lease', 'A call for a lease names no bucket.');
+  if (!bucket) throw new AppError('invalid_request', 'invalid_lease', 'A lease call names no bucket.');
   const { policyId, counterVersion, subject, windowStartMs } = bucket;
   return { policyId, counterVersion, subject, windowStart: new Date(Number(windowStartMs)) };
 }
@@ -131,7 +131,7 @@ function bucketOf({ bucket }: BudgetCall): BucketRef {
 const OUTCOMES: Record<LeaseOutcome, BudgetLease_Outcome> = {
   granted: BudgetLease_Outcome.GRANTED,
   partly: BudgetLease_Outcome.GRANTED,
-  // What it had granted is in the cumulative figure.
+  // The cumulative figure includes what the first call was granted.
   repeated: BudgetLease_Outcome.GRANTED,
   exhausted: BudgetLease_Outcome.EXHAUSTED,
   contended: BudgetLease_Outcome.CONTENDED,
@@ -150,12 +150,12 @@ function leaseMessage(answer: LeaseResult): MessageInitShape<typeof BudgetLeaseS
   };
 }
 
-function tooManyCalls(): AppError {
-  const message = `A request for leases speaks of at most ${MAX_LEASE_CALLS} counters.`;
+function tooManyBuckets(): AppError {
+  const message = `A lease request may contain at most ${MAX_LEASE_CALLS} buckets, and as many rates.`;
   return new AppError('invalid_request', 'too_many_leases', message);
 }
 
-/** Counters of minutes that are over for an hour: a phase shifts them by one at most. */
-export async function forgetOldRates(db: Database, now: Date): Promise<void> {
-  await forgetRates(db, BigInt(Math.floor(now.getTime() / 60_000) - 60));
+/** Deletes the rate counters of minutes that ended an hour ago; a phase shifts a minute by at most one. */
+export async function pruneOldRates(db: Database, now: Date): Promise<void> {
+  await pruneRates(db, BigInt(Math.floor(now.getTime() / 60_000) - 60));
 }

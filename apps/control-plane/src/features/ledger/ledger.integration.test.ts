@@ -16,7 +16,8 @@ const spent = async (principal: string) => {
   );
   return rows.map((row) => row.spent);
 };
-it('rebuilding finds nothing where nothing is wrong, says what is, and mends it only where it is told to', async () => {
+
+it('a rebuild reports no difference in a correct ledger, reports one otherwise, and corrects it only with apply', async () => {
   const rebuild = async (apply: boolean) =>
     (await api.call('POST', '/ledger/rebuild', { body: { apply } })).body;
   const principal = 'ada';

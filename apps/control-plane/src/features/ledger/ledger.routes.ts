@@ -1,28 +1,8 @@
 import { Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Strict } from '../../shared/schemas.ts';
+import { LedgerRebuild } from './rebuild.schemas.ts';
 import { type RebuildDeps, rebuildLedger } from './rebuild.service.ts';
-
-const Nano = Type.String({ description: 'Nano-USD, exact, as a decimal integer.', examples: ['0'] });
-const Rebuild = Type.Object(
-  {
-    applied: Type.Boolean(),
-    events: Type.Integer({ description: 'Rows of the ledger that were added up.' }),
-    buckets: Type.Integer({ description: 'Counters that were compared.' }),
-    difference_nano_usd: Type.String({
-      description: 'All that counters were off by, added up without sign; "0" where all is well.',
-      examples: ['0'],
-    }),
-    differing_buckets: Type.Integer(),
-    differing_hours: Type.Integer({
-      description: 'Sums by the hour, which breakdowns of spend are made of, that were off.',
-    }),
-    differing: Type.Array(Type.Object({ bucket: Type.String(), difference_nano_usd: Nano }), {
-      description: 'What has to be added to which counter; the first 1000.',
-    }),
-  },
-  { title: 'LedgerRebuild' },
-);
 
 export function ledgerRoutes(app: App, deps: RebuildDeps): void {
   app.post(
@@ -31,11 +11,11 @@ export function ledgerRoutes(app: App, deps: RebuildDeps): void {
       config: { scope: 'operator' },
       schema: {
         operationId: 'rebuildLedger',
-        summary: 'Add the ledger up anew and compare the counters with it, or mend them',
+        summary: 'Compare the buckets with the sums of the ledger, and correct them with `apply`',
         description:
-          'Without `apply` nothing is changed. With it, what counters are off by is added to them, while usage goes on being recorded.',
+          'Without `apply` nothing changes. With it, the difference is added to each bucket while usage continues to be recorded.',
         body: Strict({ apply: Type.Boolean({ examples: [false] }) }),
-        response: { 200: Rebuild },
+        response: { 200: LedgerRebuild },
       },
     },
     async (request) => await rebuildLedger(deps, request.caller, request.body.apply),

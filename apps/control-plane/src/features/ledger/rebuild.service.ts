@@ -3,30 +3,20 @@ import { AppError } from '@weighbridge/errors';
 import { RebuildRunningError, rebuildBuckets } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
 import { recordAudit } from '../audit/audit.service.ts';
+import type { LedgerRebuild } from './rebuild.schemas.ts';
 
 export interface RebuildDeps {
   readonly db: Database;
   readonly now: () => Date;
 }
 
-/** What the counters and the ledger's rows differ by. Amounts are exact, in nano-USD, as decimal integers. */
-export interface PresentedRebuild {
-  readonly applied: boolean;
-  readonly events: number;
-  readonly buckets: number;
-  readonly difference_nano_usd: string;
-  readonly differing_buckets: number;
-  readonly differing_hours: number;
-  readonly differing: { readonly bucket: string; readonly difference_nano_usd: string }[];
-}
-
-/** Adds the ledger's rows up anew and says what its counters differ by; with `apply`, they no longer do after it. */
+/** Sums the ledger's rows and compares the buckets with the sums; with `apply`, corrects the buckets. */
 export async function rebuildLedger(
   { db, now }: RebuildDeps,
   caller: Caller,
   apply: boolean,
-): Promise<PresentedRebuild> {
-  const rebuilt = await rebuildBuckets(db, { apply }).catch(refuseSecond);
+): Promise<LedgerRebuild> {
+  const rebuilt = await rebuildBuckets(db, { apply }).catch(refuseConcurrent);
   const summary = {
     events: Number(rebuilt.events),
     buckets: rebuilt.buckets,
@@ -35,7 +25,7 @@ export async function rebuildLedger(
     differing_hours: rebuilt.differingHours,
   };
   if (apply) {
-    // Its delta is committed under the ledger's own lock: only what was done is put on record after it.
+    // The rebuild commits under the ledger's own lock, so its audit row is written after it.
     await db.transaction().execute(async (tx) => {
       await recordAudit(tx, {
         actor: caller,
@@ -56,7 +46,7 @@ export async function rebuildLedger(
   };
 }
 
-function refuseSecond(error: unknown): never {
+function refuseConcurrent(error: unknown): never {
   if (!(error instanceof RebuildRunningError)) throw error;
   throw new AppError('conflict', 'rebuild_running', error.message, { cause: error });
 }

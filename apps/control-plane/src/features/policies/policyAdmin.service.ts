@@ -8,7 +8,7 @@ import { fieldChanges } from '../../shared/fieldChanges.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import { recordChange } from '../changes/changes.service.ts';
-import { recallExcess } from '../leases/recalls.ts';
+import { reclaimExcess } from '../leases/reclaims.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
 import { assertEveryKeyGoverned, lockGovernance } from './governance.ts';
 import {
@@ -132,7 +132,7 @@ export async function changePolicy(
     // In the same transaction: after the commit, no lease is granted by the previous limit.
     if (changed.limit_micro_usd) {
       await setBucketLimits(tx, id);
-      await recallExcess(tx, id);
+      await reclaimExcess(tx, id);
     }
     await recordChange(tx, {
       actor: caller,

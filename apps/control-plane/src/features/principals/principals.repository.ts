@@ -22,7 +22,7 @@ export async function findPrincipals(
   return await query.orderBy('id').limit(limit).execute();
 }
 
-/** Makes a principal, or gives one that is there another policy. */
+/** Creates a principal, or changes its policy. */
 export async function upsertPrincipal(
   tx: Tx,
   id: string,

@@ -1,19 +1,10 @@
 import { Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
-import { Page, PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, Strict } from '../../shared/schemas.ts';
+import { Page } from '../../shared/paging.ts';
+import { Principal, PrincipalChanges, PrincipalListQuery } from './principals.schemas.ts';
 import { listPrincipals, type PrincipalDeps, putPrincipal, readPrincipal } from './principals.service.ts';
 
-const Principal = Type.Object(
-  { id: Type.String(), policy_id: Nullable(Type.String()), created_at: DateTime },
-  { title: 'Principal' },
-);
 const PrincipalParams = Type.Object({ principal_id: Type.String() });
-const PrincipalList = Strict({
-  ...PageQuery,
-  policy_id: Type.Optional(Type.String()),
-  id_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-});
 
 export function principalRoutes(app: App, deps: PrincipalDeps): void {
   const config = { scope: 'operator' } as const;
@@ -25,7 +16,7 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
       schema: {
         operationId: 'listPrincipals',
         summary: 'List principals by id',
-        querystring: PrincipalList,
+        querystring: PrincipalListQuery,
         response: { 200: Page(Principal) },
       },
     },
@@ -52,9 +43,9 @@ export function principalRoutes(app: App, deps: PrincipalDeps): void {
       config,
       schema: {
         operationId: 'putPrincipal',
-        summary: 'Create a principal, or give it another policy',
+        summary: 'Create a principal, or change its policy',
         params: PrincipalParams,
-        body: Strict({ policy_id: Nullable(Type.String()) }, { title: 'PrincipalChanges' }),
+        body: PrincipalChanges,
         response: { 200: Principal },
       },
     },

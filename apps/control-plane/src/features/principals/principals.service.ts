@@ -12,32 +12,18 @@ import {
   type PrincipalRow,
   upsertPrincipal,
 } from './principals.repository.ts';
+import type { Principal, PrincipalChanges, PrincipalListQuery } from './principals.schemas.ts';
 
 export interface PrincipalDeps {
   readonly db: Database;
   readonly now: () => Date;
 }
 
-/** A principal as the API shows it. */
-export interface PresentedPrincipal {
-  readonly id: string;
-  /** The policy of its keys that name none themselves; null: the default applies. */
-  readonly policy_id: string | null;
-  readonly created_at: string;
-}
-
-export interface PrincipalListQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly policy_id?: string;
-  readonly id_contains?: string;
-}
-
 export async function principalExists(db: Database, id: string): Promise<boolean> {
   return (await findPrincipal(db, id)) !== undefined;
 }
 
-export async function readPrincipal(deps: PrincipalDeps, id: string): Promise<PresentedPrincipal> {
+export async function readPrincipal(deps: PrincipalDeps, id: string): Promise<Principal> {
   const row = isPrincipalId(id) ? await findPrincipal(deps.db, id) : undefined;
   const notFound = new AppError('not_found', 'principal_not_found', 'There is no principal with this id.', {
     param: 'principal_id',
@@ -48,20 +34,20 @@ export async function readPrincipal(deps: PrincipalDeps, id: string): Promise<Pr
 export async function listPrincipals(
   deps: PrincipalDeps,
   query: PrincipalListQuery,
-): Promise<PageOf<PresentedPrincipal>> {
+): Promise<PageOf<Principal>> {
   const request = pageRequest('principals', query, positionOf(part.text));
   const filter = { policyId: query.policy_id, idContains: query.id_contains };
   const rows = await findPrincipals(deps.db, filter, request.after?.[0], request.size + 1);
   return page('principals', request, rows, (row) => [row.id], present);
 }
 
-/** Makes a principal what the request says, whether it was there or not. */
+/** Creates a principal, or changes its policy. */
 export async function putPrincipal(
   deps: PrincipalDeps,
   caller: Caller,
   id: string,
-  input: { readonly policy_id: string | null },
-): Promise<PresentedPrincipal> {
+  input: PrincipalChanges,
+): Promise<Principal> {
   const now = deps.now();
   const policyId = input.policy_id;
   if (!isPrincipalId(id)) {
@@ -92,6 +78,6 @@ export async function putPrincipal(
   });
 }
 
-function present(row: PrincipalRow): PresentedPrincipal {
+function present(row: PrincipalRow): Principal {
   return { id: row.id, policy_id: row.policy_id, created_at: row.created_at.toISOString() };
 }

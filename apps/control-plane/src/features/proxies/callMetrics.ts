@@ -2,17 +2,17 @@ import type { Metrics } from '@weighbridge/runtime';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
-/** Counts the calls of proxies, and how long they take. */
+/** Counts and times the gRPC calls of proxies. */
 export function createCallMetrics(
   metrics: Metrics,
-): <Answer>(call: string, run: () => Promise<Answer>) => Promise<Answer> {
-  const total = metrics.counterFamily('weighbridge_control_calls_total', 'Calls of proxies.', [
+): <Response>(call: string, run: () => Promise<Response>) => Promise<Response> {
+  const total = metrics.counterFamily('weighbridge_control_calls_total', 'gRPC calls of proxies.', [
     'call',
     'outcome',
   ]);
   const duration = metrics.histogramFamily(
     'weighbridge_control_call_duration_seconds',
-    'How long they took.',
+    'Duration of the gRPC calls of proxies.',
     ['call'],
     SECONDS,
   );
@@ -20,9 +20,9 @@ export function createCallMetrics(
     const began = performance.now();
     let outcome = 'error';
     try {
-      const answer = await run();
+      const response = await run();
       outcome = 'ok';
-      return answer;
+      return response;
     } finally {
       total.of(call, outcome).add(1);
       duration.of(call).observe((performance.now() - began) / 1_000);

@@ -1,13 +1,13 @@
 import type { Metadata } from '@grpc/grpc-js';
 import type { Tracing } from '@weighbridge/runtime';
 
-/** Answers a proxy's call within a span of its proxy's trace. */
-export async function traceCall<Answer>(
+/** Runs the call of a proxy in a span that continues the trace of the proxy. */
+export async function traceCall<Response>(
   tracing: Tracing | undefined,
   call: string,
   metadata: Metadata,
-  run: () => Promise<Answer>,
-): Promise<Answer> {
+  run: () => Promise<Response>,
+): Promise<Response> {
   if (!tracing) return await run();
   const span = tracing.begin(`weighbridge.ControlService/${call}`, {
     kind: 'server',
@@ -16,9 +16,9 @@ export async function traceCall<Answer>(
   });
   let errorType: string | undefined = 'error';
   try {
-    const answer = await run();
+    const response = await run();
     errorType = undefined;
-    return answer;
+    return response;
   } finally {
     span.end(errorType);
   }

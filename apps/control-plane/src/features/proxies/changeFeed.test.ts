@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { Position, RecordedChange } from '../changes/changes.service.ts';
 import { createChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 
-/** A database of which the test says what is in it. */
-function world() {
+/** A feed on a database that the test fills. */
+function feedOnDatabase() {
   const state = {
     position: { databaseSystemId: 'db', timeline: 1, revision: 10n } as Position,
     changes: [] as RecordedChange[],
@@ -30,9 +30,9 @@ function world() {
   return { state, feed };
 }
 
-describe('the feed of changes', () => {
-  it('says what came after any revision that it has seen, each thing once', async () => {
-    const { state, feed } = world();
+describe('the change feed', () => {
+  it('gives the changes after any revision that it has read, each resource once', async () => {
+    const { state, feed } = feedOnDatabase();
     await feed.advance();
     state.commit('key', 'key_1');
     state.commit('policy', 'pol_1');
@@ -51,8 +51,8 @@ describe('the feed of changes', () => {
     expect([feed.deltaAfter(9n), feed.deltaAfter(14n)]).toEqual([undefined, undefined]);
   });
 
-  it('brings models and connectors whole with a change of any of them, and not with one of keys', async () => {
-    const { state, feed } = world();
+  it('sends all models and connectors after a change of one of them, and none after a change of keys', async () => {
+    const { state, feed } = feedOnDatabase();
     await feed.advance();
     state.commit('key', 'key_1');
     await feed.advance();
@@ -63,15 +63,15 @@ describe('the feed of changes', () => {
     expect((await feed.snapshot()).models).toMatchObject([{ id: 'm2' }]);
   });
 
-  it('lets all keys be forgotten where a default changed', async () => {
-    const { state, feed } = world();
+  it('drops all keys after a change of a default policy', async () => {
+    const { state, feed } = feedOnDatabase();
     await feed.advance();
     state.commit('policy', 'pol_1', 'all');
     await feed.advance();
     expect(feed.deltaAfter(10n)?.allKeys).toBe(true);
   });
 
-  it.each<[string, (state: ReturnType<typeof world>['state']) => void]>([
+  it.each<[string, (state: ReturnType<typeof feedOnDatabase>['state']) => void]>([
     [
       'a failover',
       (state) => {
@@ -96,8 +96,8 @@ describe('the feed of changes', () => {
         state.position = { ...state.position, revision: 99n };
       },
     ],
-  ])('starts anew after %s: nobody can go on from before', async (_what, happen) => {
-    const { state, feed } = world();
+  ])('resets after %s: no delta starts from an earlier revision', async (_what, happen) => {
+    const { state, feed } = feedOnDatabase();
     await feed.advance();
     state.commit('key', 'key_1');
     await feed.advance();
@@ -107,8 +107,8 @@ describe('the feed of changes', () => {
     expect(feed.position).toEqual(state.position);
   });
 
-  it('keeps no more than so many changes: who missed more starts anew', async () => {
-    const { state, feed } = world();
+  it('keeps at most MAX_CHANGES changes: a proxy that missed more gets a snapshot', async () => {
+    const { state, feed } = feedOnDatabase();
     await feed.advance();
     for (let change = 0; change <= MAX_CHANGES; change++) state.commit('key', `key_${change}`);
     while (await feed.advance());

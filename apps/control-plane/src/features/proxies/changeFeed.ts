@@ -3,7 +3,7 @@ import { type Delta, DeltaSchema, type Snapshot, SnapshotSchema } from '@weighbr
 import type { Logger } from '@weighbridge/runtime';
 import type { Position, RecordedChange } from '../changes/changes.service.ts';
 
-/** What the feed reads; all of it from the database, so that any number of control planes tell the same. */
+/** How the feed reads the database. Every control plane reads the same there. */
 export interface ChangeFeedDeps {
   readonly logger: Logger;
   readonly readPosition: () => Promise<Position>;
@@ -12,35 +12,35 @@ export interface ChangeFeedDeps {
 }
 
 /**
- * The sequence of committed changes, as far as this control plane has read it. States: empty → following; a history that
- * is another one than before, or a gap in it, empties it again, and whoever follows starts anew from a snapshot.
+ * The committed changes that this control plane has read, in order. States: empty → following. Another history of the
+ * database, or a gap in the changes, empties it: its proxies then start again from a snapshot.
  */
 export interface ChangeFeed {
-  /** Reads what is new; resolves with whether something was. Rejects where the database can't be read. */
+  /** Reads new changes; resolves with whether there were any. Rejects if the database can't be read. */
   advance(): Promise<boolean>;
-  /** How far it has read; undefined before the first `advance`. */
+  /** The position up to which it has read; undefined before the first `advance`. */
   readonly position: Position | undefined;
-  /** What came after a revision of the same history; undefined where that is no longer, or not yet, known here. */
+  /** The changes after a revision of the same history; undefined if the feed does not have all of them. */
   deltaAfter(revision: bigint): Delta | undefined;
-  /** Everything, at the position that it carries. */
+  /** Everything that a proxy needs besides keys, with the position it was read at. */
   snapshot(): Promise<Snapshot>;
 }
 
-/** How many changes a proxy may have missed before it gets everything anew. */
+/** A proxy that missed more changes gets a snapshot. */
 export const MAX_CHANGES = 10_000;
 
-/** Changes of these alter keys alone; all others may alter what every proxy knows of models, connectors and profiles. */
+/** Changes of these kinds affect only keys. All others may affect the models, connectors and profiles of every proxy. */
 const KEY_KINDS = new Set(['key', 'policy', 'principal']);
 
 export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
   let position: Position | undefined;
-  /** Contiguous, and ending at the position. */
+  /** Contiguous, up to the position. */
   let changes: RecordedChange[] = [];
   let tables: Snapshot | undefined;
-  /** The deltas of the position, by where they begin: most proxies are at the same place. */
+  /** Deltas up to the position, by their first revision: most proxies need the same one. */
   let deltas = new Map<bigint, Delta>();
 
-  function startAnew(from: Position): void {
+  function reset(from: Position): void {
     position = from;
     changes = [];
     tables = undefined;
@@ -60,27 +60,27 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
     async advance() {
       const read = await deps.readPosition();
       if (!position || !isContinued(position, read)) {
-        if (position) deps.logger.warn('the database has another history than before: proxies start anew');
-        startAnew(read);
+        if (position) deps.logger.warn('the database has another history; proxies get a snapshot');
+        reset(read);
         await readTables();
         return true;
       }
       if (read.revision === position.revision) return false;
-      const news = await deps.readChanges(position.revision, MAX_CHANGES);
-      if (!isContiguous(position.revision, news)) {
-        deps.logger.warn({ from: String(position.revision) }, 'changes were missed: proxies start anew');
-        startAnew(read);
+      const newChanges = await deps.readChanges(position.revision, MAX_CHANGES);
+      if (!isContiguous(position.revision, newChanges)) {
+        deps.logger.warn({ from: String(position.revision) }, 'changes are missing; proxies get a snapshot');
+        reset(read);
         await readTables();
         return true;
       }
-      // Read before anybody is told: whoever hears of the change gets tables that hold it.
-      if (news.some((change) => !KEY_KINDS.has(change.kind))) {
+      // Read before the position moves: a delta never comes with tables that are older than its changes.
+      if (newChanges.some((change) => !KEY_KINDS.has(change.kind))) {
         tables = undefined;
         await readTables();
       }
-      changes = [...changes, ...news].slice(-MAX_CHANGES);
+      changes = [...changes, ...newChanges].slice(-MAX_CHANGES);
       deltas = new Map();
-      position = { ...position, revision: news.at(-1)?.revision ?? position.revision };
+      position = { ...position, revision: newChanges.at(-1)?.revision ?? position.revision };
       return true;
     },
 
@@ -88,8 +88,8 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
       if (!position || revision > position.revision) return undefined;
       const oldest = changes[0]?.revision ?? position.revision + 1n;
       if (revision + 1n < oldest) return undefined;
-      const known = deltas.get(revision);
-      if (known) return known;
+      const cached = deltas.get(revision);
+      if (cached) return cached;
       const missed = changes.filter((change) => change.revision > revision);
       const delta = create(DeltaSchema, {
         fromRevision: revision,
@@ -106,7 +106,7 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
 
     async snapshot() {
       const { connectors, models, profiles } = await readTables();
-      if (!position) throw new Error('a snapshot was asked for before anything was read');
+      if (!position) throw new Error('the change feed has no position: call advance first');
       const { databaseSystemId, timeline, revision } = position;
       return create(SnapshotSchema, {
         revision,

@@ -1,23 +1,23 @@
 import { Server } from '@grpc/grpc-js';
 import { ControlService, grpcService, serverCredentials, type TlsFiles } from '@weighbridge/contracts';
 import type { Logger, Metrics, Tracing } from '@weighbridge/runtime';
-import { takeFeedback } from '../feedback/feedback.service.ts';
-import { lease } from '../leases/leases.service.ts';
-import { createRecalls } from '../leases/recalls.ts';
+import { submitFeedback } from '../feedback/feedback.service.ts';
+import { grantLeases } from '../leases/leases.service.ts';
+import { createLeaseReclaims } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
 import { createCallMetrics } from './callMetrics.ts';
 import { traceCall } from './callTrace.ts';
 import { feedbackResult, ownershipMessage } from './messages.ts';
-import { endEpoch } from './producers.service.ts';
-import { countLive } from './proxies.repository.ts';
-import { resolveKey } from './proxies.service.ts';
-import type { Watchers } from './watch.ts';
+import { closeEpoch } from './producers.service.ts';
+import { countLiveProxies } from './proxies.repository.ts';
+import { resolveKey } from './resolveKey.service.ts';
+import type { WatchService } from './watchers.service.ts';
 
 export interface GrpcServerOptions {
   readonly host: string;
   readonly port: number;
-  /** What a proxy has to show; undefined where the deployment set none. */
+  /** The token that proxies must send; undefined: none. */
   readonly token: string | undefined;
   /** Undefined: plain text. */
   readonly tls: TlsFiles | undefined;
@@ -32,38 +32,38 @@ const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 const KEEPALIVE_MS = 10_000;
 const CLOSE_GRACE_MS = 2_000;
 
-/** Serves the proxies. */
+/** Serves the control service to proxies. */
 export async function listenGrpc(
   deps: ModelDeps & {
     readonly logger: Logger;
-    readonly watchers: Watchers;
+    readonly watchers: WatchService;
     readonly metrics: Metrics;
     readonly tracing: Tracing | undefined;
   },
   options: GrpcServerOptions,
 ): Promise<GrpcServer> {
   const { db, now } = deps;
-  const leases = { db, now, countLive: () => countLive(db), recall: createRecalls(db) };
-  const count = createCallMetrics(deps.metrics);
+  const leases = { db, now, countLive: () => countLiveProxies(db), reclaim: createLeaseReclaims(db) };
+  const measure = createCallMetrics(deps.metrics);
   const service = grpcService(
     ControlService,
     {
-      watch: (stream) => deps.watchers.add(stream),
+      watch: (stream) => deps.watchers.serve(stream),
       resolve: async ({ tokenSha256 }) => await resolveKey(deps, tokenSha256),
-      recordResponse: async (made) => {
-        await recordResponse(deps, made);
+      recordResponse: async (response) => {
+        await recordResponse(deps, response);
         return {};
       },
       findResponse: async ({ responseId, principalId }) =>
         ownershipMessage(await ownerOfResponse(deps, responseId, principalId)),
-      lease: async (request) => await lease(leases, request),
-      recordFeedback: async (said) => ({ result: feedbackResult(await takeFeedback(deps, said)) }),
-      closeEpoch: async (ended) => ({ isClosed: await endEpoch(deps, ended) }),
+      lease: async (request) => await grantLeases(leases, request),
+      recordFeedback: async (feedback) => ({ result: feedbackResult(await submitFeedback(deps, feedback)) }),
+      closeEpoch: async (request) => ({ isClosed: await closeEpoch(deps, request) }),
     },
     {
       token: options.token,
-      around: (call, metadata, run) => count(call, () => traceCall(deps.tracing, call, metadata, run)),
-      onError: (error) => deps.logger.error({ err: error }, 'a call of a proxy failed'),
+      around: (call, metadata, run) => measure(call, () => traceCall(deps.tracing, call, metadata, run)),
+      onError: (error) => deps.logger.error({ err: error }, 'failed to answer a proxy'),
     },
   );
   const server = new Server({
@@ -75,11 +75,11 @@ export async function listenGrpc(
   return {
     address: `${options.host}:${port}`,
     async close() {
-      // From here on nobody new is taken; who watches goes to another control plane at once, rather than when it is cut.
+      // Ends the streams first: their proxies connect to another control plane at once, not after the grace period.
       const ended = deps.watchers.close();
-      const cut = setTimeout(() => server.forceShutdown(), CLOSE_GRACE_MS);
+      const grace = setTimeout(() => server.forceShutdown(), CLOSE_GRACE_MS);
       await new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
-      clearTimeout(cut);
+      clearTimeout(grace);
       await ended;
     },
   };
@@ -90,7 +90,7 @@ function bind(server: Server, { host, port, tls }: GrpcServerOptions): Promise<n
     server.bindAsync(`${host}:${port}`, serverCredentials(tls), (error, bound) => {
       if (!error) return resolve(bound);
       reject(
-        new Error(`Can't serve gRPC on ${host}:${port}: choose another port by GRPC_PORT`, { cause: error }),
+        new Error(`Can't serve gRPC on ${host}:${port}: set GRPC_PORT to a free port`, { cause: error }),
       );
     });
   });

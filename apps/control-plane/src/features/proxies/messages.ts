@@ -28,7 +28,7 @@ import type { KeyRow } from '../keys/keys.service.ts';
 import type { Counter } from '../policies/policies.service.ts';
 import type { Ownership } from '../responses/responses.service.ts';
 
-/** How the rows of the control plane look on the wire to the proxies. */
+/** Rows of the control plane as the protobuf messages that proxies get. */
 
 export function connectorMessage(
   row: UsableConnector,

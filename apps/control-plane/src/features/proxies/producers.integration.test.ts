@@ -18,7 +18,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../config.ts';
 import { startControlPlane } from '../../controlPlane.ts';
 
-/** Proxies as they speak on the wire, before two control planes on one database. */
+/** Proxies that speak gRPC to two control planes on one database. */
 
 const database = useDatabase();
 let addresses: string[];
@@ -60,7 +60,7 @@ function clientOf(controlPlane: number): Client {
   return client;
 }
 
-/** A run of a proxy's process that watches a control plane, and what came of it. */
+/** A run of a proxy's process that watches a control plane, and what it received. */
 function startProxy(producerId: string, epoch = newUuid(), controlPlane = 0) {
   const stream: ClientDuplexStream<WatchRequest, WatchResponse> = openBidi(
     clientOf(controlPlane),
@@ -75,17 +75,17 @@ function startProxy(producerId: string, epoch = newUuid(), controlPlane = 0) {
   stream.on('status', (ended: { code: number; details: string }) => {
     seen.ended = ended;
   });
-  const say = (message: MessageInitShape<typeof WatchRequestSchema>['message']) => {
+  const sendMessage = (message: MessageInitShape<typeof WatchRequestSchema>['message']) => {
     if (message) stream.write(create(WatchRequestSchema, { message }));
   };
-  say({
+  sendMessage({
     case: 'hello',
     value: { proxyId: epoch, version: '1', maxStalenessMs: 60_000, name: 'pod-1', producerId },
   });
   return {
     epoch,
     seen,
-    report: (markAgeMs: bigint) => say({ case: 'status', value: { markAgeMs, sentAtMs: 1n } }),
+    report: (markAgeMs: bigint) => sendMessage({ case: 'status', value: { markAgeMs, sentAtMs: 1n } }),
     leave: () => stream.end(),
   };
 }
@@ -97,8 +97,8 @@ const closeEpoch = async (request: { producerId: string; epoch: string; lastN: b
   return (await callUnary(clientOf(0), ControlService.method.closeEpoch, request, options)).isClosed;
 };
 
-describe('a proxy that says to which spool it writes', () => {
-  it('is on record from its hello on, and its mark follows what it reports', async () => {
+describe('a proxy that reports its spool', () => {
+  it('is recorded from its hello on, and its watermark follows its status', async () => {
     const producerId = newUuid();
     const proxy = startProxy(producerId);
     const first = await eventually(async () => {
@@ -110,7 +110,7 @@ describe('a proxy that says to which spool it writes', () => {
       const now = Date.now();
       proxy.report(0n);
       const mark = (await producer(proxy.epoch))?.mark_at.getTime() ?? 0;
-      // It is as old as it says, and no younger than when it was said.
+      // It is as old as reported, and no newer than the report.
       expect(mark).toBeGreaterThan(first?.mark_at.getTime() ?? 0);
       expect(mark).toBeLessThanOrEqual(now + 1_000);
     });
@@ -118,12 +118,12 @@ describe('a proxy that says to which spool it writes', () => {
     proxy.report(3_600_000n);
     const { heartbeats } = proxy.seen;
     await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(heartbeats + 1));
-    // What was true once stays true.
+    // A watermark never goes back.
     expect((await producer(proxy.epoch))?.mark_at).toEqual(before);
     proxy.leave();
   });
 
-  it('is not seen while it says nothing, though its connection be there', async () => {
+  it('is not seen while it sends nothing, even if it is connected', async () => {
     const proxy = startProxy(newUuid());
     await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(0));
     const lastSeen = async () => (await producer(proxy.epoch))?.last_seen_at.getTime() ?? 0;
@@ -137,7 +137,7 @@ describe('a proxy that says to which spool it writes', () => {
     proxy.leave();
   });
 
-  it('gets its heartbeats while a writer of the ledger holds its row', async () => {
+  it('gets heartbeats while metering locks its row', async () => {
     const proxy = startProxy(newUuid());
     await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(0));
     await database.db.transaction().execute(async (tx) => {
@@ -152,33 +152,36 @@ describe('a proxy that says to which spool it writes', () => {
   it.each([
     ['the same control plane', 0],
     ['another one', 1],
-  ])('ends when another process takes its spool over, at %s, and is not let in again', async (_where, at) => {
-    const producerId = newUuid();
-    const first = startProxy(producerId);
-    await eventually(() => expect(first.seen.heartbeats).toBeGreaterThan(0));
-    const second = startProxy(producerId, newUuid(), at);
-    await eventually(() => {
-      first.report(0n);
-      expect(first.seen.ended).toMatchObject({
-        code: status.FAILED_PRECONDITION,
-        details: expect.stringContaining('epoch_superseded'),
+  ])(
+    'is ended when another process takes over its spool, at %s, and is refused afterwards',
+    async (_where, at) => {
+      const producerId = newUuid();
+      const first = startProxy(producerId);
+      await eventually(() => expect(first.seen.heartbeats).toBeGreaterThan(0));
+      const second = startProxy(producerId, newUuid(), at);
+      await eventually(() => {
+        first.report(0n);
+        expect(first.seen.ended).toMatchObject({
+          code: status.FAILED_PRECONDITION,
+          details: expect.stringContaining('epoch_superseded'),
+        });
       });
-    });
-    expect(await producer(first.epoch)).toMatchObject({ superseded_by: second.epoch });
-    const again = startProxy(producerId, first.epoch);
-    await eventually(() => expect(again.seen.ended?.code).toBe(status.FAILED_PRECONDITION));
-    const { heartbeats } = second.seen;
-    await eventually(() => expect(second.seen.heartbeats).toBeGreaterThan(heartbeats));
-    expect(second.seen.ended).toBeUndefined();
-    second.leave();
-  });
+      expect(await producer(first.epoch)).toMatchObject({ superseded_by: second.epoch });
+      const again = startProxy(producerId, first.epoch);
+      await eventually(() => expect(again.seen.ended?.code).toBe(status.FAILED_PRECONDITION));
+      const { heartbeats } = second.seen;
+      await eventually(() => expect(second.seen.heartbeats).toBeGreaterThan(heartbeats));
+      expect(second.seen.ended).toBeUndefined();
+      second.leave();
+    },
+  );
 
-  it('ends when a copy of its spool was handed over while it runs, since it is granted nothing any more', async () => {
+  it('is ended when a copy of its spool was replayed while it runs, since it gets no leases any more', async () => {
     const producerId = newUuid();
     const proxy = startProxy(producerId);
     await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(0));
     expect(await closeEpoch({ producerId, epoch: proxy.epoch, lastN: [0n, 0n, 0n, 0n] })).toBe(true);
-    // One that closes its own epoch says a few words more, and is gone.
+    // A proxy that closes its own epoch still sends a few messages before it ends.
     proxy.report(0n);
     const { heartbeats } = proxy.seen;
     await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(heartbeats + 1));
@@ -197,14 +200,14 @@ describe('a proxy that says to which spool it writes', () => {
     await eventually(() => expect(again.seen.ended?.code).toBe(status.FAILED_PRECONDITION));
   });
 
-  it('is refused where what it says is no name of a spool', async () => {
+  it('is refused if its producer_id is not a UUID', async () => {
     const proxy = startProxy('pod-1');
     await eventually(() => expect(proxy.seen.ended?.code).toBe(status.INVALID_ARGUMENT));
     expect(await producer(proxy.epoch)).toBeUndefined();
   });
 });
 
-it('a proxy of an earlier release, which names no spool, is served as before', async () => {
+it('a proxy of an earlier release, which reports no spool, is served', async () => {
   const proxy = startProxy('');
   proxy.report(0n);
   await eventually(() => expect(proxy.seen.heartbeats).toBeGreaterThan(1));
@@ -212,8 +215,8 @@ it('a proxy of an earlier release, which names no spool, is served as before', a
   proxy.leave();
 });
 
-describe('the end of an epoch', () => {
-  it('is answered with yes once the ledger has all that it wrote, and never before', async () => {
+describe('closing an epoch', () => {
+  it('succeeds once the ledger has all its events, and not before', async () => {
     const run = { producerId: newUuid(), epoch: newUuid() };
     const ended = { ...run, lastN: [0n, 2n, 0n, 0n] };
     expect(await closeEpoch(ended)).toBe(false);
@@ -231,9 +234,12 @@ describe('the end of an epoch', () => {
   });
 
   it.each([
-    ['names of no spool', { producerId: 'a', epoch: 'b', lastN: [0n, 0n, 0n, 0n] }],
-    ['the numbers of fewer shards', { producerId: newUuid(), epoch: newUuid(), lastN: [0n] }],
-    ['a number beyond all', { producerId: newUuid(), epoch: newUuid(), lastN: [0n, 0n, 0n, 2n ** 64n - 1n] }],
+    ['ids that are not UUIDs', { producerId: 'a', epoch: 'b', lastN: [0n, 0n, 0n, 0n] }],
+    ['numbers of fewer shards', { producerId: newUuid(), epoch: newUuid(), lastN: [0n] }],
+    [
+      'a number that is too large',
+      { producerId: newUuid(), epoch: newUuid(), lastN: [0n, 0n, 0n, 2n ** 64n - 1n] },
+    ],
   ])('is refused with %s', async (_what, request) => {
     await expect(closeEpoch(request)).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
     expect(await producer(request.epoch).catch(() => undefined)).toBeUndefined();

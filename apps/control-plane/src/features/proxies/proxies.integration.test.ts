@@ -20,7 +20,7 @@ type Listed = Json & { id: string; usage: Json & { shards: Json[] } };
 const MINUTE_MS = 60_000;
 const ago = (minutes: number) => new Date(api.now.getTime() - minutes * MINUTE_MS);
 
-/** A run of a proxy that was last heard of so long ago. */
+/** A run of a proxy that was last seen some minutes ago. */
 async function startRun(seenMinutesAgo = 0, producerId = newUuid()) {
   const run = { producerId, epoch: newUuid() };
   await registerProducer(api.db, { ...run, name: 'pod-1', now: ago(seenMinutesAgo) });
@@ -54,7 +54,7 @@ const watching = (id: string) => ({
 });
 
 describe('the list of proxies', () => {
-  it('shows how much of the usage of each is here: recorded, missing, and up to when', async () => {
+  it('shows the usage of each that is recorded and missing, and its watermark', async () => {
     const run = await startRun();
     await recordSeen(api.db, [watching(run.epoch)]);
     await recordWatermarks(api.db, [{ ...run, markAt: api.now, seenAt: api.now }]);
@@ -79,7 +79,7 @@ describe('the list of proxies', () => {
         gap_since: expect.any(String),
       },
     ]);
-    // What is missing at the end is known only once the run says how many there are.
+    // Events missing at the end are known only once the run reports its last number.
     await closeEpoch(api.db, { ...run, lastN: [5n, 0n, 10n, 0n], now: api.now });
     const [ended] = await list();
     expect(ended?.usage.shards).toMatchObject([
@@ -90,7 +90,7 @@ describe('the list of proxies', () => {
     ]);
   });
 
-  it('bounds what it tells of a run of which much is missing', async () => {
+  it('bounds the missing ranges that it shows', async () => {
     const run = await startRun();
     const each = Array.from(
       { length: 30 },
@@ -103,7 +103,7 @@ describe('the list of proxies', () => {
     expect(shard?.missing_ranges).toHaveLength(20);
   });
 
-  it('shows those that may serve and those whose usage may not all be here, and all only where asked for', async () => {
+  it('shows proxies that may serve or whose usage may be incomplete; all of them on request', async () => {
     const old = await startRun(60);
     const closed = await startRun(60);
     await closeEpoch(api.db, { ...closed, lastN: [0n, 0n, 0n, 0n], now: ago(59) });
@@ -118,7 +118,7 @@ describe('the list of proxies', () => {
       producer_id: null,
       usage: null,
     });
-    // Page by page it is the same, in the same order.
+    // The pages hold the same proxies in the same order.
     const paged: unknown[] = [];
     for (let token = ''; ; ) {
       const { body } = await api.call('GET', `/proxies?all=true&page_size=1&page_token=${token}`);
@@ -129,7 +129,7 @@ describe('the list of proxies', () => {
     expect(paged).toEqual((await list('?all=true')).map(({ id }) => id));
   });
 
-  it('says since when one is silent and what to do: replay its spool, or retire it once it is lost', async () => {
+  it('shows since when a proxy is silent, and advice: replay its spool, or retire it once it is lost', async () => {
     const silent = await startRun(5);
     const lost = await startRun(60);
     await lose();
@@ -155,7 +155,7 @@ describe('the list of proxies', () => {
 });
 
 describe('retiring a proxy', () => {
-  it('accepts the loss of a lost one, once, and puts on record who did and what was missing', async () => {
+  it('accepts the loss of a lost proxy, once, and audits who did it and what was missing', async () => {
     const run = await startRun(60);
     await received(run, [1, 3n, 1]);
     await api.db
@@ -180,7 +180,7 @@ describe('retiring a proxy', () => {
   });
 
   it.each(['open', 'closed', 'without usage'] as const)(
-    'refuses one that is %s, and says why',
+    'refuses a proxy that is %s, with the reason',
     async (state) => {
       const run = await startRun(1);
       if (state === 'closed') await closeEpoch(api.db, { ...run, lastN: [0n, 0n, 0n, 0n], now: api.now });
@@ -192,7 +192,7 @@ describe('retiring a proxy', () => {
           code: 'proxy_not_lost',
           state: state === 'without usage' ? null : state,
           message: expect.stringMatching(
-            { open: /counts as lost after/, closed: /no loss to accept/, 'without usage': /nothing of it/ }[
+            { open: /counts as lost after/, closed: /no loss to accept/, 'without usage': /no usage of it/ }[
               state
             ],
           ),
@@ -203,7 +203,7 @@ describe('retiring a proxy', () => {
     },
   );
 
-  it('knows no proxy that never was', async () => {
+  it('does not find an unknown proxy', async () => {
     for (const id of [newUuid(), 'x', '%00']) {
       expect(await outcome(retire(id))).toEqual([404, 'proxy_not_found']);
     }

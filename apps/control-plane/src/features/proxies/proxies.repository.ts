@@ -1,32 +1,22 @@
 import type { Database, Proxies } from '@weighbridge/database';
 import { type RawBuilder, type Selectable, sql } from 'kysely';
+import type { ProxyShard, ProxyUsage } from './proxies.schemas.ts';
 
-/** What the ledger knows of one shard of the events that a proxy numbered. */
-export interface ShardRow {
-  readonly shard: number;
-  readonly recorded_n: number;
-  readonly last_n: number | null;
-  readonly missing: number;
-  /** The first of them, as texts such as `7-9`. */
-  readonly missing_ranges: string[];
-  readonly gap_since: string | null;
-}
-
-/** The usage of a proxy's run, as far as the ledger has it. */
+/** How much of a proxy's usage the ledger has. */
 export interface UsageRow {
   readonly producer_id: string;
-  readonly state: 'open' | 'closed' | 'lost' | 'retired';
+  readonly state: ProxyUsage['state'];
   readonly mark_at: Date;
   readonly superseded_by: string | null;
   readonly ended_at: Date | null;
   readonly retired_by: string | null;
-  readonly shards: ShardRow[];
+  readonly shards: ProxyShard[];
 }
 
-/** A proxy, by what it says of itself where it watches or watched, and by its usage. Either may be missing, not both. */
+/** A proxy, joined from the row of its control stream and the row of its usage. One of the two may be missing. */
 export type ProxyRow = Selectable<Proxies> & Partial<UsageRow>;
 
-/** What a control plane knows of a proxy that watches it. */
+/** What a control plane knows of a connected proxy. */
 export interface SeenProxy {
   readonly id: string;
   readonly name: string;
@@ -35,13 +25,13 @@ export interface SeenProxy {
   readonly inFlightRequests: number;
   readonly waitingUsageBytes: bigint;
   readonly connectedAt: Date;
-  /** It may go on for this long after what it hears now. */
+  /** How long after a heartbeat it may go on serving. */
   readonly maxStalenessMs: number;
 }
 
 /**
- * Puts on record that these proxies were seen now, and until when each may go on serving: before it is told so. A
- * proxy's right is never shortened by a later record, since it may have heard the earlier one.
+ * Records these proxies as seen now, and until when each may serve. `may_serve_until` never goes back: the proxy may
+ * already rely on the earlier value.
  */
 export async function recordSeen(db: Database, proxies: readonly SeenProxy[]): Promise<void> {
   if (proxies.length === 0) return;
@@ -73,8 +63,8 @@ export async function recordSeen(db: Database, proxies: readonly SeenProxy[]): P
       may_serve_until = greatest(proxies.may_serve_until, excluded.may_serve_until)`.execute(db);
 }
 
-/** A proxy that said good-bye serves no more. */
-export async function recordGone(db: Database, id: string): Promise<void> {
+/** Records that a proxy said goodbye: it serves no longer. */
+export async function recordGoodbye(db: Database, id: string): Promise<void> {
   await db
     .updateTable('proxies')
     .set({ may_serve_until: sql<Date>`clock_timestamp()` })
@@ -82,8 +72,8 @@ export async function recordGone(db: Database, id: string): Promise<void> {
     .execute();
 }
 
-/** How many proxies were seen a moment ago. */
-export async function countLive(db: Database): Promise<number> {
+/** How many proxies may serve and were seen in the last five seconds. */
+export async function countLiveProxies(db: Database): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     SELECT count(*)::integer AS count FROM proxies
     WHERE may_serve_until > clock_timestamp() AND last_seen_at > clock_timestamp() - interval '5 seconds'`.execute(
@@ -94,7 +84,7 @@ export async function countLive(db: Database): Promise<number> {
 
 /**
  * Proxies by id, after a given one: those that may serve now, and those whose usage may not all be in the ledger. With
- * `all`, also those that are gone with nothing left behind.
+ * `all`, every recorded proxy.
  */
 export async function findProxies(
   db: Database,
@@ -117,7 +107,7 @@ export async function findProxies(
   return await proxiesOf(db, ids);
 }
 
-/** One proxy, be it gone or not; undefined where none ever had this id. */
+/** One proxy, connected or not. */
 export async function findProxy(db: Database, id: string): Promise<ProxyRow | undefined> {
   const ids = sql`
     SELECT id FROM proxies WHERE id = ${id}
@@ -128,7 +118,7 @@ export async function findProxy(db: Database, id: string): Promise<ProxyRow | un
 
 const MAX_MISSING_RANGES = 20;
 
-/** One that is known by its usage alone was last heard of then, and serves no more. */
+/** A proxy of which only usage is left takes its times from there: it serves no longer. */
 async function proxiesOf(db: Database, ids: RawBuilder<unknown>): Promise<ProxyRow[]> {
   const { rows } = await sql<ProxyRow>`
     WITH wanted AS (${ids})
@@ -147,16 +137,16 @@ async function proxiesOf(db: Database, ids: RawBuilder<unknown>): Promise<ProxyR
       (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
           'shard', shard, 'recorded_n', recorded_n, 'last_n', last_n, 'gap_since', gap_since,
-          'missing', (SELECT coalesce(sum(upper(gap) - lower(gap)), 0) FROM unnest(gaps.all_of_them) AS gap),
+          'missing', (SELECT coalesce(sum(upper(gap) - lower(gap)), 0) FROM unnest(gaps.ranges) AS gap),
           'missing_ranges', ARRAY(
-            SELECT lower(gap) || '-' || upper(gap) - 1 FROM unnest(gaps.all_of_them) AS gap
+            SELECT lower(gap) || '-' || upper(gap) - 1 FROM unnest(gaps.ranges) AS gap
             ORDER BY gap LIMIT ${MAX_MISSING_RANGES}
           )) ORDER BY shard), '[]')
         FROM producer_shards
         CROSS JOIN LATERAL (
-          -- Up to the last one that there is, or that was seen.
+          -- Up to the last event that the proxy reported, or that the ledger has.
           SELECT int8multirange(int8range(1, greatest(coalesce(last_n, 0) + 1, coalesce(upper(received), 1)))) - received
-            AS all_of_them
+            AS ranges
         ) AS gaps
         WHERE producer_shards.producer_id = producers.producer_id AND producer_shards.epoch = producers.epoch
       ) AS shards
@@ -167,25 +157,25 @@ async function proxiesOf(db: Database, ids: RawBuilder<unknown>): Promise<ProxyR
   return rows;
 }
 
-/** A process that has closed its own epoch is gone sooner. */
-const CLOSED_SECONDS = 10;
+/** A process that closed its own epoch ends its stream sooner than this. */
+const CLOSED_GRACE_SECONDS = 10;
 
 /**
- * Which of these epochs were taken over: their spools are written by another process now, or a copy of them was handed
- * over as if nobody wrote to them any more.
+ * Those of these epochs that are superseded: another process writes to their spool, or a copy of it was replayed and
+ * closed the epoch while its process still runs.
  */
-export async function findSuperseded(db: Database, epochs: readonly string[]): Promise<string[]> {
+export async function findSupersededEpochs(db: Database, epochs: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ epoch: string }>`
     SELECT epoch FROM producers
     WHERE epoch = ANY (${epochs}::uuid[]) AND (
       superseded_by IS NOT NULL
-      OR state = 'closed' AND ended_at < statement_timestamp() - make_interval(secs => ${CLOSED_SECONDS})
+      OR state = 'closed' AND ended_at < statement_timestamp() - make_interval(secs => ${CLOSED_GRACE_SECONDS})
     )`.execute(db);
   return rows.map((row) => row.epoch);
 }
 
-/** Forgets proxies that have long been gone. */
-export async function forgetOldProxies(db: Database): Promise<void> {
+/** Deletes proxies that were last seen more than a day ago. */
+export async function pruneProxies(db: Database): Promise<void> {
   await sql`DELETE FROM proxies WHERE greatest(may_serve_until, last_seen_at) < clock_timestamp() - interval '1 day'`.execute(
     db,
   );

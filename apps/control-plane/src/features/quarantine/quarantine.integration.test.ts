@@ -20,7 +20,7 @@ const audited = async (id: string) =>
     detail,
   }));
 
-it('what is in quarantine is listed, the oldest first, by its state, and shown whole', async () => {
+it('quarantined usage is listed oldest first, filtered by state, and shown with its payload', async () => {
   const payload = usageEvent();
   const first = await putInQuarantine(api.db, { payload, principalId: 'ada' });
   const second = await putInQuarantine(api.db);
@@ -46,7 +46,7 @@ it('what is in quarantine is listed, the oldest first, by its state, and shown w
   });
 });
 
-it('what can be read by now is recorded once, also where it was recorded meanwhile', async () => {
+it('released usage is recorded once, even if it was recorded meanwhile', async () => {
   const eventId = newUuid();
   const payload = usageEvent({ eventId });
   for (const id of [await putInQuarantine(api.db, { payload }), await putInQuarantine(api.db, { payload })]) {
@@ -62,7 +62,7 @@ it('what can be read by now is recorded once, also where it was recorded meanwhi
   expect(strata).toEqual([{ model: 'mock/echo', requests: expect.closeTo(1, 3) }]);
 });
 
-it('what still can not be read stays as it is, and the answer says why', async () => {
+it('usage that still can not be read stays held, and the response gives the reason', async () => {
   const id = await putInQuarantine(api.db, { payload: usageEvent({ costNanoUsd: -1n }) });
   const before = await events();
   const { status, body } = await release(id);
@@ -74,7 +74,7 @@ it('what still can not be read stays as it is, and the answer says why', async (
   expect([await events(), await audited(id)]).toEqual([before, []]);
 });
 
-it('what is discarded keeps the note that says why, and is never recorded', async () => {
+it('discarded usage keeps its note and is never recorded', async () => {
   const id = await putInQuarantine(api.db);
   expect(await outcome(discard(id, ''))).toEqual([400, 'invalid_request']);
   expect((await discard(id)).body).toMatchObject({
@@ -89,13 +89,13 @@ it('what is discarded keeps the note that says why, and is never recorded', asyn
   expect(await outcome(discard(id))).toEqual([409, 'quarantine_resolved']);
 });
 
-it('two operators at once do not both decide', async () => {
+it('of several operators at once, only one resolves it', async () => {
   const id = await putInQuarantine(api.db);
   const statuses = (await Promise.all([release(id), discard(id), release(id)])).map(({ status }) => status);
   expect(statuses.sort()).toEqual([200, 409, 409]);
 });
 
-it('an id that is none is not found', async () => {
+it('a malformed id is not found', async () => {
   for (const id of ['x', '0', '-1', '1.5', '99999999999999999999', '%00']) {
     expect(await outcome(release(id))).toEqual([404, 'quarantine_not_found']);
   }

@@ -12,43 +12,22 @@ import {
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordAudit } from '../audit/audit.service.ts';
+import type {
+  QuarantinedUsage,
+  QuarantinedUsageWithPayload,
+  QuarantineListQuery,
+} from './quarantine.schemas.ts';
 
 export interface QuarantineDeps {
   readonly db: Database;
   readonly now: () => Date;
 }
 
-export const QUARANTINE_STATES = ['held', 'released', 'discarded'] as const;
-type QuarantineState = (typeof QUARANTINE_STATES)[number];
-
-/** Usage that the ledger did not take, as lists of the API show it. */
-export interface PresentedQuarantined {
-  readonly id: string;
-  readonly kind: 'event' | 'batch';
-  readonly state: QuarantineState;
-  readonly reason: string;
-  readonly received_at: string;
-  readonly producer_id: string | null;
-  readonly epoch: string | null;
-  readonly shard: number | null;
-  readonly n: number | null;
-  readonly principal_id: string | null;
-  readonly resolved_at: string | null;
-  readonly resolved_by: string | null;
-  readonly note: string | null;
-}
-
-export interface QuarantineListQuery {
-  readonly page_size?: string;
-  readonly page_token?: string;
-  readonly state?: QuarantineState;
-}
-
-/** The oldest first: that is the order in which they are dealt with. */
+/** Quarantined usage, oldest first, since operators deal with it in that order. */
 export async function listQuarantine(
   { db }: QuarantineDeps,
   query: QuarantineListQuery,
-): Promise<PageOf<PresentedQuarantined>> {
+): Promise<PageOf<QuarantinedUsage>> {
   const request = pageRequest('quarantine', query, positionOf(part.bigint));
   const [after] = request.after ?? [];
   const rows = await findQuarantine(db, {
@@ -62,39 +41,35 @@ export async function listQuarantine(
 export async function readQuarantined(
   { db }: QuarantineDeps,
   id: string,
-): Promise<PresentedQuarantined & { readonly payload_base64: string }> {
+): Promise<QuarantinedUsageWithPayload> {
   const row = await existingQuarantined(db, id);
   return { ...present(row), payload_base64: row.payload.toString('base64') };
 }
 
-/** Tries once more to record it. 422 where it is refused as before: then it stays as it is. */
-export async function release(
-  deps: QuarantineDeps,
-  caller: Caller,
-  id: string,
-): Promise<PresentedQuarantined> {
+/** Tries again to record it. Throws 422 if the ledger still refuses it; it then stays held. */
+export async function release(deps: QuarantineDeps, caller: Caller, id: string): Promise<QuarantinedUsage> {
   return await resolve(deps, caller, id, 'quarantine.released', {}, async (tx, row, resolved) => {
     const outcome = await releaseQuarantined(tx, { id: row.id, ...resolved, lastStep: addEvidence });
     if (outcome === 'released') return;
-    if (!outcome) throw resolvedBefore(row.state);
+    if (!outcome) throw alreadyResolved(row.state);
     throw new AppError(
       'validation',
       'still_refused',
-      `The ledger still can't take it: ${outcome.stillRefused}. Update metering if a newer release reads it; else discard it with a note. If it was spend, add it by a correction of another request of whose it was.`,
+      `The ledger still refuses this usage: ${outcome.stillRefused}. Update metering if a newer release can read it; otherwise discard it with a note. If it was spend, add the amount as a correction of another request of the same principal.`,
       { details: { reason: outcome.stillRefused } },
     );
   });
 }
 
-/** Says for good that it is no spend, or none that can be known; why, stays on record. */
+/** Marks it for good as usage that is not recorded; the note says why. */
 export async function discard(
   deps: QuarantineDeps,
   caller: Caller,
   id: string,
   note: string,
-): Promise<PresentedQuarantined> {
+): Promise<QuarantinedUsage> {
   return await resolve(deps, caller, id, 'quarantine.discarded', { note }, async (tx, row, resolved) => {
-    if (!(await discardQuarantined(tx, { id: row.id, note, ...resolved }))) throw resolvedBefore(row.state);
+    if (!(await discardQuarantined(tx, { id: row.id, note, ...resolved }))) throw alreadyResolved(row.state);
   });
 }
 
@@ -105,11 +80,11 @@ async function resolve(
   action: string,
   detail: Readonly<Record<string, unknown>>,
   act: (tx: Tx, row: QuarantinedRow, resolved: { readonly by: string; readonly now: Date }) => Promise<void>,
-): Promise<PresentedQuarantined> {
+): Promise<QuarantinedUsage> {
   const at = now();
   return await db.transaction().execute(async (tx) => {
     const row = await existingQuarantined(tx, id);
-    if (row.state !== 'held') throw resolvedBefore(row.state);
+    if (row.state !== 'held') throw alreadyResolved(row.state);
     await act(tx, row, { by: caller.principalId, now: at });
     const { kind, reason, principal_id } = row;
     await recordAudit(tx, {
@@ -123,9 +98,9 @@ async function resolve(
   });
 }
 
-function resolvedBefore(state: string): AppError {
-  const became = state === 'held' ? 'resolved just now' : `${state} before`;
-  return new AppError('conflict', 'quarantine_resolved', `This was ${became}, and that is for good.`);
+function alreadyResolved(state: string): AppError {
+  const became = state === 'held' ? 'resolved by another request' : state;
+  return new AppError('conflict', 'quarantine_resolved', `This usage was already ${became}, which is final.`);
 }
 
 export async function existingQuarantined(db: Database, id: string): Promise<QuarantinedRow> {
@@ -133,18 +108,18 @@ export async function existingQuarantined(db: Database, id: string): Promise<Qua
   return (
     row ??
     raise(
-      new AppError('not_found', 'quarantine_not_found', 'Nothing was quarantined under this id.', {
+      new AppError('not_found', 'quarantine_not_found', 'There is no quarantined usage with this id.', {
         param: 'quarantine_id',
       }),
     )
   );
 }
 
-function present(row: QuarantineEntry): PresentedQuarantined {
+function present(row: QuarantineEntry): QuarantinedUsage {
   return {
     id: String(row.id),
-    kind: row.kind as PresentedQuarantined['kind'],
-    state: row.state as QuarantineState,
+    kind: row.kind as QuarantinedUsage['kind'],
+    state: row.state as QuarantinedUsage['state'],
     reason: row.reason,
     received_at: row.received_at.toISOString(),
     producer_id: row.producer_id,

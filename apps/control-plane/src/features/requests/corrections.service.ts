@@ -5,21 +5,14 @@ import { AppError } from '@weighbridge/errors';
 import { correctedCost, recordCorrection } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
 import { recordAudit } from '../audit/audit.service.ts';
-import { answerOnce } from '../idempotency/idempotency.service.ts';
+import { runOnce } from '../idempotency/idempotency.service.ts';
+import type { Correction, NewCorrection } from './corrections.schemas.ts';
 import { existingRequest, type RequestDeps, requestNotFound } from './requests.service.ts';
-import { type PresentedCorrection, presentCorrection } from './requests.ts';
-
-export interface NewCorrection {
-  /** Signed: what is added to the spend. */
-  readonly amount_micro_usd: number;
-  readonly reason: string;
-  /** The attempt that is corrected; where it is left out, the request's first. */
-  readonly event_id?: string;
-}
+import { presentCorrection } from './requests.ts';
 
 /**
- * Adds a signed entry to the ledger, in the window that the request was admitted in. A repetition under the same
- * `Idempotency-Key` gets the first answer again: money must not move twice because an answer was lost.
+ * Adds a signed entry to the ledger, in the windows in which the request was admitted. A repetition with the same
+ * `Idempotency-Key` gets the first result: a lost response must not make the amount count twice.
  */
 export async function correctRequest(
   { db, now }: RequestDeps,
@@ -27,19 +20,19 @@ export async function correctRequest(
   requestId: string,
   input: NewCorrection,
   idempotencyKey: string | undefined,
-): Promise<{ readonly answer: PresentedCorrection; readonly replayed: boolean }> {
+): Promise<{ readonly result: Correction; readonly replayed: boolean }> {
   const at = now();
   const { attempts } = await existingRequest(db, requestId);
-  // Of another request, or of none: nothing of it is told.
-  const attempt = input.event_id === undefined ? attempts[0] : attempts.find(isIt(input.event_id));
+  const attempt =
+    input.event_id === undefined ? attempts[0] : attempts.find(({ event_id }) => event_id === input.event_id);
   if (!attempt) {
     throw new AppError('validation', 'event_not_found', 'This request has no attempt with this event_id.', {
       param: 'event_id',
     });
   }
   const body = { request_id: requestId, ...input };
-  return await answerOnce(db, { caller, idempotencyKey, body, now: at }, async (tx) => {
-    const amountNanoUsd = await amountOf(tx, attempt.event_id, input.amount_micro_usd);
+  return await runOnce(db, { caller, idempotencyKey, body, now: at }, async (tx) => {
+    const amountNanoUsd = await exactAmount(tx, attempt.event_id, input.amount_micro_usd);
     const row = await recordCorrection(tx, {
       correctionId: newUuid(),
       requestId,
@@ -49,8 +42,8 @@ export async function correctRequest(
       now: at,
     });
     if (!row) throw requestNotFound();
-    // Another one may have come in between.
-    requirePossible(await correctedCost(tx, attempt.event_id));
+    // A concurrent correction may have been recorded meanwhile.
+    assertPossibleCost(await correctedCost(tx, attempt.event_id));
     const correction = presentCorrection(row);
     const { event_id, corrects, amount_micro_usd, reason } = correction;
     await recordAudit(tx, {
@@ -64,34 +57,30 @@ export async function correctRequest(
   });
 }
 
-/** What takes off as much as the API shows of the cost takes off all of it: what is finer, nobody could name. */
-async function amountOf(tx: Tx, eventId: string, amountMicroUsd: number): Promise<NanoUsd> {
+/** A correction by the whole cost in micro-USD, as the API shows it, takes off the exact cost. */
+async function exactAmount(tx: Tx, eventId: string, amountMicroUsd: number): Promise<NanoUsd> {
   const cost = await correctedCost(tx, eventId);
   const amount = microFromNano(cost) === -amountMicroUsd ? -cost : nanoFromMicro(amountMicroUsd);
-  requirePossible(cost + amount);
+  assertPossibleCost(cost + amount);
   return amount;
 }
 
-/** What an attempt may cost with all its corrections. */
-function requirePossible(cost: NanoUsd): void {
-  // Less than nothing would be room in a budget that nobody gave.
+/** Throws 422 if an attempt can't cost this much, including its corrections. */
+function assertPossibleCost(cost: NanoUsd): void {
+  // A negative cost would add headroom to a budget.
   if (cost < 0n) throw exceedsCost();
-  // As of events: a few of what is far beyond any vendor's price, and no counter can hold their sum.
+  // The bound of usage events: it keeps the sums in buckets from overflowing.
   if (cost > MAX_COST_NANO_USD) throw tooLarge();
-}
-
-function isIt(eventId: string): (attempt: { readonly event_id: string }) => boolean {
-  return ({ event_id }) => event_id === eventId;
 }
 
 function tooLarge(): AppError {
   const message =
-    'With this, the attempt would cost more than a million dollars, which is the most that one may. Look whether the amount is in micro-USD.';
+    'With this correction the attempt would cost more than a million dollars, which is the maximum. Check that the amount is in micro-USD.';
   return new AppError('validation', 'correction_too_large', message, { param: 'amount_micro_usd' });
 }
 
 function exceedsCost(): AppError {
   const message =
-    'This takes off more than the attempt cost, with the corrections that it has already. Take off less; a refund that goes further belongs in the limit of the policy.';
+    'This correction takes off more than the attempt cost, including its earlier corrections. Take off less; to refund more, raise the limit of the policy.';
   return new AppError('validation', 'correction_exceeds_cost', message, { param: 'amount_micro_usd' });
 }

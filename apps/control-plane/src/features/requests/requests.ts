@@ -8,99 +8,16 @@ import {
   type RequestPosition,
 } from '@weighbridge/ledger';
 import { part } from '../../shared/paging.ts';
-
-/** How an attempt may have ended. */
-export const OUTCOMES = [
-  'success',
-  'upstream_error',
-  'upstream_unreachable',
-  'interrupted',
-  'client_gone',
-  'unknown',
-] as const;
-
-/** One attempt at a vendor, as the API shows it. */
-interface PresentedAttempt {
-  readonly event_id: string;
-  readonly model_requested: string;
-  readonly model: string;
-  readonly provider: string;
-  readonly connector_id: string;
-  readonly outcome: string;
-  readonly http_status: number;
-  readonly streamed: boolean;
-  readonly cache_hit: boolean;
-  readonly input_tokens: number;
-  readonly cache_read_tokens: number;
-  readonly cache_write_tokens: number;
-  readonly cache_write_1h_tokens: number;
-  readonly output_tokens: number;
-  readonly cost_micro_usd: number;
-  readonly cost_nano_usd: string;
-  readonly price_version: number;
-  readonly estimated: boolean;
-  readonly admitted_at: string;
-  readonly settled_at: string;
-  readonly first_byte_ms: number | null;
-  readonly duration_ms: number;
-  readonly response_id: string | null;
-}
-
-/** What was added later to what an attempt cost, or taken from it. */
-export interface PresentedCorrection {
-  readonly event_id: string;
-  /** The attempt's event. */
-  readonly corrects: string;
-  readonly amount_micro_usd: number;
-  readonly amount_nano_usd: string;
-  readonly reason: string;
-  readonly recorded_at: string;
-}
-
-/** What the caller said of the answer. */
-interface PresentedFeedback {
-  readonly score: number;
-  /** Told to operators only. */
-  readonly comment: string | null;
-  readonly given_at: string;
-}
-
-/** One request with all its attempts, the first one first. */
-export interface PresentedRequest {
-  readonly request_id: string;
-  readonly admitted_at: string;
-  readonly key_id: string;
-  readonly principal_id: string;
-  readonly attribution: Attribution;
-  /** Whose counters it counts in, the governing policy first; the parents only to operators. */
-  readonly policies: { readonly policy_id: string; readonly window_start: string }[];
-  /** Of all attempts and corrections. */
-  readonly cost_micro_usd: number;
-  readonly attempts: PresentedAttempt[];
-  readonly corrections: PresentedCorrection[];
-  readonly feedback: PresentedFeedback | null;
-}
-
-interface Attribution {
-  readonly user?: string;
-  readonly team?: string;
-  readonly project?: string;
-  readonly env?: string;
-  readonly labels?: Record<string, string>;
-  readonly workload_type?: string;
-  readonly namespace?: string;
-  readonly workload?: string;
-  readonly pod?: string;
-  readonly session_id?: string;
-}
+import type { Correction } from './corrections.schemas.ts';
+import type { Attempt, Feedback, RequestRecord } from './requests.schemas.ts';
 
 export function presentRequest(
   { attempts, corrections }: LedgerRequest,
   feedback: readonly FeedbackRow[] | undefined,
-  { toOperator }: { readonly toOperator: boolean },
-): PresentedRequest {
+  viewer: { readonly isOperator: boolean },
+): RequestRecord {
   const [first] = attempts;
-  // The hashes stand beside values for comparing; they say nothing to a reader.
+  // The hashes are for comparison only.
   const { session_sha256, workload_type_sha256, ...attribution } = first.attribution as Record<
     string,
     unknown
@@ -111,7 +28,7 @@ export function presentRequest(
     key_id: first.key_id,
     principal_id: first.principal_id,
     attribution,
-    policies: policiesOf(first).slice(0, toOperator ? undefined : 1),
+    policies: policiesOf(first).slice(0, viewer.isOperator ? undefined : 1),
     cost_micro_usd: microFromNano(
       [...attempts, ...corrections].reduce((sum, row) => sum + row.cost_nano_usd, 0n),
     ),
@@ -119,34 +36,37 @@ export function presentRequest(
     corrections: corrections.map(presentCorrection),
     feedback: presentFeedback(
       feedback?.find(({ principal_id }) => principal_id === first.principal_id),
-      toOperator,
+      viewer,
     ),
   };
 }
 
-function presentFeedback(row: FeedbackRow | undefined, toOperator: boolean): PresentedFeedback | null {
+function presentFeedback(
+  row: FeedbackRow | undefined,
+  { isOperator }: { readonly isOperator: boolean },
+): Feedback | null {
   if (!row) return null;
   return {
     score: row.score,
-    comment: toOperator ? row.comment : null,
+    comment: isOperator ? row.comment : null,
     given_at: row.given_at.toISOString(),
   };
 }
 
-/** The policies that an attempt was admitted under, the governing one first. */
-function policiesOf({ policy_id: governing, bucket_keys }: AttemptRow): PresentedRequest['policies'] {
-  const admittedOn = new Map<string, BucketRef>();
+/** The policies in whose buckets an attempt counts, the governing one first. */
+function policiesOf({ policy_id: governing, bucket_keys }: AttemptRow): RequestRecord['policies'] {
+  const buckets = new Map<string, BucketRef>();
   for (const bucket of bucket_keys.map(bucketOfKey)) {
-    // One policy's later counters have it too.
-    const other = admittedOn.get(bucket.policyId);
-    if (!other || bucket.counterVersion < other.counterVersion) admittedOn.set(bucket.policyId, bucket);
+    // An attempt may also count in later counters of the same policy: the first one is shown.
+    const other = buckets.get(bucket.policyId);
+    if (!other || bucket.counterVersion < other.counterVersion) buckets.set(bucket.policyId, bucket);
   }
-  return [...admittedOn.values()]
+  return [...buckets.values()]
     .sort((a, b) => Number(b.policyId === governing) - Number(a.policyId === governing))
     .map(({ policyId, windowStart }) => ({ policy_id: policyId, window_start: windowStart.toISOString() }));
 }
 
-export function presentCorrection(row: AttemptRow): PresentedCorrection {
+export function presentCorrection(row: AttemptRow): Correction {
   return {
     event_id: row.event_id,
     corrects: row.corrects ?? '',
@@ -157,7 +77,7 @@ export function presentCorrection(row: AttemptRow): PresentedCorrection {
   };
 }
 
-function presentAttempt(row: AttemptRow): PresentedAttempt {
+function presentAttempt(row: AttemptRow): Attempt {
   return {
     event_id: row.event_id,
     model_requested: row.model_requested,
@@ -187,7 +107,7 @@ function presentAttempt(row: AttemptRow): PresentedAttempt {
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The position that a page token carries; undefined where it is none. */
+/** The position in a page token; undefined if it is malformed. */
 export function requestPosition(parts: readonly string[]): RequestPosition | undefined {
   const [time = '', eventId = ''] = parts;
   if (parts.length !== 2 || !part.time(time) || !UUID.test(eventId)) return undefined;

@@ -1,47 +1,37 @@
 import { AppError } from '@weighbridge/errors';
 import type { LedgerFilter } from '@weighbridge/ledger';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type Caller, isOperator } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 
-/** Any text but one with a NUL, which no column can hold. */
+/** Text without NUL, which PostgreSQL can't store. */
 export const QueryText = (description?: string) =>
   Type.Optional(Type.String({ pattern: '^[^\\u0000]*$', ...(description && { description }) }));
 
 const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
 
-/** What every view of the ledger can be narrowed by, to be spread into the schema of its query. */
+/** The filters of every view of the ledger, to be spread into the schema of its query. */
 export const LedgerFilterQuery = {
-  from: Instant('The first instant of the range, RFC 3339.'),
-  to: Instant('The instant at which the range ends; it does not belong to it.'),
-  principal_id: QueryText('Without the scope operator, only your own.'),
+  from: Instant('The start of the range, inclusive, RFC 3339.'),
+  to: Instant('The end of the range, exclusive, RFC 3339.'),
+  principal_id: QueryText('Without the scope operator, only your own principal.'),
   key_id: QueryText(),
   policy_id: QueryText('The governing policy.'),
-  model: QueryText('The model that served.'),
+  model: QueryText('The model that answered.'),
   provider: QueryText(),
   user: QueryText(),
   team: QueryText(),
   project: QueryText(),
   env: QueryText(),
-  label: QueryText(
-    'One or several labels, key1=val1,key2=val2; a \\ stands before a comma, = or \\ that is meant.',
-  ),
+  label: QueryText('Labels such as key1=val1,key2=val2; escape a comma, = or \\ in keys and values with \\.'),
 };
 
-export interface LedgerFilterValues {
-  readonly principal_id?: string;
-  readonly key_id?: string;
-  readonly policy_id?: string;
-  readonly model?: string;
-  readonly provider?: string;
-  readonly user?: string;
-  readonly team?: string;
-  readonly project?: string;
-  readonly env?: string;
-  readonly label?: string;
-}
+export type LedgerFilterValues = Omit<
+  Static<ReturnType<typeof Type.Object<typeof LedgerFilterQuery>>>,
+  'from' | 'to'
+>;
 
-/** What a caller may see of what it asks for: all of it by an operator, else its own principal's. */
+/** The filter of a query, narrowed to the caller's own principal unless the caller is an operator. */
 export function ledgerFilter(caller: Caller, query: LedgerFilterValues, range: Range): LedgerFilter {
   return {
     ...range,
@@ -65,7 +55,7 @@ export interface Range {
 
 const DAY_MS = 86_400_000;
 
-/** A range that has been given or not, checked: in order, and no longer than so many days. */
+/** Throws 400 unless the range is in order and at most `maxDays` long. */
 export function checkedRange(range: Range, maxDays: number): Range {
   if (range.from >= range.to) {
     throw invalid(
@@ -74,34 +64,34 @@ export function checkedRange(range: Range, maxDays: number): Range {
     );
   }
   if (range.to.getTime() - range.from.getTime() > maxDays * DAY_MS) {
-    throw invalid('from', `from and to may be at most ${maxDays} days apart here.`);
+    throw invalid('from', `from and to may be at most ${maxDays} days apart.`);
   }
   return range;
 }
 
-/** The instant that a query parameter names; undefined where it was left out. */
+/** The instant of a query parameter; undefined if it was left out. */
 export function instant(param: 'from' | 'to', text: string | undefined): Date | undefined {
   return text === undefined ? undefined : parseDateTime(param, text);
 }
 
 const QUERY_CANCELED = '57014';
 
-/** Waits for a reading of the ledger; one that takes longer than a statement may is the query's fault, and told so. */
-export async function inTime<T>(reading: Promise<T>): Promise<T> {
+/** Turns the statement timeout of a ledger query into a 400 that asks for a narrower query. */
+export async function withinTimeout<T>(query: Promise<T>): Promise<T> {
   try {
-    return await reading;
+    return await query;
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === QUERY_CANCELED)) throw error;
     throw new AppError(
       'invalid_request',
       'query_too_broad',
-      'The ledger holds too much for this query: give a shorter range, or filters that narrow it.',
+      'The query took too long. Choose a shorter range or add filters.',
       { param: 'from', cause: error },
     );
   }
 }
 
-/** Splits at a character, but not where a backslash stands before it; the backslashes stay for `unescaped`. */
+/** Splits at a separator unless a backslash precedes it. The parts keep their backslashes, for `unescaped`. */
 export function splitEscaped(text: string, separator: ',' | '='): string[] {
   const parts: string[] = [];
   let part = '';
@@ -131,7 +121,7 @@ function visiblePrincipal(caller: Caller, asked: string | undefined): string | u
   throw new AppError(
     'permission',
     'principal_not_allowed',
-    'This key sees only the spend of its own principal.',
+    'Without the scope operator, only the spend of your own principal is visible.',
     {
       param: 'principal_id',
     },
@@ -142,7 +132,7 @@ function labelPairs(text: string): [string, string][] {
   return splitEscaped(text, ',').map((pair) => {
     const [key = '', ...value] = splitEscaped(pair, '=');
     if (key === '' || value.length === 0) {
-      throw invalid('label', 'label: must be of the form key=value, several of them divided by commas.');
+      throw invalid('label', 'label: must be key=value pairs, separated by commas.');
     }
     return [unescaped(key), unescaped(value.join('='))];
   });

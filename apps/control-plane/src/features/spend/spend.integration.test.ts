@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { emptyLedger, recordAttempts } from '../../../test/usage.ts';
-import { inTime } from './ledgerQuery.ts';
+import { withinTimeout } from './ledgerQuery.ts';
 import { createSpendExports } from './spend.service.ts';
 
 let api: TestApi;
@@ -262,7 +262,10 @@ it('a query that takes too long is told so, as one that asks too much', async ()
     await sql`SET LOCAL statement_timeout = 20`.execute(tx);
     await sql`SELECT pg_sleep(5)`.execute(tx);
   });
-  await expect(inTime(slow)).rejects.toMatchObject({ code: 'query_too_broad', kind: 'invalid_request' });
+  await expect(withinTimeout(slow)).rejects.toMatchObject({
+    code: 'query_too_broad',
+    kind: 'invalid_request',
+  });
 });
 
 describe('spend as CSV', () => {
@@ -331,7 +334,7 @@ describe('spend as CSV', () => {
       principalId: 'operator',
       scopes: ['operator'],
       expiresAt: null,
-      answerKey: () => Buffer.alloc(0),
+      sealingKey: () => Buffer.alloc(0),
     };
     const open = () => exports.open(operator, { group_by: 'user' });
     // The database lets go a moment before the export is counted as ended.

@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream';
 import type { Database } from '@weighbridge/database';
-import type { CalendarUnit } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import {
   isSpendPosition,
@@ -10,16 +9,10 @@ import {
   streamSpendRows,
 } from '@weighbridge/ledger';
 import type { Caller } from '../../shared/caller.ts';
-import { type PageOf, page, pageRequest } from '../../shared/paging.ts';
-import { inTime, invalid, type LedgerFilterValues, ledgerFilter } from './ledgerQuery.ts';
-import {
-  bucketEdges,
-  dimensions,
-  type PresentedSpend,
-  presentSpend,
-  spendRange,
-  timezoneOf,
-} from './spend.ts';
+import { page, pageRequest } from '../../shared/paging.ts';
+import { invalid, ledgerFilter, withinTimeout } from './ledgerQuery.ts';
+import type { SpendReport, SpendRequest } from './spend.schemas.ts';
+import { bucketEdges, dimensions, presentSpend, spendRange, timezoneOf } from './spend.ts';
 import { spendCsvHeader, spendCsvRecord } from './spendCsv.ts';
 
 export interface SpendDeps {
@@ -27,36 +20,20 @@ export interface SpendDeps {
   readonly now: () => Date;
 }
 
-export interface SpendRequest extends LedgerFilterValues {
-  readonly from?: string;
-  readonly to?: string;
-  readonly group_by?: string;
-  readonly bucket?: CalendarUnit;
-  readonly timezone?: string;
-  readonly page_size?: string;
-  readonly page_token?: string;
-}
-
-export interface SpendReport extends PageOf<PresentedSpend> {
-  readonly from: string;
-  readonly to: string;
-  readonly timezone: string;
-  readonly bucket_as_of: string;
-  readonly complete: boolean;
-}
-
-/** Spend by group, and by bucket of time if one is asked for: a page of it. */
+/** A page of spend by group, and by bucket of time if the request names one. */
 export async function spendReport(
   deps: SpendDeps,
   caller: Caller,
   request: SpendRequest,
 ): Promise<SpendReport> {
   const { query, timezone } = spendQuery(deps, caller, request);
-  // A token belongs to one way of grouping.
+  // A page token is valid for one grouping only.
   const list = JSON.stringify(['spend', request.bucket ?? '', timezone, ...query.groupBy]);
   const wanted = pageRequest(list, request, (parts) => isSpendPosition(query, parts));
   const asOf = await ledgerAsOf(deps.db);
-  const rows = await inTime(readSpendRows(deps.db, query, { after: wanted.after, limit: wanted.size + 1 }));
+  const rows = await withinTimeout(
+    readSpendRows(deps.db, query, { after: wanted.after, limit: wanted.size + 1 }),
+  );
   return {
     ...page(
       list,
@@ -69,18 +46,18 @@ export async function spendReport(
     to: query.filter.to.toISOString(),
     timezone,
     bucket_as_of: asOf.toISOString(),
-    // What proxies have not handed over yet is not known to be complete.
+    // Proxies may hold usage that has not arrived.
     complete: false,
   };
 }
 
-/** Gives out whole answers as CSV. */
+/** Exports spend as CSV, without pages. */
 export interface SpendExports {
-  /** A stream that reads as fast as it is read; the first rows are there when this resolves. */
+  /** Resolves once the first rows are read. The stream then reads from the database as fast as it is consumed. */
   open(caller: Caller, request: SpendRequest): Promise<Readable>;
 }
 
-/** Each export holds a connection while it runs: these few leave the others of the pool to everybody else. */
+/** Each export holds a database connection while it runs; the rest of the pool stays free for other requests. */
 const MAX_EXPORTS = 3;
 const EXPORT_TIMEOUT_MS = 300_000;
 
@@ -89,14 +66,14 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
   return {
     async open(caller, request) {
       if (request.page_size !== undefined || request.page_token !== undefined) {
-        throw invalid('page_token', 'page_size and page_token: CSV comes whole, without pages.');
+        throw invalid('page_token', 'page_size and page_token: not supported for CSV, which has no pages.');
       }
       const { query } = spendQuery(deps, caller, request);
       if (running >= MAX_EXPORTS) {
         throw new AppError(
           'unavailable',
           'too_many_exports',
-          `${MAX_EXPORTS} exports are running: try again soon.`,
+          `${MAX_EXPORTS} exports are already running. Try again later.`,
         );
       }
       running++;
@@ -104,19 +81,19 @@ export function createSpendExports(deps: SpendDeps): SpendExports {
       const end = () => {
         running--;
       };
-      // What is wrong with the query shows at its first rows, while there still is an answer to give.
-      const first = await inTime(lines.next()).catch((error: unknown) => {
+      // Read the first rows before the response starts: an invalid query still gets an error response.
+      const first = await withinTimeout(lines.next()).catch((error: unknown) => {
         end();
         throw error;
       });
       const stream = Readable.from(preceded(first, lines), { objectMode: false });
       const timer = setTimeout(
-        () => stream.destroy(new Error('the export took too long')),
+        () => stream.destroy(new Error(`the export took longer than ${EXPORT_TIMEOUT_MS / 1_000} s`)),
         EXPORT_TIMEOUT_MS,
       );
       stream.once('close', () => {
         clearTimeout(timer);
-        // The generator may wait in a query: it lets its connection go when that answers.
+        // The generator may be waiting for a query: it releases its connection when the query ends.
         void lines
           .return(undefined)
           .catch(() => {})

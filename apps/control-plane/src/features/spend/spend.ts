@@ -1,47 +1,20 @@
-import {
-  CALENDAR_UNITS,
-  type CalendarUnit,
-  calendarEdges,
-  isTimezone,
-  microFromNano,
-  windowAt,
-} from '@weighbridge/domain';
-import { SPEND_DIMENSIONS, type SpendDimension, type SpendRow } from '@weighbridge/ledger';
+import { type CalendarUnit, calendarEdges, isTimezone, microFromNano, windowAt } from '@weighbridge/domain';
+import { type SpendRow as LedgerSpendRow, SPEND_DIMENSIONS, type SpendDimension } from '@weighbridge/ledger';
 import { checkedRange, instant, invalid, type Range, splitEscaped, unescaped } from './ledgerQuery.ts';
-
-export const BUCKETS = CALENDAR_UNITS;
+import type { SpendRequest, SpendRow } from './spend.schemas.ts';
 
 const MAX_DIMENSIONS = 6;
 const MAX_DAYS = 400;
-/** By the hour, a longer range has more buckets than anybody reads. */
 const MAX_DAYS_BY_HOUR = 92;
 const LABEL = 'label:';
 
-/** One group in one bucket, as the API shows it. */
-export interface PresentedSpend {
-  readonly bucket_start: string | null;
-  /** By the names of `group_by`. */
-  readonly group: Record<string, string | null>;
-  readonly requests: number;
-  readonly attempts: number;
-  readonly estimated_requests: number;
-  readonly errors: number;
-  readonly input_tokens: number;
-  readonly cache_read_tokens: number;
-  readonly cache_write_tokens: number;
-  readonly cache_write_1h_tokens: number;
-  readonly output_tokens: number;
-  readonly cost_micro_usd: number;
-  readonly cost_nano_usd: string;
-}
-
-/** Reads `group_by`: names divided by commas, a label as `label:<key>`. */
+/** Parses `group_by`: comma-separated names, a label as `label:<key>`. */
 export function dimensions(text: string | undefined): SpendDimension[] {
   if (text === undefined || text === '') return [];
   const names = splitEscaped(text, ',').map((name) => dimension(unescaped(name.trim())));
   const unique = [...new Set(names)];
   if (unique.length > MAX_DIMENSIONS)
-    throw invalid('group_by', `group_by: takes at most ${MAX_DIMENSIONS} names.`);
+    throw invalid('group_by', `group_by: may contain at most ${MAX_DIMENSIONS} names.`);
   return unique;
 }
 
@@ -49,21 +22,18 @@ function dimension(name: string): SpendDimension {
   const plain = SPEND_DIMENSIONS.find((one) => one === name);
   if (plain) return plain;
   if (name.startsWith(LABEL) && name.length > LABEL.length) return `label:${name.slice(LABEL.length)}`;
-  throw invalid('group_by', `group_by: must be of ${SPEND_DIMENSIONS.join(', ')}, label:<key>.`);
+  throw invalid('group_by', `group_by: must contain only ${SPEND_DIMENSIONS.join(', ')}, label:<key>.`);
 }
 
 export function timezoneOf(text: string | undefined): string {
   const timezone = text ?? 'UTC';
   if (isTimezone(timezone)) return timezone;
-  throw invalid(
-    'timezone',
-    'timezone: must be a name of the IANA time zone database, such as Europe/Berlin.',
-  );
+  throw invalid('timezone', 'timezone: must be an IANA time zone name, such as Europe/Berlin.');
 }
 
-/** The range asked for: where it is left out, the current month, or the month up to `to`, until now. */
+/** The requested range; by default from the start of the month of `to`, which is now by default. */
 export function spendRange(
-  query: { readonly from?: string; readonly to?: string; readonly bucket?: CalendarUnit },
+  query: Pick<SpendRequest, 'from' | 'to' | 'bucket'>,
   timezone: string,
   now: Date,
 ): Range {
@@ -76,7 +46,7 @@ export function bucketEdges(bucket: CalendarUnit | undefined, timezone: string, 
   return bucket ? calendarEdges(bucket, timezone, range.from, range.to) : [];
 }
 
-export function presentSpend(groupBy: readonly SpendDimension[], row: SpendRow): PresentedSpend {
+export function presentSpend(groupBy: readonly SpendDimension[], row: LedgerSpendRow): SpendRow {
   return {
     bucket_start: row.bucketStart?.toISOString() ?? null,
     group: Object.fromEntries(groupBy.map((name, index) => [name, row.group[index] ?? null])),

@@ -1,5 +1,6 @@
-import type { SpendDimension, SpendRow } from '@weighbridge/ledger';
-import { type PresentedSpend, presentSpend } from './spend.ts';
+import type { SpendRow as LedgerSpendRow, SpendDimension } from '@weighbridge/ledger';
+import type { SpendRow } from './spend.schemas.ts';
+import { presentSpend } from './spend.ts';
 
 const NUMBERS = [
   'requests',
@@ -13,13 +14,13 @@ const NUMBERS = [
   'output_tokens',
   'cost_micro_usd',
   'cost_nano_usd',
-] as const satisfies readonly (keyof PresentedSpend)[];
+] as const satisfies readonly (keyof SpendRow)[];
 
 export function spendCsvHeader(groupBy: readonly SpendDimension[]): string {
   return record(['bucket_start', ...groupBy.map(text), ...NUMBERS]);
 }
 
-export function spendCsvRecord(groupBy: readonly SpendDimension[], row: SpendRow): string {
+export function spendCsvRecord(groupBy: readonly SpendDimension[], row: LedgerSpendRow): string {
   const shown = presentSpend(groupBy, row);
   return record([
     shown.bucket_start ?? '',
@@ -28,12 +29,12 @@ export function spendCsvRecord(groupBy: readonly SpendDimension[], row: SpendRow
   ]);
 }
 
-/** A value that a spreadsheet would take for a formula gets an apostrophe in front, which makes it text there. */
+/** Prefixes a value that a spreadsheet would run as a formula with an apostrophe, which makes it text. */
 function text(value: string): string {
   return /^[=+\-@\t\r\n]/.test(value) ? `'${value}` : value;
 }
 
-/** RFC 4180. */
+/** One record, quoted as in RFC 4180. */
 function record(fields: readonly string[]): string {
   return `${fields.map((field) => (/[",\r\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field)).join(',')}\r\n`;
 }

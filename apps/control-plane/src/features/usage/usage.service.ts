@@ -4,32 +4,13 @@ import type { Caller } from '../../shared/caller.ts';
 import { type EffectiveKey, governedKeyOf } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
-
-/** Spend of a key against the policy that governs it. Amounts are micro-USD, rounded half up. */
-export interface UsageReport {
-  readonly policy_id: string;
-  readonly source: 'key' | 'principal' | 'default';
-  readonly active: boolean;
-  readonly counter_scope: 'key' | 'principal' | 'policy';
-  readonly pooled: boolean;
-  readonly limit_micro_usd: number | null;
-  readonly window_start: string;
-  readonly reset: string | null;
-  readonly window_unbounded: boolean;
-  readonly bucket_spent_micro_usd: number;
-  readonly bucket_as_of: string;
-  readonly principal_spent_micro_usd: number;
-  readonly principal_spent_from: string;
-  readonly principal_spent_complete: boolean;
-  readonly remaining_micro_usd: number | null;
-  readonly queried_at: string;
-}
+import type { UsageReport } from './usage.schemas.ts';
 
 export async function usageOfKey(deps: KeyDeps, caller: Caller, keyId: string): Promise<UsageReport> {
   return await report(deps, await visibleKey(deps, caller, keyId));
 }
 
-/** The same report for the caller: of the key that calls, or of the principal whose token does. */
+/** The report for the calling key, or for the principal of the calling token. */
 export async function usageOfCaller(deps: KeyDeps, caller: Caller): Promise<UsageReport> {
   return await report(deps, await governedKeyOf(deps.db, caller));
 }
@@ -42,11 +23,11 @@ async function report(deps: KeyDeps, key: EffectiveKey): Promise<UsageReport> {
   const limit = policy.limit_nano_usd === null ? null : microFromNano(policy.limit_nano_usd);
   const unbounded = counter.window.end === null;
   const windowStart = unbounded ? policy.counter_since : counter.window.start;
-  // Later only where the ledger does not reach back so far.
+  // Later than the window's start if older rows of the ledger were deleted.
   const principalFrom = new Date(Math.max(windowStart.getTime(), spend.principalSpentFrom.getTime()));
   return {
     policy_id: policy.id,
-    // A revoked key names the policy that governed it at the end, however that came to.
+    // A revoked key names the policy that governed it when it was revoked.
     source: key.revoked_source ?? policy.source,
     active: policy.enforcement === 'enforce',
     counter_scope: policy.counter_scope,

@@ -1,7 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 
-/** Asks for requests and tokens of one counter's minute. */
+/** Asks for requests and tokens in one minute of a rate counter. */
 export interface RateCall {
   readonly policyId: string;
   readonly counterVersion: number;
@@ -11,25 +11,25 @@ export interface RateCall {
   readonly tokens: bigint;
 }
 
-export interface RateGranted {
+export interface RateGrant {
   readonly requests: bigint;
   readonly tokens: bigint;
-  /** What nobody was granted yet. */
+  /** The part of the shared limits that is still free. */
   readonly requestsLeft: bigint;
   readonly tokensLeft: bigint;
 }
 
-const NOTHING: RateGranted = { requests: 0n, tokens: 0n, requestsLeft: 0n, tokensLeft: 0n };
+const NOTHING: RateGrant = { requests: 0n, tokens: 0n, requestsLeft: 0n, tokensLeft: 0n };
 
 /**
- * Grants what is left of the shared part of each policy's limits. A counter's row is of its newest minute: a call for an
- * older one gets nothing. Answers in the order of the calls, of which there is at most one for a counter.
+ * Grants from the shared part of each policy's limits. A counter's row holds its newest minute: a call for an older one
+ * gets nothing. Grants come in the order of the calls, of which there is at most one per counter.
  */
 export async function grantRates(
   db: Database,
   calls: readonly RateCall[],
   liveProxies: bigint,
-): Promise<RateGranted[]> {
+): Promise<RateGrant[]> {
   if (calls.length === 0) return [];
   return await db.transaction().execute(async (tx) => {
     const counters = new Map((await lockCounters(tx, calls)).map((row) => [row.counter_key, row]));
@@ -59,7 +59,7 @@ export async function grantRates(
   });
 }
 
-/** The counters as they stand in the minutes of the calls; locked until the end of the transaction, in order of keys. */
+/** The counters, moved on to the minutes of the calls; locked in order of their keys until the transaction ends. */
 async function lockCounters(tx: Tx, calls: readonly RateCall[]) {
   const { rows } = await sql<{
     counter_key: string;
@@ -69,28 +69,28 @@ async function lockCounters(tx: Tx, calls: readonly RateCall[]) {
     requests_per_minute: bigint;
     tokens_per_minute: bigint;
   }>`
-    WITH held AS (
-      INSERT INTO rate_minutes AS held (counter_key, minute, requests, tokens)
+    WITH counter AS (
+      INSERT INTO rate_minutes AS counter (counter_key, minute, requests, tokens)
       SELECT call.counter_key, call.minute, 0, 0
       FROM unnest(${calls.map(counterKey)}::text[], ${calls.map((call) => call.minute)}::bigint[])
         AS call (counter_key, minute)
       ORDER BY call.counter_key
       ON CONFLICT (counter_key) DO UPDATE SET
-        minute = greatest(held.minute, excluded.minute),
-        requests = CASE WHEN excluded.minute > held.minute THEN 0 ELSE held.requests END,
-        tokens = CASE WHEN excluded.minute > held.minute THEN 0 ELSE held.tokens END
-      RETURNING held.*
+        minute = greatest(counter.minute, excluded.minute),
+        requests = CASE WHEN excluded.minute > counter.minute THEN 0 ELSE counter.requests END,
+        tokens = CASE WHEN excluded.minute > counter.minute THEN 0 ELSE counter.tokens END
+      RETURNING counter.*
     )
-    SELECT held.*, coalesce(policies.requests_per_minute, 0)::bigint AS requests_per_minute,
+    SELECT counter.*, coalesce(policies.requests_per_minute, 0)::bigint AS requests_per_minute,
            coalesce(policies.tokens_per_minute, 0) AS tokens_per_minute
-    FROM held
+    FROM counter
     JOIN unnest(${calls.map(counterKey)}::text[], ${calls.map((call) => call.policyId)}::text[])
       AS call (counter_key, policy_id) USING (counter_key)
     JOIN policies ON policies.id = call.policy_id`.execute(tx);
   return rows;
 }
 
-/** Each proxy has a quarter of its even share unasked, in whole numbers: all of the rest is granted here. */
+/** Each proxy may use a quarter of its even share without a grant, in whole numbers. The rest is shared. */
 function sharedOf(limit: bigint, liveProxies: bigint): bigint {
   return limit - (limit / (4n * liveProxies)) * liveProxies;
 }
@@ -106,7 +106,7 @@ function counterKey({ policyId, counterVersion, subject }: RateCall): string {
   return `${policyId}/${counterVersion}/${subject}`;
 }
 
-/** Forgets the counters of minutes that are long over. `minute` counts as those of the calls do. */
-export async function forgetRates(db: Database, beforeMinute: bigint): Promise<void> {
+/** Deletes the counters of minutes before a given one, which counts as those of the calls do. */
+export async function pruneRates(db: Database, beforeMinute: bigint): Promise<void> {
   await db.deleteFrom('rate_minutes').where('minute', '<', beforeMinute).execute();
 }

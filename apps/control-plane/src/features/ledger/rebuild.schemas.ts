@@ -1,0 +1,25 @@
+import { type Static, Type } from 'typebox';
+
+const NanoUsd = Type.String({ description: 'Nano-USD, exact, as a decimal integer.', examples: ['0'] });
+
+export const LedgerRebuild = Type.Object(
+  {
+    applied: Type.Boolean(),
+    events: Type.Integer({ description: 'Rows of the ledger that were summed.' }),
+    buckets: Type.Integer({ description: 'Buckets that were compared with the sums.' }),
+    difference_nano_usd: Type.String({
+      description:
+        'The sum of the absolute differences between buckets and ledger; "0" if all buckets are correct.',
+      examples: ['0'],
+    }),
+    differing_buckets: Type.Integer(),
+    differing_hours: Type.Integer({
+      description: 'Hourly sums, which spend breakdowns are read from, that differed from the ledger.',
+    }),
+    differing: Type.Array(Type.Object({ bucket: Type.String(), difference_nano_usd: NanoUsd }), {
+      description: 'The amount to add to each bucket to correct it; the first 1000.',
+    }),
+  },
+  { title: 'LedgerRebuild' },
+);
+export type LedgerRebuild = Static<typeof LedgerRebuild>;

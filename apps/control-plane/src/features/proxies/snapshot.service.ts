@@ -1,0 +1,30 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { SnapshotSchema } from '@weighbridge/contracts';
+import { currentRevision } from '../changes/changes.service.ts';
+import { negotiatedPrices } from '../connectors/connectorPrices.service.ts';
+import { usableConnectors } from '../connectors/connectors.service.ts';
+import { type ModelDeps, servedModels } from '../models/models.service.ts';
+import { routingProfiles } from '../profiles/profiles.service.ts';
+import { connectorMessage, modelMessage, profileMessage } from './messages.ts';
+
+/** Everything that a proxy needs besides keys, at one revision. */
+export async function readSnapshot(deps: ModelDeps): Promise<MessageInitShape<typeof SnapshotSchema>> {
+  return await deps.db
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .execute(async (tx) => {
+      const snapshot = { ...deps, db: tx };
+      const revision = await currentRevision(tx);
+      const connectors = await usableConnectors(snapshot);
+      const prices = await negotiatedPrices(
+        tx,
+        connectors.map(({ id }) => id),
+      );
+      return {
+        revision,
+        connectors: connectors.map((row) => connectorMessage(row, prices.get(row.id) ?? [])),
+        models: (await servedModels(tx, connectors)).map(modelMessage),
+        profiles: (await routingProfiles(tx)).map(profileMessage),
+      };
+    });
+}

@@ -1,0 +1,100 @@
+import { type Database, listen } from '@weighbridge/database';
+import { readModelOutputs } from '@weighbridge/ledger';
+import type { Logger, Metrics } from '@weighbridge/runtime';
+import { CHANGES_CHANNEL, changesAfter, currentPosition, pruneChanges } from '../changes/changes.service.ts';
+import { evidenceFeed } from '../evidence/evidence.service.ts';
+import { pruneOldRates } from '../leases/leases.service.ts';
+import { RECLAIMS_CHANNEL, reclaimedBucket } from '../leases/reclaims.ts';
+import type { ModelDeps } from '../models/models.service.ts';
+import { createChangeFeed, MAX_CHANGES } from './changeFeed.ts';
+import { recordRunWatermarks, registerRun } from './producers.service.ts';
+import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
+import { readSnapshot } from './snapshot.service.ts';
+import type { WatchCall } from './watchedProxy.ts';
+import { Watchers } from './watchers.ts';
+
+const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+const PRUNE_MS = 10 * 60_000;
+
+/** Serves the streams of proxies. */
+export interface WatchService {
+  /** Serves a proxy's stream until either side ends it. */
+  serve(call: WatchCall): void;
+  close(): Promise<void>;
+}
+
+/** Follows the changes that any control plane commits, and sends them to the proxies that are connected to this one. */
+export function startWatchers(
+  deps: ModelDeps & { readonly logger: Logger; readonly metrics: Metrics },
+  databaseUrl: string,
+): WatchService {
+  const { db, logger, metrics, now } = deps;
+  const watchers = createWatchers(deps);
+  metrics.gauge(
+    'weighbridge_watchers',
+    'Proxies that are connected to this control plane.',
+    () => watchers.count,
+  );
+  const listener = listen(
+    databaseUrl,
+    {
+      [CHANGES_CHANNEL]: () => watchers.wake(),
+      [RECLAIMS_CHANNEL]: (text) => {
+        if (text !== undefined) watchers.reclaim(reclaimedBucket(text));
+      },
+    },
+    {
+      onError: (error) => logger.warn({ err: error }, 'failed to listen for changes; polling for them'),
+    },
+  );
+  const pruning = setInterval(() => {
+    prune(db, now()).catch((error) =>
+      logger.warn({ err: error }, 'failed to delete old changes, proxies and rate counters'),
+    );
+  }, PRUNE_MS);
+  return {
+    serve: (call) => watchers.serve(call),
+    close: async () => {
+      clearInterval(pruning);
+      await listener.close();
+      await watchers.close();
+    },
+  };
+}
+
+function createWatchers(deps: ModelDeps & { readonly logger: Logger; readonly metrics: Metrics }): Watchers {
+  const { db, logger, metrics, now } = deps;
+  const lag = metrics
+    .histogramFamily(
+      'weighbridge_propagation_seconds',
+      'Time from sending a change to a proxy until the proxy reported that it applied the change.',
+      [],
+      LAG_BUCKETS,
+    )
+    .of();
+  return new Watchers({
+    logger,
+    now,
+    feed: createChangeFeed({
+      logger,
+      readPosition: () => currentPosition(db),
+      readChanges: (after, limit) => changesAfter(db, after, limit),
+      readSnapshot: () => readSnapshot(deps),
+    }),
+    evidence: evidenceFeed(deps),
+    recordSeen: (proxies) => recordSeen(db, proxies),
+    recordGoodbye: (proxyId) => recordGoodbye(db, proxyId),
+    registerRun: (run) => registerRun(deps, run),
+    recordWatermarks: (watermarks) => recordRunWatermarks(db, watermarks),
+    countLive: () => countLiveProxies(db),
+    readModelOutputs: () => readModelOutputs(db),
+    onApplied: (seconds) => lag.observe(seconds),
+  });
+}
+
+/** A proxy that was away so long that its changes are deleted gets a snapshot. */
+async function prune(db: Database, now: Date): Promise<void> {
+  await pruneChanges(db, MAX_CHANGES);
+  await pruneProxies(db);
+  await pruneOldRates(db, now);
+}

@@ -1,0 +1,107 @@
+import { type Static, Type } from 'typebox';
+import { PageQuery } from '../../shared/paging.ts';
+import { DateTime, MicroUsd, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import { LedgerFilterQuery, QueryText } from '../spend/ledgerQuery.ts';
+import { Correction } from './corrections.schemas.ts';
+
+const OUTCOMES = [
+  'success',
+  'upstream_error',
+  'upstream_unreachable',
+  'interrupted',
+  'client_gone',
+  'unknown',
+] as const;
+
+const Text = Type.Optional(Type.String());
+const Count = Type.Integer();
+
+export const Attempt = Type.Object(
+  {
+    event_id: Type.String(),
+    model_requested: Type.String(),
+    model: Type.String({ description: 'The model that answered.' }),
+    provider: Type.String(),
+    connector_id: Type.String(),
+    outcome: Type.String({ description: `One of ${OUTCOMES.join(', ')}.` }),
+    http_status: Type.Integer({ description: "The vendor's status; 0 if it sent no response." }),
+    streamed: Type.Boolean(),
+    cache_hit: Type.Boolean({
+      description: 'Answered from the response cache: no request was sent to a vendor, and it cost nothing.',
+    }),
+    input_tokens: Count,
+    cache_read_tokens: Count,
+    cache_write_tokens: Count,
+    cache_write_1h_tokens: Count,
+    output_tokens: Count,
+    cost_micro_usd: MicroUsd,
+    cost_nano_usd: Type.String({ description: 'The exact cost, as a decimal integer.' }),
+    price_version: Type.Integer(),
+    estimated: Type.Boolean(),
+    admitted_at: DateTime,
+    settled_at: DateTime,
+    first_byte_ms: Nullable(Type.Number()),
+    duration_ms: Type.Number(),
+    response_id: Nullable(Type.String({ description: "The vendor's id of a stored response." })),
+  },
+  { title: 'Attempt' },
+);
+export type Attempt = Static<typeof Attempt>;
+
+const Feedback = Type.Object(
+  {
+    score: Type.Number({ description: 'From 0 to 1.' }),
+    comment: Nullable(Type.String({ description: 'Shown only to operators.' })),
+    given_at: DateTime,
+  },
+  { title: 'Feedback', description: "The caller's feedback on the response, sent with POST /v1/feedback." },
+);
+export type Feedback = Static<typeof Feedback>;
+
+export const RequestRecord = Type.Object(
+  {
+    request_id: Type.String(),
+    admitted_at: DateTime,
+    key_id: Type.String(),
+    principal_id: Type.String(),
+    attribution: Type.Object({
+      user: Text,
+      team: Text,
+      project: Text,
+      env: Text,
+      labels: Type.Optional(Type.Record(Type.String(), Type.String())),
+      workload_type: Text,
+      namespace: Text,
+      workload: Text,
+      pod: Text,
+      session_id: Text,
+    }),
+    policies: Type.Array(Type.Object({ policy_id: Type.String(), window_start: DateTime }), {
+      description:
+        'The policies whose buckets it counts in, the governing policy first; parent policies are shown only to operators.',
+    }),
+    cost_micro_usd: Type.Integer({ description: 'The cost of all attempts, including corrections.' }),
+    attempts: Type.Array(Attempt, {
+      description: 'All attempts at vendors, in order; or the one hit of the response cache.',
+    }),
+    corrections: Type.Array(Correction, {
+      description: 'Later corrections of the cost, in the order in which they were recorded.',
+    }),
+    feedback: Nullable(Feedback),
+  },
+  { title: 'RequestRecord' },
+);
+export type RequestRecord = Static<typeof RequestRecord>;
+
+export const RequestListQuery = Strict({
+  ...PageQuery,
+  ...LedgerFilterQuery,
+  request_id: QueryText(),
+  session_id: QueryText('The whole X-Svc-Session-Id.'),
+  outcome: Type.Optional(OneOf(OUTCOMES)),
+  min_cost_micro_usd: Type.Optional(
+    Type.String({ description: 'Only requests with an attempt that cost at least this much.' }),
+  ),
+  estimated: Type.Optional(OneOf(['true', 'false'])),
+});
+export type RequestListQuery = Static<typeof RequestListQuery>;

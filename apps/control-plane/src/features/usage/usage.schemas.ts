@@ -1,0 +1,37 @@
+import { type Static, Type } from 'typebox';
+import { DateTime, MicroUsd, Nullable, OneOf } from '../../shared/schemas.ts';
+
+/** Spend of a key against its governing policy. Amounts are micro-USD, rounded half up. */
+export const UsageReport = Type.Object(
+  {
+    policy_id: Type.String(),
+    source: OneOf(['key', 'principal', 'default']),
+    active: Type.Boolean(),
+    counter_scope: OneOf(['key', 'principal', 'policy']),
+    pooled: Type.Boolean(),
+    limit_micro_usd: Nullable(MicroUsd),
+    window_start: DateTime,
+    reset: Nullable(DateTime),
+    window_unbounded: Type.Boolean(),
+    bucket_spent_micro_usd: MicroUsd,
+    bucket_as_of: Type.String({
+      format: 'date-time',
+      description: 'The watermark: all usage that proxies settled before this time is included.',
+    }),
+    principal_spent_micro_usd: Type.Integer({
+      description: "The principal's spend over all its keys under this policy in this window.",
+    }),
+    principal_spent_from: Type.String({
+      format: 'date-time',
+      description: "The window's start, or a later time if older rows of the ledger were deleted.",
+    }),
+    principal_spent_complete: Type.Boolean({
+      description:
+        'Whether no usage is known to be missing: no proxy is lost, no event is missing or in quarantine.',
+    }),
+    remaining_micro_usd: Nullable(MicroUsd),
+    queried_at: DateTime,
+  },
+  { title: 'UsageReport' },
+);
+export type UsageReport = Static<typeof UsageReport>;
