@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { WantedBucket } from '@weighbridge/bus';
 import { ControlService, callUnary, type TlsFiles } from '@weighbridge/contracts';
-import { ANSWERS_SET_BY, answersBucket } from './cache/openResponseCache.ts';
+import { CACHE_BUCKET_SETTINGS, cacheBucketSettings } from './cache/openResponseCache.ts';
 import { loadConfig, loadProcessConfig } from './config.ts';
 import { openControlClient } from './control/controlClient.ts';
 import { replaySpool as replay } from './record/replaySpool.ts';
-import { PINS_SET_BY, pinBucketSettings } from './routing/pinBucket.ts';
+import { PIN_BUCKET_SETTINGS, pinBucketSettings } from './routing/pinBucket.ts';
 
 /** The settings of a data plane. */
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -18,16 +18,19 @@ export function expectedNats(env: Environment): {
   readonly stream: { readonly replicas: number; readonly maxBytes: number };
   readonly buckets: readonly WantedBucket[];
 } {
-  const { natsUrl, natsStream, sharedAnswers } = loadProcessConfig(env);
+  const { natsUrl, natsStream, sharedCache } = loadProcessConfig(env);
   const { pins } = loadConfig(env);
-  const answers = sharedAnswers && {
-    settings: answersBucket({ maxBytes: sharedAnswers.maxBytes, replicas: pins.replicas }),
-    setBy: ANSWERS_SET_BY,
+  const answers = sharedCache && {
+    settings: cacheBucketSettings({ maxBytes: sharedCache.maxBytes, replicas: pins.replicas }),
+    setBy: CACHE_BUCKET_SETTINGS,
   };
   return {
     url: natsUrl,
     stream: natsStream,
-    buckets: [{ settings: pinBucketSettings(pins), setBy: PINS_SET_BY }, ...(answers ? [answers] : [])],
+    buckets: [
+      { settings: pinBucketSettings(pins), setBy: PIN_BUCKET_SETTINGS },
+      ...(answers ? [answers] : []),
+    ],
   };
 }
 

@@ -7,9 +7,9 @@ it('shares answers only sealed', () => {
   expect(() => loadProcessConfig(env)).toThrow(SettingsError);
   expect(() => loadProcessConfig({ ...env, RESPONSE_CACHE_KEY: 'short' })).toThrow('RESPONSE_CACHE_KEY');
   const key = Buffer.alloc(32, 7).toString('base64');
-  expect(loadProcessConfig({ ...env, RESPONSE_CACHE_KEY: key }).sharedAnswers?.sealingKey).toHaveLength(32);
+  expect(loadProcessConfig({ ...env, RESPONSE_CACHE_KEY: key }).sharedCache?.sealingKey).toHaveLength(32);
   const { RESPONSE_CACHE_SHARED: _, ...alone } = env;
-  expect(loadProcessConfig(alone).sharedAnswers).toBeUndefined();
+  expect(loadProcessConfig(alone).sharedCache).toBeUndefined();
 });
 
 it('traces no content unless it is asked to, and only where traces go somewhere', () => {

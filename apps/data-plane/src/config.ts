@@ -21,7 +21,7 @@ import Type from 'typebox';
 import type { DrainLimits } from './attempt/clientConnection.ts';
 import type { RetryLimits } from './attempt/failover.ts';
 import type { ControlAddress } from './control/controlClient.ts';
-import type { ContentOptions } from './observe/captureContent.ts';
+import type { ContentOptions } from './observe/contentCapture.ts';
 import type { SpoolOptions } from './record/spool/types.ts';
 import type { PinSettings } from './routing/pinBucket.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
@@ -213,7 +213,7 @@ export interface ProcessConfig {
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
   /** Undefined: each proxy keeps its own answers alone. */
-  readonly sharedAnswers: { readonly sealingKey: Buffer; readonly maxBytes: number } | undefined;
+  readonly sharedCache: { readonly sealingKey: Buffer; readonly maxBytes: number } | undefined;
 }
 
 /** The data plane's settings, each with its default in docs/configuration.md. */
@@ -273,7 +273,7 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
     shutdown: { delayMs: settings.SHUTDOWN_DELAY_MS, graceMs: settings.SHUTDOWN_GRACE_MS },
     tracing: tracingConfig(settings, 'weighbridge-data-plane'),
     logLevel: settings.LOG_LEVEL,
-    sharedAnswers: settings.RESPONSE_CACHE_SHARED
+    sharedCache: settings.RESPONSE_CACHE_SHARED
       ? {
           sealingKey: sealingKey(settings.RESPONSE_CACHE_KEY),
           maxBytes: settings.RESPONSE_CACHE_SHARED_MAX_BYTES,

@@ -10,7 +10,7 @@ import {
   type Tracing,
 } from '@weighbridge/runtime';
 import { persistLeases, restoreLeases } from './budget/persistedLeases.ts';
-import { openResponseCache, type SharedAnswers } from './cache/openResponseCache.ts';
+import { openResponseCache, type SharedCache } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { clockSkewError, describeClockSkew } from './control/clockSkew.ts';
 import { addControlMetrics } from './control/controlMetrics.ts';
@@ -21,8 +21,8 @@ import { createKeyCache } from './control/keyCache.ts';
 import { createKeyStore } from './control/keyStore.ts';
 import { createResponseOwners } from './control/responseOwners.ts';
 import { createStateFile } from './control/stateFile.ts';
-import { createTokenCounter } from './formats/countTokens.ts';
-import { HoldBudget } from './formats/heldAnswer.ts';
+import { BufferBudget } from './formats/bufferBudget.ts';
+import { createTokenCounter } from './formats/tokenCounter.ts';
 import { createLimits } from './limits.ts';
 import { createObserver } from './observe/observer.ts';
 import { tracedStream } from './record/sender/tracedStream.ts';
@@ -30,11 +30,11 @@ import { openSpool } from './record/spool/spool.ts';
 import { addUsageMetrics } from './record/usageMetrics.ts';
 import { startUsageRecording, type UsageRecording } from './record/usageRecording.ts';
 import { InFlightRequests } from './request/inFlightRequests.ts';
-import { createEvidence } from './routing/evidence.ts';
-import { startPins } from './routing/startPins.ts';
+import { createEvidenceStore } from './routing/evidenceStore.ts';
+import { openSessionPins } from './routing/openSessionPins.ts';
 import { type AppDeps, buildApp, inferenceHandler } from './server/app.ts';
 import { countInFlight } from './server/inFlight.ts';
-import { ConnectorHealth, describeHealth } from './upstream/health.ts';
+import { ConnectorHealth, addHealthMetrics } from './upstream/connectorHealth.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
 
 export interface DataPlane {
@@ -56,7 +56,7 @@ export interface ShutdownTimes {
 export interface DataPlaneDeps {
   readonly stream: UsageStream;
   /** Left out where each proxy keeps its own answers alone. */
-  readonly sharedAnswers?: SharedAnswers | undefined;
+  readonly sharedCache?: SharedCache | undefined;
   /** What keeps the session pins. */
   readonly pinBucket: KeyValueBucket;
   readonly now: () => Date;
@@ -89,7 +89,7 @@ export function shutdownMs({ delayMs, graceMs }: ShutdownTimes): number {
 /** Starts a proxy; resolves once it knows what it may route to. */
 export async function startDataPlane(
   config: DataPlaneConfig,
-  { stream, sharedAnswers, pinBucket, now, version, metrics = createMetrics(), tracing }: DataPlaneDeps,
+  { stream, sharedCache, pinBucket, now, version, metrics = createMetrics(), tracing }: DataPlaneDeps,
   { logger, onShutdown }: ServiceContext,
 ): Promise<DataPlane> {
   const spool = await openSpool({ ...config.spool, newId: newUuid, now, logger });
@@ -108,7 +108,7 @@ export async function startDataPlane(
     metrics,
   });
   restoreLeases(spool, budget, heartbeatState);
-  const evidence = createEvidence({ nowMs: () => performance.now() });
+  const evidence = createEvidenceStore({ nowMs: () => performance.now() });
   metrics.gauge(
     'weighbridge_evidence_workload_types',
     'Workload types of which this proxy knows how models do.',
@@ -123,7 +123,7 @@ export async function startDataPlane(
     view,
     heartbeatState,
     onReclaim: (buckets) => budget.reclaim(buckets),
-    onEvidence: evidence.take,
+    onEvidence: evidence.apply,
     load: () => ({
       inFlightRequests: inFlight(),
       waitingUsageBytes: usage?.unackedBytes ?? 0,
@@ -174,7 +174,7 @@ export async function startDataPlane(
     ['connector', 'reason'],
   );
   const health = new ConnectorHealth(() => performance.now());
-  describeHealth(metrics, health, () => view.table);
+  addHealthMetrics(metrics, health, () => view.table);
   addControlMetrics(metrics, view, store);
   addUsageMetrics(metrics, spool, started);
   metrics.gauge('weighbridge_in_flight_requests', 'Requests under way.', () => inFlight());
@@ -205,12 +205,12 @@ export async function startDataPlane(
     recordFeedback: controlPlane.recordFeedback,
     onFailover: (connector, reason) => failovers.inc({ connector, reason }),
     owners: createResponseOwners(controlPlane),
-    pins: startPins({ bucket: pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
+    pins: openSessionPins({ bucket: pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
     countTokens: createTokenCounter(),
-    holdBudget: new HoldBudget(MAX_HELD_BYTES),
+    bufferBudget: new BufferBudget(MAX_HELD_BYTES),
     drainLimits: config.drainCap,
     inFlight: inFlightRequests,
-    cache: openResponseCache(config.responseCacheBytes, sharedAnswers, metrics),
+    cache: openResponseCache(config.responseCacheBytes, sharedCache, metrics),
     corsOrigins: config.corsOrigins,
     observer: createObserver({
       metrics,

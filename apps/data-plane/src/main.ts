@@ -9,7 +9,7 @@ import {
   type ServiceContext,
   startTracing,
 } from '@weighbridge/runtime';
-import { ANSWERS_SET_BY, answersBucket, type SharedAnswers } from './cache/openResponseCache.ts';
+import { CACHE_BUCKET_SETTINGS, cacheBucketSettings, type SharedCache } from './cache/openResponseCache.ts';
 import { environmentOf, loadConfig, loadProcessConfig, type ProcessConfig } from './config.ts';
 import { shutdownMs, startDataPlane } from './dataPlane.ts';
 import { tuneHeapGrowth } from './heapGrowth.ts';
@@ -33,9 +33,9 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   onShutdown('usage stream', () => stream.close());
   const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
   onShutdown('session pins', () => pinBucket.close());
-  const sharedAnswers = await openSharedAnswers(settings, config.pins.replicas, context);
+  const sharedCache = await openSharedAnswers(settings, config.pins.replicas, context);
   addCertificateMetric(metrics, config.controlPlane.tls?.certificateFile);
-  const deps = { stream, pinBucket, sharedAnswers, now: () => new Date(), version, metrics, tracing };
+  const deps = { stream, pinBucket, sharedCache, now: () => new Date(), version, metrics, tracing };
   const dataPlane = await startDataPlane(config, deps, context);
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
   dataPlane.closeFirst(server, settings.shutdown);
@@ -44,20 +44,20 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
 }
 
 async function openSharedAnswers(
-  { natsUrl, sharedAnswers }: ProcessConfig,
+  { natsUrl, sharedCache }: ProcessConfig,
   replicas: number,
   { logger, onShutdown }: ServiceContext,
-): Promise<SharedAnswers | undefined> {
-  if (!sharedAnswers) return undefined;
-  const { sealingKey, maxBytes } = sharedAnswers;
+): Promise<SharedCache | undefined> {
+  if (!sharedCache) return undefined;
+  const { sealingKey, maxBytes } = sharedCache;
   const bucket = await openJetStreamBucket(
     {
       url: natsUrl,
       clientName: 'weighbridge-data-plane-answers',
-      setBy: ANSWERS_SET_BY,
+      setBy: CACHE_BUCKET_SETTINGS,
       onError: (error, what) => logger.warn({ err: error }, what),
     },
-    answersBucket({ maxBytes, replicas }),
+    cacheBucketSettings({ maxBytes, replicas }),
   );
   onShutdown('shared answers', () => bucket.close());
   return { bucket, sealingKey };

@@ -17,13 +17,13 @@ import { openResponseCache } from '../src/cache/openResponseCache.ts';
 import { createKeyCache } from '../src/control/keyCache.ts';
 import { createKeyStore } from '../src/control/keyStore.ts';
 import { routingTable } from '../src/control/routingTable.ts';
-import { createTokenCounter } from '../src/formats/countTokens.ts';
-import { HoldBudget } from '../src/formats/heldAnswer.ts';
+import { BufferBudget } from '../src/formats/bufferBudget.ts';
+import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import type { UsageLog } from '../src/record/usageLog.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
-import { ConnectorHealth } from '../src/upstream/health.ts';
+import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits, type TestBucket } from './limits.ts';
 import { listen } from './servers.ts';
@@ -95,9 +95,9 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
     recordFeedback: async () => create(RecordFeedbackResponseSchema),
     onFailover: () => {},
     owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
-    pins: { decide: async ({ targets }) => ({ targets, served: () => {} }) },
+    pins: { decide: async ({ targets }) => ({ targets, onServed: () => {} }) },
     countTokens: createTokenCounter(),
-    holdBudget: new HoldBudget(1_000_000),
+    bufferBudget: new BufferBudget(1_000_000),
     drainLimits: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
     cache: openResponseCache(1024 * 1024, undefined, createMetrics()),
     observer: createObserver({

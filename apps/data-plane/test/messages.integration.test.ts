@@ -187,7 +187,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
     );
     proxy.events.length = 0;
     const broken = client(ALICE).messages.stream(hello, { headers: { 'x-mock-reset': 'mid' } });
-    await expect(broken.finalMessage()).rejects.toThrow(/broke the connection/);
+    await expect(broken.finalMessage()).rejects.toThrow(/closed the connection early/);
     await eventually(() =>
       expect(settled(proxy.events)).toMatchObject([{ outcome: 'INTERRUPTED', estimated: true }]),
     );

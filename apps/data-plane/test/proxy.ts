@@ -24,22 +24,22 @@ import {
   type Tracing,
   toHandler,
 } from '@weighbridge/runtime';
-import { openResponseCache, type SharedAnswers } from '../src/cache/openResponseCache.ts';
+import { openResponseCache, type SharedCache } from '../src/cache/openResponseCache.ts';
 import type { PolicyCacheSetting } from '../src/control/cacheRule.ts';
 import { bucketKey } from '../src/control/keyPolicies.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
-import { createTokenCounter } from '../src/formats/countTokens.ts';
-import { HoldBudget } from '../src/formats/heldAnswer.ts';
-import type { ContentOptions } from '../src/observe/captureContent.ts';
+import { BufferBudget } from '../src/formats/bufferBudget.ts';
+import { createTokenCounter } from '../src/formats/tokenCounter.ts';
+import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import type { FeedbackDeps } from '../src/request/recordFeedback.ts';
 import { createPinStore } from '../src/routing/pinStore.ts';
-import { createPins, type PinResult } from '../src/routing/pins.ts';
+import { createSessionPins, type PinResult } from '../src/routing/sessionPins.ts';
 import { buildApp } from '../src/server/app.ts';
-import { ConnectorHealth } from '../src/upstream/health.ts';
+import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits } from './limits.ts';
 import { openTestUsageLog } from './usageLog.ts';
@@ -95,7 +95,7 @@ export interface TestProxyOptions {
   readonly nowMs?: () => number;
   readonly policyCache?: PolicyCacheSetting;
   readonly responseCacheBytes?: number;
-  readonly sharedAnswers?: SharedAnswers;
+  readonly sharedCache?: SharedCache;
   /** Stands before the proxy: what it does to a response, the proxy meets. */
   readonly before?: RequestListener;
   /** Told of each line that is logged. */
@@ -237,7 +237,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners,
-    pins: createPins({
+    pins: createSessionPins({
       store: createPinStore(options.pinBucket ?? createInProcessBucket(PIN_BUCKET), Date.now),
       health,
       ttlMs: PIN_BUCKET.ttlMs,
@@ -247,10 +247,10 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
       onStoreError: (error) => void proxy.pinStoreErrors.push(error),
     }),
     countTokens: createTokenCounter(),
-    holdBudget: new HoldBudget(16 * 1024 * 1024),
+    bufferBudget: new BufferBudget(16 * 1024 * 1024),
     drainLimits: { stalledMs, drainMs, drainBytes },
     inFlight: new InFlightRequests(),
-    cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedAnswers, proxy.metrics),
+    cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedCache, proxy.metrics),
     observer: createObserver({
       metrics: proxy.metrics,
       log: { logger, successRatio: 1 },

@@ -2,8 +2,8 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { createLogger } from '@weighbridge/runtime';
 import { eventually } from '@weighbridge/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { observe } from '../src/observe/observed.ts';
 import { createRequestLog } from '../src/observe/requestLog.ts';
+import { observe } from '../src/observe/requestObservation.ts';
 import { post } from './post.ts';
 import { ALICE, SPENT, startProxy, type TestProxy } from './proxy.ts';
 

@@ -219,7 +219,7 @@ describe('responses', () => {
       const reading = (async () => {
         for await (const event of stream) seen.push(event.type);
       })();
-      if (how === 'reset') await expect(reading).rejects.toThrow(/broke the connection/);
+      if (how === 'reset') await expect(reading).rejects.toThrow(/closed the connection early/);
       else {
         await reading;
         expect(seen.at(-1)).toBe('error');

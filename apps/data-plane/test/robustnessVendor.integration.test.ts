@@ -31,8 +31,8 @@ describe.each(HELLO_BY_ROUTE)('what goes wrong at the vendor on %s', (path, body
   });
 
   it.each([
-    ['a reset', { 'x-mock-reset': 'mid' }, 'broke the connection'],
-    ['half a chunk', { 'x-mock-reset': 'mid', 'x-mock-split': '7' }, 'broke the connection'],
+    ['a reset', { 'x-mock-reset': 'mid' }, 'closed the connection early'],
+    ['half a chunk', { 'x-mock-reset': 'mid', 'x-mock-split': '7' }, 'closed the connection early'],
     ['a stall', { 'x-mock-stall': 'mid' }, 'did not answer in time'],
   ])('in the midst of a stream is told in it: %s', async (_what, headers, message) => {
     const answer = await post(proxy, path, stream, headers);

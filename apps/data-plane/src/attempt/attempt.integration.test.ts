@@ -7,15 +7,15 @@ import { openTestLimits } from '../../test/limits.ts';
 import { openTestUsageLog, type TestUsageLog } from '../../test/usageLog.ts';
 import { bucketKey } from '../control/keyPolicies.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { noFacts } from '../formats/answerFormat.ts';
-import { Body } from '../formats/body.ts';
-import { readCall } from '../formats/call.ts';
+import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { CHAT_COMPLETIONS } from '../formats/operation.ts';
-import { observe } from '../observe/observed.ts';
+import { RequestBody } from '../formats/requestBody.ts';
+import { noFacts } from '../formats/responseFormat.ts';
+import { observe } from '../observe/requestObservation.ts';
 import { nodeFileSystem } from '../record/spool/fileSystem.ts';
 import type { UsageLog } from '../record/usageLog.ts';
-import { AnswerBody } from '../upstream/answerBody.ts';
 import { Cancellation } from '../upstream/cancellation.ts';
+import { ResponseBody } from '../upstream/responseBody.ts';
 import type { Attempt, AttemptContext, AttemptDeps } from './attempt.ts';
 import type { ResponseResult } from './charge.ts';
 import type { GenerationPlan } from './plan.ts';
@@ -40,7 +40,7 @@ const model = {
   capabilities: [],
 };
 const connector = { ...create(ConnectorSchema, { id: 'con_1' }), serves: () => true, negotiated: new Map() };
-const body = new Body([Buffer.from(`{"model":"mock/echo","max_tokens":10,"x":"${'y'.repeat(303)}"}`)]);
+const body = new RequestBody([Buffer.from(`{"model":"mock/echo","max_tokens":10,"x":"${'y'.repeat(303)}"}`)]);
 /** 100 input tokens and 10 output tokens. */
 const RESERVE = { costNanoUsd: 120_000n, estimated: true, usage: { input: 100, output: 10 } };
 
@@ -104,11 +104,11 @@ function open(
   return new RequestAttempts(
     {
       upstreams: {
-        enter: () => ({
-          leave: () => {},
+        acquirePermit: () => ({
+          release: () => {},
           send: async () => {
             if (vendor instanceof Error) throw vendor;
-            const body = new AnswerBody({ pause() {}, resume() {}, abort() {} });
+            const body = new ResponseBody({ pause() {}, resume() {}, abort() {} });
             body.push(Buffer.from('{'));
             return { ...vendor, headers: {}, body };
           },
@@ -139,7 +139,7 @@ interface OpenOptions extends Partial<Pick<ResolvedKey, 'budgets' | 'isHard'>> {
 const prepared = {
   connector,
   body,
-  modelRequest: { model, connector, call: readCall(CHAT_COMPLETIONS, body) },
+  modelRequest: { model, connector, call: readGenerationRequest(CHAT_COMPLETIONS, body) },
 };
 
 /** Reserves, records and sends one attempt. */

@@ -6,15 +6,16 @@ import type { Logger } from '@weighbridge/runtime';
 import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
-import { noFacts } from '../formats/answerFormat.ts';
-import type { CountTokens } from '../formats/countTokens.ts';
+import { noFacts } from '../formats/responseFormat.ts';
+import type { CountTokens } from '../formats/tokenCounter.ts';
 import type { AttemptEnd, PreparedRequest } from '../observe/attempt.ts';
-import type { Observed } from '../observe/observed.ts';
 import type { Observer } from '../observe/observer.ts';
+import type { RequestObservation } from '../observe/requestObservation.ts';
 import type { RecordedAttempt, UsageLog } from '../record/usageLog.ts';
-import type { UpstreamAnswer } from '../upstream/exchange.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
-import { type Upstreams, wasNeverSent } from '../upstream/upstreams.ts';
+import type { UpstreamResponse } from '../upstream/httpExchange.ts';
+import { wasNeverSent } from '../upstream/upstreamErrors.ts';
+import type { Upstreams } from '../upstream/upstreams.ts';
 import { type Charge, chargeFor, chargeReservation, type ResponseResult } from './charge.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import type { Plan } from './plan.ts';
@@ -98,7 +99,7 @@ export interface AttemptContext extends BilledRequest {
   /** With the question mark; empty where there is none. */
   readonly query: string;
   readonly client: Pick<ClientConnection, 'assertWaiting' | 'cancellation'>;
-  readonly observed: Observed;
+  readonly observed: RequestObservation;
   /** Reads the key again from the control plane; rejects where it may not be used any more. */
   readonly refreshKey: () => Promise<void>;
 }
@@ -124,7 +125,7 @@ export class Attempt {
   /** Undefined where nothing is billed, and where a free attempt could not be recorded. */
   #record: RecordedAttempt | undefined;
   #recordedAt = 0;
-  #response: UpstreamAnswer | undefined;
+  #response: UpstreamResponse | undefined;
   /** Why it was refused or failed. */
   error: unknown;
   /** Monotonic, in milliseconds. */
@@ -148,7 +149,7 @@ export class Attempt {
   }
 
   /** Throws where no response came. */
-  get response(): UpstreamAnswer {
+  get response(): UpstreamResponse {
     return this.#response ?? unexpected('no response came');
   }
 
@@ -196,7 +197,7 @@ export class Attempt {
     const { client } = this.#context;
     const preparing = prepare(this.#context.key);
     this.#prepared = preparing instanceof Promise ? await preparing : preparing;
-    const permit = upstreams.enter(this.#prepared.connector);
+    const permit = upstreams.acquirePermit(this.#prepared.connector);
     try {
       if (this.#tryReserve()) this.#enter('reserved');
       else await this.#waitForReservation(prepare);
@@ -205,7 +206,7 @@ export class Attempt {
       if (recording) await recording;
       return permit;
     } catch (error) {
-      permit.leave();
+      permit.release();
       throw error;
     }
   }
@@ -288,7 +289,7 @@ export class Attempt {
   }
 
   /** recorded → sent → answered, or → failed → settled. */
-  async #send(permit: ReturnType<Upstreams['enter']>): Promise<void> {
+  async #send(permit: ReturnType<Upstreams['acquirePermit']>): Promise<void> {
     const { plan, headers: clientHeaders, query, client, observed } = this.#context;
     const { connector, body, modelRequest } = this.prepared;
     this.#enter('sent');
@@ -305,7 +306,7 @@ export class Attempt {
       const request = { method: plan.method, path: plan.path + query, headers, body };
       const response = await permit.send(request, client.cancellation);
       status = response.status;
-      const begun = modelRequest && status < 300 ? response.body.begun() : undefined;
+      const begun = modelRequest && status < 300 ? response.body.started() : undefined;
       if (begun) await begun;
       this.#response = response;
       this.waitedMs = performance.now() - this.sentAt;

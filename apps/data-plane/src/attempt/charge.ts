@@ -1,15 +1,15 @@
 import { Outcome } from '@weighbridge/contracts';
 import { type Estimate, estimateTokens, type NanoUsd, NO_TOKENS, type TokenUsage } from '@weighbridge/domain';
-import type { AnswerFacts } from '../formats/answerFormat.ts';
-import type { Body } from '../formats/body.ts';
-import type { CountTokens } from '../formats/countTokens.ts';
+import type { RequestBody } from '../formats/requestBody.ts';
 import { textOfRequest } from '../formats/requestText.ts';
+import type { ResponseFacts } from '../formats/responseFormat.ts';
+import type { CountTokens } from '../formats/tokenCounter.ts';
 import type { PreparedRequest } from '../observe/attempt.ts';
 
 /** How a response ended, and what was read from it. */
 export interface ResponseResult {
   readonly outcome: Outcome;
-  readonly facts: AnswerFacts;
+  readonly facts: ResponseFacts;
   /** Monotonic, in milliseconds; undefined where no byte came. */
   readonly firstByteAt: number | undefined;
   /** What the model wrote, as far as it was read, and by how much the whole is longer: to count tokens from. */
@@ -70,9 +70,9 @@ export function chargeReservation({ inputTokens, outputTokens, costNanoUsd }: Es
   return { usage: { ...NO_TOKENS, inputTokens, outputTokens }, estimated: true, costNanoUsd };
 }
 
-async function countRequest(body: Body | undefined, countTokens: CountTokens): Promise<number> {
+async function countRequest(body: RequestBody | undefined, countTokens: CountTokens): Promise<number> {
   if (!body) return 0;
   if (body.length > MAX_COUNTED_BYTES) return estimateTokens(body.length);
-  const { text, overhead } = textOfRequest(body.whole());
+  const { text, overhead } = textOfRequest(body.toBuffer());
   return (await countTokens(text)) + overhead;
 }

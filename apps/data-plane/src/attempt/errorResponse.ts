@@ -20,12 +20,12 @@ export function errorResponse(dialect: Dialect, error: unknown, requestId: strin
 export function sendFailure(
   { client, operation, requestId }: FailedRequest,
   error: unknown,
-  { passesText }: { readonly passesText: boolean },
+  { emitsPlainText }: { readonly emitsPlainText: boolean },
 ): void {
   const { response } = client;
   if (!response.headersSent)
     sendError(response, client.headers, errorResponse(operation.dialect, error, requestId), requestId);
-  else if (passesText) response.end(errorEvent(operation, error, requestId));
+  else if (emitsPlainText) response.end(errorEvent(operation, error, requestId));
   // Ending half a document in order would make it look complete.
   else response.destroy();
 }
@@ -35,7 +35,7 @@ export function sendInternalError(failed: FailedRequest, error: unknown): void {
   const { response } = failed.client;
   if (response.writableEnded || response.destroyed) return;
   try {
-    sendFailure(failed, error, { passesText: false });
+    sendFailure(failed, error, { emitsPlainText: false });
   } catch {
     response.destroy();
   }

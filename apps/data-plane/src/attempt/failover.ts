@@ -1,9 +1,9 @@
 import { AppError } from '@weighbridge/errors';
 import type { Target } from '../control/target.ts';
-import { Choice, type ChoiceDeps } from '../routing/choice.ts';
-import type { UpstreamAnswer } from '../upstream/exchange.ts';
-import type { ConnectorHealth } from '../upstream/health.ts';
-import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreams.ts';
+import { TargetSelector, type TargetSelectorDeps } from '../routing/targetSelector.ts';
+import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
+import type { UpstreamResponse } from '../upstream/httpExchange.ts';
+import { isBusy, isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import type { GenerationPlan } from './plan.ts';
@@ -24,7 +24,7 @@ export interface RetryLimits {
   readonly retryWithinMs: number;
 }
 
-export interface FailoverDeps extends ChoiceDeps {
+export interface FailoverDeps extends TargetSelectorDeps {
   readonly health: ConnectorHealth;
   readonly retries: RetryLimits;
   readonly now: () => Date;
@@ -41,7 +41,7 @@ export interface GenerationForwarding {
 /** The attempt whose response the client gets. */
 export interface Delivered {
   readonly attempt: Attempt;
-  readonly response: UpstreamAnswer;
+  readonly response: UpstreamResponse;
   /** How long vendors took, over all attempts, in milliseconds. */
   readonly upstreamMs: number;
 }
@@ -59,7 +59,7 @@ class Failover {
   readonly #plan: GenerationPlan;
   readonly #client: ClientConnection;
   readonly #attempts: RequestAttempts;
-  readonly #choice: Choice;
+  readonly #selector: TargetSelector;
   readonly #startedAt = performance.now();
   /** How long the attempts took that timed out. */
   #timedOutMs = 0;
@@ -76,7 +76,7 @@ class Failover {
     this.#plan = plan;
     this.#client = client;
     this.#attempts = attempts;
-    this.#choice = new Choice(deps, plan.targets);
+    this.#selector = new TargetSelector(deps, plan.targets);
   }
 
   async run(): Promise<Delivered> {
@@ -117,7 +117,7 @@ class Failover {
     if (this.#isOver) return undefined;
     const nowMs = performance.now();
     const leftMs = this.#deps.retries.retryWithinMs - (nowMs - this.#startedAt - this.#timedOutMs);
-    return this.#choice.next(nowMs, leftMs);
+    return this.#selector.next(nowMs, leftMs);
   }
 
   /** Nothing was sent: another connector may have a free connection, and a free model needs neither budget nor spool. */
@@ -125,8 +125,8 @@ class Failover {
     this.#refusal ??= error;
     if (isBusy(error)) {
       this.#deps.onFailover(target.connector.id, 'busy');
-      this.#choice.exclude(target.connector);
-    } else this.#choice.keepFree(target);
+      this.#selector.exclude(target.connector);
+    } else this.#selector.restrictToFree(target);
   }
 
   /** What an attempt that was sent means for its connector and for the request. */
@@ -136,8 +136,8 @@ class Failover {
     this.#client.headers.set('x-svc-attempts', String(this.#sent));
     const verdict = this.#client.cancellation.isCancelled ? CANCELLED : verdictOn(attempt);
     if (verdict.retry === 'timeout') this.#timedOutMs += attempt.waitedMs;
-    if (verdict.retry === 'credential') this.#choice.exclude(target.connector);
-    else this.#choice.failed(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
+    if (verdict.retry === 'credential') this.#selector.exclude(target.connector);
+    else this.#selector.recordFailure(target, performance.now(), requestedPauseMs(attempt, this.#deps.now()));
     return verdict;
   }
 

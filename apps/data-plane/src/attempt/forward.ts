@@ -1,4 +1,4 @@
-import { isRedirect, upstreamError } from '../upstream/upstreams.ts';
+import { isRedirect, upstreamError } from '../upstream/upstreamErrors.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { type Delivered, type FailoverDeps, failOver, refuseRedirect } from './failover.ts';
 import type { Plan, StoredPlan } from './plan.ts';

@@ -3,8 +3,8 @@ import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt, type RoutableConnector } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
-import type { Call } from '../formats/call.ts';
-import { addedInputTokens } from '../formats/hardLimits.ts';
+import type { GenerationRequest } from '../formats/generationRequest.ts';
+import { addedInputTokens } from '../formats/hardMode.ts';
 
 /** The output limit of a model whose own limit is unknown. */
 const UNKNOWN_MODEL_OUTPUT = 32_768;
@@ -22,10 +22,10 @@ const LIMIT_BYTES = 512;
 export async function limitOutput(
   budget: Pick<LeaseBook, 'headroom'>,
   key: ResolvedKey,
-  call: Call,
+  call: GenerationRequest,
   { model, connector }: Target,
-): Promise<Call> {
-  const limited = { ...call, addedInputTokens: addedInputTokens(call.body.whole()) };
+): Promise<GenerationRequest> {
+  const limited = { ...call, addedInputTokens: addedInputTokens(call.body.toBuffer()) };
   const { output } = call;
   if (!output || output.maxTokens !== undefined) return limited;
   const most = model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT;
@@ -50,7 +50,7 @@ export async function limitOutput(
 }
 
 /** The limit field that the upstream takes: OpenAI's newer models refuse the older name. */
-function limitField({ operation }: Call, { provider }: RoutableConnector): string {
+function limitField({ operation }: GenerationRequest, { provider }: RoutableConnector): string {
   const [older = 'max_tokens', newer] = operation.outputLimits ?? [];
   return newer !== undefined && TAKES_NEWER_NAME.has(provider) ? newer : older;
 }

@@ -1,17 +1,17 @@
 import { AppError } from '@weighbridge/errors';
-import type { AnswerReader } from '../formats/answerReader.ts';
+import type { StreamReader } from '../formats/streamReader.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { MAX_HELD_BYTES } from './relay.ts';
 
 /** Holds the start of a stream until the owner of the stored response is saved: only then may the client learn its id. */
 export class OwnershipHold {
-  readonly #reader: Pick<AnswerReader, 'facts'>;
+  readonly #reader: Pick<StreamReader, 'facts'>;
   readonly #saveOwner: (responseId: string) => Promise<void>;
   #isSaved = false;
   #held: Buffer[] = [];
   #heldBytes = 0;
 
-  constructor(reader: Pick<AnswerReader, 'facts'>, saveOwner: (responseId: string) => Promise<void>) {
+  constructor(reader: Pick<StreamReader, 'facts'>, saveOwner: (responseId: string) => Promise<void>) {
     this.#reader = reader;
     this.#saveOwner = saveOwner;
   }

@@ -2,10 +2,10 @@ import type { RoutingProfile } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
-import type { Call } from '../formats/call.ts';
+import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { Operation } from '../formats/operation.ts';
 import type { PreparedRequest } from '../observe/attempt.ts';
-import type { Decided } from '../routing/pins.ts';
+import type { PinDecision } from '../routing/sessionPins.ts';
 
 /** What is decided of a request before anything is sent. */
 export type Plan = GenerationPlan | StoredPlan;
@@ -21,7 +21,7 @@ interface AnyPlan {
 export interface GenerationPlan extends AnyPlan {
   readonly kind: 'generation';
   /** The request as the client sent it. */
-  readonly call: Call;
+  readonly call: GenerationRequest;
   readonly targets: Targets;
   /** Undefined where the request names a model. */
   readonly profile: RoutingProfile | undefined;
@@ -33,7 +33,7 @@ export interface GenerationPlan extends AnyPlan {
    */
   readonly prepare: (target: Target, key: ResolvedKey) => PreparedRequest | Promise<PreparedRequest>;
   /** To be called with the target that answered. */
-  readonly served: Decided['served'];
+  readonly onServed: PinDecision['onServed'];
 }
 
 export interface StoredPlan extends AnyPlan {

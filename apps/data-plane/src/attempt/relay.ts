@@ -1,7 +1,7 @@
 import { Outcome } from '@weighbridge/contracts';
-import type { KeptAnswer } from '../cache/answerCapture.ts';
-import type { HoldBudget } from '../formats/heldAnswer.ts';
-import type { UpstreamAnswer } from '../upstream/exchange.ts';
+import type { CacheFill } from '../cache/streamCapture.ts';
+import type { BufferBudget } from '../formats/bufferBudget.ts';
+import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import type { Plan } from './plan.ts';
@@ -11,16 +11,16 @@ import type { ResponseHeaders } from './responseHeaders.ts';
 export interface Relay {
   /** It is `answered`, and settled once. The client sees the end of the response only after that. */
   readonly attempt: Attempt;
-  readonly response: UpstreamAnswer;
+  readonly response: UpstreamResponse;
   readonly plan: Plan;
   readonly client: ClientConnection;
   readonly headers: ResponseHeaders;
   readonly requestId: string;
-  readonly holdBudget: HoldBudget;
+  readonly bufferBudget: BufferBudget;
   /** Saves who owns the response, before the client learns its id; undefined where the vendor does not store it. */
   readonly saveOwner: ((responseId: string) => Promise<void>) | undefined;
   /** Undefined where the response is not cached. */
-  readonly capture: KeptAnswer | undefined;
+  readonly capture: CacheFill | undefined;
 }
 
 /** A response up to this size is held until it is complete, so that a header can show its cost. */
@@ -31,7 +31,7 @@ export function isCacheable({ response }: Relay, outcome: Outcome): boolean {
   return outcome === Outcome.SUCCESS && response.status === 200;
 }
 
-export function contentTypeOf({ headers }: UpstreamAnswer): string | undefined {
+export function contentTypeOf({ headers }: UpstreamResponse): string | undefined {
   return headers['content-type']?.toString();
 }
 

@@ -1,9 +1,8 @@
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
-import { type AnswerFormat, noFacts } from '../formats/answerFormat.ts';
-import { decodeWhole, type Encoding, encodingOf } from '../formats/contentEncoding.ts';
-import { textOfWhole } from '../formats/heldAnswer.ts';
+import { decodeBody, type Encoding, encodingOf } from '../formats/contentEncoding.ts';
+import { noFacts, type ResponseFormat, textOfBody } from '../formats/responseFormat.ts';
 import { StreamTap } from '../formats/streamTap.ts';
-import { upstreamError } from '../upstream/upstreams.ts';
+import { upstreamError } from '../upstream/upstreamErrors.ts';
 import { sendFailure } from './errorResponse.ts';
 import { responseIdTooLate } from './ownershipHold.ts';
 import { redactBody, redactHeaders } from './redactCredential.ts';
@@ -17,7 +16,7 @@ const MAX_READ_BYTES = 32 * 1024 * 1024;
 /** Passes on a response that is one JSON document, or anything else that is no stream of events. */
 export async function relayDocument(relay: Relay): Promise<void> {
   const { attempt, response, client } = relay;
-  const format = relay.plan.operation.answer;
+  const format = relay.plan.operation.responseFormat;
   const { chunks, firstByteAt, failure: broken } = await readBody(relay);
   let failure = broken;
 
@@ -29,18 +28,18 @@ export async function relayDocument(relay: Relay): Promise<void> {
     failure ??= await relay.saveOwner(facts.responseId).then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
-  const output = () => ({ text: textOfWhole(format, plain ?? body), ratio: 1 });
+  const output = () => ({ text: textOfBody(format, plain ?? body), ratio: 1 });
   const cost = await attempt.settle({ outcome, facts, firstByteAt, output });
 
   if (client.hasDisconnected) return;
   if (failure) {
     const error = upstreamError(failure, attempt.prepared.connector.provider);
-    return sendFailure(failedRequest(relay), error, { passesText: false });
+    return sendFailure(failedRequest(relay), error, { emitsPlainText: false });
   }
   if (client.response.headersSent) return void client.response.end();
   writeWhole(relay, response.status < 400 ? body : redactedError(relay, body, plain), cost);
   if (isCacheable(relay, outcome))
-    relay.capture?.endWhole(plain, contentTypeOf(response) ?? 'application/json');
+    relay.capture?.endBody(plain, contentTypeOf(response) ?? 'application/json');
 }
 
 interface ReadBody {
@@ -56,7 +55,7 @@ async function readBody({ response, client, headers, saveOwner }: Relay): Promis
   let bytes = 0;
   let firstByteAt: number | undefined;
   try {
-    await response.body.each((chunk) => {
+    await response.body.forEachChunk((chunk) => {
       firstByteAt ??= performance.now();
       bytes += chunk.length;
       if (bytes <= MAX_READ_BYTES) chunks.push(chunk);
@@ -98,13 +97,13 @@ function redactedError({ headers, attempt }: Relay, body: Buffer, plain: Buffer 
 }
 
 async function decoded(encoding: Encoding | 'unknown', body: Buffer): Promise<Buffer | undefined> {
-  return encoding === 'unknown' ? undefined : await decodeWhole(encoding, body, MAX_READ_BYTES);
+  return encoding === 'unknown' ? undefined : await decodeBody(encoding, body, MAX_READ_BYTES);
 }
 
-function readFacts(format: AnswerFormat, body: Buffer | undefined) {
+function readFacts(format: ResponseFormat, body: Buffer | undefined) {
   const facts = noFacts();
   if (!body) return facts;
-  format.readWhole(body, facts);
+  format.readBody(body, facts);
   if (facts.usage || facts.responseId || body[0] === 0x7b) return facts;
   // A stream of events with another content type.
   const tap = new StreamTap({ format, hideUsage: false });

@@ -6,7 +6,7 @@ import { relayStream } from './relayStream.ts';
 export function relayResponse(relay: Relay): Promise<void> {
   const relayed = isStream(relay) ? relayStream(relay) : relayDocument(relay);
   const { capture } = relay;
-  return capture ? relayed.finally(() => capture.giveUp()) : relayed;
+  return capture ? relayed.finally(() => capture.discard()) : relayed;
 }
 
 /** Vendors mislabel streams; a JSON document is what they answer where they did not understand the request. */

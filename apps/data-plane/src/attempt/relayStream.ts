@@ -1,5 +1,5 @@
-import { AnswerReader } from '../formats/answerReader.ts';
-import { upstreamError } from '../upstream/upstreams.ts';
+import { StreamReader } from '../formats/streamReader.ts';
+import { upstreamError } from '../upstream/upstreamErrors.ts';
 import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold } from './ownershipHold.ts';
 import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay } from './relay.ts';
@@ -8,18 +8,18 @@ const NOTHING = Buffer.alloc(0);
 
 /** Passes a stream of events on as it comes. */
 export async function relayStream(relay: Relay): Promise<void> {
-  const { attempt, response, client, headers, plan, holdBudget: budget } = relay;
+  const { attempt, response, client, headers, plan, bufferBudget: budget } = relay;
   const { hideUsage } = plan;
-  const format = plan.operation.answer;
+  const format = plan.operation.responseFormat;
   const contentEncoding = response.headers['content-encoding'];
-  const reader = new AnswerReader({
+  const reader = new StreamReader({
     format,
     hideUsage,
     contentEncoding,
     budget,
     onEvent: relay.capture?.add,
   });
-  if (reader.passesDecoded) headers.delete('content-encoding');
+  if (reader.emitsDecoded) headers.delete('content-encoding');
   let firstByteAt: number | undefined;
   let failure: unknown;
   const hold = relay.saveOwner && new OwnershipHold(reader, relay.saveOwner);
@@ -30,7 +30,7 @@ export async function relayStream(relay: Relay): Promise<void> {
     client.response.flushHeaders();
   }
   try {
-    await response.body.each((chunk) => {
+    await response.body.forEachChunk((chunk) => {
       firstByteAt ??= performance.now();
       const passed = reader.push(chunk);
       return passed instanceof Promise ? passed.then(write) : write(passed);
@@ -43,13 +43,13 @@ export async function relayStream(relay: Relay): Promise<void> {
   }
 
   const outcome = outcomeOf(relay, failure, reader.facts.failed);
-  await attempt.settle({ outcome, facts: reader.facts, firstByteAt, output: () => reader.text(format) });
-  const { passesText } = reader;
+  await attempt.settle({ outcome, facts: reader.facts, firstByteAt, output: () => reader.output(format) });
+  const { emitsPlainText } = reader;
   reader.close();
   if (client.hasDisconnected) return;
   if (failure) {
     const error = upstreamError(failure, attempt.prepared.connector.provider);
-    sendFailure(failedRequest(relay), error, { passesText });
+    sendFailure(failedRequest(relay), error, { emitsPlainText });
   } else client.response.end();
   if (isCacheable(relay, outcome)) relay.capture?.endStream(contentTypeOf(response) ?? 'text/event-stream');
 }

@@ -1,7 +1,7 @@
 import { balancedEstimate, type Estimate, hardEstimate, type OutputSize } from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
-import type { Call } from '../formats/call.ts';
+import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { PreparedRequest } from '../observe/attempt.ts';
 import { cappedCost } from './usageEvent.ts';
 
@@ -26,7 +26,7 @@ export function estimateReservation(
 
 /** How long a response is expected to get: by the request's own limit, else by what its model usually writes. */
 export function expectedOutput(
-  { output }: Pick<Call, 'output'>,
+  { output }: Pick<GenerationRequest, 'output'>,
   usualTokens: number | undefined,
 ): OutputSize | undefined {
   if (!output) return undefined;

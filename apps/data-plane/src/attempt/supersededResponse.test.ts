@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { AnswerBody } from '../upstream/answerBody.ts';
+import { ResponseBody } from '../upstream/responseBody.ts';
 import type { Attempt } from './attempt.ts';
 import { SupersededResponse } from './supersededResponse.ts';
 
@@ -12,7 +12,7 @@ afterEach(() => {
 
 function supersede() {
   const calls: string[] = [];
-  const body = new AnswerBody({ pause() {}, resume() {}, abort: () => calls.push('abort') });
+  const body = new ResponseBody({ pause() {}, resume() {}, abort: () => calls.push('abort') });
   const attempt = { response: { status: 500, headers: {}, body } } as unknown as Attempt;
   return { superseded: new SupersededResponse(attempt), body, calls };
 }
@@ -36,7 +36,7 @@ it('holds a complete response for as long as it takes, and leaves no timer behin
   await vi.advanceTimersByTimeAsync(60_000);
   const taken = await superseded.take();
   const chunks: string[] = [];
-  await taken?.body.each((chunk) => void chunks.push(String(chunk)));
+  await taken?.body.forEachChunk((chunk) => void chunks.push(String(chunk)));
   expect(chunks).toEqual(['all']);
   expect(calls).toEqual([]);
 });

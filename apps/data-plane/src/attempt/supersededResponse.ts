@@ -1,5 +1,5 @@
-import { AnswerBody } from '../upstream/answerBody.ts';
-import type { UpstreamAnswer } from '../upstream/exchange.ts';
+import type { UpstreamResponse } from '../upstream/httpExchange.ts';
+import { ResponseBody } from '../upstream/responseBody.ts';
 import type { Attempt } from './attempt.ts';
 
 const MAX_KEPT_BYTES = 64 * 1024;
@@ -17,22 +17,22 @@ export class SupersededResponse {
     const { body } = attempt.response;
     this.attempt = attempt;
     const timer = setTimeout(() => body.destroy(), MAX_WAIT_MS);
-    this.#body = readWhole(body).finally(() => clearTimeout(timer));
+    this.#body = readBody(body).finally(() => clearTimeout(timer));
   }
 
   /** The response as if it had just arrived; undefined where its body was dropped. */
-  async take(): Promise<UpstreamAnswer | undefined> {
+  async take(): Promise<UpstreamResponse | undefined> {
     const bytes = await this.#body;
-    return bytes && { ...this.attempt.response, body: AnswerBody.of(bytes) };
+    return bytes && { ...this.attempt.response, body: ResponseBody.of(bytes) };
   }
 }
 
 /** Undefined where the body breaks off or is too large to be held. */
-async function readWhole(body: AnswerBody): Promise<Buffer | undefined> {
+async function readBody(body: ResponseBody): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
-    await body.each((chunk) => {
+    await body.forEachChunk((chunk) => {
       bytes += chunk.length;
       if (bytes > MAX_KEPT_BYTES) body.destroy();
       else chunks.push(chunk);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NeverSentError } from '../upstream/exchange.ts';
+import { NeverSentError } from '../upstream/upstreamErrors.ts';
 import { retryAfterMs, verdictOnError, verdictOnStatus } from './verdict.ts';
 
 const withCode = (code: string) => Object.assign(new Error(code), { code });

@@ -1,5 +1,5 @@
-import type { AttemptResult } from '../upstream/health.ts';
-import { isTimeout, wasNeverSent } from '../upstream/upstreams.ts';
+import type { AttemptResult } from '../upstream/connectorHealth.ts';
+import { isTimeout, wasNeverSent } from '../upstream/upstreamErrors.ts';
 
 /** Why another attempt replaces one. */
 export type FailureReason =

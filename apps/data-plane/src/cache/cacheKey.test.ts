@@ -1,21 +1,24 @@
 import { describe, expect, it } from 'vitest';
-import { Body } from '../formats/body.ts';
-import { readCall } from '../formats/call.ts';
+import { readGenerationRequest } from '../formats/generationRequest.ts';
 import { CHAT_COMPLETIONS, MESSAGES, type Operation, RESPONSES } from '../formats/operation.ts';
+import { RequestBody } from '../formats/requestBody.ts';
 import { isCacheable } from './cacheable.ts';
-import { type CacheQuestion, cacheKey } from './cacheKey.ts';
+import { type CacheKeyInput, cacheKey } from './cacheKey.ts';
 import { canonicalMembers } from './canonicalJson.ts';
 
 const rule = { sharedBy: { kind: 'principal', id: 'alice' }, ttlMs: 1 } as const;
 
 function parts(operation: Operation, fields: object) {
   const body = Buffer.from(JSON.stringify({ model: 'mock/echo', ...fields }));
-  return { call: readCall(operation, new Body([body])), members: canonicalMembers(body) ?? [] };
+  return {
+    call: readGenerationRequest(operation, new RequestBody([body])),
+    members: canonicalMembers(body) ?? [],
+  };
 }
 
 function key(
   fields: object = {},
-  question: Partial<CacheQuestion> = {},
+  question: Partial<CacheKeyInput> = {},
   operation = CHAT_COMPLETIONS,
 ): string {
   const common = { rule, workloadType: undefined, profileId: undefined, headers: {}, query: '' };
@@ -128,8 +131,11 @@ describe('isCacheable', () => {
 
   it('not what spells its names so that they read as others', () => {
     const body = Buffer.from('{"model":"m/x","web_search_opt\\u0069ons":{}}');
-    expect(isCacheable(readCall(CHAT_COMPLETIONS, new Body([body])), canonicalMembers(body) ?? [])).toBe(
-      false,
-    );
+    expect(
+      isCacheable(
+        readGenerationRequest(CHAT_COMPLETIONS, new RequestBody([body])),
+        canonicalMembers(body) ?? [],
+      ),
+    ).toBe(false);
   });
 });

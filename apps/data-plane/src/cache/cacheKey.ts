@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { CacheRule } from '../control/cacheRule.ts';
-import type { Call } from '../formats/call.ts';
+import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { CanonicalMember } from './canonicalJson.ts';
 
 /** What a request is told apart by. */
-export interface CacheQuestion {
+export interface CacheKeyInput {
   readonly rule: CacheRule;
   /** SHA-256 of the whole `X-Svc-Workload-Type`; undefined where there is none. */
   readonly workloadType: Uint8Array | undefined;
   /** `router/default` is another profile for other keys. */
   readonly profileId: string | undefined;
-  readonly call: Call;
+  readonly call: GenerationRequest;
   readonly members: readonly CanonicalMember[];
   /** As the vendor would be sent them. */
   readonly headers: IncomingHttpHeaders;
@@ -69,7 +69,7 @@ const NEUTRAL_PREFIXES = ['x-stainless-', 'x-b3-', 'x-datadog-', 'x-envoy-', 'se
  * The same for two requests exactly where the answer to one may be given to the other. What is not known to be without
  * influence on the answer is a part of it.
  */
-export function cacheKey(question: CacheQuestion): string {
+export function cacheKey(question: CacheKeyInput): string {
   const { rule, workloadType, profileId, call, members, headers, query } = question;
   const { operation, stream } = call;
   const hash = createHash('sha256');
@@ -80,10 +80,10 @@ export function cacheKey(question: CacheQuestion): string {
   // Its own brackets end it: the members follow without a doubt about where they begin.
   hash.update(JSON.stringify(frame));
   for (const { name, value, bytes } of members) {
-    if (operation.neutralFields.has(name)) continue;
+    if (operation.cacheIgnoredFields.has(name)) continue;
     // It is in the frame, as this service reads it.
     if (name === 'stream' && operation.fields.has('stream')) continue;
-    if (name === 'stream_options' && operation.asksForUsage && ONLY_USAGE.has(value.toString('latin1')))
+    if (name === 'stream_options' && operation.needsIncludeUsage && ONLY_USAGE.has(value.toString('latin1')))
       continue;
     hash.update(bytes).update(',');
   }

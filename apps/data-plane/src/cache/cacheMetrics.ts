@@ -1,35 +1,43 @@
 import type { Metrics } from '@weighbridge/runtime';
-import type { MemoryLevel } from './memoryLevel.ts';
-import type { Met } from './responseCache.ts';
+import type { MemoryTier } from './memoryTier.ts';
+import type { CacheResult } from './responseCache.ts';
 
-/** What the response cache tells of itself. */
+/** The events of the response cache that are counted. */
 export interface CacheEvents {
-  readonly onLookUp: (met: Met) => void;
-  readonly onKept: () => void;
+  readonly onLookUp: (result: CacheResult) => void;
+  readonly onStored: () => void;
   readonly onError: (operation: 'get' | 'put') => void;
 }
 
-export function describeCache(metrics: Metrics, memory: MemoryLevel): CacheEvents {
+export function addCacheMetrics(metrics: Metrics, memory: MemoryTier): CacheEvents {
   metrics.gauge(
     'weighbridge_response_cache_used_bytes',
-    'What the answers take that this proxy has at hand.',
+    'Bytes of the responses that this proxy caches in memory.',
     () => memory.bytes,
   );
-  metrics.gauge('weighbridge_response_cache_answers', 'How many they are.', () => memory.answers);
+  metrics.gauge(
+    'weighbridge_response_cache_answers',
+    'Responses that this proxy caches in memory.',
+    () => memory.responses,
+  );
   const lookUps = metrics.counter(
     'weighbridge_response_cache_lookups_total',
-    'Requests that the response cache was asked for, by where it had an answer.',
+    'Lookups in the response cache, by where a response was found.',
     ['met'],
   );
-  const kept = metrics.counter('weighbridge_response_cache_kept_total', 'Answers that were kept.', []);
+  const stored = metrics.counter(
+    'weighbridge_response_cache_kept_total',
+    'Responses that were stored in the cache.',
+    [],
+  );
   const errors = metrics.counter(
     'weighbridge_response_cache_errors_total',
-    'Questions to the shared store, and answers for it, that it failed or took too long for.',
+    'Reads and writes of the shared response cache that failed or timed out.',
     ['operation'],
   );
   return {
-    onLookUp: (met) => lookUps.inc({ met }),
-    onKept: () => kept.inc(),
+    onLookUp: (result) => lookUps.inc({ met: result }),
+    onStored: () => stored.inc(),
     onError: (operation) => errors.inc({ operation }),
   };
 }

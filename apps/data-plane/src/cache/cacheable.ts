@@ -1,5 +1,5 @@
-import { isRecord } from '../formats/answerFormat.ts';
-import type { Call } from '../formats/call.ts';
+import type { GenerationRequest } from '../formats/generationRequest.ts';
+import { isRecord } from '../formats/jsonFields.ts';
 import type { CanonicalMember } from './canonicalJson.ts';
 
 /**
@@ -24,7 +24,7 @@ const CALLERS_TOOLS = new Set<unknown>([undefined, null, 'function', 'custom']);
 const NOT_SAID = new Set(['null', 'false']);
 
 /** Whether an answer is made of nothing but the request, and leaves nothing behind at the vendor. */
-export function isCacheable(call: Call, members: readonly CanonicalMember[]): boolean {
+export function isCacheable(call: GenerationRequest, members: readonly CanonicalMember[]): boolean {
   if (call.isStored) return false;
   return members.every(({ name, value }) => {
     // It may spell any of the names below, and nobody writes one so.

@@ -1,11 +1,12 @@
 import { Route } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
-import { isWholeAnswer, isWholeStream } from './completeness.ts';
+import { isCompleteResponse, isCompleteStream } from './completeness.ts';
 
 const { CHAT_COMPLETIONS, MESSAGES, RESPONSES, EMBEDDINGS } = Route;
-const whole = (route: Route, answer: unknown) => isWholeAnswer(route, Buffer.from(JSON.stringify(answer)));
+const whole = (route: Route, answer: unknown) =>
+  isCompleteResponse(route, Buffer.from(JSON.stringify(answer)));
 const stream = (route: Route, ...events: (object | string)[]) =>
-  isWholeStream(
+  isCompleteStream(
     route,
     Buffer.from(
       events
@@ -51,7 +52,7 @@ describe('an answer is not', () => {
   ])('%s %j', (route, answer) => expect(whole(route, answer)).toBe(false));
 
   it('what is no JSON', () =>
-    expect(isWholeAnswer(CHAT_COMPLETIONS, Buffer.from('{"choices":['))).toBe(false));
+    expect(isCompleteResponse(CHAT_COMPLETIONS, Buffer.from('{"choices":['))).toBe(false));
 });
 
 describe('a stream', () => {

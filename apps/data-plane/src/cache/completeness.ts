@@ -1,12 +1,12 @@
 import { Route } from '@weighbridge/contracts';
-import { isRecord, type JsonRecord, records } from '../formats/answerFormat.ts';
+import { isRecord, type JsonRecord, parseJson, recordsIn } from '../formats/jsonFields.ts';
 import { eventData, SseSplitter } from '../formats/sseSplitter.ts';
 
 /** Whether an answer came to its natural end, in the words of one route. Words that are not known say that it did not. */
 interface Ending {
   readonly isWhole: (answer: JsonRecord) => boolean;
   /** `done`: the stream ended with `[DONE]`. */
-  readonly isWholeStream: (events: readonly JsonRecord[], done: boolean) => boolean;
+  readonly isCompleteStream: (events: readonly JsonRecord[], done: boolean) => boolean;
 }
 
 /** Not among them: `length`, `content_filter`. */
@@ -17,14 +17,14 @@ const STOPPED = new Set<unknown>(['end_turn', 'stop_sequence', 'tool_use']);
 const ENDINGS: Partial<Record<Route, Ending>> = {
   [Route.CHAT_COMPLETIONS]: {
     isWhole({ choices, error }) {
-      const all = records(choices);
+      const all = recordsIn(choices);
       return !error && all.length > 0 && all.every(({ finish_reason: reason }) => FINISHED.has(reason));
     },
-    isWholeStream(chunks, done) {
+    isCompleteStream(chunks, done) {
       const reasons = new Map<unknown, unknown>();
       for (const { choices, error } of chunks) {
         if (error) return false;
-        for (const { index, finish_reason: reason } of records(choices)) {
+        for (const { index, finish_reason: reason } of recordsIn(choices)) {
           reasons.set(index, reason ?? reasons.get(index));
         }
       }
@@ -32,12 +32,12 @@ const ENDINGS: Partial<Record<Route, Ending>> = {
     },
   },
   [Route.EMBEDDINGS]: {
-    isWhole: ({ data, error }) => !error && records(data).length > 0,
-    isWholeStream: () => false,
+    isWhole: ({ data, error }) => !error && recordsIn(data).length > 0,
+    isCompleteStream: () => false,
   },
   [Route.MESSAGES]: {
     isWhole: ({ type, stop_reason: reason }) => type === 'message' && STOPPED.has(reason),
-    isWholeStream(events) {
+    isCompleteStream(events) {
       const reasons = events.flatMap(({ type, delta }) =>
         type === 'message_delta' && isRecord(delta) ? [delta.stop_reason] : [],
       );
@@ -50,7 +50,7 @@ const ENDINGS: Partial<Record<Route, Ending>> = {
   },
   [Route.RESPONSES]: {
     isWhole: isWholeResponse,
-    isWholeStream(events) {
+    isCompleteStream(events) {
       const last = events.at(-1);
       return (
         last?.type === 'response.completed' &&
@@ -66,12 +66,12 @@ function isWholeResponse({ status, error, incomplete_details: incomplete }: Json
   return status === 'completed' && !error && !incomplete;
 }
 
-export function isWholeAnswer(route: Route, body: Buffer): boolean {
-  const answer = parsed(body);
+export function isCompleteResponse(route: Route, body: Buffer): boolean {
+  const answer = parseJson(body);
   return isRecord(answer) && ENDINGS[route]?.isWhole(answer) === true;
 }
 
-export function isWholeStream(route: Route, body: Buffer): boolean {
+export function isCompleteStream(route: Route, body: Buffer): boolean {
   const splitter = new SseSplitter();
   const events: JsonRecord[] = [];
   let done = false;
@@ -82,18 +82,10 @@ export function isWholeStream(route: Route, body: Buffer): boolean {
       done = true;
       continue;
     }
-    const event = parsed(data);
+    const event = parseJson(data);
     // Something that can't be read may say anything; and nothing follows the end.
     if (!isRecord(event) || done) return false;
     events.push(event);
   }
-  return ENDINGS[route]?.isWholeStream(events, done) === true;
-}
-
-function parsed(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString('utf8'));
-  } catch {
-    return undefined;
-  }
+  return ENDINGS[route]?.isCompleteStream(events, done) === true;
 }

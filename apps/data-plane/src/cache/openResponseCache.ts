@@ -1,27 +1,27 @@
 import type { KeyValueBucket, KeyValueSettings } from '@weighbridge/bus';
 import type { Metrics } from '@weighbridge/runtime';
-import { describeCache } from './cacheMetrics.ts';
-import { createMemoryLevel } from './memoryLevel.ts';
+import { addCacheMetrics } from './cacheMetrics.ts';
+import { createMemoryTier } from './memoryTier.ts';
 import { createResponseCache, type ResponseCache } from './responseCache.ts';
-import { createSharedLevel } from './sharedLevel.ts';
+import { createSharedTier } from './sharedTier.ts';
 
-/** What makes the answers of several proxies one. */
-export interface SharedAnswers {
+/** The store in which proxies share their cached responses. */
+export interface SharedCache {
   readonly bucket: KeyValueBucket;
   readonly sealingKey: Buffer;
-  /** How long a request waits for them; 50 where it is left out. */
+  /** How long a request waits for a read. Default: 50. */
   readonly waitMs?: number;
 }
 
 const DAY_MS = 86_400_000;
-/** Of an answer as it goes there; a server of NATS takes a little more, unless it was told otherwise. */
+/** Of a sealed response. A NATS server's default limit for a message is slightly higher. */
 const MAX_VALUE_BYTES = 1_000_000;
 
-/** The settings that decide how that bucket should be. */
-export const ANSWERS_SET_BY = 'NATS_BUCKET_REPLICAS and RESPONSE_CACHE_SHARED_MAX_BYTES';
+/** The names of the settings that configure the bucket. */
+export const CACHE_BUCKET_SETTINGS = 'NATS_BUCKET_REPLICAS and RESPONSE_CACHE_SHARED_MAX_BYTES';
 
-/** The bucket of the shared level. Answers are kept there for a day at most, however long a policy keeps them. */
-export function answersBucket(size: {
+/** The bucket of the shared tier. It retains responses for a day at most, whatever a policy's time to live is. */
+export function cacheBucketSettings(size: {
   readonly maxBytes: number;
   readonly replicas: number;
 }): KeyValueSettings {
@@ -30,12 +30,12 @@ export function answersBucket(size: {
 
 export function openResponseCache(
   maxBytes: number,
-  shared: SharedAnswers | undefined,
+  shared: SharedCache | undefined,
   metrics: Metrics,
 ): ResponseCache {
-  const memory = createMemoryLevel(maxBytes);
-  const events = describeCache(metrics, memory);
-  const level = shared && {
+  const memory = createMemoryTier(maxBytes);
+  const events = addCacheMetrics(metrics, memory);
+  const sharedTierDeps = shared && {
     ...shared,
     maxValueBytes: MAX_VALUE_BYTES,
     nowMs: () => performance.now(),
@@ -43,7 +43,7 @@ export function openResponseCache(
   };
   return createResponseCache({
     memory,
-    shared: level && createSharedLevel(level),
+    shared: sharedTierDeps && createSharedTier(sharedTierDeps),
     wallMs: () => Date.now(),
     ...events,
   });

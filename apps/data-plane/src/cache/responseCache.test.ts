@@ -2,16 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { createInProcessBucket, type KeyValueBucket } from '@weighbridge/bus';
 import { eventually } from '@weighbridge/testing';
 import { describe, expect, it } from 'vitest';
-import { HoldBudget } from '../formats/heldAnswer.ts';
-import { AnswerCapture } from './answerCapture.ts';
-import { createMemoryLevel } from './memoryLevel.ts';
-import { createResponseCache, type Met, type ResponseCache } from './responseCache.ts';
-import { createSharedLevel } from './sharedLevel.ts';
-import { pack, type StoredAnswer, shownBody, unpack } from './storedAnswer.ts';
+import { BufferBudget } from '../formats/bufferBudget.ts';
+import { type CachedResponse, clientBody, decodeSealed, encodeSealed } from './cachedResponse.ts';
+import { createMemoryTier } from './memoryTier.ts';
+import { type CacheResult, createResponseCache, type ResponseCache } from './responseCache.ts';
+import { createSharedTier } from './sharedTier.ts';
+import { StreamCapture } from './streamCapture.ts';
 
 const sealingKey = randomBytes(32);
 const BUCKET = { name: 'TEST', ttlMs: 60_000, maxBytes: 10_000_000, maxValueBytes: 1_000_000, replicas: 1 };
-const answer = (body = 'an answer', ttlMs = 1_000): Omit<StoredAnswer, 'storedAtMs'> => ({
+const answer = (body = 'an answer', ttlMs = 1_000): Omit<CachedResponse, 'storedAtMs'> => ({
   model: 'mock/echo',
   connectorId: 'con_1',
   contentType: 'application/json',
@@ -21,16 +21,16 @@ const answer = (body = 'an answer', ttlMs = 1_000): Omit<StoredAnswer, 'storedAt
 });
 
 interface TestCache extends ResponseCache {
-  readonly met: Met[];
+  readonly met: CacheResult[];
   readonly errors: string[];
 }
 
 function openCache(bucket: KeyValueBucket | undefined, clock: { ms: number }, waitMs = 20_000): TestCache {
-  const met: Met[] = [];
+  const met: CacheResult[] = [];
   const errors: string[] = [];
   const shared =
     bucket &&
-    createSharedLevel({
+    createSharedTier({
       bucket,
       sealingKey,
       maxValueBytes: 1_000_000,
@@ -39,11 +39,11 @@ function openCache(bucket: KeyValueBucket | undefined, clock: { ms: number }, wa
       waitMs,
     });
   const cache = createResponseCache({
-    memory: createMemoryLevel(100_000),
+    memory: createMemoryTier(100_000),
     shared,
     wallMs: () => clock.ms,
     onLookUp: (where) => met.push(where),
-    onKept: () => {},
+    onStored: () => {},
   });
   return { ...cache, met, errors };
 }
@@ -58,7 +58,7 @@ describe('the response cache', () => {
   it('keeps an answer as long as was said when it came, and as is said now', () => {
     const clock = { ms: 5_000 };
     const cache = openCache(undefined, clock);
-    cache.keep('k', answer());
+    cache.store('k', answer());
     clock.ms += 400;
     expect(cache.find(wanted('k'))).toMatchObject({ model: 'mock/echo' });
     expect(cache.find(wanted('k', 300))).toBeUndefined();
@@ -72,7 +72,7 @@ describe('the response cache', () => {
     const bucket = createInProcessBucket(BUCKET);
     const clock = { ms: 5_000 };
     const [one, other] = [openCache(bucket, clock), openCache(bucket, clock)];
-    one.keep('k', answer());
+    one.store('k', answer());
     await eventually(async () => expect(await bucket.get('k')).toBeDefined());
     expect(await other.find(wanted('k'))).toEqual({ ...answer(), storedAtMs: 5_000 });
     expect(other.find(wanted('k'))).not.toBeInstanceOf(Promise);
@@ -103,7 +103,7 @@ describe('the response cache', () => {
     await bucket.close();
 
     const failing = openCache(bucket, clock);
-    failing.keep('k', answer());
+    failing.store('k', answer());
     await eventually(() => expect(failing.errors).toEqual(['put']));
     expect(failing.find(wanted('k'))).toMatchObject({ model: 'mock/echo' });
   });
@@ -111,7 +111,7 @@ describe('the response cache', () => {
 
 describe('memory', () => {
   it('is bounded, and keeps what was asked for last', () => {
-    const memory = createMemoryLevel(100_000);
+    const memory = createMemoryTier(100_000);
     memory.set('first', { ...answer(), storedAtMs: 0 });
     for (let at = 0; at < 1_000; at++) {
       memory.set(String(at), { ...answer('x'.repeat(5_000)), storedAtMs: 0 });
@@ -120,11 +120,11 @@ describe('memory', () => {
     }
     expect(memory.get('first')).toBeDefined();
     expect(memory.get('0')).toBeUndefined();
-    expect(memory.answers).toBeGreaterThan(10);
+    expect(memory.responses).toBeGreaterThan(10);
   });
 
   it('holds no more of an answer than the answer', () => {
-    const memory = createMemoryLevel(100_000);
+    const memory = createMemoryTier(100_000);
     const piece = Buffer.alloc(64 * 1024).subarray(0, 10);
     memory.set('k', { ...answer(), body: piece, storedAtMs: 0 });
     expect(memory.get('k')?.body.buffer.byteLength).toBe(10);
@@ -134,34 +134,34 @@ describe('memory', () => {
 describe('a packed answer', () => {
   it('opens under its key and its name alone', async () => {
     const stored = { ...answer('secret\nwith lines'), storedAtMs: 7 };
-    const packed = await pack(stored, 'name', sealingKey);
+    const packed = await encodeSealed(stored, 'name', sealingKey);
     expect(packed.includes('secret')).toBe(false);
-    expect(await unpack(packed, 'name', sealingKey)).toEqual(stored);
-    expect(await unpack(packed, 'other', sealingKey)).toBeUndefined();
-    expect(await unpack(packed, 'name', randomBytes(32))).toBeUndefined();
+    expect(await decodeSealed(packed, 'name', sealingKey)).toEqual(stored);
+    expect(await decodeSealed(packed, 'other', sealingKey)).toBeUndefined();
+    expect(await decodeSealed(packed, 'name', randomBytes(32))).toBeUndefined();
   });
 });
 
 describe('a captured stream', () => {
   it('shows its usage only where it is wanted', () => {
-    const capture = new AnswerCapture(new HoldBudget(1_000));
+    const capture = new StreamCapture(new BufferBudget(1_000));
     for (const event of ['one ', 'usage ', 'two ', 'usage '])
       capture.add(Buffer.from(event), event === 'usage ');
     const stored = { ...answer(), ...capture.end(), storedAtMs: 0 };
-    expect(shownBody(stored, false).toString()).toBe('one usage two usage ');
-    expect(shownBody(stored, true).toString()).toBe('one two ');
+    expect(clientBody(stored, false).toString()).toBe('one usage two usage ');
+    expect(clientBody(stored, true).toString()).toBe('one two ');
   });
 
   it('is given up where it is too large, or too many are', () => {
-    const budget = new HoldBudget(3 * 1024 * 1024);
+    const budget = new BufferBudget(3 * 1024 * 1024);
     const half = Buffer.alloc(512 * 1024);
-    const captures = Array.from({ length: 4 }, () => new AnswerCapture(budget));
+    const captures = Array.from({ length: 4 }, () => new StreamCapture(budget));
     for (const capture of captures) {
       capture.add(half, false);
       capture.add(half, false);
     }
     captures[0]?.add(Buffer.from('x'), false);
     expect(captures.map((capture) => capture.end() !== undefined)).toEqual([false, true, true, false]);
-    expect(budget.take(3 * 1024 * 1024)).toBe(true);
+    expect(budget.tryTake(3 * 1024 * 1024)).toBe(true);
   });
 });

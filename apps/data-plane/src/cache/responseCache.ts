@@ -1,79 +1,82 @@
-import { HoldBudget } from '../formats/heldAnswer.ts';
-import type { MemoryLevel } from './memoryLevel.ts';
-import type { SharedLevel } from './sharedLevel.ts';
-import { isFresh, type StoredAnswer } from './storedAnswer.ts';
+import { BufferBudget } from '../formats/bufferBudget.ts';
+import { type CachedResponse, isFresh } from './cachedResponse.ts';
+import type { MemoryTier } from './memoryTier.ts';
+import type { SharedTier } from './sharedTier.ts';
 
 export interface ResponseCacheDeps {
-  readonly memory: MemoryLevel;
-  /** Undefined where each proxy has its own answers alone. */
-  readonly shared: SharedLevel | undefined;
-  /** Unix milliseconds: the age of an answer counts on every proxy. */
+  readonly memory: MemoryTier;
+  /** Undefined where the proxies share no cache. */
+  readonly shared: SharedTier | undefined;
+  /** Unix milliseconds: proxies compare the age of a response. */
   readonly wallMs: () => number;
-  readonly onLookUp: (met: Met) => void;
-  readonly onKept: () => void;
+  readonly onLookUp: (result: CacheResult) => void;
+  readonly onStored: () => void;
 }
 
-/** Where an answer was found. */
-export type Met = 'memory' | 'shared' | 'nowhere';
+/** Where a response was found. */
+export type CacheResult = 'memory' | 'shared' | 'nowhere';
 
-/** What may be given to a request. */
-interface Wanted {
+/** Which cached response a request accepts. */
+interface Lookup {
   readonly key: string;
   readonly ttlMs: number;
-  /** The model that made it has to be one that the request could go to now. */
+  /** Whether the request could be sent to this model now. */
   readonly allows: (model: string) => boolean;
 }
 
-/** Answers that were given once and may be given again. Two levels: this proxy's memory, and a store that all share. */
+/** Responses that may answer the same request again. Two tiers: this proxy's memory, and a store that proxies share. */
 export interface ResponseCache {
-  /** A promise only where the store has to be asked. */
-  find(wanted: Wanted): StoredAnswer | undefined | Promise<StoredAnswer | undefined>;
-  /** Of two answers to the same, the later one stays: either is as good. */
-  keep(key: string, answer: Omit<StoredAnswer, 'storedAtMs'>): void;
-  /** How long ago an answer was given first, in milliseconds. */
-  ageMs(answer: StoredAnswer): number;
-  /** For streams that may be kept once they have ended. */
-  readonly captures: HoldBudget;
+  /** A promise only where the shared store has to be read. */
+  find(lookup: Lookup): CachedResponse | undefined | Promise<CachedResponse | undefined>;
+  /** A later response to the same request replaces an earlier one. */
+  store(key: string, response: Omit<CachedResponse, 'storedAtMs'>): void;
+  /** Milliseconds since the response was stored. */
+  ageMs(response: CachedResponse): number;
+  /** For the streams that are buffered until they end. */
+  readonly captureBudget: BufferBudget;
 }
 
-/** What streams under way may hold together. */
+/** For the streams of all requests together. */
 const MAX_CAPTURED_BYTES = 32 * 1024 * 1024;
 
 export function createResponseCache(deps: ResponseCacheDeps): ResponseCache {
-  const { memory, shared, wallMs, onLookUp, onKept } = deps;
+  const { memory, shared, wallMs, onLookUp, onStored } = deps;
 
-  function serves(answer: StoredAnswer | undefined, { ttlMs, allows }: Wanted): answer is StoredAnswer {
-    return answer !== undefined && isFresh(answer, ttlMs, wallMs()) && allows(answer.model);
+  function isAccepted(
+    response: CachedResponse | undefined,
+    { ttlMs, allows }: Lookup,
+  ): response is CachedResponse {
+    return response !== undefined && isFresh(response, ttlMs, wallMs()) && allows(response.model);
   }
 
-  async function findShared(store: SharedLevel, wanted: Wanted): Promise<StoredAnswer | undefined> {
-    const answer = await store.get(wanted.key);
-    const isServed = serves(answer, wanted);
-    onLookUp(isServed ? 'shared' : 'nowhere');
-    if (!isServed) return undefined;
-    memory.set(wanted.key, answer);
-    return answer;
+  async function findShared(tier: SharedTier, lookup: Lookup): Promise<CachedResponse | undefined> {
+    const response = await tier.get(lookup.key);
+    const isHit = isAccepted(response, lookup);
+    onLookUp(isHit ? 'shared' : 'nowhere');
+    if (!isHit) return undefined;
+    memory.set(lookup.key, response);
+    return response;
   }
 
   return {
-    captures: new HoldBudget(MAX_CAPTURED_BYTES),
+    captureBudget: new BufferBudget(MAX_CAPTURED_BYTES),
 
-    find(wanted) {
-      const answer = memory.get(wanted.key);
-      if (serves(answer, wanted)) {
+    find(lookup) {
+      const response = memory.get(lookup.key);
+      if (isAccepted(response, lookup)) {
         onLookUp('memory');
-        return answer;
+        return response;
       }
-      if (shared) return findShared(shared, wanted);
+      if (shared) return findShared(shared, lookup);
       onLookUp('nowhere');
       return undefined;
     },
 
-    keep(key, answer) {
-      const stored = { ...answer, storedAtMs: wallMs() };
+    store(key, response) {
+      const stored = { ...response, storedAtMs: wallMs() };
       memory.set(key, stored);
       shared?.put(key, stored);
-      onKept();
+      onStored();
     },
 
     ageMs: ({ storedAtMs }) => Math.max(0, wallMs() - storedAtMs),

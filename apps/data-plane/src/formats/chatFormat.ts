@@ -1,27 +1,26 @@
 import { usageFromChat } from '@weighbridge/domain';
 import {
-  type AnswerFormat,
   bytesAt,
-  fieldName,
-  fieldsOf,
-  idAt,
+  findFields,
   isRecord,
   type JsonRecord,
-  joined,
-  records,
+  joinTexts,
+  recordsIn,
   valueAt,
-} from './answerFormat.ts';
+} from './jsonFields.ts';
+import { fieldMarker, type ResponseFormat } from './responseFormat.ts';
+import { responseIdAt } from './responseId.ts';
 
-const WHOLE = new Set(['id', 'usage']);
-const CHUNK = new Set(['id', 'choices', 'usage', 'error']);
+const BODY_FIELDS = new Set(['id', 'usage']);
+const CHUNK_FIELDS = new Set(['id', 'choices', 'usage', 'error']);
 
-/** Chat completions (https://platform.openai.com/docs/api-reference/chat), and embeddings, which report alike. */
-export const chatFormat: AnswerFormat = {
-  marks: [fieldName('usage'), fieldName('error')],
+/** Chat completions (https://platform.openai.com/docs/api-reference/chat), and embeddings, which report usage alike. */
+export const chatFormat: ResponseFormat = {
+  markers: [fieldMarker('usage'), fieldMarker('error')],
 
   readEvent(data, facts) {
-    const fields = fieldsOf(data, CHUNK);
-    if (facts.responseId === '') facts.responseId = idAt(data, fields.get('id'));
+    const fields = findFields(data, CHUNK_FIELDS);
+    if (facts.responseId === '') facts.responseId = responseIdAt(data, fields.get('id'));
     if (fields.has('error') && !fields.has('choices')) facts.failed = true;
     const usage = usageFromChat(valueAt(data, fields.get('usage')));
     if (!usage) return false;
@@ -29,26 +28,26 @@ export const chatFormat: AnswerFormat = {
     return isEmptyArray(bytesAt(data, fields.get('choices')));
   },
 
-  readWhole(body, facts) {
-    const fields = fieldsOf(body, WHOLE);
+  readBody(body, facts) {
+    const fields = findFields(body, BODY_FIELDS);
     facts.usage = usageFromChat(valueAt(body, fields.get('usage')));
-    facts.responseId = idAt(body, fields.get('id'));
+    facts.responseId = responseIdAt(body, fields.get('id'));
   },
 
   textOfEvent: (chunk) =>
-    records(chunk.choices)
+    recordsIn(chunk.choices)
       .map(({ delta }) => textOfMessage(delta))
       .join(''),
-  textOfWhole: (answer) =>
-    records(answer.choices)
+  textOfBody: (response) =>
+    recordsIn(response.choices)
       .map(({ message }) => textOfMessage(message))
       .join(''),
 };
 
 function textOfMessage(message: unknown): string {
   if (!isRecord(message)) return '';
-  const calls = records(message.tool_calls).map(({ function: called }) => called as JsonRecord | undefined);
-  return joined([
+  const calls = recordsIn(message.tool_calls).map(({ function: called }) => called as JsonRecord | undefined);
+  return joinTexts([
     message.reasoning_content,
     message.reasoning,
     message.content,

@@ -16,7 +16,7 @@ import {
 const READABLE = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'identity']);
 
 /** What a vendor may answer in: what the caller takes and this service can read. */
-export function passableEncodings(acceptEncoding: string | string[] | undefined): string {
+export function decodableEncodings(acceptEncoding: string | string[] | undefined): string {
   if (acceptEncoding === undefined) return 'identity';
   const wish = String(acceptEncoding);
   const known = passable.get(wish);
@@ -61,7 +61,7 @@ const DECODE_WHOLE = {
 };
 
 /** A whole answer, decoded; undefined where it is damaged, or larger than `maxBytes` when decoded. */
-export async function decodeWhole(
+export async function decodeBody(
   encoding: Encoding,
   body: Buffer,
   maxBytes: number,

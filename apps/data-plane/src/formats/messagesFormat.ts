@@ -1,58 +1,48 @@
 import { usageFromMessages } from '@weighbridge/domain';
-import {
-  type AnswerFacts,
-  type AnswerFormat,
-  bytesAt,
-  fieldName,
-  fieldsOf,
-  idAt,
-  isRecord,
-  joined,
-  records,
-  textAt,
-  valueAt,
-} from './answerFormat.ts';
+import { bytesAt, findFields, isRecord, joinTexts, recordsIn, textAt, valueAt } from './jsonFields.ts';
+import { fieldMarker, type ResponseFacts, type ResponseFormat } from './responseFormat.ts';
+import { responseIdAt } from './responseId.ts';
 
-const EVENT = new Set(['type', 'message', 'usage']);
-const MESSAGE = new Set(['id', 'usage']);
+const EVENT_FIELDS = new Set(['type', 'message', 'usage']);
+const MESSAGE_FIELDS = new Set(['id', 'usage']);
 
 /**
- * Messages (https://docs.anthropic.com/en/api/messages-streaming). The first event tells the input, the last but one
- * the output; that one counts up and may tell the input anew.
+ * Messages (https://docs.anthropic.com/en/api/messages-streaming). `message_start` reports the input. `message_delta`
+ * reports the cumulative output, and may report the input again.
  */
-export const messagesFormat: AnswerFormat = {
-  marks: [fieldName('usage'), fieldName('error')],
+export const messagesFormat: ResponseFormat = {
+  markers: [fieldMarker('usage'), fieldMarker('error')],
 
   readEvent(data, facts) {
-    const fields = fieldsOf(data, EVENT);
+    const fields = findFields(data, EVENT_FIELDS);
     const type = textAt(data, fields.get('type'));
     if (type === 'error') facts.failed = true;
     if (type === 'message_start') {
       const message = bytesAt(data, fields.get('message'));
-      const start = fieldsOf(message, MESSAGE);
-      facts.responseId = idAt(message, start.get('id'));
-      tell(facts, valueAt(message, start.get('usage')));
-      facts.partialUsage = usageFromMessages(facts.told);
+      const start = findFields(message, MESSAGE_FIELDS);
+      facts.responseId = responseIdAt(message, start.get('id'));
+      mergeUsage(facts, valueAt(message, start.get('usage')));
+      facts.partialUsage = usageFromMessages(facts.usageFields);
     }
     if (type === 'message_delta') {
-      tell(facts, valueAt(data, fields.get('usage')));
-      facts.usage = usageFromMessages(facts.told);
+      mergeUsage(facts, valueAt(data, fields.get('usage')));
+      facts.usage = usageFromMessages(facts.usageFields);
     }
     return false;
   },
 
-  readWhole(body, facts) {
-    const fields = fieldsOf(body, MESSAGE);
+  readBody(body, facts) {
+    const fields = findFields(body, MESSAGE_FIELDS);
     facts.usage = usageFromMessages(valueAt(body, fields.get('usage')));
-    facts.responseId = idAt(body, fields.get('id'));
+    facts.responseId = responseIdAt(body, fields.get('id'));
   },
 
   textOfEvent: ({ delta }) =>
-    isRecord(delta) ? joined([delta.text, delta.thinking, delta.partial_json]) : '',
+    isRecord(delta) ? joinTexts([delta.text, delta.thinking, delta.partial_json]) : '',
 
-  textOfWhole: ({ content }) =>
-    joined(
-      records(content).flatMap((block) => [
+  textOfBody: ({ content }) =>
+    joinTexts(
+      recordsIn(content).flatMap((block) => [
         block.text,
         block.thinking,
         block.name,
@@ -61,9 +51,9 @@ export const messagesFormat: AnswerFormat = {
     ),
 };
 
-/** The second report leaves out what did not change, such as how written tokens divide by time to live. */
-function tell(facts: AnswerFacts, usage: unknown): void {
+/** A later report omits what did not change, such as the split of cache writes by their time to live. */
+function mergeUsage(facts: ResponseFacts, usage: unknown): void {
   if (!isRecord(usage)) return;
-  const said = Object.entries(usage).filter(([, value]) => value !== null);
-  facts.told = { ...facts.told, ...Object.fromEntries(said) };
+  const reported = Object.entries(usage).filter(([, value]) => value !== null);
+  facts.usageFields = { ...facts.usageFields, ...Object.fromEntries(reported) };
 }

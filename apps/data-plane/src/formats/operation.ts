@@ -1,7 +1,7 @@
 import { Route } from '@weighbridge/contracts';
-import type { AnswerFormat } from './answerFormat.ts';
 import { chatFormat } from './chatFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
+import type { ResponseFormat } from './responseFormat.ts';
 import { responsesFormat } from './responsesFormat.ts';
 
 /** Whose wire an operation speaks: what its errors look like, and how a vendor is shown the credential. */
@@ -19,14 +19,14 @@ export interface Operation {
   /** Those of them that limit how long the answer gets; undefined where the model writes none. */
   readonly outputLimits: readonly string[] | undefined;
   /** A stream reports its usage only where `stream_options.include_usage` asks for it. */
-  readonly asksForUsage: boolean;
-  readonly answer: AnswerFormat;
+  readonly needsIncludeUsage: boolean;
+  readonly responseFormat: ResponseFormat;
   /** What the vendor charges for. Anything else needs no budget and leaves no event. */
   readonly isBilled: boolean;
   /** The vendor keeps the answer unless the body says `store: false`; whose it is, is recorded. */
   readonly isStored: boolean;
   /** Fields of the body that no answer depends on, nor repeats: requests that differ in them alone are the same. */
-  readonly neutralFields: ReadonlySet<string>;
+  readonly cacheIgnoredFields: ReadonlySet<string>;
 }
 
 export const CHAT_COMPLETIONS: Operation = {
@@ -43,11 +43,11 @@ export const CHAT_COMPLETIONS: Operation = {
     'prompt_cache_key',
   ]),
   outputLimits: ['max_tokens', 'max_completion_tokens'],
-  asksForUsage: true,
-  answer: chatFormat,
+  needsIncludeUsage: true,
+  responseFormat: chatFormat,
   isBilled: true,
   isStored: false,
-  neutralFields: new Set([
+  cacheIgnoredFields: new Set([
     'user',
     'safety_identifier',
     'metadata',
@@ -70,12 +70,12 @@ export const RESPONSES: Operation = {
     'prompt_cache_key',
   ]),
   outputLimits: ['max_output_tokens'],
-  asksForUsage: false,
-  answer: responsesFormat,
+  needsIncludeUsage: false,
+  responseFormat: responsesFormat,
   isBilled: true,
   isStored: true,
   // Its answer repeats what other routes only take note of.
-  neutralFields: new Set(),
+  cacheIgnoredFields: new Set(),
 };
 
 export const MESSAGES: Operation = {
@@ -84,11 +84,11 @@ export const MESSAGES: Operation = {
   dialect: 'anthropic',
   fields: new Set(['model', 'stream', 'max_tokens']),
   outputLimits: ['max_tokens'],
-  asksForUsage: false,
-  answer: messagesFormat,
+  needsIncludeUsage: false,
+  responseFormat: messagesFormat,
   isBilled: true,
   isStored: false,
-  neutralFields: new Set(['metadata']),
+  cacheIgnoredFields: new Set(['metadata']),
 };
 
 const COUNT_TOKENS: Operation = {
@@ -105,11 +105,11 @@ const EMBEDDINGS: Operation = {
   dialect: 'openai',
   fields: new Set(['model']),
   outputLimits: undefined,
-  asksForUsage: false,
-  answer: chatFormat,
+  needsIncludeUsage: false,
+  responseFormat: chatFormat,
   isBilled: true,
   isStored: false,
-  neutralFields: new Set(['user']),
+  cacheIgnoredFields: new Set(['user']),
 };
 
 /** What is done to a response that a vendor keeps: no model works, so nothing is charged. */

@@ -1,4 +1,4 @@
-import { isRecord } from './answerFormat.ts';
+import { isRecord, parseJson } from './jsonFields.ts';
 
 /** Chat formats frame each message by some tokens, and the whole by some more. */
 const TOKENS_PER_MESSAGE = 4;
@@ -18,7 +18,7 @@ export interface RequestText {
 
 /** What a model gets to read of a request, for counting where the vendor does not say. */
 export function textOfRequest(body: Buffer): RequestText {
-  const request = parsed(body);
+  const request = parseJson(body);
   if (!isRecord(request)) return { text: body.toString('utf8'), overhead: 0 };
   const texts: string[] = [];
   for (const field of READ_BY_MODEL) collect(request[field], texts, 0);
@@ -40,11 +40,3 @@ function collect(value: unknown, texts: string[], depth: number): void {
 
 /** Members that say what a part is, not what is in it. */
 const FRAME = new Set(['role', 'type', 'id', 'tool_call_id', 'tool_use_id', 'cache_control', 'detail']);
-
-function parsed(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'));
-  } catch {
-    return undefined;
-  }
-}

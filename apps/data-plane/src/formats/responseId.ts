@@ -1,8 +1,17 @@
+import { textAt } from './jsonFields.ts';
+import type { Span } from './scanJson.ts';
+
 const MAX_LENGTH = 512;
-/** No control characters, and no half of a surrogate pair: no database keeps either. */
+/** No control characters and no lone surrogates: no database stores them. */
 const TEXT = /^[^\p{Cc}\p{Cs}]+$/u;
 
-/** Whether a text can be a vendor's id of an answer: vendors make them as they like, so little is asked of it. */
+/** Whether a text can be a vendor's id of a response. Vendors choose the form, so the rule is loose. */
 export function isResponseId(text: string): boolean {
   return text.length <= MAX_LENGTH && TEXT.test(text);
+}
+
+/** The id in a vendor's response; empty where it has none that can be stored. */
+export function responseIdAt(bytes: Buffer, span: Span | undefined): string {
+  const id = textAt(bytes, span);
+  return isResponseId(id) ? id : '';
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { AnswerFormat } from './answerFormat.ts';
 import { chatFormat } from './chatFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
+import type { ResponseFormat } from './responseFormat.ts';
 import { responsesFormat } from './responsesFormat.ts';
 import { StreamTap } from './streamTap.ts';
 
@@ -86,7 +86,7 @@ const responses = [
   ),
 ].join('');
 
-const DIALECTS: [string, AnswerFormat, string, object][] = [
+const DIALECTS: [string, ResponseFormat, string, object][] = [
   ['chat', chatFormat, chat, { responseId: 'c-1', usage: { inputTokens: 3, outputTokens: 2 } }],
   [
     'messages',

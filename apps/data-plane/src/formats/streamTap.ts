@@ -1,4 +1,4 @@
-import { type AnswerFacts, type AnswerFormat, noFacts } from './answerFormat.ts';
+import { noFacts, type ResponseFacts, type ResponseFormat } from './responseFormat.ts';
 import { eventData, SseSplitter } from './sseSplitter.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -8,7 +8,7 @@ const SPACE = 0x20;
 const LOWER_N = 0x6e;
 
 export interface StreamTapOptions {
-  readonly format: AnswerFormat;
+  readonly format: ResponseFormat;
   /** The event that only reports usage stays hidden: the caller did not ask for it. */
   readonly hideUsage: boolean;
   /** Told of each event, whole and as it came. */
@@ -20,10 +20,10 @@ export interface StreamTapOptions {
  * but for a hidden one.
  */
 export class StreamTap {
-  readonly facts: AnswerFacts = noFacts();
+  readonly facts: ResponseFacts = noFacts();
   readonly #splitter = new SseSplitter();
-  readonly #format: AnswerFormat;
-  readonly #marks: readonly Buffer[];
+  readonly #format: ResponseFormat;
+  readonly #markers: readonly Buffer[];
   readonly #begins: Uint8Array;
   readonly #hideUsage: boolean;
   readonly #onEvent: StreamTapOptions['onEvent'];
@@ -31,8 +31,8 @@ export class StreamTap {
 
   constructor({ format, hideUsage, onEvent }: StreamTapOptions) {
     this.#format = format;
-    this.#marks = format.marks;
-    this.#begins = beginningsOf(format.marks);
+    this.#markers = format.markers;
+    this.#begins = beginningsOf(format.markers);
     this.#hideUsage = hideUsage;
     this.#onEvent = onEvent;
   }
@@ -55,7 +55,7 @@ export class StreamTap {
   end(): Buffer {
     const rest = this.#splitter.rest();
     // One document that calls itself a stream.
-    if (this.#isFirst && rest[0] === OPEN_BRACE) this.#format.readWhole(rest, this.facts);
+    if (this.#isFirst && rest[0] === OPEN_BRACE) this.#format.readBody(rest, this.facts);
     const isOnlyUsage = rest.length > 0 && this.#read(rest);
     if (rest.length > 0) this.#onEvent?.(rest, isOnlyUsage);
     return isOnlyUsage && this.#hideUsage ? NOTHING : rest;
@@ -63,55 +63,56 @@ export class StreamTap {
 
   /** Takes note of an event; true where it does nothing but report usage. */
   #read(event: Buffer): boolean {
-    if (!this.#isFirst && !this.#isMarked(event)) return false;
+    if (!this.#isFirst && !this.#hasMarker(event)) return false;
     const data = eventData(event);
     if (data?.[0] !== OPEN_BRACE) return false;
     this.#isFirst = false;
     return this.#format.readEvent(data, this.facts);
   }
 
-  #isMarked(event: Buffer): boolean {
-    const marks = this.#marks;
+  #hasMarker(event: Buffer): boolean {
+    const markers = this.#markers;
     // Calls cost more than a look at each byte, unless there are many.
-    if (event.length > SMALL_EVENT_BYTES) return marks.some((mark) => saysSomething(event, mark, 0));
+    if (event.length > SMALL_EVENT_BYTES) return markers.some((marker) => saysSomething(event, marker, 0));
     const begins = this.#begins;
     const last = event.length - 1;
     for (let at = 0; at < last; at++) {
       if (event[at] !== QUOTE || begins[event[at + 1] ?? 0] === 0) continue;
-      for (const mark of marks) if (isAt(event, mark, at) && saysSomething(event, mark, at)) return true;
+      for (const marker of markers)
+        if (isAt(event, marker, at) && saysSomething(event, marker, at)) return true;
     }
     return false;
   }
 }
 
 const SMALL_EVENT_BYTES = 1_024;
-/** All marks are names of fields. */
+/** All markers are names of fields. */
 const QUOTE = 0x22;
 
 const knownBeginnings = new WeakMap<readonly Buffer[], Uint8Array>();
 
-/** 1 for each byte that a mark goes on with behind its quote. */
-function beginningsOf(marks: readonly Buffer[]): Uint8Array {
-  const known = knownBeginnings.get(marks);
+/** 1 for each byte that a marker goes on with behind its quote. */
+function beginningsOf(markers: readonly Buffer[]): Uint8Array {
+  const known = knownBeginnings.get(markers);
   if (known) return known;
   const begins = new Uint8Array(256);
-  for (const mark of marks) begins[mark[1] ?? 0] = 1;
-  knownBeginnings.set(marks, begins);
+  for (const marker of markers) begins[marker[1] ?? 0] = 1;
+  knownBeginnings.set(markers, begins);
   return begins;
 }
 
-function isAt(event: Buffer, mark: Buffer, at: number): boolean {
-  for (let index = 1; index < mark.length; index++) if (event[at + index] !== mark[index]) return false;
+function isAt(event: Buffer, marker: Buffer, at: number): boolean {
+  for (let index = 1; index < marker.length; index++) if (event[at + index] !== marker[index]) return false;
   return true;
 }
 
 /**
- * Whether a mark stands in an event, from some place on, with anything but null behind it: vendors write `"usage":null` in
+ * Whether a marker stands in an event, from some place on, with anything but null behind it: vendors write `"usage":null` in
  * every chunk.
  */
-function saysSomething(event: Buffer, mark: Buffer, from: number): boolean {
-  for (let at = event.indexOf(mark, from); at >= 0; at = event.indexOf(mark, at)) {
-    at += mark.length;
+function saysSomething(event: Buffer, marker: Buffer, from: number): boolean {
+  for (let at = event.indexOf(marker, from); at >= 0; at = event.indexOf(marker, at)) {
+    at += marker.length;
     let next = event[at];
     while (next === COLON || next === SPACE) next = event[++at];
     if (next !== LOWER_N) return true;

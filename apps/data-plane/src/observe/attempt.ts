@@ -2,20 +2,20 @@ import type { Outcome } from '@weighbridge/contracts';
 import type { NanoUsd, TokenUsage } from '@weighbridge/domain';
 import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
-import type { Body } from '../formats/body.ts';
-import type { Call } from '../formats/call.ts';
+import type { GenerationRequest } from '../formats/generationRequest.ts';
+import type { RequestBody } from '../formats/requestBody.ts';
 
 /** A request that is ready to be sent to one connector. */
 export interface PreparedRequest {
   readonly connector: RoutableConnector;
-  readonly body: Body | undefined;
+  readonly body: RequestBody | undefined;
   /** Undefined for a stored response, which no model works on. */
   readonly modelRequest: ModelRequest | undefined;
 }
 
 /** A generation request for one model at one connector, with the limits that hold there. */
 export interface ModelRequest extends Target {
-  readonly call: Call;
+  readonly call: GenerationRequest;
 }
 
 /** How an attempt ended, and what it is charged. Times are monotonic, in milliseconds. */

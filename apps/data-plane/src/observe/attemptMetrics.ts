@@ -2,9 +2,9 @@ import { type TokenUsage, totalInputTokens } from '@weighbridge/domain';
 import type { CostCounter, Counter, Histogram, Metrics } from '@weighbridge/runtime';
 import type { AttemptEnd, ModelRequest } from './attempt.ts';
 import { genAiOperation, genAiProvider } from './endpoints.ts';
-import { kept } from './kept.ts';
-import { type Observed, policyOf } from './observed.ts';
+import { getOrCreate } from './getOrCreate.ts';
 import { type AttemptOutcome, attemptOutcome } from './outcomes.ts';
+import { policyOf, type RequestObservation } from './requestObservation.ts';
 
 // As the conventions ask for (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/).
 const TOKENS = Array.from({ length: 14 }, (_, at) => 4 ** at);
@@ -41,16 +41,16 @@ interface EndedSeries {
 /** Counts attempts as they are settled. What that costs is measured in test/hotPath.test.ts. */
 export function createAttemptMetrics(
   metrics: Metrics,
-): (observed: Observed, modelRequest: ModelRequest, end: AttemptEnd, endedAt: number) => void {
+): (observed: RequestObservation, modelRequest: ModelRequest, end: AttemptEnd, endedAt: number) => void {
   const families = createFamilies(metrics);
   const models = new Map<string, Map<string, TargetSeries>>();
   const policies = new Map<string, CostCounter>();
 
   function ofTarget(modelRequest: ModelRequest): TargetSeries {
-    const ofModel = kept(models, modelRequest.model.id, () => new Map<string, TargetSeries>());
+    const ofModel = getOrCreate(models, modelRequest.model.id, () => new Map<string, TargetSeries>());
     const { id } = modelRequest.connector;
     const key = genAiOperation(modelRequest.call.operation) === 'chat' ? id : `${id} embeddings`;
-    return kept(ofModel, key, () => families.ofTarget(modelRequest));
+    return getOrCreate(ofModel, key, () => families.ofTarget(modelRequest));
   }
 
   function countTokens(series: TargetSeries, model: string, usage: TokenUsage): void {
@@ -81,7 +81,7 @@ export function createAttemptMetrics(
   return (observed, modelRequest, end, endedAt) => {
     const series = ofTarget(modelRequest);
     const outcome = attemptOutcome(end);
-    const ended = kept(series.ended, outcome, () => families.ofOutcome(modelRequest, outcome));
+    const ended = getOrCreate(series.ended, outcome, () => families.ofOutcome(modelRequest, outcome));
     const { dispatchedAt, firstByteAt, costNanoUsd } = end;
     const seconds = (endedAt - dispatchedAt) / 1_000;
     ended.attempts.add(1);
@@ -95,7 +95,7 @@ export function createAttemptMetrics(
     if (costNanoUsd === 0n) return;
     series.cost.add(costNanoUsd);
     const policy = policyOf(observed);
-    kept(policies, policy, () => families.costByPolicy.of(policy)).add(costNanoUsd);
+    getOrCreate(policies, policy, () => families.costByPolicy.of(policy)).add(costNanoUsd);
     if (!end.estimated) return;
     series.estimatedCost ??= families.estimatedCost.of(modelRequest.model.id);
     series.estimatedCost.add(costNanoUsd);

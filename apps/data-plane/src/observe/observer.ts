@@ -4,26 +4,31 @@ import { AppError } from '@weighbridge/errors';
 import type { Metrics, Tracing } from '@weighbridge/runtime';
 import type { AttemptEnd, ModelRequest } from './attempt.ts';
 import { createAttemptMetrics } from './attemptMetrics.ts';
-import { type ContentOptions, createContentCapture } from './captureContent.ts';
-import { type Observed, observe } from './observed.ts';
-import { outcomeOfAnswer, outcomeOfError, type RequestOutcome } from './outcomes.ts';
+import { type ContentOptions, createContentCapture } from './contentCapture.ts';
+import { outcomeOfError, outcomeOfResponse, type RequestOutcome } from './outcomes.ts';
 import { createRequestLog, type RequestLogDeps } from './requestLog.ts';
 import { createRequestMetrics } from './requestMetrics.ts';
-import { traceRequest } from './traceRequest.ts';
+import { observe, type RequestObservation } from './requestObservation.ts';
+import { traceRequest } from './requestTrace.ts';
 
 /** Watches requests. Each is told of its end once, whatever becomes of it. */
 export interface Observer {
   /** A request has come, with these headers. */
-  begin(request: BegunRequest, headers: IncomingHttpHeaders): Observed;
+  begin(request: BegunRequest, headers: IncomingHttpHeaders): RequestObservation;
   /** A model's attempt is settled; `output` is what it wrote, where that is known. */
-  attempted(observed: Observed, modelRequest: ModelRequest, end: AttemptEnd, output?: () => string): void;
+  attempted(
+    observed: RequestObservation,
+    modelRequest: ModelRequest,
+    end: AttemptEnd,
+    output?: () => string,
+  ): void;
   /** It was answered, with this status. */
-  answered(observed: Observed, status: number): void;
+  answered(observed: RequestObservation, status: number): void;
   /** Its caller is told of this error, by this status. */
-  failed(observed: Observed, error: unknown, status: number): void;
+  failed(observed: RequestObservation, error: unknown, status: number): void;
 }
 
-type BegunRequest = Pick<Observed, 'id' | 'endpoint' | 'receivedAt' | 'key'>;
+type BegunRequest = Pick<RequestObservation, 'id' | 'endpoint' | 'receivedAt' | 'key'>;
 
 export interface ObserverDeps {
   readonly metrics: Metrics;
@@ -39,7 +44,7 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
   const countRequest = createRequestMetrics(metrics);
   const countAttempt = createAttemptMetrics(metrics);
   const logRequest = createRequestLog({ ...log, random: Math.random });
-  const end = (observed: Observed, status: number, outcome: RequestOutcome): void => {
+  const end = (observed: RequestObservation, status: number, outcome: RequestOutcome): void => {
     const endedAt = performance.now();
     observed.status = status;
     countRequest(observed, outcome, endedAt);
@@ -60,7 +65,7 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
     answered(observed, status) {
       const { outcome, last } = observed;
       // Where nothing was tried and nothing went wrong, nobody waited.
-      end(observed, status, outcome ?? (last ? outcomeOfAnswer(last, status) : 'client_gone'));
+      end(observed, status, outcome ?? (last ? outcomeOfResponse(last, status) : 'client_gone'));
     },
     failed(observed, error, status) {
       if (error instanceof AppError) observed.errorCode = error.code;
@@ -69,7 +74,7 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
   };
 }
 
-function note(observed: Observed, { model, connector }: ModelRequest, end: AttemptEnd): void {
+function note(observed: RequestObservation, { model, connector }: ModelRequest, end: AttemptEnd): void {
   observed.attempts++;
   observed.last = end;
   observed.model = model.id;

@@ -60,7 +60,7 @@ function ofStatus(status: number): AttemptOutcome {
 }
 
 /** Of a request whose last attempt has ended; `shown` is the status that its caller got. */
-export function outcomeOfAnswer({ outcome, status }: Ended, shown: number): RequestOutcome {
+export function outcomeOfResponse({ outcome, status }: Ended, shown: number): RequestOutcome {
   switch (outcome) {
     case Outcome.SUCCESS:
       return 'success';

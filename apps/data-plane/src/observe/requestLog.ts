@@ -1,6 +1,6 @@
 import type { Logger } from '@weighbridge/runtime';
-import { type Observed, policyOf } from './observed.ts';
 import type { RequestOutcome } from './outcomes.ts';
+import { policyOf, type RequestObservation } from './requestObservation.ts';
 
 export interface RequestLogDeps {
   readonly logger: Logger;
@@ -36,7 +36,7 @@ export function createRequestLog({
   logger,
   successRatio,
   random,
-}: RequestLogDeps): (observed: Observed, outcome: RequestOutcome, endedAt: number) => void {
+}: RequestLogDeps): (observed: RequestObservation, outcome: RequestOutcome, endedAt: number) => void {
   let secondEndsAt = 0;
   let lines = 0;
   let leftOut = 0;
@@ -63,7 +63,7 @@ export function createRequestLog({
   };
 }
 
-function lineOf(observed: Observed, outcome: RequestOutcome, endedAt: number): object {
+function lineOf(observed: RequestObservation, outcome: RequestOutcome, endedAt: number): object {
   const { key, overheadMs, firstChunkAt, receivedAt, errorCode } = observed;
   return {
     requestId: observed.id,

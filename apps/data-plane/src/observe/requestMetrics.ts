@@ -1,8 +1,8 @@
 import type { Counter, Histogram, Metrics } from '@weighbridge/runtime';
 import type { Endpoint } from './endpoints.ts';
-import { kept } from './kept.ts';
-import { type Observed, policyOf } from './observed.ts';
+import { getOrCreate } from './getOrCreate.ts';
 import type { RequestOutcome } from './outcomes.ts';
+import { policyOf, type RequestObservation } from './requestObservation.ts';
 
 const REQUEST_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 const OVERHEAD_SECONDS = [
@@ -24,7 +24,7 @@ interface EndedSeries {
 /** Counts requests at their end. What it costs is measured in test/hotPath.test.ts. */
 export function createRequestMetrics(
   metrics: Metrics,
-): (observed: Observed, outcome: RequestOutcome, endedAt: number) => void {
+): (observed: RequestObservation, outcome: RequestOutcome, endedAt: number) => void {
   const total = metrics.counterFamily('weighbridge_requests_total', 'Requests that ended.', [
     'endpoint',
     'model',
@@ -63,12 +63,12 @@ export function createRequestMetrics(
 
   return (observed, outcome, endedAt) => {
     const { endpoint, model, receivedAt } = observed;
-    const ofThis = kept(series, endpoint, () => ofEndpoint(endpoint));
-    const ended = kept(ofThis.ended, outcome, () => ({
+    const ofThis = getOrCreate(series, endpoint, () => ofEndpoint(endpoint));
+    const ended = getOrCreate(ofThis.ended, outcome, () => ({
       duration: duration.of(endpoint, outcome),
       byModel: new Map<string, Counter>(),
     }));
-    kept(ended.byModel, model, () => total.of(endpoint, model || 'none', outcome)).add(1);
+    getOrCreate(ended.byModel, model, () => total.of(endpoint, model || 'none', outcome)).add(1);
     ended.duration.observe((endedAt - receivedAt) / 1_000);
     if (observed.overheadMs !== undefined) ofThis.overhead.observe(observed.overheadMs / 1_000);
     if (observed.firstChunkAt !== undefined) {

@@ -1,5 +1,5 @@
 import { AppError } from '@weighbridge/errors';
-import { scanFields } from '../formats/call.ts';
+import { scanFields } from '../formats/generationRequest.ts';
 
 /** A score for the response to one of the caller's requests. */
 export interface Feedback {

@@ -3,7 +3,7 @@ import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import type { Dialect } from '../formats/operation.ts';
-import { reachableProfiles } from '../routing/profiles.ts';
+import { reachableProfiles } from '../routing/profileTargets.ts';
 
 /** Vendors give a release date; here it is unknown, and the epoch stands for that. */
 const UNKNOWN_DATE = new Date(0);

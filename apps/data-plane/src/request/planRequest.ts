@@ -9,16 +9,16 @@ import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
 import { type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
-import type { Body } from '../formats/body.ts';
-import { type Call, readCall, upstreamBody } from '../formats/call.ts';
-import { requireForeseeable } from '../formats/hardLimits.ts';
+import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
+import { assertAllowedInHardMode } from '../formats/hardMode.ts';
 import { type Operation, STORED_RESPONSE } from '../formats/operation.ts';
+import type { RequestBody } from '../formats/requestBody.ts';
 import type { PreparedRequest } from '../observe/attempt.ts';
 import type { UsageLog } from '../record/usageLog.ts';
+import { targetAt, targetsForModels } from '../routing/modelTargets.ts';
 import { drawOf, pinKeyOf } from '../routing/pinKey.ts';
-import type { Decided, Pins } from '../routing/pins.ts';
-import { findProfile, type ProfileDeps, targetsOfProfile } from '../routing/profiles.ts';
-import { targetAt, targetsFor } from '../routing/targetsFor.ts';
+import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
+import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
 import { admitModel, assertAllowed } from './admitModel.ts';
 import { connectorsOfResponse, ownerOfPrevious } from './storedResponses.ts';
 
@@ -26,7 +26,7 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
   readonly usage: Pick<UsageLog, 'hasRoom'>;
   readonly budget: Pick<LeaseBook, 'headroom'>;
   readonly owners: ResponseOwners;
-  readonly pins: Pins;
+  readonly pins: SessionPins;
   /** From 0 up to 1. */
   readonly random: () => number;
 }
@@ -35,7 +35,7 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
 export interface Generation {
   readonly kind: 'generation';
   readonly operation: Operation;
-  readonly body: Body;
+  readonly body: RequestBody;
 }
 
 /** A request for a response that a vendor stored. */
@@ -60,7 +60,7 @@ export function planGeneration(
   { operation, body }: Generation,
   table: RoutingTable,
 ): GenerationPlan | Promise<GenerationPlan> {
-  const call = readCall(operation, body);
+  const call = readGenerationRequest(operation, body);
   const profile = profileOf(sender.key, call, table);
   const chosen = choose(deps, sender, call, profile, table);
   return chosen instanceof Promise
@@ -71,13 +71,13 @@ export function planGeneration(
 function planOf(
   deps: PlanDeps,
   key: ResolvedKey,
-  call: Call,
+  call: GenerationRequest,
   profile: RoutingProfile | undefined,
-  { targets, served, isPinned }: Chosen,
+  { targets, onServed, isPinned }: Chosen,
 ): GenerationPlan {
   const { operation } = call;
   const isHard = ({ isHard }: ResolvedKey, { model }: Target) => isHard && operation.isBilled && !model.free;
-  if (targets.some((target) => isHard(key, target))) requireForeseeable(operation, call.body.whole());
+  if (targets.some((target) => isHard(key, target))) assertAllowedInHardMode(operation, call.body.toBuffer());
   return {
     kind: 'generation',
     operation,
@@ -91,24 +91,28 @@ function planOf(
       if (current !== key) {
         // The key was refreshed after the request was planned.
         assertAllowed(current, target.model);
-        if (isHard(current, target)) requireForeseeable(operation, call.body.whole());
+        if (isHard(current, target)) assertAllowedInHardMode(operation, call.body.toBuffer());
       }
       return isHard(current, target)
         ? limitOutput(deps.budget, current, call, target).then((limited) => prepared(target, limited))
         : prepared(target, call);
     },
-    served,
-    hideUsage: operation.asksForUsage && call.stream && !call.wantsUsage,
+    onServed,
+    hideUsage: operation.needsIncludeUsage && call.stream && !call.wantsUsage,
   };
 }
 
-function prepared({ model, connector }: Target, call: Call): PreparedRequest {
+function prepared({ model, connector }: Target, call: GenerationRequest): PreparedRequest {
   const body = upstreamBody(call, upstreamNameAt(model, connector));
   return { connector, body, modelRequest: { model, connector, call } };
 }
 
 /** The profile that a request names; undefined where it names a model. */
-function profileOf(key: ResolvedKey, { model }: Call, table: RoutingTable): RoutingProfile | undefined {
+function profileOf(
+  key: ResolvedKey,
+  { model }: GenerationRequest,
+  table: RoutingTable,
+): RoutingProfile | undefined {
   const name = profileNameOf(model);
   return name === undefined ? undefined : findProfile(name, key, table);
 }
@@ -117,7 +121,7 @@ function profileOf(key: ResolvedKey, { model }: Call, table: RoutingTable): Rout
 function choose(
   deps: PlanDeps,
   sender: Sender,
-  call: Call,
+  call: GenerationRequest,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
 ): Chosen | Promise<Chosen> {
@@ -127,43 +131,47 @@ function choose(
     return lookUp(deps, sender, call, profile, table, pinKey);
   }
   const targets = recordable(deps, call.operation, targetsOf(deps, sender, call, profile, table));
-  return { targets, served: () => {}, isPinned: false };
+  return { targets, onServed: () => {}, isPinned: false };
 }
 
 /** Chooses the targets of a request that belongs to a session or continues a stored response. */
 async function lookUp(
   deps: PlanDeps,
   sender: Sender,
-  call: Call,
+  call: GenerationRequest,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
   pinKey: string | undefined,
 ): Promise<Chosen> {
-  const { targets, served, isPinned } =
+  const { targets, onServed, isPinned } =
     pinKey === undefined
-      ? { targets: targetsOf(deps, sender, call, profile, table), served: () => {}, isPinned: false }
+      ? { targets: targetsOf(deps, sender, call, profile, table), onServed: () => {}, isPinned: false }
       : await decideByPin(deps, sender, call, profile, table, pinKey);
   const usable = recordable(deps, call.operation, targets);
   const { previousResponseId } = call;
-  if (previousResponseId === undefined) return { targets: usable, served, isPinned };
-  return { targets: await ownerOnly(deps.owners, sender.key, previousResponseId, usable), served, isPinned };
+  if (previousResponseId === undefined) return { targets: usable, onServed, isPinned };
+  return {
+    targets: await ownerOnly(deps.owners, sender.key, previousResponseId, usable),
+    onServed,
+    isPinned,
+  };
 }
 
-interface Chosen extends Decided {
+interface Chosen extends PinDecision {
   readonly isPinned: boolean;
 }
 
 async function decideByPin(
   deps: PlanDeps,
   sender: Sender,
-  call: Call,
+  call: GenerationRequest,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
   pinKey: string,
 ): Promise<Chosen> {
   const { route } = call.operation;
   const { policies } = sender.key;
-  const { targets, served } = await deps.pins.decide({
+  const { targets, onServed } = await deps.pins.decide({
     key: pinKey,
     targets: targetsOf({ ...deps, random: drawOf(pinKey) }, sender, call, profile, table),
     // Whether or not the profile still names it: edits of a profile apply to new sessions.
@@ -172,20 +180,20 @@ async function decideByPin(
         ? targetAt(modelId, connectorId, route, table)
         : undefined,
   });
-  return { targets, served, isPinned: true };
+  return { targets, onServed, isPinned: true };
 }
 
 /** The targets of the model that a request names, or of its profile. */
 function targetsOf(
   { random, strata }: Pick<PlanDeps, 'random' | 'strata'>,
   { key, headers }: Sender,
-  { operation: { route }, model }: Call,
+  { operation: { route }, model }: GenerationRequest,
   profile: RoutingProfile | undefined,
   table: RoutingTable,
 ): Targets {
-  if (!profile) return targetsFor([admitModel(key, model, table)], route, table, random);
+  if (!profile) return targetsForModels([admitModel(key, model, table)], route, table, random);
   const workloadType = workloadTypeKey(parseWorkloadType(headers));
-  return targetsOfProfile({ random, strata }, profile, { key, route, workloadType }, table);
+  return targetsForProfile({ random, strata }, profile, { key, route, workloadType }, table);
 }
 
 /** While usage can't be recorded, only free models are used. */

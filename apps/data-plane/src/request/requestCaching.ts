@@ -1,24 +1,24 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseWorkloadType } from '@weighbridge/domain';
 import type { GenerationPlan } from '../attempt/plan.ts';
-import { AnswerCapture, type KeptAnswer } from '../cache/answerCapture.ts';
 import { isCacheable } from '../cache/cacheable.ts';
+import { type CachedResponse, MAX_CACHED_BYTES } from '../cache/cachedResponse.ts';
 import { cacheKey } from '../cache/cacheKey.ts';
 import { canonicalMembers } from '../cache/canonicalJson.ts';
-import { isWholeAnswer, isWholeStream } from '../cache/completeness.ts';
+import { isCompleteResponse, isCompleteStream } from '../cache/completeness.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
-import { MAX_ANSWER_BYTES, type StoredAnswer } from '../cache/storedAnswer.ts';
+import { type CacheFill, StreamCapture } from '../cache/streamCapture.ts';
 import { cacheRule } from '../control/cacheRule.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Target } from '../control/target.ts';
-import { passedHeaders } from '../upstream/headers.ts';
+import { forwardableHeaders } from '../upstream/headers.ts';
 
 /** The response cache, for one request. */
 export interface RequestCaching {
   readonly plan: GenerationPlan;
-  find(): StoredAnswer | undefined | Promise<StoredAnswer | undefined>;
+  find(): CachedResponse | undefined | Promise<CachedResponse | undefined>;
   /** Starts to capture the response of a target, to be stored if it turns out complete. */
-  capture(target: Target): KeptAnswer;
+  capture(target: Target): CacheFill;
 }
 
 export interface CachedRequest {
@@ -41,7 +41,7 @@ export function requestCaching(
   if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
   const use = cacheUse(headers);
   if (use === 'bypass') return undefined;
-  const members = canonicalMembers(call.body.whole());
+  const members = canonicalMembers(call.body.toBuffer());
   if (!members || !isCacheable(call, members)) return undefined;
 
   const name = cacheKey({
@@ -50,7 +50,7 @@ export function requestCaching(
     profileId: profile?.id,
     call,
     members,
-    headers: passedHeaders(headers),
+    headers: forwardableHeaders(headers),
     query,
   });
   const { ttlMs } = rule;
@@ -63,22 +63,22 @@ export function requestCaching(
         : cache.find({ key: name, ttlMs, allows: (model) => mayServe(plan, model) }),
 
     capture({ model, connector }) {
-      const capture = new AnswerCapture(cache.captures);
-      const store = (answer: Pick<StoredAnswer, 'contentType' | 'body' | 'usageSpans'>) =>
-        cache.keep(name, { ...answer, model: model.id, connectorId: connector.id, ttlMs });
+      const capture = new StreamCapture(cache.captureBudget);
+      const store = (answer: Pick<CachedResponse, 'contentType' | 'body' | 'usageSpans'>) =>
+        cache.store(name, { ...answer, model: model.id, connectorId: connector.id, ttlMs });
       return {
         add: capture.add,
         endStream(contentType) {
           const captured = capture.end();
-          if (captured && call.stream && isWholeStream(route, captured.body))
+          if (captured && call.stream && isCompleteStream(route, captured.body))
             store({ ...captured, contentType });
         },
-        endWhole(body, contentType) {
-          capture.giveUp();
-          if (call.stream || !body || body.length > MAX_ANSWER_BYTES) return;
-          if (isWholeAnswer(route, body)) store({ body, usageSpans: [], contentType });
+        endBody(body, contentType) {
+          capture.discard();
+          if (call.stream || !body || body.length > MAX_CACHED_BYTES) return;
+          if (isCompleteResponse(route, body)) store({ body, usageSpans: [], contentType });
         },
-        giveUp: () => capture.giveUp(),
+        discard: () => capture.discard(),
       };
     },
   };

@@ -6,8 +6,8 @@ import { addRequestId } from '../attempt/errorResponse.ts';
 import type { GenerationPlan } from '../attempt/plan.ts';
 import { headerText } from '../attempt/responseHeaders.ts';
 import { type BilledRequest, eventHead, eventTail } from '../attempt/usageEvent.ts';
+import { type CachedResponse, clientBody } from '../cache/cachedResponse.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
-import { type StoredAnswer, shownBody } from '../cache/storedAnswer.ts';
 import type { Target } from '../control/target.ts';
 import type { UsageLog } from '../record/usageLog.ts';
 
@@ -25,13 +25,13 @@ export function respondFromCache(
   { id, receivedAt }: { readonly id: string; readonly receivedAt: number },
   { operation, hideUsage, targets }: GenerationPlan,
   client: ClientConnection,
-  { cached, billed }: { readonly cached: StoredAnswer; readonly billed: BilledRequest },
+  { cached, billed }: { readonly cached: CachedResponse; readonly billed: BilledRequest },
 ): void {
   const { response, headers } = client;
   client.commit();
   if (response.destroyed) return;
   record(deps, billed, targetOf(cached, targets));
-  const body = shownBody(cached, hideUsage);
+  const body = clientBody(cached, hideUsage);
   addRequestId(headers, operation.dialect, id);
   headers.set('content-type', cached.contentType);
   headers.set('content-length', String(body.length));
@@ -46,7 +46,7 @@ export function respondFromCache(
 }
 
 /** The connector that made it, where the request could go there now; else another one of its model. */
-function targetOf({ model, connectorId }: StoredAnswer, targets: GenerationPlan['targets']): Target {
+function targetOf({ model, connectorId }: CachedResponse, targets: GenerationPlan['targets']): Target {
   const ofModel = targets.filter((target) => target.model.id === model);
   return ofModel.find(({ connector }) => connector.id === connectorId) ?? ofModel[0] ?? targets[0];
 }

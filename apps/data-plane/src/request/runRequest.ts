@@ -16,13 +16,13 @@ import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
-import type { HoldBudget } from '../formats/heldAnswer.ts';
+import type { BufferBudget } from '../formats/bufferBudget.ts';
 import { type Dialect, STORED_RESPONSE } from '../formats/operation.ts';
 import type { Endpoint } from '../observe/endpoints.ts';
-import type { Observed } from '../observe/observed.ts';
 import type { Observer } from '../observe/observer.ts';
+import type { RequestObservation } from '../observe/requestObservation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
-import { addCallerHeaders } from '../upstream/headers.ts';
+import { appendVendorHeaders } from '../upstream/headers.ts';
 import { authenticate } from './authenticate.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
 import {
@@ -44,7 +44,7 @@ export interface RunDeps
   readonly keys: KeyCache;
   readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle' | 'headroom'>;
   readonly table: () => RoutingTable | undefined;
-  readonly holdBudget: HoldBudget;
+  readonly bufferBudget: BufferBudget;
   readonly inFlight: InFlightRequests;
   readonly cache: ResponseCache;
   readonly observer: Observer;
@@ -74,7 +74,7 @@ export interface IncomingRequest {
 interface InferenceRequest extends Omit<IncomingRequest, 'readAction' | 'key'> {
   readonly key: ResolvedKey;
   readonly action: Action;
-  readonly observed: Observed;
+  readonly observed: RequestObservation;
 }
 
 /**
@@ -109,7 +109,7 @@ export async function runRequest(
 function refuse(
   { observer, logger }: RunDeps,
   { id, dialect }: IncomingRequest,
-  observed: Observed,
+  observed: RequestObservation,
   error: unknown,
   client: ClientConnection,
 ): void {
@@ -206,7 +206,7 @@ async function relay(
 ): Promise<void> {
   const { attempt, response } = delivered;
   const { connector, modelRequest } = attempt.prepared;
-  if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.served(modelRequest);
+  if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.onServed(modelRequest);
   try {
     await relayResponse({
       attempt,
@@ -216,7 +216,7 @@ async function relay(
       client,
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
-      holdBudget: deps.holdBudget,
+      bufferBudget: deps.bufferBudget,
       saveOwner: modelRequest?.call.isStored
         ? (responseId) => deps.owners.record({ responseId, connectorId: connector.id, key: request.key })
         : undefined,
@@ -276,7 +276,7 @@ class RequestContext implements AttemptContext {
   readonly headers: IncomingHttpHeaders;
   readonly query: string;
   readonly client: ClientConnection;
-  readonly observed: Observed;
+  readonly observed: RequestObservation;
   readonly #deps: Pick<RunDeps, 'keys' | 'now'>;
   readonly #dialect: Dialect;
 
@@ -316,7 +316,7 @@ function responseHeaders(
   const overheadMs = performance.now() - receivedAt - upstreamMs;
   observed.overheadMs = overheadMs;
   const headers = own.copy();
-  addCallerHeaders(headers.list, response.headers, { isRated: own.list.some(isRateHeader) });
+  appendVendorHeaders(headers.list, response.headers, { isRated: own.list.some(isRateHeader) });
   addRequestId(headers, operation.dialect, id);
   const { modelRequest } = attempt.prepared;
   if (modelRequest) headers.list.push('x-svc-model', headerText(modelRequest.model.id));

@@ -23,7 +23,7 @@ export interface PinBucketOptions {
 const MAX_PIN_BYTES = 4_096;
 
 /** The settings that decide how the bucket should be. */
-export const PINS_SET_BY = 'SESSION_PIN_TTL_MS, SESSION_PINS_MAX_BYTES and NATS_BUCKET_REPLICAS';
+export const PIN_BUCKET_SETTINGS = 'SESSION_PIN_TTL_MS, SESSION_PINS_MAX_BYTES and NATS_BUCKET_REPLICAS';
 
 export function pinBucketSettings({ ttlMs, maxBytes, replicas }: PinSettings): KeyValueSettings {
   return { name: 'SESSION_PINS', ttlMs, maxBytes, maxValueBytes: MAX_PIN_BYTES, replicas };
@@ -37,7 +37,7 @@ export async function openPinBucket(
   const settings = pinBucketSettings(pins);
   if (natsUrl === undefined) return createInProcessBucket(settings);
   return openJetStreamBucket(
-    { url: natsUrl, clientName: 'weighbridge-session-pins', setBy: PINS_SET_BY, onError },
+    { url: natsUrl, clientName: 'weighbridge-session-pins', setBy: PIN_BUCKET_SETTINGS, onError },
     settings,
   );
 }

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { type Headers, sessionIdOf } from '@weighbridge/domain';
-import type { Call } from '../formats/call.ts';
+import type { GenerationRequest } from '../formats/generationRequest.ts';
 
 /** A request of a session, as its pin is looked up. */
 export interface PinnedRequest {
   readonly principalId: string;
   readonly headers: Headers;
-  readonly call: Pick<Call, 'model' | 'promptCacheKey'> & {
-    readonly operation: Pick<Call['operation'], 'route'>;
+  readonly call: Pick<GenerationRequest, 'model' | 'promptCacheKey'> & {
+    readonly operation: Pick<GenerationRequest['operation'], 'route'>;
   };
 }
 

@@ -5,10 +5,10 @@ import { ClientConnection } from '../attempt/clientConnection.ts';
 import { errorResponse } from '../attempt/errorResponse.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { Body } from '../formats/body.ts';
 import { type Dialect, OPERATIONS } from '../formats/operation.ts';
+import { RequestBody } from '../formats/requestBody.ts';
 import { type Endpoint, endpointOf, endpointOfRoute } from '../observe/endpoints.ts';
-import type { Observed } from '../observe/observed.ts';
+import type { RequestObservation } from '../observe/requestObservation.ts';
 import { authenticate } from '../request/authenticate.ts';
 import { readFeedback } from '../request/feedback.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../request/listModels.ts';
@@ -25,7 +25,7 @@ declare module 'fastify' {
     /** Monotonic, in milliseconds. */
     receivedAt: number;
     /** Set once a handler of this service runs. */
-    observed: Observed | undefined;
+    observed: RequestObservation | undefined;
   }
 }
 
@@ -57,7 +57,11 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       authenticateFirst(api, deps);
       for (const operation of OPERATIONS) {
         api.post(operation.path, (request, reply) =>
-          run(deps, request, reply, { kind: 'generation', operation, body: new Body([bodyOf(request)]) }),
+          run(deps, request, reply, {
+            kind: 'generation',
+            operation,
+            body: new RequestBody([bodyOf(request)]),
+          }),
         );
       }
 
@@ -170,7 +174,7 @@ async function answerHere<Answer>(
   return answer;
 }
 
-function observe({ observer }: AppDeps, request: FastifyRequest, endpoint: Endpoint): Observed {
+function observe({ observer }: AppDeps, request: FastifyRequest, endpoint: Endpoint): RequestObservation {
   const { id, headers, key, receivedAt } = request;
   // A request without a route, or refused before its key was checked, has neither key nor time.
   const begun = { id, endpoint, receivedAt: receivedAt || performance.now(), key: key ?? undefined };

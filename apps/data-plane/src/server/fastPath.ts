@@ -3,8 +3,8 @@ import { newId } from '@weighbridge/domain';
 import { isJsonType } from '@weighbridge/runtime';
 import { ClientConnection, type DrainLimits } from '../attempt/clientConnection.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
-import { Body } from '../formats/body.ts';
 import { OPERATIONS, type Operation } from '../formats/operation.ts';
+import { RequestBody } from '../formats/requestBody.ts';
 import { endpointOf } from '../observe/endpoints.ts';
 import { type Action, type RunDeps, runRequest } from '../request/runRequest.ts';
 import { splitUrl } from './requestUrl.ts';
@@ -74,7 +74,7 @@ function readGeneration(operation: Operation, request: IncomingMessage): Promise
   return new Promise((resolve) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
-    request.on('end', () => resolve({ kind: 'generation', operation, body: new Body(pieces) }));
+    request.on('end', () => resolve({ kind: 'generation', operation, body: new RequestBody(pieces) }));
     request.on('error', () => resolve(undefined));
     request.on('close', () => resolve(undefined));
   });

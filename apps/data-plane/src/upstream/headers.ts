@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Connector } from '@weighbridge/contracts';
 import type { TraceHeaders } from '@weighbridge/runtime';
-import { passableEncodings } from '../formats/contentEncoding.ts';
+import { decodableEncodings } from '../formats/contentEncoding.ts';
 import type { Dialect } from '../formats/operation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 
@@ -57,7 +57,7 @@ const TRACE_HEADERS = new Set(['traceparent', 'tracestate']);
 /** The version of the messages API that its reference describes; a caller's own goes first. */
 const MESSAGES_VERSION = '2023-06-01';
 
-export interface ForwardedHeaders {
+export interface UpstreamHeaderOptions {
   readonly dialect: Dialect;
   readonly connector: Connector;
   /** The answer has to be changed on its way, so it must come as it is. */
@@ -70,11 +70,11 @@ export interface ForwardedHeaders {
 /** Names and values, one after the other: what undici takes with the least work. */
 export function upstreamHeaders(
   headers: IncomingHttpHeaders,
-  { dialect, connector, plain, hasBody, trace }: ForwardedHeaders,
+  { dialect, connector, plain, hasBody, trace }: UpstreamHeaderOptions,
 ): string[] {
   const type = hasBody ? (headers['content-type'] ?? 'application/json') : undefined;
   const forwarded = type === undefined ? [] : ['content-type', type];
-  const encodings = plain ? 'identity' : passableEncodings(headers['accept-encoding']);
+  const encodings = plain ? 'identity' : decodableEncodings(headers['accept-encoding']);
   forwarded.push('accept-encoding', encodings);
   const named = connectionOptions(headers.connection);
   for (const name in headers) {
@@ -92,7 +92,7 @@ export function upstreamHeaders(
 }
 
 /** What of a caller's headers a vendor gets to see. */
-export function passedHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+export function forwardableHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
   const passed: Record<string, string | string[]> = {};
   const named = connectionOptions(headers.connection);
   for (const [name, value] of Object.entries(headers)) {
@@ -110,7 +110,7 @@ function isForwarded(name: string, named: ReadonlySet<string>): boolean {
  * Adds what of a vendor's headers its answer keeps, names and values one after the other. One whose key has limits here is
  * not told those of the vendor's account.
  */
-export function addCallerHeaders(
+export function appendVendorHeaders(
   list: string[],
   headers: IncomingHttpHeaders,
   { isRated }: { readonly isRated: boolean },

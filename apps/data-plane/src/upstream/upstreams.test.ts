@@ -4,10 +4,11 @@ import { create } from '@bufbuild/protobuf';
 import { type Connector, ConnectorSchema } from '@weighbridge/contracts';
 import { AppError } from '@weighbridge/errors';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Body } from '../formats/body.ts';
+import { RequestBody } from '../formats/requestBody.ts';
 import { Cancellation } from './cancellation.ts';
-import type { UpstreamAnswer } from './exchange.ts';
-import { createUpstreams, UNUSED_MS, type Upstreams, upstreamError, wasNeverSent } from './upstreams.ts';
+import type { UpstreamResponse } from './httpExchange.ts';
+import { upstreamError, wasNeverSent } from './upstreamErrors.ts';
+import { createUpstreams, UNUSED_MS, type Upstreams } from './upstreams.ts';
 
 const TIMEOUTS = { connectTimeoutMs: 20_000, firstByteTimeoutMs: 20_000, chunkTimeoutMs: 20_000 };
 
@@ -72,20 +73,25 @@ async function send(
     cancellation = new Cancellation(),
   }: { readonly onDispatch?: () => Promise<void> | void; readonly cancellation?: Cancellation } = {},
 ) {
-  const place = upstreams.enter(connector);
+  const permit = upstreams.acquirePermit(connector);
   try {
     await onDispatch();
   } catch (error) {
-    place.leave();
+    permit.release();
     throw error;
   }
-  const request = { path: '/x', method: 'POST' as const, headers: [], body: new Body([Buffer.from('{}')]) };
-  return await place.send(request, cancellation);
+  const request = {
+    path: '/x',
+    method: 'POST' as const,
+    headers: [],
+    body: new RequestBody([Buffer.from('{}')]),
+  };
+  return await permit.send(request, cancellation);
 }
 
-async function readWhole({ body }: UpstreamAnswer): Promise<string> {
+async function readBody({ body }: UpstreamResponse): Promise<string> {
   let text = '';
-  await body.each((chunk) => {
+  await body.forEachChunk((chunk) => {
     text += chunk;
     return undefined;
   });
@@ -99,17 +105,17 @@ describe('when a connector is edited', () => {
     const waited = send(before, {
       onDispatch: async () => {
         nowMs += 2 * UNUSED_MS;
-        await readWhole(await send(after));
+        await readBody(await send(after));
       },
     });
-    expect(await readWhole(await waited)).toBe('ok');
+    expect(await readBody(await waited)).toBe('ok');
   });
 
   it('one that comes late with the old settings does not close the new connections', async () => {
     const before = connectorAt(await vendorThat((_request, response) => response.end('ok')));
     const after = { ...before, chunkTimeoutMs: 10_000 };
     for (const connector of [before, after, before, after, before, after])
-      await readWhole(await send(connector));
+      await readBody(await send(connector));
     expect(connections).toBe(2);
   });
 
@@ -125,11 +131,11 @@ describe('when a connector is edited', () => {
     const after = { ...before, chunkTimeoutMs: 10_000 };
     const answer = await send(before);
     nowMs += 2 * UNUSED_MS;
-    await readWhole(await send(after));
+    await readBody(await send(after));
     expect(sockets.size).toBe(2);
     end();
-    expect(await readWhole(answer)).toBe('begun, ended');
-    await readWhole(await send(after));
+    expect(await readBody(answer)).toBe('begun, ended');
+    await readBody(await send(after));
     await expect.poll(() => sockets.size, { timeout: 10_000 }).toBe(1);
     expect(connections).toBe(2);
   });

@@ -1,36 +1,36 @@
 import type { Connector } from '@weighbridge/contracts';
-import { AppError } from '@weighbridge/errors';
 import { assertPublicHost, publicLookup } from '@weighbridge/runtime';
 import { Pool } from 'undici';
-import type { Body } from '../formats/body.ts';
+import type { RequestBody } from '../formats/requestBody.ts';
 import type { Cancellation } from './cancellation.ts';
-import { Exchange, NeverSentError, type UpstreamAnswer } from './exchange.ts';
+import { HttpExchange, type UpstreamResponse } from './httpExchange.ts';
+import { busyError, NeverSentError } from './upstreamErrors.ts';
 
-/** The connections to the vendors: a pool for each origin, kept alive, over HTTP/1.1. */
+/** The connections to the vendors: one keep-alive HTTP/1.1 pool per connector. */
 export interface Upstreams {
-  /** Takes a place among the requests to a connector; throws a 503 where as many are under way as it takes. */
-  enter(connector: Connector): Place;
+  /** Throws a 503 where the connector has as many requests in flight as it allows. */
+  acquirePermit(connector: Connector): UpstreamPermit;
   close(): Promise<void>;
 }
 
-/** One request's place, until it leaves. Either of these is to be called, once. */
-interface Place {
+/** One of the connector's in-flight requests. Exactly one of the two is to be called, once. */
+export interface UpstreamPermit {
   /**
-   * Sends the request and resolves with the head of the answer; its body is still to come, and must be read or destroyed.
-   * It leaves when that is over. `cancellation` ends the request and its answer.
+   * Sends the request and resolves with the head of the response; its body must be read or destroyed, and the permit is
+   * released when that is over. `cancellation` ends the request and its response.
    */
-  send(request: UpstreamRequest, cancellation: Cancellation): Promise<UpstreamAnswer>;
-  /** Nothing is sent after all. */
-  leave(): void;
+  send(request: UpstreamRequest, cancellation: Cancellation): Promise<UpstreamResponse>;
+  /** Gives the permit back without sending anything. */
+  release(): void;
 }
 
 interface UpstreamRequest {
   /** Appended to the connector's base URL: `/chat/completions`, with the query string. */
   readonly path: string;
   readonly method: 'GET' | 'POST' | 'DELETE';
-  /** Names and values, one after the other. */
+  /** Names and values, alternating. */
   readonly headers: string[];
-  readonly body: Body | undefined;
+  readonly body: RequestBody | undefined;
 }
 
 export interface UpstreamOptions {
@@ -39,125 +39,130 @@ export interface UpstreamOptions {
   readonly chunkTimeoutMs: number;
 }
 
-const REDIRECTS = new Set([301, 302, 303, 307, 308]);
-
-/** What a request that was routed by earlier settings still asks for stays open for as long. */
+/** A pool with outdated settings stays open this long after its last use: requests routed before the change still use it. */
 export const UNUSED_MS = 60_000;
 
 /** `nowMs` is monotonic. */
 export function createUpstreams(options: UpstreamOptions, nowMs = () => performance.now()): Upstreams {
-  /** By connector: those of its present settings, and for a while those of earlier ones. */
-  const accounts = new Map<string, readonly Account[]>();
+  /** By connector id: the pool of its current settings, and for a while those of earlier settings. */
+  const poolsOf = new Map<string, readonly ConnectorPool[]>();
 
-  function accountOf(connector: Connector): Account {
-    const known = accounts.get(connector.id) ?? [];
+  function poolOf(connector: Connector): ConnectorPool {
+    const pools = poolsOf.get(connector.id) ?? [];
     const timeouts = timeoutsOf(connector, options);
-    const same = known.find((account) => isSameAccount(account, connector, timeouts));
-    const account = same ?? openAccount(connector, timeouts);
-    account.usedAtMs = nowMs();
-    if (!same || known.length > 1) accounts.set(connector.id, [account, ...closeUnused(known, account)]);
-    return account;
+    const match = pools.find((pool) => hasSettings(pool, connector, timeouts));
+    const pool = match ?? openPool(connector, timeouts);
+    pool.usedAtMs = nowMs();
+    if (!match || pools.length > 1) poolsOf.set(connector.id, [pool, ...closeUnused(pools, pool)]);
+    return pool;
   }
 
-  /** Of the accounts besides one, closes those that nobody uses any more; returns the others. */
-  function closeUnused(known: readonly Account[], besides: Account): Account[] {
-    return known.filter((account) => {
-      if (account === besides) return false;
-      // Also what is to be sent, but was not yet, counts as under way.
-      if (account.underWay > 0 || besides.usedAtMs - account.usedAtMs < UNUSED_MS) return true;
-      void account.pool.close();
+  /** Closes the outdated pools that are no longer used; returns those that are. */
+  function closeUnused(pools: readonly ConnectorPool[], current: ConnectorPool): ConnectorPool[] {
+    return pools.filter((pool) => {
+      if (pool === current) return false;
+      // A permit whose request is not sent yet counts as in flight too.
+      if (pool.inFlight > 0 || current.usedAtMs - pool.usedAtMs < UNUSED_MS) return true;
+      void pool.connections.close();
       return false;
     });
   }
 
   return {
-    enter(connector) {
-      const account = accountOf(connector);
-      if (account.underWay >= (connector.maxParallel ?? Number.POSITIVE_INFINITY)) throw busy(connector);
-      return new AccountPlace(account);
+    acquirePermit(connector) {
+      const pool = poolOf(connector);
+      if (pool.inFlight >= (connector.maxParallel ?? Number.POSITIVE_INFINITY)) {
+        throw busyError(connector.provider);
+      }
+      return new PoolPermit(pool);
     },
     async close() {
-      await Promise.all([...accounts.values()].flat().map(({ pool }) => pool.destroy()));
+      await Promise.all([...poolsOf.values()].flat().map(({ connections }) => connections.destroy()));
     },
   };
 }
 
-/** The connections of one connector, and how many requests are under way on them. */
-interface Account {
+/** The connections of one connector under one set of settings. */
+interface ConnectorPool {
   readonly baseUrl: string;
-  readonly mayBePrivate: boolean;
+  readonly allowsPrivateAddress: boolean;
   readonly timeouts: UpstreamOptions;
   readonly path: string;
   readonly hostname: string;
-  readonly pool: Pool;
-  underWay: number;
+  readonly connections: Pool;
+  inFlight: number;
   usedAtMs: number;
 }
 
-class AccountPlace implements Place {
-  readonly #account: Account;
+class PoolPermit implements UpstreamPermit {
+  readonly #pool: ConnectorPool;
 
-  constructor(account: Account) {
-    this.#account = account;
-    account.underWay++;
+  constructor(pool: ConnectorPool) {
+    this.#pool = pool;
+    pool.inFlight++;
   }
 
   send(
     { method, path, headers, body }: UpstreamRequest,
     cancellation: Cancellation,
-  ): Promise<UpstreamAnswer> {
-    const { mayBePrivate, hostname, path: base, pool } = this.#account;
+  ): Promise<UpstreamResponse> {
+    const { allowsPrivateAddress, hostname, path: basePath, connections } = this.#pool;
     try {
-      if (!mayBePrivate) requirePublic(hostname);
+      if (!allowsPrivateAddress) assertPublic(hostname);
     } catch (error) {
-      this.leave();
+      this.release();
       return Promise.reject(error);
     }
-    const request = { method, path: base + path, headers, body: body ? sent(body, headers) : null };
-    return new Exchange(cancellation, this).begin(pool, request);
+    const request = {
+      method,
+      path: basePath + path,
+      headers,
+      body: body ? toUndiciBody(body, headers) : null,
+    };
+    return new HttpExchange(cancellation, this).begin(connections, request);
   }
 
-  leave(): void {
-    this.#account.underWay--;
+  release(): void {
+    this.#pool.inFlight--;
   }
 }
 
-/** In one write, with the head, where it is one piece; else its length has to be said. */
-function sent({ pieces, length }: Body, headers: string[]): Buffer {
+/** A body in one piece is written together with the head; one in several pieces needs its `content-length`. */
+function toUndiciBody({ pieces, length }: RequestBody, headers: string[]): Buffer {
   const [first] = pieces;
   if (pieces.length === 1 && first) return first;
   headers.push('content-length', String(length));
-  // It takes what can be iterated, as https://undici.nodejs.org/#/docs/api/Dispatcher?id=parameter-dispatchoptions says;
-  // its types do not.
+  // undici takes any iterable (https://undici.nodejs.org/#/docs/api/Dispatcher?id=parameter-dispatchoptions); its types
+  // do not say so.
   return pieces as unknown as Buffer;
 }
 
-function openAccount({ baseUrl, allowPrivateAddress }: Connector, options: UpstreamOptions): Account {
+function openPool({ baseUrl, allowPrivateAddress }: Connector, timeouts: UpstreamOptions): ConnectorPool {
   const { origin, pathname, hostname } = new URL(baseUrl);
-  const pool = new Pool(origin, {
-    // As many as there are requests: what limits those is max_parallel, not a queue that nobody sees.
+  const connections = new Pool(origin, {
+    // Unlimited: max_parallel limits the requests, and a queue in the pool would be invisible.
     connections: null,
     pipelining: 1,
     connect: {
-      timeout: options.connectTimeoutMs,
+      timeout: timeouts.connectTimeoutMs,
       ...(!allowPrivateAddress && { lookup: publicLookup }),
     },
-    headersTimeout: options.firstByteTimeoutMs,
-    bodyTimeout: options.chunkTimeoutMs,
+    headersTimeout: timeouts.firstByteTimeoutMs,
+    bodyTimeout: timeouts.chunkTimeoutMs,
   });
   return {
     baseUrl,
-    mayBePrivate: allowPrivateAddress,
-    timeouts: options,
+    allowsPrivateAddress: allowPrivateAddress,
+    timeouts,
     path: pathname.replace(/\/$/, ''),
     hostname,
-    pool,
-    underWay: 0,
+    connections,
+    inFlight: 0,
     usedAtMs: 0,
   };
 }
 
-function requirePublic(hostname: string): void {
+function assertPublic(hostname: string): void {
   try {
     assertPublicHost(hostname);
   } catch (error) {
@@ -174,70 +179,12 @@ function timeoutsOf(connector: Connector, options: UpstreamOptions): UpstreamOpt
   };
 }
 
-function isSameAccount(account: Account, connector: Connector, timeouts: UpstreamOptions): boolean {
+function hasSettings(pool: ConnectorPool, connector: Connector, timeouts: UpstreamOptions): boolean {
   return (
-    account.baseUrl === connector.baseUrl &&
-    account.mayBePrivate === connector.allowPrivateAddress &&
-    account.timeouts.connectTimeoutMs === timeouts.connectTimeoutMs &&
-    account.timeouts.firstByteTimeoutMs === timeouts.firstByteTimeoutMs &&
-    account.timeouts.chunkTimeoutMs === timeouts.chunkTimeoutMs
+    pool.baseUrl === connector.baseUrl &&
+    pool.allowsPrivateAddress === connector.allowPrivateAddress &&
+    pool.timeouts.connectTimeoutMs === timeouts.connectTimeoutMs &&
+    pool.timeouts.firstByteTimeoutMs === timeouts.firstByteTimeoutMs &&
+    pool.timeouts.chunkTimeoutMs === timeouts.chunkTimeoutMs
   );
-}
-
-const BUSY = 'connector_busy';
-
-function busy({ provider }: Connector): AppError {
-  const message = `As many requests as allowed are under way to the provider ${provider}. Try again.`;
-  return new AppError('unavailable', BUSY, message);
-}
-
-/** As many requests as the connector takes are under way. */
-export function isBusy(error: unknown): boolean {
-  return error instanceof AppError && error.code === BUSY;
-}
-
-/** Followed, a redirect would carry the caller's prompt, and a credential, to wherever the answer says. */
-export function isRedirect({ status }: UpstreamAnswer): boolean {
-  return REDIRECTS.has(status);
-}
-
-export function redirectError(provider: string): AppError {
-  const message = `The provider ${provider} answered with a redirect, which this service does not follow.`;
-  return new AppError('upstream', 'upstream_redirect', message);
-}
-
-const TIMED_OUT = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
-
-/** Not a byte of the request can have reached the vendor. */
-export function wasNeverSent(error: unknown): boolean {
-  return error instanceof NeverSentError;
-}
-
-export function isTimeout(error: unknown): boolean {
-  return TIMED_OUT.has(codeOf(error));
-}
-
-/** A failure on the way to a vendor or back, in words for the caller. */
-export function upstreamError(error: unknown, provider: string): AppError {
-  if (error instanceof AppError) return error;
-  // Where the service ends, the reason is an error for the caller.
-  if (error instanceof NeverSentError && error.cause instanceof AppError) return error.cause;
-  if (isTimeout(error)) {
-    return new AppError(
-      'upstream_timeout',
-      'upstream_timeout',
-      `The provider ${provider} did not answer in time.`,
-      {
-        cause: error,
-      },
-    );
-  }
-  const what = wasNeverSent(error) ? 'could not be reached' : 'broke the connection';
-  return new AppError('upstream', 'upstream_error', `The provider ${provider} ${what}.`, { cause: error });
-}
-
-function codeOf(error: unknown): string {
-  const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
-  if (typeof code === 'string') return code;
-  return cause instanceof Error ? codeOf(cause) : '';
 }

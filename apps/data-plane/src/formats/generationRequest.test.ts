@@ -1,0 +1,133 @@
+import { AppError } from '@weighbridge/errors';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { readGenerationRequest, upstreamBody } from './generationRequest.ts';
+import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, RESPONSES } from './operation.ts';
+import { RequestBody } from './requestBody.ts';
+
+const bodyOf = (text: string) => new RequestBody([Buffer.from(text)]);
+const sent = (text: string, operation = CHAT_COMPLETIONS) =>
+  upstreamBody(readGenerationRequest(operation, bodyOf(text)), 'echo')
+    .toBuffer()
+    .toString();
+
+function refusal(text: string, operation = CHAT_COMPLETIONS): unknown {
+  try {
+    readGenerationRequest(operation, bodyOf(text));
+    return undefined;
+  } catch (error) {
+    return error instanceof AppError ? { code: error.code, param: error.param } : error;
+  }
+}
+
+describe('a body', () => {
+  it('goes on byte for byte but for the model name', () => {
+    const body =
+      '{ "messages":[{"content":"\\ud800 {\\"model\\":1}"}],\n"model" : "mock\\/echo", "x":1.0e2,"x":2 }';
+    for (const operation of OPERATIONS) {
+      expect(sent(body, operation)).toBe(body.replace('"mock\\/echo"', '"echo"'));
+    }
+  });
+
+  it('asks for usage where a chat streams, keeping what else it asked for to the byte', () => {
+    expect(sent('{"model":"mock/echo","stream":true}')).toBe(
+      '{"stream_options":{"include_usage":true},"model":"echo","stream":true}',
+    );
+    expect(
+      sent('{"stream_options":{"a":1.0, "include_usage" : false},"model":"mock/echo","stream":true}'),
+    ).toBe('{"stream_options":{"a":1.0, "include_usage" : true},"model":"echo","stream":true}');
+    expect(sent('{"model":"mock/echo","stream":true,"stream_options":{ "a":1e2 }}')).toBe(
+      '{"model":"echo","stream":true,"stream_options":{"include_usage":true, "a":1e2 }}',
+    );
+    expect(sent('{"stream_options":{ },"model":"mock/echo","stream":true}')).toBe(
+      '{"stream_options":{"include_usage":true },"model":"echo","stream":true}',
+    );
+    expect(sent('{"stream_options":null,"model":"mock/echo","stream":true}')).toBe(
+      '{"stream_options":{"include_usage":true},"model":"echo","stream":true}',
+    );
+  });
+
+  it('is left alone where the caller asked for usage itself, does not stream, or need not ask', () => {
+    const asked = '{"model":"echo","stream":true,"stream_options":{"include_usage":true}}';
+    expect(sent(asked)).toBe(asked);
+    const plain = '{"model":"echo","stream":false,"stream_options":null}';
+    expect(sent(plain)).toBe(plain);
+    const streamed = '{"model":"echo","stream":true}';
+    expect(sent(streamed, MESSAGES)).toBe(streamed);
+    expect(sent(streamed, RESPONSES)).toBe(streamed);
+  });
+
+  it('is refused with what is wrong, and where', () => {
+    expect(refusal('{"model":')).toEqual({ code: 'malformed_json', param: undefined });
+    expect(refusal('[1]')).toEqual({ code: 'malformed_json', param: undefined });
+    expect(refusal('{"messages":[]}')).toEqual({ code: 'invalid_model', param: 'model' });
+    expect(refusal('{"model":5}')).toEqual({ code: 'invalid_model', param: 'model' });
+    expect(refusal('{"model":"a/b","model":"c/d"}')).toEqual({ code: 'duplicate_field', param: 'model' });
+    expect(refusal('{"stream":true,"str\\u0065am":false,"model":"a/b"}')).toEqual({
+      code: 'duplicate_field',
+      param: 'stream',
+    });
+    expect(refusal('{"model":"a/b","stream_options":{"include_usage":1,"include_usage":2}}')).toEqual({
+      code: 'duplicate_field',
+      param: 'include_usage',
+    });
+    // A field that another operation reads is nobody's business here.
+    expect(refusal('{"model":"a/b","stream_options":1,"stream_options":2}', MESSAGES)).toBeUndefined();
+  });
+
+  it('says of a response whether it is kept, and what it goes on from', () => {
+    const call = (text: string) => readGenerationRequest(RESPONSES, bodyOf(text));
+    expect(call('{"model":"a/b"}').isStored).toBe(true);
+    expect(call('{"model":"a/b","store":false}').isStored).toBe(false);
+    expect(call('{"model":"a/b","previous_response_id":"r-1"}').previousResponseId).toBe('r-1');
+    expect(call('{"model":"a/b","previous_response_id":null}').previousResponseId).toBeUndefined();
+    expect(call('{"model":"a/b","prompt_cache_key":"k"}').promptCacheKey).toBe('k');
+    expect(call('{"model":"a/b","prompt_cache_key":5}').promptCacheKey).toBeUndefined();
+  });
+
+  it('says how long a response in the background may get, which nobody tells later', () => {
+    const call = (text: string) => readGenerationRequest(RESPONSES, bodyOf(text)).backgroundOutputTokens;
+    expect(call('{"model":"a/b","background":true,"max_output_tokens":50}')).toBe(50);
+    expect(call('{"model":"a/b","background":false}')).toBeUndefined();
+    expect(call('{"model":"a/b","max_output_tokens":50}')).toBeUndefined();
+    for (const limit of ['', ',"max_output_tokens":null', ',"max_output_tokens":"9"']) {
+      expect(refusal(`{"model":"a/b","background":true${limit}}`, RESPONSES)).toEqual({
+        code: 'max_output_tokens_required',
+        param: 'max_output_tokens',
+      });
+    }
+  });
+
+  it('says how long its answers may get, and leaves what is no number to the vendor', () => {
+    const output = (text: string, operation = CHAT_COMPLETIONS) =>
+      readGenerationRequest(operation, bodyOf(`{"model":"a/b"${text}}`)).output;
+    expect(output('')).toEqual({ maxTokens: undefined, choices: 1 });
+    expect(output(',"max_tokens":5,"max_completion_tokens":7,"n":3')).toEqual({ maxTokens: 7, choices: 3 });
+    expect(output(',"max_tokens":9', MESSAGES)).toEqual({ maxTokens: 9, choices: 1 });
+    expect(output(',"max_output_tokens":9,"n":2', RESPONSES)).toEqual({ maxTokens: 9, choices: 1 });
+    expect(output(',"background":true,"max_output_tokens":9', RESPONSES)).toMatchObject({ usualTokens: 9 });
+    for (const value of ['null', '"5"', '-5', '0', '1.5', '1e400', '{}'])
+      expect(output(`,"max_tokens":${value},"n":${value}`)).toEqual({ maxTokens: undefined, choices: 1 });
+    const embeddings = OPERATIONS.find(({ path }) => path === '/embeddings');
+    expect(output(',"max_tokens":5', embeddings)).toBeUndefined();
+  });
+
+  it('reads to a vendor as the caller meant it, whatever it holds', () => {
+    const own = fc.record(
+      {
+        stream: fc.boolean(),
+        stream_options: fc.oneof(fc.constant(null), fc.dictionary(fc.string(), fc.jsonValue())),
+      },
+      { requiredKeys: [] },
+    );
+    const others = fc.dictionary(fc.string(), fc.jsonValue());
+    fc.assert(
+      fc.property(others, own, fc.constantFrom(undefined, 1, '\t'), (rest, fields, indent) => {
+        const text = JSON.stringify({ ...rest, model: 'mock/echo', ...fields }, null, indent);
+        const meant = JSON.parse(text);
+        if (meant.stream) meant.stream_options = { ...meant.stream_options, include_usage: true };
+        expect(JSON.parse(sent(text))).toEqual({ ...meant, model: 'echo' });
+      }),
+    );
+  });
+});

@@ -1,0 +1,81 @@
+import type { BufferBudget } from './bufferBudget.ts';
+import { type Encoding, encodingOf, StreamDecoder } from './contentEncoding.ts';
+import type { ResponseFacts, ResponseFormat } from './responseFormat.ts';
+import { type OutputSample, ResponsePrefix } from './responsePrefix.ts';
+import { StreamTap } from './streamTap.ts';
+
+const NOTHING = Buffer.alloc(0);
+
+export interface StreamReaderOptions {
+  readonly format: ResponseFormat;
+  readonly hideUsage: boolean;
+  /** The response's `content-encoding`. */
+  readonly contentEncoding: unknown;
+  readonly budget: BufferBudget;
+  /** Called with each event, decoded. */
+  readonly onEvent?: ((event: Buffer, isOnlyUsage: boolean) => void) | undefined;
+}
+
+/**
+ * Reads a streamed response while it passes to the client. An encoded stream passes unchanged and is decoded on the side,
+ * unless events have to be hidden: then it passes decoded.
+ */
+export class StreamReader {
+  readonly #tap: StreamTap;
+  readonly #prefix: ResponsePrefix;
+  readonly #decoder: StreamDecoder | undefined;
+  readonly #isUnreadable: boolean;
+  /** The client gets decoded bytes, so the vendor's `content-encoding` header must be removed. */
+  readonly emitsDecoded: boolean;
+  /** The client gets plain text, so an event of the proxy's own may follow it. */
+  readonly emitsPlainText: boolean;
+
+  constructor({ format, hideUsage, contentEncoding, budget, onEvent }: StreamReaderOptions) {
+    const encoding = encodingOf(contentEncoding);
+    this.#tap = new StreamTap({ format, hideUsage, onEvent });
+    this.#prefix = new ResponsePrefix(budget);
+    this.#isUnreadable = encoding === 'unknown';
+    this.#decoder = isSupported(encoding) ? new StreamDecoder(encoding) : undefined;
+    this.emitsDecoded = this.#decoder !== undefined && hideUsage;
+    this.emitsPlainText = encoding === undefined || this.emitsDecoded;
+  }
+
+  get facts(): ResponseFacts {
+    return this.#tap.facts;
+  }
+
+  /** Returns the bytes for the client; a promise only where the chunk has to be decoded first. */
+  push(chunk: Buffer): Buffer | Promise<Buffer> {
+    if (this.#decoder) return this.#read(this.#decoder.push(chunk), chunk);
+    this.#prefix.add(chunk);
+    return this.#isUnreadable ? chunk : this.#tap.push(chunk);
+  }
+
+  /** The last bytes for the client, after the vendor's stream ended without an error. */
+  async end(): Promise<Buffer> {
+    if (this.#isUnreadable) return NOTHING;
+    const last = this.#decoder ? await this.#read(this.#decoder.end(), NOTHING) : NOTHING;
+    const rest = this.#tap.end();
+    return this.emitsPlainText ? Buffer.concat([last, rest]) : NOTHING;
+  }
+
+  output(format: ResponseFormat): OutputSample {
+    return this.#prefix.output(format);
+  }
+
+  close(): void {
+    this.#prefix.release();
+    this.#decoder?.close();
+  }
+
+  async #read(decoding: Promise<Buffer>, original: Buffer): Promise<Buffer> {
+    const decoded = await decoding;
+    this.#prefix.add(decoded);
+    const visible = this.#tap.push(decoded);
+    return this.emitsDecoded ? visible : original;
+  }
+}
+
+function isSupported(encoding: Encoding | 'unknown' | undefined): encoding is Encoding {
+  return encoding !== undefined && encoding !== 'unknown';
+}

@@ -1,0 +1,48 @@
+import { expect, it } from 'vitest';
+import { textOfRequest } from './requestText.ts';
+import { createTokenCounter } from './tokenCounter.ts';
+
+const count = createTokenCounter();
+
+it('counts as the tokenizer of current models does', async () => {
+  expect(await count('')).toBe(0);
+  expect(await count('Hello, world!')).toBe(4);
+  // What looks like a control token is what somebody wrote.
+  expect(await count('<|endoftext|>')).toBeGreaterThan(1);
+});
+
+it('takes a long text to be like its beginning, and stays quick on one without a break', async () => {
+  const once = await count('the quick brown fox jumps over the lazy dog. '.repeat(1_000));
+  const twentyTimes = await count('the quick brown fox jumps over the lazy dog. '.repeat(20_000));
+  expect(Math.abs(twentyTimes / (20 * once) - 1)).toBeLessThan(0.02);
+  const began = performance.now();
+  expect(await count('a'.repeat(1_000_000))).toBeGreaterThan(50_000);
+  expect(performance.now() - began).toBeLessThan(1_000);
+});
+
+it('counts of a request what a model gets to read, in any dialect', () => {
+  const text = (body: object) => textOfRequest(Buffer.from(JSON.stringify(body)));
+  expect(
+    text({
+      model: 'x',
+      user: 'y',
+      system: 'S',
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'A' },
+            { type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(99)}` } },
+          ],
+        },
+        {
+          role: 'assistant',
+          content: 'B',
+          tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }],
+        },
+      ],
+    }),
+  ).toEqual({ text: 'S\nA\nB\nf\n{}', overhead: 11 });
+  expect(text({ input: 'A', instructions: 'B' })).toEqual({ text: 'B\nA', overhead: 0 });
+  expect(text({ input: ['A', 'B'] }).text).toBe('A\nB');
+});

@@ -1,0 +1,119 @@
+import { redactSecrets, type SpanAttributes } from '@weighbridge/runtime';
+import { isRecord, type JsonRecord, parseJson } from '../formats/jsonFields.ts';
+import type { RequestBody } from '../formats/requestBody.ts';
+
+export interface ContentOptions {
+  /** Of the prompt, and of the answer: so many characters, the latest of the prompt and the first of the answer. */
+  readonly maxLength: number;
+}
+
+/** What an operator has asked traces to say of prompts and answers, by the conventions for generative AI. */
+export interface ContentCapture {
+  /** Of the body that a vendor gets. */
+  input(body: RequestBody): SpanAttributes;
+  /** Of what a model wrote. */
+  output(text: string): SpanAttributes;
+}
+
+interface Message {
+  readonly role: string;
+  readonly parts: readonly Part[];
+}
+
+/** Without `content`: something that is no text, an image for instance. */
+interface Part {
+  readonly type: string;
+  readonly content?: string;
+  readonly name?: string;
+}
+
+/** A larger body is not parsed for it. */
+const MAX_PARSED_BYTES = 256 * 1024;
+const MAX_MESSAGES = 200;
+const MAX_PARTS = 100;
+/** Of a type, a role or a tool's name. */
+const MAX_WORD_LENGTH = 64;
+/** What a span has room for: cut there, it would be no JSON any more. */
+const MAX_JSON_LENGTH = 64 * 1024;
+const OMITTED: SpanAttributes = { 'weighbridge.content.omitted': true };
+
+export function createContentCapture({ maxLength }: ContentOptions): ContentCapture {
+  return {
+    input(body) {
+      if (body.length > MAX_PARSED_BYTES) return OMITTED;
+      const request = parseJson(body.toBuffer());
+      if (!isRecord(request)) return OMITTED;
+      return attribute('gen_ai.input.messages', latest(messagesOf(request), maxLength));
+    },
+    output(text) {
+      const content = redactSecrets(text).slice(0, maxLength);
+      return attribute('gen_ai.output.messages', [{ role: 'assistant', parts: [{ type: 'text', content }] }]);
+    },
+  };
+}
+
+function attribute(name: string, messages: readonly Message[]): SpanAttributes {
+  const json = JSON.stringify(messages);
+  return json.length <= MAX_JSON_LENGTH ? { [name]: json } : OMITTED;
+}
+
+/** The last messages that there is room for, each whole but for the first of them. */
+function latest(messages: readonly Message[], maxLength: number): Message[] {
+  const kept: Message[] = [];
+  let room = maxLength;
+  for (const { role, parts } of messages.slice(-MAX_MESSAGES).reverse()) {
+    if (room <= 0) break;
+    const cut = parts.map((part) => {
+      const content = part.content?.slice(0, room);
+      room -= content?.length ?? 0;
+      return content === undefined ? part : { ...part, content };
+    });
+    kept.unshift({ role, parts: cut });
+  }
+  return kept;
+}
+
+/** In any dialect: what stands for all messages first, then each of them. */
+function messagesOf(request: JsonRecord): Message[] {
+  const system = request.system ?? request.instructions;
+  const given = request.messages ?? request.input;
+  return [
+    ...(system === undefined ? [] : [{ role: 'system', parts: partsOf(system) }]),
+    ...(Array.isArray(given) ? given.map(messageOf) : [{ role: 'user', parts: partsOf(given) }]),
+  ];
+}
+
+function messageOf(value: unknown): Message {
+  if (!isRecord(value)) return { role: 'user', parts: partsOf(value) };
+  const { role, content, type, tool_calls: calls } = value;
+  // An item of a response's input that is no message.
+  if (role === undefined && content === undefined) return { role: wordOf(type), parts: [partOf(value)] };
+  return { role: wordOf(role), parts: [...partsOf(content), ...(calls === undefined ? [] : partsOf(calls))] };
+}
+
+function partsOf(value: unknown): Part[] {
+  if (value === undefined || value === null) return [];
+  return Array.isArray(value) ? value.slice(0, MAX_PARTS).map(partOf) : [partOf(value)];
+}
+
+function partOf(value: unknown): Part {
+  if (typeof value === 'string') return { type: 'text', content: redactSecrets(value) };
+  if (!isRecord(value)) return { type: 'other' };
+  const named = isRecord(value.function) ? value.function : value;
+  const text = [value.text, value.content, value.output, named.arguments, value.input].find(
+    (one) => typeof one === 'string' || isRecord(one) || Array.isArray(one),
+  );
+  const type = wordOf(value.type);
+  return {
+    type,
+    ...(typeof named.name === 'string' && { name: wordOf(named.name) }),
+    ...(text !== undefined && {
+      content: redactSecrets(typeof text === 'string' ? text : JSON.stringify(text)),
+    }),
+  };
+}
+
+/** What a caller may have put there is cut and redacted like its texts. */
+function wordOf(value: unknown): string {
+  return typeof value === 'string' ? redactSecrets(value).slice(0, MAX_WORD_LENGTH) : 'other';
+}

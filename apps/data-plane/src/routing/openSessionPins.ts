@@ -1,0 +1,39 @@
+import type { KeyValueBucket } from '@weighbridge/bus';
+import type { Metrics } from '@weighbridge/runtime';
+import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
+import { createPinStore } from './pinStore.ts';
+import { createSessionPins, type SessionPins } from './sessionPins.ts';
+
+export interface OpenSessionPinsDeps {
+  readonly bucket: KeyValueBucket;
+  readonly ttlMs: number;
+  readonly health: ConnectorHealth;
+  readonly metrics: Metrics;
+}
+
+/** How long one request waits for the store, whatever it asks there. */
+const STORE_TIMEOUT_MS = 250;
+
+/** The session pins of a proxy, counted. */
+export function openSessionPins({ bucket, ttlMs, health, metrics }: OpenSessionPinsDeps): SessionPins {
+  const decisions = metrics.counter(
+    'weighbridge_pin_decisions_total',
+    'Requests of sessions: the pin was new, stored by another proxy, known, moved, or not stored.',
+    ['result'],
+  );
+  const storeErrors = metrics.counter(
+    'weighbridge_pin_store_errors_total',
+    'Times that the store of session pins did not answer, or not in time.',
+    [],
+  );
+  const clockMs = () => Date.now();
+  return createSessionPins({
+    store: createPinStore(bucket, clockMs),
+    health,
+    ttlMs,
+    timeoutMs: STORE_TIMEOUT_MS,
+    clockMs,
+    onDecided: (result) => decisions.inc({ result }),
+    onStoreError: () => storeErrors.inc(),
+  });
+}

@@ -1,0 +1,194 @@
+import { LRUCache } from 'lru-cache';
+import type { Target, Targets } from '../control/target.ts';
+import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
+import type { Pin, PinStore } from './pinStore.ts';
+
+/** A request of a session, which goes where the session's first request went. */
+interface PinRequest {
+  readonly key: string;
+  /** Where it would go without a pin, in order of preference. */
+  readonly targets: Targets;
+  /** The target of a pin, whether it is still among `targets` or not; undefined where the request may not go there. */
+  readonly find: (modelId: string, connectorId: string) => Target | undefined;
+}
+
+export interface PinDecision {
+  /** The session's target first. */
+  readonly targets: Targets;
+  /** To be called with the target that answered. */
+  readonly onServed: (target: Target) => void;
+}
+
+/**
+ * `new` and `moved`: written by this proxy. `stored`: read from the store. `known`: held by this proxy. `unstored`: chosen
+ * by this proxy without the store.
+ */
+export type PinResult = 'new' | 'stored' | 'known' | 'moved' | 'unstored';
+
+export interface SessionPinsDeps {
+  readonly store: PinStore;
+  readonly health: Pick<ConnectorHealth, 'isReady' | 'downForMs'>;
+  /** How long the store retains a pin after it was written. */
+  readonly ttlMs: number;
+  /** How long a request waits for the store. */
+  readonly timeoutMs: number;
+  readonly clockMs: () => number;
+  readonly onDecided: (result: PinResult) => void;
+  readonly onStoreError: (error: unknown) => void;
+}
+
+/** Routes all requests of a session to one target, across all proxies. */
+export interface SessionPins {
+  /** Never rejects: without the store, the order of the targets decides. */
+  decide(request: PinRequest): Promise<PinDecision>;
+}
+
+/** This proxy's copy of a session's pin. */
+interface LocalPin {
+  readonly pin: Pin;
+  /** Undefined until it is stored. */
+  readonly revision: number | undefined;
+  /** When it was last read from the store. */
+  checkedAtMs: number;
+  uses: number;
+}
+
+interface ResolvedPin {
+  readonly local: LocalPin;
+  readonly result: PinResult;
+}
+
+/** A session leaves a target that has been down for this long. */
+export const DOWN_MS = 30_000;
+/** The maximum age of a local copy: another proxy may have moved the pin. */
+export const RECHECK_MS = 30_000;
+const MAX_LOCAL_PINS = 50_000;
+
+/**
+ * The first request of a session writes its pin by compare-and-set: of two proxies with concurrent first requests, the
+ * loser follows the winner. The second request on a proxy reads the store again. Later requests use the local copy, which
+ * is checked every `RECHECK_MS` and renewed every quarter of `ttlMs`. A pin breaks where its target is not allowed any more,
+ * or has been down for `DOWN_MS`; the session then moves once, by an update of the broken revision.
+ */
+export function createSessionPins(deps: SessionPinsDeps): SessionPins {
+  const { store, health, ttlMs, timeoutMs, clockMs, onDecided, onStoreError } = deps;
+  const localPins = new LRUCache<string, LocalPin>({ max: MAX_LOCAL_PINS });
+
+  const remember = (key: string, { pin, revision }: Pick<LocalPin, 'pin' | 'revision'>): LocalPin => {
+    const local = { pin, revision, checkedAtMs: clockMs(), uses: localPins.get(key)?.uses ?? 0 };
+    localPins.set(key, local);
+    return local;
+  };
+  const targetOf = ({ pin }: LocalPin, { find }: PinRequest): Target | undefined => {
+    const target = find(pin.modelId, pin.connectorId);
+    return target && health.downForMs(target.connector) < DOWN_MS ? target : undefined;
+  };
+  const firstReady = (targets: readonly Target[]): Target | undefined =>
+    targets.find(({ connector }) => health.isReady(connector)) ?? targets[0];
+
+  async function write(key: string, target: Target, replacedRevision: number | undefined) {
+    const { isOwn, ...stored } = await store.write(key, idsOf(target), replacedRevision);
+    return { local: remember(key, stored), isOwn };
+  }
+
+  /** Reads the pin, and writes one where there is none. */
+  async function readOrCreate(request: PinRequest, before: LocalPin | undefined): Promise<ResolvedPin> {
+    const { key, targets } = request;
+    const stored = await store.read(key);
+    if (stored) {
+      const result = stored.revision === before?.revision ? 'known' : 'stored';
+      return { local: remember(key, stored), result };
+    }
+    const first = (before && targetOf(before, request)) ?? firstReady(targets) ?? targets[0];
+    const { local, isOwn } = await write(key, first, undefined);
+    return { local, result: isOwn ? 'new' : 'stored' };
+  }
+
+  /** Of the proxies that find a pin broken, one writes its successor and the others follow. */
+  async function move(
+    request: PinRequest,
+    broken: LocalPin,
+    before: LocalPin | undefined,
+  ): Promise<ResolvedPin> {
+    const others = request.targets.filter((target) => !pointsTo(broken.pin, target));
+    // While the store was away, this proxy may have moved the session already.
+    const next = (before && targetOf(before, request)) ?? firstReady(others);
+    if (!next) return { local: broken, result: 'known' };
+    const { local, isOwn } = await write(request.key, next, broken.revision);
+    return { local, result: isOwn ? 'moved' : 'stored' };
+  }
+
+  async function resolve(request: PinRequest): Promise<ResolvedPin> {
+    const found = localPins.get(request.key);
+    const before = found && clockMs() - found.pin.writtenAtMs < ttlMs ? found : undefined;
+    // Only while its target works: another proxy may have moved a pin that is broken here.
+    if (before?.revision !== undefined && before.uses > 1 && targetOf(before, request)) {
+      return { local: before, result: 'known' };
+    }
+    const resolved = await readOrCreate(request, before);
+    return targetOf(resolved.local, request) ? resolved : await move(request, resolved.local, before);
+  }
+
+  /** Without the store: the local copy, else this proxy's choice, which is stored later. */
+  function resolveLocally(request: PinRequest): ResolvedPin {
+    const { key, targets } = request;
+    const before = localPins.get(key);
+    if (before && targetOf(before, request)) return { local: before, result: 'unstored' };
+    const pin = { ...idsOf(firstReady(targets) ?? targets[0]), writtenAtMs: clockMs() };
+    return { local: remember(key, { pin, revision: undefined }), result: 'unstored' };
+  }
+
+  /** In the background: renews a pin in use before it expires, and learns whether another proxy moved it. */
+  function refresh(key: string, local: LocalPin, target: Target): void {
+    const isDue = clockMs() - local.pin.writtenAtMs >= ttlMs / 4;
+    if (!isDue && clockMs() - local.checkedAtMs < RECHECK_MS) return;
+    local.checkedAtMs = clockMs();
+    const refreshed = isDue
+      ? write(key, target, local.revision)
+      : store.read(key).then((stored) => stored && remember(key, stored));
+    refreshed.catch(onStoreError);
+  }
+
+  return {
+    async decide(request) {
+      const { key, targets } = request;
+      const { local, result } = await withTimeout(timeoutMs, resolve(request)).catch((error) => {
+        onStoreError(error);
+        return resolveLocally(request);
+      });
+      local.uses++;
+      onDecided(result);
+      const target = targetOf(local, request);
+      if (!target) return { targets, onServed: () => {} };
+      if (result === 'known') refresh(key, local, target);
+      return {
+        targets: [target, ...targets.filter((other) => !pointsTo(local.pin, other))],
+        onServed(by) {
+          // A moved session is pinned to the target that really served it.
+          if (result !== 'moved' || pointsTo(local.pin, by)) return;
+          write(key, by, local.revision).catch(onStoreError);
+        },
+      };
+    },
+  };
+}
+
+function idsOf({ model, connector }: Target): Pick<Pin, 'modelId' | 'connectorId'> {
+  return { modelId: model.id, connectorId: connector.id };
+}
+
+function pointsTo(pin: Pin, { model, connector }: Target): boolean {
+  return pin.modelId === model.id && pin.connectorId === connector.id;
+}
+
+async function withTimeout<T>(timeoutMs: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no pin within ${timeoutMs} ms`)), timeoutMs);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,108 @@
+import { create } from '@bufbuild/protobuf';
+import { SnapshotSchema } from '@weighbridge/contracts';
+import { describe, expect, it } from 'vitest';
+import { routingTable } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
+import { type AttemptResult, ConnectorHealth } from '../upstream/connectorHealth.ts';
+import { TargetSelector } from './targetSelector.ts';
+
+const table = routingTable(
+  create(SnapshotSchema, {
+    connectors: [
+      { id: 'a', provider: 'acme', priority: 1 },
+      { id: 'b', provider: 'acme', priority: 2 },
+    ],
+    models: ['large', 'small'].map((name) => ({
+      id: `acme/${name}`,
+      provider: 'acme',
+      price: { rates: {} },
+    })),
+  }),
+);
+
+function target(model: string, connectorId: string): Target {
+  const found = {
+    model: table.models.get(`acme/${model}`),
+    connector: table.connectors.get('acme')?.find(({ id }) => id === connectorId),
+  };
+  if (!found.model || !found.connector) throw new Error('there is no such target');
+  return { model: found.model, connector: found.connector };
+}
+const [a, b] = [target('large', 'a'), target('large', 'b')];
+
+/** Where each attempt at a connector ended so, so far. */
+function world(ends: readonly [Target, AttemptResult][] = []) {
+  const health = new ConnectorHealth(() => 0);
+  for (const [{ connector }, result] of ends) health.begin(connector)(result);
+  return { health, selector: new TargetSelector({ health, random: () => 1 }, [a, b]) };
+}
+const downed = (target: Target) =>
+  Array.from({ length: 5 }, () => [target, 'bad'] as [Target, AttemptResult]);
+
+describe('a request', () => {
+  it('goes to the next connector at once, and to the same again after a growing pause', () => {
+    const { selector } = world();
+    expect(selector.next(0, 10_000)).toEqual({ target: a, pauseMs: 0 });
+    selector.recordFailure(a, 0);
+    expect(selector.next(0, 10_000)).toEqual({ target: b, pauseMs: 0 });
+    selector.recordFailure(b, 0);
+    expect(selector.next(0, 10_000)).toEqual({ target: a, pauseMs: 100 });
+    selector.recordFailure(a, 100);
+    selector.recordFailure(b, 100);
+    expect(selector.next(100, 10_000)).toEqual({ target: a, pauseMs: 200 });
+  });
+
+  it('waits for as long as its vendor asks, if that is short enough, else goes where it need not', () => {
+    const { selector } = world();
+    selector.exclude(b.connector);
+    selector.recordFailure(a, 0, 1_500);
+    expect(selector.next(0, 10_000)).toEqual({ target: a, pauseMs: 1_500 });
+    expect(selector.next(0, 1_500)).toBeUndefined();
+    selector.recordFailure(a, 0, 6_000);
+    expect(selector.next(0, 60_000)).toBeUndefined();
+
+    const { selector: other } = world(downed(b));
+    other.recordFailure(a, 0, 6_000);
+    expect(other.next(0, 60_000)).toEqual({ target: b, pauseMs: 0 });
+  });
+
+  it('passes over what is open or dead, and where all are, takes the least bad: a dead one last', () => {
+    expect(world(downed(a)).selector.next(0, 1)?.target).toBe(b);
+    expect(world([[a, 'refused']]).selector.next(0, 1)?.target).toBe(b);
+    expect(world([[a, 'refused'], ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
+    // Of two that are open, the one that did better before.
+    const better: [Target, AttemptResult] = [b, 'good'];
+    expect(world([...downed(a), better, ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
+  });
+
+  it('tries the next model once all connectors of one failed, and none at a connector that is excluded', () => {
+    const others = [target('small', 'a'), target('small', 'b')];
+    const health = new ConnectorHealth(() => 0);
+    const selector = new TargetSelector({ health, random: () => 1 }, [a, b, ...others]);
+    selector.recordFailure(a, 0);
+    selector.recordFailure(b, 0);
+    expect(selector.next(0, 10_000)).toEqual({ target: others[0], pauseMs: 0 });
+    selector.exclude(a.connector);
+    expect(selector.next(0, 10_000)).toEqual({ target: others[1], pauseMs: 0 });
+    selector.recordFailure(target('small', 'b'), 0);
+    selector.exclude(b.connector);
+    expect(selector.next(0, 10_000)).toBeUndefined();
+  });
+
+  it('tries a dead one rather than what failed it just now and is open', () => {
+    const { selector } = world([[b, 'refused'], ...downed(a)]);
+    expect(selector.next(0, 1)?.target).toBe(a);
+    selector.recordFailure(a, 0);
+    expect(selector.next(0, 1)).toEqual({ target: b, pauseMs: 0 });
+    selector.exclude(b.connector);
+    expect(selector.next(0, 1_000)).toEqual({ target: a, pauseMs: 100 });
+  });
+
+  it('finds a dead connector alive once it was taken after all, and it is another after a change', () => {
+    const { health } = world([[a, 'refused']]);
+    expect(health.state(a.connector)).toBe('dead');
+    expect(health.state({ ...a.connector })).toBe('closed');
+    health.begin(a.connector)('good');
+    expect(health.state(a.connector)).toBe('closed');
+  });
+});

@@ -1,0 +1,87 @@
+import type { RoutableConnector } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
+import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
+
+/** Where a request goes next, and how long it waits before. */
+export interface NextTarget {
+  readonly target: Target;
+  readonly pauseMs: number;
+}
+
+export interface TargetSelectorDeps {
+  readonly health: Pick<ConnectorHealth, 'isReady' | 'leastUnhealthy'>;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+}
+
+/** A longer pause is left to the client, which is told how long to wait. */
+const MAX_PAUSE_MS = 5_000;
+const FIRST_BACK_OFF_MS = 100;
+
+/**
+ * Selects the targets of one request, in this order: ready and untried; ready and tried, after a pause; the least
+ * unhealthy of the others, untried before tried. Times are monotonic, in milliseconds.
+ */
+export class TargetSelector {
+  readonly #deps: TargetSelectorDeps;
+  #candidates: readonly Target[];
+  readonly #failures = new Map<Target, { count: number; notBeforeMs: number }>();
+
+  /** `targets`: in order of preference. */
+  constructor(deps: TargetSelectorDeps, targets: readonly Target[]) {
+    this.#deps = deps;
+    this.#candidates = targets;
+  }
+
+  /** Undefined where no candidate is left, or none that can be tried within `leftMs`. */
+  next(nowMs: number, leftMs: number): NextTarget | undefined {
+    const { health } = this.#deps;
+    if (this.#failures.size === 0 && leftMs > 0) {
+      // The common case, without allocating.
+      for (const target of this.#candidates) {
+        if (health.isReady(target.connector)) return { target, pauseMs: 0 };
+      }
+    }
+    const candidates = this.#candidates;
+    const failures = (target: Target) => this.#failures.get(target)?.count ?? 0;
+    const ready = candidates
+      .filter(({ connector }) => health.isReady(connector))
+      .sort((a, b) => failures(a) - failures(b));
+    const others = candidates.filter((target) => !ready.includes(target));
+    const untried = others.filter((target) => failures(target) === 0);
+    const last = this.#leastUnhealthy(untried.length > 0 ? untried : others);
+    for (const target of last ? [...ready, last] : ready) {
+      const pauseMs = this.#pauseMs(target, nowMs);
+      if (pauseMs < Math.min(leftMs, MAX_PAUSE_MS)) return { target, pauseMs };
+    }
+    return undefined;
+  }
+
+  /** `retryAfterMs`: how long the vendor asks to wait before the next try. */
+  recordFailure(target: Target, nowMs: number, retryAfterMs = 0): void {
+    const count = (this.#failures.get(target)?.count ?? 0) + 1;
+    this.#failures.set(target, { count, notBeforeMs: nowMs + retryAfterMs });
+  }
+
+  /** Removes all targets of a connector. */
+  exclude(connector: RoutableConnector): void {
+    this.#candidates = this.#candidates.filter((target) => target.connector !== connector);
+  }
+
+  /** Removes `failed`, and all targets that cost something. */
+  restrictToFree(failed: Target): void {
+    this.#candidates = this.#candidates.filter((target) => target.model.free && target !== failed);
+  }
+
+  #leastUnhealthy(targets: readonly Target[]): Target | undefined {
+    const best = this.#deps.health.leastUnhealthy(targets.map(({ connector }) => connector));
+    return targets.find(({ connector }) => connector === best);
+  }
+
+  #pauseMs(target: Target, nowMs: number): number {
+    const failed = this.#failures.get(target);
+    if (!failed) return 0;
+    const backOffMs = FIRST_BACK_OFF_MS * 2 ** (failed.count - 1) * (0.5 + this.#deps.random() / 2);
+    return Math.max(failed.notBeforeMs - nowMs, backOffMs);
+  }
+}

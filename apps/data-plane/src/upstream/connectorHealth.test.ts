@@ -1,0 +1,77 @@
+import { create } from '@bufbuild/protobuf';
+import { SnapshotSchema } from '@weighbridge/contracts';
+import { createMetrics } from '@weighbridge/runtime';
+import { describe, expect, it } from 'vitest';
+import { type RoutableConnector, routingTable } from '../control/routingTable.ts';
+import { OPEN_MS } from './circuitBreaker.ts';
+import { ConnectorHealth, DEAD_PROBE_MS, addHealthMetrics } from './connectorHealth.ts';
+
+it('the metric shows how the connectors of the table stand, and none that is gone from it', async () => {
+  let nowMs = 0;
+  const health = new ConnectorHealth(() => nowMs);
+  const tableOf = (ids: readonly string[]) =>
+    routingTable(create(SnapshotSchema, { connectors: ids.map((id) => ({ id, provider: 'acme' })) }));
+  let table = tableOf(['well', 'down', 'dead']);
+  const [, down, dead] = table.connectors.get('acme') as [unknown, RoutableConnector, RoutableConnector];
+  const metrics = createMetrics();
+  addHealthMetrics(metrics, health, () => table);
+  const shown = async () =>
+    (await metrics.text())
+      .split('\n')
+      .flatMap(
+        (line) =>
+          /^weighbridge_connector_state\{connector="(\w+)"\} (\d)$/.exec(line)?.slice(1).join(' ') ?? [],
+      );
+
+  for (let at = 0; at < 5; at++) health.begin(down)('bad');
+  health.begin(dead)('refused');
+  expect(await shown()).toEqual(['well 0', 'down 2', 'dead 3']);
+  nowMs += OPEN_MS;
+  expect(await shown()).toEqual(['well 0', 'down 1', 'dead 3']);
+  table = tableOf(['well']);
+  expect(await shown()).toEqual(['well 0']);
+});
+
+describe('a dead connector', () => {
+  function dead() {
+    const clock = { nowMs: 1 };
+    const health = new ConnectorHealth(() => clock.nowMs);
+    const snapshot = create(SnapshotSchema, { connectors: [{ id: 'a', provider: 'acme' }] });
+    const [connector] = routingTable(snapshot).connectors.get('acme') as [RoutableConnector];
+    health.begin(connector)('refused');
+    expect([health.state(connector), health.isReady(connector)]).toEqual(['dead', false]);
+    return { clock, health, connector };
+  }
+
+  it('is asked once a minute, and again a minute after it refused that', () => {
+    const { clock, health, connector } = dead();
+    clock.nowMs += DEAD_PROBE_MS - 1;
+    expect(health.isReady(connector)).toBe(false);
+    clock.nowMs += 1;
+    expect(health.isReady(connector)).toBe(true);
+    const probe = health.begin(connector);
+    expect(health.isReady(connector)).toBe(false);
+    clock.nowMs += 1_000;
+    probe('refused');
+    clock.nowMs += DEAD_PROBE_MS - 1;
+    expect([health.state(connector), health.isReady(connector)]).toEqual(['dead', false]);
+    clock.nowMs += 1;
+    expect(health.isReady(connector)).toBe(true);
+    // What its sessions go by.
+    expect(health.downForMs(connector)).toBe(2 * DEAD_PROBE_MS + 1_000);
+  });
+
+  it('is back once it took a credential, whoever was refused', () => {
+    const { clock, health, connector } = dead();
+    clock.nowMs += DEAD_PROBE_MS;
+    health.begin(connector)('good');
+    expect([health.state(connector), health.isReady(connector)]).toEqual(['closed', true]);
+  });
+
+  it('gives the turn on where a probe taught nothing', () => {
+    const { clock, health, connector } = dead();
+    clock.nowMs += DEAD_PROBE_MS;
+    health.begin(connector)('unknown');
+    expect([health.state(connector), health.isReady(connector)]).toEqual(['dead', true]);
+  });
+});

@@ -1,0 +1,110 @@
+import type { Metrics } from '@weighbridge/runtime';
+import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
+import { CircuitBreaker, type CircuitBreakerState } from './circuitBreaker.ts';
+
+/** What an attempt says about its connector. `refused`: the vendor refused the credential; `unknown`: nothing. */
+export type AttemptResult = 'good' | 'bad' | 'refused' | 'unknown';
+
+/** `dead`: the vendor refused the credential, and has accepted nothing with it since. */
+export type ConnectorState = CircuitBreakerState | 'dead';
+
+/** A dead connector is probed this often: the refusal may have been about one client's request only. */
+export const DEAD_PROBE_MS = 60_000;
+
+interface Health {
+  readonly breaker: CircuitBreaker;
+  /** Undefined where it is not dead. */
+  deadSinceMs: number | undefined;
+  /** Of a dead connector: when it last refused, or the last probe began. */
+  probedAtMs: number;
+}
+
+/**
+ * The health of the connectors, in memory. It is held by object: the routing table makes a new one when a connector's
+ * settings or credential change, and its health starts over.
+ */
+export class ConnectorHealth {
+  readonly #nowMs: () => number;
+  readonly #healthOf = new WeakMap<RoutableConnector, Health>();
+
+  /** `nowMs` is monotonic. */
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  state(connector: RoutableConnector): ConnectorState {
+    const { breaker, deadSinceMs } = this.#of(connector);
+    return deadSinceMs === undefined ? breaker.state(this.#nowMs()) : 'dead';
+  }
+
+  isReady(connector: RoutableConnector): boolean {
+    const { breaker, deadSinceMs, probedAtMs } = this.#of(connector);
+    const nowMs = this.#nowMs();
+    return (deadSinceMs === undefined || nowMs - probedAtMs >= DEAD_PROBE_MS) && breaker.admits(nowMs);
+  }
+
+  /** How long it has been open or dead; 0 where it is neither. */
+  downForMs(connector: RoutableConnector): number {
+    const { breaker, deadSinceMs } = this.#of(connector);
+    const nowMs = this.#nowMs();
+    return deadSinceMs === undefined ? breaker.openForMs(nowMs) : nowMs - deadSinceMs;
+  }
+
+  /** For when none is ready: the one with the lowest error ratio, dead ones last; the first of equals. */
+  leastUnhealthy(connectors: readonly RoutableConnector[]): RoutableConnector | undefined {
+    const errorRatio = (connector: RoutableConnector) => {
+      const { breaker, deadSinceMs } = this.#of(connector);
+      return deadSinceMs === undefined ? breaker.errorRatio(this.#nowMs()) : 2;
+    };
+    const [first] = connectors.toSorted((a, b) => errorRatio(a) - errorRatio(b));
+    return first;
+  }
+
+  /** Starts an attempt. The returned function takes its result, and is to be called once. */
+  begin(connector: RoutableConnector): (result: AttemptResult) => void {
+    const health = this.#of(connector);
+    const begunAtMs = this.#nowMs();
+    const probedBeforeMs = health.probedAtMs;
+    if (health.deadSinceMs !== undefined) health.probedAtMs = begunAtMs;
+    const end = health.breaker.begin(begunAtMs);
+    return (result) => {
+      // A dead connector that accepts its credential again, whether it was probed or tried for want of a better one.
+      if (result === 'good') health.deadSinceMs = undefined;
+      if (result === 'refused') {
+        health.probedAtMs = this.#nowMs();
+        health.deadSinceMs ??= health.probedAtMs;
+      }
+      // The probe said nothing: the next attempt is one.
+      if (result === 'unknown' && health.probedAtMs === begunAtMs) health.probedAtMs = probedBeforeMs;
+      end(result === 'good' ? true : result === 'bad' ? false : undefined, this.#nowMs());
+    };
+  }
+
+  #of(connector: RoutableConnector): Health {
+    const health = this.#healthOf.get(connector) ?? {
+      breaker: new CircuitBreaker(),
+      deadSinceMs: undefined,
+      probedAtMs: 0,
+    };
+    this.#healthOf.set(connector, health);
+    return health;
+  }
+}
+
+const STATE_VALUES: Record<ConnectorState, number> = { closed: 0, 'half-open': 1, open: 2, dead: 3 };
+
+export function addHealthMetrics(
+  metrics: Metrics,
+  health: ConnectorHealth,
+  table: () => RoutingTable | undefined,
+): void {
+  metrics.gaugeBy(
+    'weighbridge_connector_state',
+    'State of the circuit breaker: 0 closed, 1 half-open, 2 open, 3 dead (the vendor refused the credential).',
+    ['connector'],
+    () =>
+      [...(table()?.connectors.values() ?? [])]
+        .flat()
+        .map((connector) => [{ connector: connector.id }, STATE_VALUES[health.state(connector)]] as const),
+  );
+}

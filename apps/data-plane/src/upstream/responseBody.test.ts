@@ -1,0 +1,184 @@
+import { describe, expect, it } from 'vitest';
+import { ResponseBody } from './responseBody.ts';
+
+function bodyOfSource() {
+  const told: string[] = [];
+  const body = new ResponseBody({
+    pause: () => told.push('pause'),
+    resume: () => told.push('resume'),
+    abort: () => told.push('abort'),
+  });
+  return { body, told };
+}
+
+/** Takes each chunk at once, unless told to wait. */
+function taking(body: ResponseBody) {
+  const taken: string[] = [];
+  let wait = false;
+  let goOn: () => void = () => {};
+  const end = body.forEachChunk((chunk) => {
+    taken.push(String(chunk).slice(0, 1));
+    if (!wait) return undefined;
+    return new Promise((resolve) => {
+      goOn = resolve;
+    });
+  });
+  return {
+    taken,
+    end,
+    fall: () => {
+      wait = true;
+    },
+    catchUp: async () => {
+      wait = false;
+      goOn();
+      await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+const CHUNK = Buffer.alloc(10 * 1024, 'x');
+
+describe('the body of an answer', () => {
+  it('is handed on in the order in which it comes, at once, and then its end', async () => {
+    const { body } = bodyOfSource();
+    body.push(Buffer.from('a'));
+    body.push(Buffer.from('b'));
+    expect(body.started()).toBeUndefined();
+    const { taken, end } = taking(body);
+    expect(taken).toEqual(['a', 'b']);
+    body.push(Buffer.from('c'));
+    expect(taken).toEqual(['a', 'b', 'c']);
+    body.end();
+    await end;
+  });
+
+  it('waits with the next chunk until its taker has caught up, and has its source wait meanwhile', async () => {
+    const { body, told } = bodyOfSource();
+    const taker = taking(body);
+    taker.fall();
+    body.push(Buffer.from('a'));
+    body.push(CHUNK);
+    expect(told).toEqual([]);
+    body.push(CHUNK);
+    body.push(CHUNK);
+    expect(told).toEqual(['pause']);
+    expect(taker.taken).toEqual(['a']);
+    await taker.catchUp();
+    expect(taker.taken).toEqual(['a', 'x', 'x', 'x']);
+    expect(told).toEqual(['pause', 'resume']);
+    taker.fall();
+    body.push(Buffer.from('b'));
+    body.end();
+    await taker.catchUp();
+    await taker.end;
+  });
+
+  it('is not over before all was taken that came at once when its source went on', async () => {
+    const body: ResponseBody = new ResponseBody({
+      pause() {},
+      resume() {
+        for (const name of ['c', 'd']) body.push(Buffer.from(name));
+        body.end();
+      },
+      abort() {},
+    });
+    const taken: string[] = [];
+    const waiting: (() => void)[] = [];
+    let isOver = false;
+    const end = body.forEachChunk((chunk) => {
+      taken.push(String(chunk).slice(0, 1));
+      return new Promise((resolve) => waiting.push(resolve));
+    });
+    void end.then(() => {
+      isOver = true;
+    });
+    const catchUp = async () => {
+      waiting.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    body.push(Buffer.from('a'));
+    body.push(Buffer.from('b'.repeat(20 * 1024)));
+    await catchUp();
+    await catchUp();
+    expect(taken).toEqual(['a', 'b', 'c']);
+    expect(isOver).toBe(false);
+    await catchUp();
+    expect(taken).toEqual(['a', 'b', 'c', 'd']);
+    expect(isOver).toBe(false);
+    await catchUp();
+    await end;
+  });
+
+  it('has its source wait while nobody takes it', () => {
+    const { body, told } = bodyOfSource();
+    body.push(CHUNK);
+    expect(told).toEqual([]);
+    body.push(CHUNK);
+    expect(told).toEqual(['pause']);
+    expect(taking(body).taken).toHaveLength(2);
+    expect(told).toEqual(['pause', 'resume']);
+  });
+
+  it('gives what came before it broke off, and then says that it did', async () => {
+    const { body } = bodyOfSource();
+    body.push(Buffer.from('a'));
+    body.fail(new Error('reset'));
+    const { taken, end } = taking(body);
+    expect(taken).toEqual(['a']);
+    await expect(end).rejects.toThrow('reset');
+    await expect(body.started()).rejects.toThrow('reset');
+
+    const { body: silent } = bodyOfSource();
+    const begun = silent.started();
+    silent.fail(new Error('reset'));
+    await expect(begun).rejects.toThrow('reset');
+    const { body: cut } = bodyOfSource();
+    const waiting = taking(cut);
+    waiting.fall();
+    cut.push(Buffer.from('a'));
+    cut.push(Buffer.from('b'));
+    cut.fail(new Error('reset'));
+    expect(waiting.taken).toEqual(['a']);
+    const failed = expect(waiting.end).rejects.toThrow('reset');
+    await waiting.catchUp();
+    expect(waiting.taken).toEqual(['a', 'b']);
+    await failed;
+  });
+
+  it('fails where its taker does, at once or later, and hands nothing on any more', async () => {
+    for (const fails of [
+      () => {
+        throw new Error('full');
+      },
+      () => Promise.reject(new Error('full')),
+    ]) {
+      const { body } = bodyOfSource();
+      const end = body.forEachChunk(fails);
+      body.push(Buffer.from('a'));
+      await expect(end).rejects.toThrow('full');
+      body.push(Buffer.from('b'));
+      body.end();
+    }
+  });
+
+  it('ends its source when nobody reads it any further, unless that has ended', async () => {
+    const { body, told } = bodyOfSource();
+    body.push(CHUNK);
+    body.destroy();
+    body.push(CHUNK);
+    expect(told).toEqual(['abort']);
+    await expect(taking(body).end).rejects.toThrow('was discarded');
+
+    const { body: whole, told: toldOfWhole } = bodyOfSource();
+    whole.end();
+    whole.destroy();
+    expect(toldOfWhole).toEqual([]);
+  });
+
+  it('is there at once where its bytes are', async () => {
+    const { taken, end } = taking(ResponseBody.of(Buffer.from('all')));
+    expect(taken).toEqual(['a']);
+    await end;
+  });
+});

@@ -1,0 +1,164 @@
+/** The connection that a body is read from. */
+export interface BodySource {
+  pause(): void;
+  resume(): void;
+  /** Ends the response: nothing more comes. */
+  abort(reason: Error): void;
+}
+
+/** Takes a chunk; returns a promise where the next chunk has to wait. */
+type ChunkHandler = (chunk: Buffer) => Promise<void> | undefined;
+
+/** Read ahead before the source is paused: small, since it adds up over thousands of slow clients. */
+const READ_AHEAD_BYTES = 16 * 1024;
+
+/**
+ * The body of a response as it arrives, for one reader. A Node stream costs several times as much per response and per
+ * chunk (docs/benchmarks.md).
+ */
+export class ResponseBody {
+  readonly #source: BodySource;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #isPaused = false;
+  #isOver = false;
+  #error: Error | undefined;
+  #notify: (() => void) | undefined;
+  /** Undefined before `forEachChunk`, and after the end. */
+  #handle: ChunkHandler | undefined;
+  #isHandling = false;
+  #resolve: () => void = () => {};
+  #reject: (error: unknown) => void = () => {};
+
+  constructor(source: BodySource) {
+    this.#source = source;
+  }
+
+  /** A body that is complete already. */
+  static of(bytes: Buffer): ResponseBody {
+    const body = new ResponseBody({ pause() {}, resume() {}, abort() {} });
+    if (bytes.length > 0) body.push(bytes);
+    body.end();
+    return body;
+  }
+
+  /**
+   * Passes the chunks to `handle`, one at a time. Resolves at the end of the body. Rejects where the body breaks off, after
+   * the chunks that arrived were handled, and where `handle` fails. To be called once.
+   */
+  forEachChunk(handle: ChunkHandler): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#handle = handle;
+      this.#resolve = resolve;
+      this.#reject = reject;
+      this.#flow();
+    });
+  }
+
+  /**
+   * Resolves once the first chunk, or the end, has arrived; undefined where it has already. Rejects where the body breaks
+   * off before.
+   */
+  started(): Promise<void> | undefined {
+    if (this.#chunks.length > 0) return undefined;
+    if (this.#error) return Promise.reject(this.#error);
+    return this.#isOver ? undefined : this.#nextEvent().then(() => this.started());
+  }
+
+  /** Discards the rest of the body. */
+  destroy(): void {
+    this.#chunks = [];
+    this.#bytes = 0;
+    if (this.#isOver) return;
+    const reason = new Error('the rest of the response was discarded');
+    this.fail(reason);
+    this.#source.abort(reason);
+  }
+
+  /** Called by the source. */
+  push(chunk: Buffer): void {
+    if (this.#isOver) return;
+    // The common case: all earlier chunks are handled.
+    if (this.#handle && this.#isDrained) {
+      this.#pass(this.#handle, chunk);
+      return;
+    }
+    this.#chunks.push(chunk);
+    this.#bytes += chunk.length;
+    if (this.#bytes >= READ_AHEAD_BYTES && !this.#isPaused) {
+      this.#isPaused = true;
+      this.#source.pause();
+    }
+    this.#changed();
+  }
+
+  /** Called by the source: the body is complete. */
+  end(): void {
+    this.#isOver = true;
+    this.#changed();
+  }
+
+  /** Called by the source: the body broke off. */
+  fail(error: Error): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#error = error;
+    this.#changed();
+  }
+
+  #nextEvent(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#notify = resolve;
+    });
+  }
+
+  #changed(): void {
+    const notify = this.#notify;
+    this.#notify = undefined;
+    notify?.();
+    if (this.#handle) this.#flow();
+  }
+
+  /** Passes on the buffered chunks until the handler makes the next one wait. */
+  #flow(): void {
+    while (this.#handle && !this.#isHandling) {
+      const chunk = this.#chunks.shift();
+      if (!chunk) break;
+      this.#bytes -= chunk.length;
+      this.#pass(this.#handle, chunk);
+    }
+    if (this.#isPaused && !this.#isOver && this.#isDrained) {
+      this.#isPaused = false;
+      // May push chunks, and the end, before it returns.
+      this.#source.resume();
+    }
+    if (this.#handle && this.#isOver && this.#isDrained) this.#finish(this.#error);
+  }
+
+  get #isDrained(): boolean {
+    return !this.#isHandling && this.#chunks.length === 0;
+  }
+
+  #pass(handle: ChunkHandler, chunk: Buffer): void {
+    let handled: Promise<void> | undefined;
+    try {
+      handled = handle(chunk);
+    } catch (error) {
+      this.#finish(error);
+      return;
+    }
+    if (!handled) return;
+    this.#isHandling = true;
+    const goOn = () => {
+      this.#isHandling = false;
+      this.#flow();
+    };
+    handled.then(goOn, (error) => this.#finish(error));
+  }
+
+  #finish(error: unknown): void {
+    this.#handle = undefined;
+    if (error === undefined) this.#resolve();
+    else this.#reject(error);
+  }
+}

@@ -1,0 +1,60 @@
+import { AppError } from '@weighbridge/errors';
+
+/** Ended a request of which no byte can have reached the vendor; `cause` is the reason. */
+export class NeverSentError extends Error {
+  constructor(cause: unknown) {
+    super('the request was not sent', { cause });
+  }
+}
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+const TIMEOUTS = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
+const BUSY = 'connector_busy';
+
+export function busyError(provider: string): AppError {
+  const message = `The provider ${provider} already has as many requests in flight as allowed (max_parallel). Try again.`;
+  return new AppError('unavailable', BUSY, message);
+}
+
+/** The connector has as many requests in flight as it allows. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof AppError && error.code === BUSY;
+}
+
+/** A redirect is not followed: it would carry the client's prompt, and a credential, to any address the vendor names. */
+export function isRedirect({ status }: { readonly status: number }): boolean {
+  return REDIRECTS.has(status);
+}
+
+export function redirectError(provider: string): AppError {
+  const message = `The provider ${provider} answered with a redirect, which this service does not follow.`;
+  return new AppError('upstream', 'upstream_redirect', message);
+}
+
+/** No byte of the request can have reached the vendor. */
+export function wasNeverSent(error: unknown): boolean {
+  return error instanceof NeverSentError;
+}
+
+export function isTimeout(error: unknown): boolean {
+  return TIMEOUTS.has(codeOf(error));
+}
+
+/** The error that the client gets for a failure on the way to a vendor or back. */
+export function upstreamError(error: unknown, provider: string): AppError {
+  if (error instanceof AppError) return error;
+  // At shutdown, the reason of the cancellation is itself an error for the client.
+  if (error instanceof NeverSentError && error.cause instanceof AppError) return error.cause;
+  if (isTimeout(error)) {
+    const message = `The provider ${provider} did not answer in time.`;
+    return new AppError('upstream_timeout', 'upstream_timeout', message, { cause: error });
+  }
+  const what = wasNeverSent(error) ? 'could not be reached' : 'closed the connection early';
+  return new AppError('upstream', 'upstream_error', `The provider ${provider} ${what}.`, { cause: error });
+}
+
+function codeOf(error: unknown): string {
+  const { code, cause } = error as { readonly code?: unknown; readonly cause?: unknown };
+  if (typeof code === 'string') return code;
+  return cause instanceof Error ? codeOf(cause) : '';
+}
