@@ -33,7 +33,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   onShutdown('usage stream', () => stream.close());
   const pinBucket = await openPinBucket(config.pins, { natsUrl: settings.natsUrl, onError });
   onShutdown('session pins', () => pinBucket.close());
-  const sharedCache = await openSharedAnswers(settings, config.pins.replicas, context);
+  const sharedCache = await openSharedCache(settings, config.pins.replicas, context);
   addCertificateMetric(metrics, config.controlPlane.tls?.certificateFile);
   const deps = { stream, pinBucket, sharedCache, now: () => new Date(), version, metrics, tracing };
   const dataPlane = await startDataPlane(config, deps, context);
@@ -43,7 +43,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   logger.info({ url: server.url }, isOneOfSeveral ? 'a process serves' : 'the data plane is ready');
 }
 
-async function openSharedAnswers(
+async function openSharedCache(
   { natsUrl, sharedCache }: ProcessConfig,
   replicas: number,
   { logger, onShutdown }: ServiceContext,
