@@ -14,7 +14,7 @@ export interface Upstreams {
 }
 
 /** One of the connector's in-flight requests. Exactly one of the two is to be called, once. */
-export interface UpstreamPermit {
+interface UpstreamPermit {
   /**
    * Sends the request and resolves with the head of the response; its body must be read or destroyed, and the permit is
    * released when that is over. `cancellation` ends the request and its response.
