@@ -34,7 +34,7 @@ import { createEvidenceStore } from './routing/evidenceStore.ts';
 import { openSessionPins } from './routing/openSessionPins.ts';
 import { type AppDeps, buildApp, inferenceHandler } from './server/app.ts';
 import { countInFlight } from './server/inFlight.ts';
-import { ConnectorHealth, addHealthMetrics } from './upstream/connectorHealth.ts';
+import { addHealthMetrics, ConnectorHealth } from './upstream/connectorHealth.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
 
 export interface DataPlane {

@@ -4,7 +4,7 @@ import { createMetrics } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { type RoutableConnector, routingTable } from '../control/routingTable.ts';
 import { OPEN_MS } from './circuitBreaker.ts';
-import { ConnectorHealth, DEAD_PROBE_MS, addHealthMetrics } from './connectorHealth.ts';
+import { addHealthMetrics, ConnectorHealth, DEAD_PROBE_MS } from './connectorHealth.ts';
 
 it('the metric shows how the connectors of the table stand, and none that is gone from it', async () => {
   let nowMs = 0;
