@@ -16,7 +16,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: { [STATE]: '1+0x2 2+0x9' },
       at: '5m',
       labels: onPod(),
-      says: 'weighbridge-data-plane-0 has not heard from its control plane for some time. It refuses unknown keys now, and everything once MAX_STALENESS_MS is over.',
+      says: 'weighbridge-data-plane-0 has received no heartbeat for some time. It now refuses unknown keys, and refuses every request after MAX_STALENESS_MS.',
     },
     // A control plane that is replaced.
     quiet: { series: { [STATE]: '1+0x2 2 1+0x9' }, at: '4m' },
@@ -27,7 +27,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: { [STATE]: '2+0x9 3' },
       at: '10m',
       labels: onPod(),
-      says: 'weighbridge-data-plane-0 answers 503 until its control plane is back.',
+      says: 'weighbridge-data-plane-0 returns 503 until its control plane is back.',
     },
     quiet: { series: { [STATE]: '2+0x10' }, at: '10m' },
   },
@@ -37,7 +37,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: { [ofPod(REVISION)]: '70+1x10', [ofPod(REVISION, 'data-plane-1')]: '70+0x10' },
       at: '5m',
       labels: onPod('data-plane-1'),
-      says: 'weighbridge-data-plane-1 is 5 revisions behind: a key that was revoked may still work there.',
+      says: 'weighbridge-data-plane-1 is 5 revisions behind: a revoked key may still work there.',
     },
     quiet: {
       series: { [ofPod(REVISION)]: '70+1x10', [ofPod(REVISION, 'data-plane-1')]: '70 70 72+1x10' },
@@ -55,7 +55,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       }),
       at: '20m',
       labels: { namespace: NAMESPACE },
-      says: 'One in a hundred takes more than 9.85s until a proxy has applied it.',
+      says: 'One in a hundred changes takes more than 9.85s until a proxy has applied it.',
     },
     quiet: {
       series: histogram('weighbridge_propagation_seconds', {
@@ -73,7 +73,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: { [calls('error')]: '0+10x20', [calls('ok')]: '0+90x20' },
       at: '15m',
       labels: { namespace: NAMESPACE, call: 'lease' },
-      says: '10% of the calls lease fail. Without resolve, new keys are refused; without lease, budgets run dry.',
+      says: '10% of the lease calls fail. Without resolve, new keys are refused; without lease, budgets run dry.',
     },
     quiet: { series: { [calls('error')]: '0+1x20', [calls('ok')]: '0+99x20' }, at: '15m' },
   },
@@ -89,7 +89,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       }),
       at: '20m',
       labels: { namespace: NAMESPACE, call: 'resolve' },
-      says: 'One in a hundred of the calls resolve takes more than 2.46s.',
+      says: 'One in a hundred resolve calls takes more than 2.46s.',
     },
     quiet: {
       series: histogram('weighbridge_control_call_duration_seconds', {
@@ -119,7 +119,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: { [EXPIRES]: '518400+0x120' },
       at: '2h',
       labels: onPod('control-plane-0'),
-      says: 'That of weighbridge-control-plane-0 ends in 5d 22h 0m 0s.',
+      says: 'The certificate of weighbridge-control-plane-0 expires in 5d 22h 0m 0s.',
     },
     // Without TLS there is no certificate.
     quiet: {
@@ -136,7 +136,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: { [EXPIRES]: '3600+0x120' },
       at: '2h',
       labels: onPod('control-plane-0'),
-      says: 'That of weighbridge-control-plane-0 ends in -1h 0m 0s. After that, proxies and control plane do not find each other.',
+      says: "The certificate of weighbridge-control-plane-0 expires in -1h 0m 0s. After that, proxies can't connect to the control plane.",
     },
     quiet: { series: { [EXPIRES]: '518400+0x120' }, at: '2h' },
   },

@@ -27,7 +27,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [state('data-plane-0')]: '0+0x9', [state('data-plane-1')]: '0 3+0x9' },
       at: '4m',
       labels: atConnector,
-      says: 'The connector con_1 gets no requests any more but a probe.',
+      says: 'The connector con_1 gets only probes.',
     },
     quiet: { series: { [state('data-plane-0')]: '2+0x9' }, at: '4m' },
   },
@@ -37,7 +37,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [state('data-plane-0')]: '2+0x19' },
       at: '10m',
       labels: atConnector,
-      says: 'The breaker of the connector con_1 is open.',
+      says: 'The circuit breaker of the connector con_1 is open.',
     },
     // A bad minute.
     quiet: { series: { [state('data-plane-0')]: '0+0x5 2 1 0+0x9' }, at: '10m' },
@@ -48,7 +48,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [attempts('server_error')]: '0+30x40', [attempts('success')]: '0+70x40' },
       at: '25m',
       labels: atConnector,
-      says: '30% of the attempts by the connector con_1 fail.',
+      says: '30% of the attempts at the connector con_1 fail.',
     },
     // What callers send amiss, or leave, is not the vendor's fault.
     quiet: {
@@ -66,7 +66,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [attempts('rate_limited')]: '0+25x40', [attempts('success')]: '0+75x40' },
       at: '30m',
       labels: atConnector,
-      says: '25% of the attempts by the connector con_1 are answered with 429.',
+      says: '25% of the attempts at the connector con_1 get 429.',
     },
     quiet: {
       series: { [attempts('rate_limited')]: '0+10x40', [attempts('success')]: '0+90x40' },
@@ -79,7 +79,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [PIN_ERRORS]: '0+60x30' },
       at: '20m',
       labels: { namespace: NAMESPACE },
-      says: 'Sessions may move between models: the store fails 1 times in a second.',
+      says: 'The store fails 1 times per second. Sessions may change model.',
     },
     quiet: { series: { [PIN_ERRORS]: '0+3x30' }, at: '20m' },
   },
@@ -89,7 +89,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [CACHE_ERRORS]: '0+60x30' },
       at: '20m',
       labels: { namespace: NAMESPACE },
-      says: 'Requests are served without it: it fails 1 times in a second.',
+      says: 'It fails 1 times per second. Requests are served without it.',
     },
     quiet: { series: { [CACHE_ERRORS]: '0+3x30' }, at: '20m' },
   },
@@ -100,7 +100,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [EXCEEDED]: '_x10 1+0x20' },
       at: '15m',
       labels: { namespace: NAMESPACE, model: 'openai/gpt-5' },
-      says: 'The vendor of openai/gpt-5 passed the limit that it was given, 1 times. All of it is charged.',
+      says: 'The vendor of openai/gpt-5 exceeded its output limit 1 times. All of it is charged.',
     },
     quiet: { series: { [EXCEEDED]: '1+0x200' }, at: '3h' },
   },
@@ -110,7 +110,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [USED]: '0.95+0x20' },
       at: '10m',
       labels: { namespace: NAMESPACE, policy: 'pol_1' },
-      says: 'A counter of the policy pol_1 stands at 95% of its limit.',
+      says: 'A counter of the policy pol_1 is at 95% of its limit.',
     },
     quiet: { series: { [USED]: '0.85+0x20' }, at: '10m' },
   },
@@ -120,7 +120,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [COST]: '0+10x120', [ESTIMATED]: '0+1x120' },
       at: '100m',
       labels: { namespace: NAMESPACE },
-      says: 'Of 10% of the cost of the last hour, the vendor told no usage.',
+      says: 'For 10% of the cost of the last hour, the vendor reported no usage.',
     },
     quiet: { series: { [COST]: '0+100x120', [ESTIMATED]: '0+1x120' }, at: '100m' },
   },
@@ -130,7 +130,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [requests('unavailable')]: '0+2x20', [requests('success')]: '0+98x20' },
       at: '15m',
       labels: { namespace: NAMESPACE },
-      says: '2% of the requests are answered with 500 or 503 of our own.',
+      says: '2% of the requests get 500 or 503 from the service itself.',
     },
     // Refused by a budget, or failed by a vendor.
     quiet: {
@@ -149,7 +149,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: { [requests('vendor_error')]: '0+10x30', [requests('success')]: '0+90x30' },
       at: '25m',
       labels: { namespace: NAMESPACE },
-      says: '10% of the requests fail, by vendors or by ourselves.',
+      says: "10% of the requests fail, by the vendors' or the service's fault.",
     },
     quiet: {
       series: {
@@ -171,7 +171,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       }),
       at: '20m',
       labels: { namespace: NAMESPACE },
-      says: 'To one in a hundred they add more than 455ms.',
+      says: 'One in a hundred requests takes more than 455ms longer.',
     },
     quiet: {
       series: histogram('weighbridge_request_overhead_seconds', {
@@ -194,7 +194,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       }),
       at: '25m',
       labels: { namespace: NAMESPACE, endpoint: 'messages' },
-      says: 'One in twenty of messages waits more than 28s for its first chunk.',
+      says: 'One in twenty messages streams waits more than 28s for its first chunk.',
     },
     quiet: {
       series: histogram('weighbridge_time_to_first_chunk_seconds', {
