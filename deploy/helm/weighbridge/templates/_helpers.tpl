@@ -1,4 +1,4 @@
-{{/* The release's name, as far as names of Kubernetes go once a component is added. */}}
+{{/* The release's name, cut so that a component's suffix fits into a Kubernetes name. */}}
 {{- define "weighbridge.fullname" -}}
 {{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
 {{- else }}
@@ -8,7 +8,7 @@
 {{- end }}
 {{- end }}
 
-{{/* What never changes of a component's labels: (dict "root" $ "component" "metering"). Without a component, of all. */}}
+{{/* Selector labels of a component: (dict "root" $ "component" "metering"). Without a component, of all pods. */}}
 {{- define "weighbridge.selector" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
@@ -36,7 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
 {{- end }}
 
-{{/* Numbers from YAML are floats here: 2147483648 must not become 2.147483648e+09. */}}
+{{/* Helm reads YAML numbers as floats: 2147483648 must not become 2.147483648e+09. */}}
 {{- define "weighbridge.text" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
 {{- end }}
@@ -99,7 +99,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* A map of settings, as the chart's user wrote it. */}}
+{{/* A map of settings as variables. */}}
 {{- define "weighbridge.settingsEnv" -}}
 {{- range $name, $value := . }}
 - { name: {{ $name }}, value: {{ include "weighbridge.text" $value | quote }} }

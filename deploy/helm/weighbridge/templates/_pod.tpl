@@ -1,4 +1,4 @@
-{{/* What all pods have in common; (dict "root" $ "component" "metering" "values" .Values.metering). */}}
+{{/* Common part of all pods: (dict "root" $ "component" "metering" "values" .Values.metering). */}}
 {{- define "weighbridge.podMetadata" -}}
 labels:
   {{- include "weighbridge.labels" . | nindent 2 }}
@@ -58,7 +58,7 @@ capabilities: { drop: [ALL] }
 seccompProfile: { type: RuntimeDefault }
 {{- end }}
 
-{{/* An app's container up to its variables: with "ports" besides, a map of names to numbers. */}}
+{{/* An app's container up to its variables. "ports" maps names to numbers. */}}
 {{- define "weighbridge.container" -}}
 name: {{ .component }}
 image: {{ include "weighbridge.image" .root | quote }}
@@ -72,12 +72,12 @@ securityContext:
   {{- include "weighbridge.containerSecurity" . | nindent 2 }}
 resources:
   {{- toYaml .values.resources | nindent 2 }}
-# An app listens once it is ready to: after its first snapshot, or once the database answers.
+# An app listens when it can serve: after its first snapshot, or when the database responds.
 startupProbe:
   httpGet: { path: /healthz, port: http }
   periodSeconds: 2
   failureThreshold: 60
-# Alive is only that the loop turns; what it depends on may come back without a restart.
+# Liveness checks only the event loop: dependencies may come back without a restart.
 livenessProbe:
   httpGet: { path: /healthz, port: http }
   periodSeconds: 10
@@ -90,14 +90,14 @@ readinessProbe:
   failureThreshold: 2
 {{- end }}
 
-{{/* Not below /etc/weighbridge, where `file:` references may point: nobody is to send this key to a vendor. */}}
+{{/* Not below /etc/weighbridge, where `file:` references may point: this key must never be sent to a vendor. */}}
 {{- define "weighbridge.tlsMount" -}}
 {{- if .Values.tls.enabled }}
 - { name: tls, mountPath: /etc/tls/weighbridge, readOnly: true }
 {{- end }}
 {{- end }}
 
-{{/* (dict "root" $ "secret" "name"): the whole secret, so that a renewed certificate shows up. */}}
+{{/* (dict "root" $ "secret" "name"): mounts the whole secret, so that a renewed certificate appears. */}}
 {{- define "weighbridge.tlsVolume" -}}
 {{- if .root.Values.tls.enabled }}
 - name: tls

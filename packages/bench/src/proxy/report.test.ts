@@ -78,7 +78,7 @@ it('writes its section of the docs anew, and charts beside it', async () => {
   await writeDocs(FIGURES, { machine: 'one machine', bars, file });
   expect(await readFile(file, 'utf8')).toBe(once);
   expect(once).toContain('one machine');
-  expect(once).toContain('## What they showed');
+  expect(once).toContain('## Results');
   const svg = await readFile(join(folder, 'benchmarks', 'throughput.svg'), 'utf8');
   expect(svg).toContain('>Weighbridge</text>');
   expect(svg).not.toMatch(/NaN|undefined|direct/);
