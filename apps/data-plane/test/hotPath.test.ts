@@ -144,7 +144,7 @@ function observeRequest(): () => void {
   const work = {
     model: { id: 'mock/echo' },
     connector: { id: 'con_1', provider: 'mock' },
-    call: { operation: CHAT_COMPLETIONS },
+    generation: { operation: CHAT_COMPLETIONS },
   } as unknown as ModelRequest;
   const { end } = settledAttempt();
   return () => {

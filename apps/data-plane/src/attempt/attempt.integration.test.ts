@@ -139,7 +139,7 @@ interface OpenOptions extends Partial<Pick<ResolvedKey, 'budgets' | 'isHard'>> {
 const prepared = {
   connector,
   body,
-  modelRequest: { model, connector, call: readGenerationRequest(CHAT_COMPLETIONS, body) },
+  modelRequest: { model, connector, generation: readGenerationRequest(CHAT_COMPLETIONS, body) },
 };
 
 /** Reserves, records and sends one attempt. */

@@ -58,7 +58,7 @@ async function countCharge(
 ): Promise<Charge> {
   // A stream that broke off may have reported its input at the start.
   const input = facts.partialUsage ?? { ...NO_TOKENS, inputTokens: await countRequest(body, countTokens) };
-  const pending = facts.pending ? modelRequest?.call.backgroundOutputTokens : undefined;
+  const pending = facts.pending ? modelRequest?.generation.backgroundOutputTokens : undefined;
   if (pending !== undefined) return { usage: { ...input, outputTokens: pending }, estimated: true };
   const { text, ratio } = output();
   const outputTokens = Math.max(input.outputTokens, Math.ceil((await countTokens(text)) * ratio));

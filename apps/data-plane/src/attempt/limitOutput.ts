@@ -22,15 +22,15 @@ const LIMIT_BYTES = 512;
 export async function limitOutput(
   budget: Pick<LeaseBook, 'headroom'>,
   key: ResolvedKey,
-  call: GenerationRequest,
+  generation: GenerationRequest,
   { model, connector }: Target,
 ): Promise<GenerationRequest> {
-  const limited = { ...call, addedInputTokens: addedInputTokens(call.body.toBuffer()) };
-  const { output } = call;
+  const limited = { ...generation, addedInputTokens: addedInputTokens(generation.body.toBuffer()) };
+  const { output } = generation;
   if (!output || output.maxTokens !== undefined) return limited;
   const most = model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT;
   const size = {
-    inputBytes: call.body.length + LIMIT_BYTES,
+    inputBytes: generation.body.length + LIMIT_BYTES,
     addedInputTokens: limited.addedInputTokens,
     output,
   };
@@ -45,7 +45,7 @@ export async function limitOutput(
   const affordable = headroom === undefined ? most : affordableOutput(size, price, headroom);
   // With less headroom, the reservation is refused, with the figures that say why.
   const tokens = Math.min(most, Math.max(affordable, LEAST_OUTPUT));
-  const field = limitField(call, connector);
+  const field = limitField(generation, connector);
   return { ...limited, output: { ...output, maxTokens: tokens }, limit: { field, tokens } };
 }
 

@@ -21,7 +21,7 @@ interface AnyPlan {
 export interface GenerationPlan extends AnyPlan {
   readonly kind: 'generation';
   /** The request as the client sent it. */
-  readonly call: GenerationRequest;
+  readonly generation: GenerationRequest;
   readonly targets: Targets;
   /** Undefined where the request names a model. */
   readonly profile: RoutingProfile | undefined;

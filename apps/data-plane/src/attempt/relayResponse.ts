@@ -17,7 +17,7 @@ function isStream({ response, plan }: Relay): boolean {
   if (type.startsWith('text/event-stream')) return true;
   return (
     plan.kind === 'generation' &&
-    plan.call.stream &&
+    plan.generation.stream &&
     response.status < 300 &&
     !/^application\/([\w.+-]+\+)?json/.test(type)
   );

@@ -1,4 +1,5 @@
-import { Attempt, type AttemptContext, type AttemptCounter, type AttemptDeps } from './attempt.ts';
+import { Attempt, type AttemptContext, type AttemptDeps } from './attempt.ts';
+import type { AttemptCounter } from './attemptBilling.ts';
 
 /** The attempts of one request: one at a time, each started once the one before it has ended. */
 export class RequestAttempts implements AttemptCounter {

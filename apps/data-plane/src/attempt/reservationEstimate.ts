@@ -12,11 +12,11 @@ export function estimateReservation(
   { body, modelRequest }: PreparedRequest,
 ): Estimate {
   if (!modelRequest) throw new Error('only a request to a model is estimated');
-  const { model, connector, call } = modelRequest;
+  const { model, connector, generation } = modelRequest;
   const size = {
     inputBytes: body?.length ?? 0,
-    addedInputTokens: call.addedInputTokens,
-    output: expectedOutput(call, usualTokens(model.id)),
+    addedInputTokens: generation.addedInputTokens,
+    output: expectedOutput(generation, usualTokens(model.id)),
   };
   const { price } = priceAt(model, connector);
   const estimate = isHard && !model.free ? hardEstimate(size, price) : balancedEstimate(size, price);

@@ -11,7 +11,7 @@ const rule = { sharedBy: { kind: 'principal', id: 'alice' }, ttlMs: 1 } as const
 function parts(operation: Operation, fields: object) {
   const body = Buffer.from(JSON.stringify({ model: 'mock/echo', ...fields }));
   return {
-    call: readGenerationRequest(operation, new RequestBody([body])),
+    generation: readGenerationRequest(operation, new RequestBody([body])),
     members: canonicalMembers(body) ?? [],
   };
 }
@@ -103,8 +103,8 @@ describe('two requests are told apart by', () => {
 
 describe('isCacheable', () => {
   const cacheable = (fields: object, operation = CHAT_COMPLETIONS) => {
-    const { call, members } = parts(operation, fields);
-    return isCacheable(call, members);
+    const { generation, members } = parts(operation, fields);
+    return isCacheable(generation, members);
   };
 
   it('what the request says whole', () => {

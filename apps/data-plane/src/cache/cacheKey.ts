@@ -11,7 +11,7 @@ export interface CacheKeyInput {
   readonly workloadType: Uint8Array | undefined;
   /** `router/default` is another profile for other keys. */
   readonly profileId: string | undefined;
-  readonly call: GenerationRequest;
+  readonly generation: GenerationRequest;
   readonly members: readonly CanonicalMember[];
   /** As the vendor would be sent them. */
   readonly headers: IncomingHttpHeaders;
@@ -70,8 +70,8 @@ const NEUTRAL_PREFIXES = ['x-stainless-', 'x-b3-', 'x-datadog-', 'x-envoy-', 'se
  * influence on the answer is a part of it.
  */
 export function cacheKey(question: CacheKeyInput): string {
-  const { rule, workloadType, profileId, call, members, headers, query } = question;
-  const { operation, stream } = call;
+  const { rule, workloadType, profileId, generation, members, headers, query } = question;
+  const { operation, stream } = generation;
   const hash = createHash('sha256');
   const { kind, id } = rule.sharedBy;
   const workload = workloadType ? Buffer.from(workloadType).toString('hex') : '';

@@ -24,8 +24,8 @@ const CALLERS_TOOLS = new Set<unknown>([undefined, null, 'function', 'custom']);
 const NOT_SAID = new Set(['null', 'false']);
 
 /** Whether an answer is made of nothing but the request, and leaves nothing behind at the vendor. */
-export function isCacheable(call: GenerationRequest, members: readonly CanonicalMember[]): boolean {
-  if (call.isStored) return false;
+export function isCacheable(generation: GenerationRequest, members: readonly CanonicalMember[]): boolean {
+  if (generation.isStored) return false;
   return members.every(({ name, value }) => {
     // It may spell any of the names below, and nobody writes one so.
     if (name.includes('\\')) return false;

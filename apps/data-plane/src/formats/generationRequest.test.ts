@@ -76,20 +76,20 @@ describe('a body', () => {
   });
 
   it('says of a response whether it is kept, and what it goes on from', () => {
-    const call = (text: string) => readGenerationRequest(RESPONSES, bodyOf(text));
-    expect(call('{"model":"a/b"}').isStored).toBe(true);
-    expect(call('{"model":"a/b","store":false}').isStored).toBe(false);
-    expect(call('{"model":"a/b","previous_response_id":"r-1"}').previousResponseId).toBe('r-1');
-    expect(call('{"model":"a/b","previous_response_id":null}').previousResponseId).toBeUndefined();
-    expect(call('{"model":"a/b","prompt_cache_key":"k"}').promptCacheKey).toBe('k');
-    expect(call('{"model":"a/b","prompt_cache_key":5}').promptCacheKey).toBeUndefined();
+    const read = (text: string) => readGenerationRequest(RESPONSES, bodyOf(text));
+    expect(read('{"model":"a/b"}').isStored).toBe(true);
+    expect(read('{"model":"a/b","store":false}').isStored).toBe(false);
+    expect(read('{"model":"a/b","previous_response_id":"r-1"}').previousResponseId).toBe('r-1');
+    expect(read('{"model":"a/b","previous_response_id":null}').previousResponseId).toBeUndefined();
+    expect(read('{"model":"a/b","prompt_cache_key":"k"}').promptCacheKey).toBe('k');
+    expect(read('{"model":"a/b","prompt_cache_key":5}').promptCacheKey).toBeUndefined();
   });
 
   it('says how long a response in the background may get, which nobody tells later', () => {
-    const call = (text: string) => readGenerationRequest(RESPONSES, bodyOf(text)).backgroundOutputTokens;
-    expect(call('{"model":"a/b","background":true,"max_output_tokens":50}')).toBe(50);
-    expect(call('{"model":"a/b","background":false}')).toBeUndefined();
-    expect(call('{"model":"a/b","max_output_tokens":50}')).toBeUndefined();
+    const read = (text: string) => readGenerationRequest(RESPONSES, bodyOf(text)).backgroundOutputTokens;
+    expect(read('{"model":"a/b","background":true,"max_output_tokens":50}')).toBe(50);
+    expect(read('{"model":"a/b","background":false}')).toBeUndefined();
+    expect(read('{"model":"a/b","max_output_tokens":50}')).toBeUndefined();
     for (const limit of ['', ',"max_output_tokens":null', ',"max_output_tokens":"9"']) {
       expect(refusal(`{"model":"a/b","background":true${limit}}`, RESPONSES)).toEqual({
         code: 'max_output_tokens_required',

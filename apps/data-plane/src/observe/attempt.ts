@@ -15,7 +15,7 @@ export interface PreparedRequest {
 
 /** A generation request for one model at one connector, with the limits that hold there. */
 export interface ModelRequest extends Target {
-  readonly call: GenerationRequest;
+  readonly generation: GenerationRequest;
 }
 
 /** How an attempt ended, and what it is charged. Times are monotonic, in milliseconds. */

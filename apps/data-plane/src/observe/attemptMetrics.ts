@@ -49,7 +49,7 @@ export function createAttemptMetrics(
   function ofTarget(modelRequest: ModelRequest): TargetSeries {
     const ofModel = getOrCreate(models, modelRequest.model.id, () => new Map<string, TargetSeries>());
     const { id } = modelRequest.connector;
-    const key = genAiOperation(modelRequest.call.operation) === 'chat' ? id : `${id} embeddings`;
+    const key = genAiOperation(modelRequest.generation.operation) === 'chat' ? id : `${id} embeddings`;
     return getOrCreate(ofModel, key, () => families.ofTarget(modelRequest));
   }
 
@@ -144,8 +144,8 @@ function createFamilies(metrics: Metrics) {
     OPERATION_LABELS,
     FIRST_CHUNK_SECONDS,
   );
-  const named = ({ call, connector, model }: ModelRequest) => [
-    genAiOperation(call.operation),
+  const named = ({ generation, connector, model }: ModelRequest) => [
+    genAiOperation(generation.operation),
     genAiProvider(connector.provider),
     model.id,
   ];

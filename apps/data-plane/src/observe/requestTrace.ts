@@ -98,8 +98,8 @@ function attributesOf(
       'gen_ai.operation.name': genAiOperation(operation),
       'gen_ai.provider.name': genAiProvider(connector.provider),
       'gen_ai.request.model': modelRequest.model.id,
-      'gen_ai.request.stream': modelRequest.call.stream,
-      'gen_ai.request.max_tokens': modelRequest.call.output?.maxTokens,
+      'gen_ai.request.stream': modelRequest.generation.stream,
+      'gen_ai.request.max_tokens': modelRequest.generation.output?.maxTokens,
     }),
   };
 }

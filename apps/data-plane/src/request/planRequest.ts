@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
-import { usageBacklog } from '../attempt/attempt.ts';
+import { usageBacklog } from '../attempt/attemptBilling.ts';
 import { limitOutput } from '../attempt/limitOutput.ts';
 import type { GenerationPlan, StoredPlan } from '../attempt/plan.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
@@ -32,14 +32,14 @@ export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
 }
 
 /** A request for a model to generate a response. */
-export interface Generation {
+export interface GenerationAction {
   readonly kind: 'generation';
   readonly operation: Operation;
   readonly body: RequestBody;
 }
 
 /** A request for a response that a vendor stored. */
-export interface StoredResponse {
+export interface StoredResponseAction {
   readonly kind: 'stored_response';
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly responseId: string;
@@ -57,168 +57,160 @@ interface Sender {
 export function planGeneration(
   deps: PlanDeps,
   sender: Sender,
-  { operation, body }: Generation,
+  { operation, body }: GenerationAction,
   table: RoutingTable,
 ): GenerationPlan | Promise<GenerationPlan> {
-  const call = readGenerationRequest(operation, body);
-  const profile = profileOf(sender.key, call, table);
-  const chosen = choose(deps, sender, call, profile, table);
-  return chosen instanceof Promise
-    ? chosen.then((decided) => planOf(deps, sender.key, call, profile, decided))
-    : planOf(deps, sender.key, call, profile, chosen);
+  return new GenerationPlanner(deps, sender, readGenerationRequest(operation, body), table).plan();
 }
 
-function planOf(
-  deps: PlanDeps,
-  key: ResolvedKey,
-  call: GenerationRequest,
-  profile: RoutingProfile | undefined,
-  { targets, onServed, isPinned }: Chosen,
-): GenerationPlan {
-  const { operation } = call;
-  const isHard = ({ isHard }: ResolvedKey, { model }: Target) => isHard && operation.isBilled && !model.free;
-  if (targets.some((target) => isHard(key, target))) assertAllowedInHardMode(operation, call.body.toBuffer());
-  return {
-    kind: 'generation',
-    operation,
-    call,
-    targets,
-    profile,
-    isPinned,
-    method: 'POST',
-    path: operation.path,
-    prepare(target, current) {
-      if (current !== key) {
-        // The key was refreshed after the request was planned.
-        assertAllowed(current, target.model);
-        if (isHard(current, target)) assertAllowedInHardMode(operation, call.body.toBuffer());
-      }
-      return isHard(current, target)
-        ? limitOutput(deps.budget, current, call, target).then((limited) => prepared(target, limited))
-        : prepared(target, call);
-    },
-    onServed,
-    hideUsage: operation.needsIncludeUsage && call.stream && !call.wantsUsage,
-  };
-}
-
-function prepared({ model, connector }: Target, call: GenerationRequest): PreparedRequest {
-  const body = upstreamBody(call, upstreamNameAt(model, connector));
-  return { connector, body, modelRequest: { model, connector, call } };
-}
-
-/** The profile that a request names; undefined where it names a model. */
-function profileOf(
-  key: ResolvedKey,
-  { model }: GenerationRequest,
-  table: RoutingTable,
-): RoutingProfile | undefined {
-  const name = profileNameOf(model);
-  return name === undefined ? undefined : findProfile(name, key, table);
-}
-
-/** Chooses the targets. A request of a session goes to the target of the session's first request. */
-function choose(
-  deps: PlanDeps,
-  sender: Sender,
-  call: GenerationRequest,
-  profile: RoutingProfile | undefined,
-  table: RoutingTable,
-): Chosen | Promise<Chosen> {
-  const { key, headers } = sender;
-  const pinKey = pinKeyOf({ principalId: key.principalId, headers, call });
-  if (pinKey !== undefined || call.previousResponseId !== undefined) {
-    return lookUp(deps, sender, call, profile, table, pinKey);
-  }
-  const targets = recordable(deps, call.operation, targetsOf(deps, sender, call, profile, table));
-  return { targets, onServed: () => {}, isPinned: false };
-}
-
-/** Chooses the targets of a request that belongs to a session or continues a stored response. */
-async function lookUp(
-  deps: PlanDeps,
-  sender: Sender,
-  call: GenerationRequest,
-  profile: RoutingProfile | undefined,
-  table: RoutingTable,
-  pinKey: string | undefined,
-): Promise<Chosen> {
-  const { targets, onServed, isPinned } =
-    pinKey === undefined
-      ? { targets: targetsOf(deps, sender, call, profile, table), onServed: () => {}, isPinned: false }
-      : await decideByPin(deps, sender, call, profile, table, pinKey);
-  const usable = recordable(deps, call.operation, targets);
-  const { previousResponseId } = call;
-  if (previousResponseId === undefined) return { targets: usable, onServed, isPinned };
-  return {
-    targets: await ownerOnly(deps.owners, sender.key, previousResponseId, usable),
-    onServed,
-    isPinned,
-  };
-}
-
-interface Chosen extends PinDecision {
+interface ChosenTargets extends PinDecision {
   readonly isPinned: boolean;
 }
 
-async function decideByPin(
-  deps: PlanDeps,
-  sender: Sender,
-  call: GenerationRequest,
-  profile: RoutingProfile | undefined,
-  table: RoutingTable,
-  pinKey: string,
-): Promise<Chosen> {
-  const { route } = call.operation;
-  const { policies } = sender.key;
-  const { targets, onServed } = await deps.pins.decide({
-    key: pinKey,
-    targets: targetsOf({ ...deps, random: drawOf(pinKey) }, sender, call, profile, table),
-    // Whether or not the profile still names it: edits of a profile apply to new sessions.
-    find: (modelId, connectorId) =>
-      policies.every((policy) => policy.allows(modelId))
-        ? targetAt(modelId, connectorId, route, table)
-        : undefined,
-  });
-  return { targets, onServed, isPinned: true };
+class GenerationPlanner {
+  readonly #deps: PlanDeps;
+  readonly #sender: Sender;
+  readonly #generation: GenerationRequest;
+  readonly #table: RoutingTable;
+  /** Undefined where the request names a model. */
+  readonly #profile: RoutingProfile | undefined;
+
+  constructor(deps: PlanDeps, sender: Sender, generation: GenerationRequest, table: RoutingTable) {
+    this.#deps = deps;
+    this.#sender = sender;
+    this.#generation = generation;
+    this.#table = table;
+    const profileName = profileNameOf(generation.model);
+    this.#profile = profileName === undefined ? undefined : findProfile(profileName, sender.key, table);
+  }
+
+  plan(): GenerationPlan | Promise<GenerationPlan> {
+    const chosen = this.#chooseTargets();
+    return chosen instanceof Promise
+      ? chosen.then((targets) => this.#planFor(targets))
+      : this.#planFor(chosen);
+  }
+
+  /** A request of a session goes to the target of the session's first request. */
+  #chooseTargets(): ChosenTargets | Promise<ChosenTargets> {
+    const { key, headers } = this.#sender;
+    const generation = this.#generation;
+    const pinKey = pinKeyOf({ principalId: key.principalId, headers, generation });
+    if (pinKey !== undefined || generation.previousResponseId !== undefined) {
+      return this.#chooseByHistory(pinKey);
+    }
+    const targets = this.#recordable(this.#allTargets(this.#deps.random));
+    return { targets, onServed: () => {}, isPinned: false };
+  }
+
+  /** The targets of a request that belongs to a session or continues a stored response. */
+  async #chooseByHistory(pinKey: string | undefined): Promise<ChosenTargets> {
+    const { targets, onServed, isPinned } =
+      pinKey === undefined
+        ? { targets: this.#allTargets(this.#deps.random), onServed: () => {}, isPinned: false }
+        : await this.#chooseByPin(pinKey);
+    const usable = this.#recordable(targets);
+    const { previousResponseId } = this.#generation;
+    if (previousResponseId === undefined) return { targets: usable, onServed, isPinned };
+    return { targets: await this.#ownerOnly(previousResponseId, usable), onServed, isPinned };
+  }
+
+  async #chooseByPin(pinKey: string): Promise<ChosenTargets> {
+    const { route } = this.#generation.operation;
+    const { policies } = this.#sender.key;
+    const { targets, onServed } = await this.#deps.pins.decide({
+      key: pinKey,
+      targets: this.#allTargets(drawOf(pinKey)),
+      // Whether or not the profile still names it: edits of a profile apply to new sessions.
+      find: (modelId, connectorId) =>
+        policies.every((policy) => policy.allows(modelId))
+          ? targetAt(modelId, connectorId, route, this.#table)
+          : undefined,
+    });
+    return { targets, onServed, isPinned: true };
+  }
+
+  /** The targets of the model that the request names, or of its profile. */
+  #allTargets(random: () => number): Targets {
+    const { key, headers } = this.#sender;
+    const {
+      operation: { route },
+      model,
+    } = this.#generation;
+    const profile = this.#profile;
+    const table = this.#table;
+    if (!profile) return targetsForModels([admitModel(key, model, table)], route, table, random);
+    const workloadType = workloadTypeKey(parseWorkloadType(headers));
+    const { strata } = this.#deps;
+    return targetsForProfile({ random, strata }, profile, { key, route, workloadType }, table);
+  }
+
+  /** While usage can't be recorded, only free models are used. */
+  #recordable(targets: Targets): Targets {
+    if (!this.#generation.operation.isBilled || this.#deps.usage.hasRoom()) return targets;
+    const [first, ...others] = targets.filter(({ model: { free } }) => free);
+    return first ? [first, ...others] : raise(usageBacklog());
+  }
+
+  /** Only the account that stored the previous response can continue it. */
+  async #ownerOnly(previousResponseId: string, targets: Targets): Promise<Targets> {
+    const owner = await ownerOfPrevious(this.#deps.owners, this.#sender.key, previousResponseId);
+    return [targets.find(({ connector }) => connector.id === owner) ?? targets[0]];
+  }
+
+  #planFor({ targets, onServed, isPinned }: ChosenTargets): GenerationPlan {
+    const generation = this.#generation;
+    const { operation } = generation;
+    const { key } = this.#sender;
+    if (targets.some((target) => this.#isHard(key, target))) this.#assertAllowedInHardMode();
+    return {
+      kind: 'generation',
+      operation,
+      generation,
+      targets,
+      profile: this.#profile,
+      isPinned,
+      method: 'POST',
+      path: operation.path,
+      prepare: (target, current) => this.#prepare(target, current),
+      onServed,
+      hideUsage: operation.needsIncludeUsage && generation.stream && !generation.wantsUsage,
+    };
+  }
+
+  #prepare(target: Target, key: ResolvedKey): PreparedRequest | Promise<PreparedRequest> {
+    const isHard = this.#isHard(key, target);
+    if (key !== this.#sender.key) {
+      // The key was refreshed after the request was planned.
+      assertAllowed(key, target.model);
+      if (isHard) this.#assertAllowedInHardMode();
+    }
+    if (!isHard) return prepared(target, this.#generation);
+    return limitOutput(this.#deps.budget, key, this.#generation, target).then((limited) =>
+      prepared(target, limited),
+    );
+  }
+
+  #isHard({ isHard }: ResolvedKey, { model }: Target): boolean {
+    return isHard && this.#generation.operation.isBilled && !model.free;
+  }
+
+  #assertAllowedInHardMode(): void {
+    const { operation, body } = this.#generation;
+    assertAllowedInHardMode(operation, body.toBuffer());
+  }
 }
 
-/** The targets of the model that a request names, or of its profile. */
-function targetsOf(
-  { random, strata }: Pick<PlanDeps, 'random' | 'strata'>,
-  { key, headers }: Sender,
-  { operation: { route }, model }: GenerationRequest,
-  profile: RoutingProfile | undefined,
-  table: RoutingTable,
-): Targets {
-  if (!profile) return targetsForModels([admitModel(key, model, table)], route, table, random);
-  const workloadType = workloadTypeKey(parseWorkloadType(headers));
-  return targetsForProfile({ random, strata }, profile, { key, route, workloadType }, table);
-}
-
-/** While usage can't be recorded, only free models are used. */
-function recordable({ usage }: PlanDeps, { isBilled }: Operation, targets: Targets): Targets {
-  if (!isBilled || usage.hasRoom()) return targets;
-  const [first, ...others] = targets.filter(({ model: { free } }) => free);
-  return first ? [first, ...others] : raise(usageBacklog());
-}
-
-/** Only the account that stored the previous response can continue it. */
-async function ownerOnly(
-  owners: ResponseOwners,
-  key: ResolvedKey,
-  previousResponseId: string,
-  targets: Targets,
-): Promise<Targets> {
-  const owner = await ownerOfPrevious(owners, key, previousResponseId);
-  return [targets.find(({ connector }) => connector.id === owner) ?? targets[0]];
+function prepared({ model, connector }: Target, generation: GenerationRequest): PreparedRequest {
+  const body = upstreamBody(generation, upstreamNameAt(model, connector));
+  return { connector, body, modelRequest: { model, connector, generation } };
 }
 
 /** Finds the connectors that may have a stored response; rejects with a 404 where the caller may not see it. */
 export async function planStored(
   deps: PlanDeps,
   key: ResolvedKey,
-  { method, responseId, rest }: StoredResponse,
+  { method, responseId, rest }: StoredResponseAction,
   table: RoutingTable,
 ): Promise<StoredPlan> {
   return {

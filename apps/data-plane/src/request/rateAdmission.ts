@@ -19,11 +19,11 @@ export function admitByRates(
   headers: ResponseHeaders,
 ): RateReservation | undefined | Promise<RateReservation> {
   if (plan.kind !== 'generation' || key.rates.length === 0) return undefined;
-  const { operation, call, targets } = plan;
+  const { operation, generation, targets } = plan;
   const [{ model }] = targets;
   const size = {
-    inputBytes: operation.isBilled ? call.body.length : 0,
-    output: expectedOutput(call, deps.usualTokens(model.id)),
+    inputBytes: operation.isBilled ? generation.body.length : 0,
+    output: expectedOutput(generation, deps.usualTokens(model.id)),
   };
   const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
   return admitTokens(deps, key, inputTokens + outputTokens, headers);

@@ -36,19 +36,19 @@ export function requestCaching(
   { key, headers, query }: CachedRequest,
   plan: GenerationPlan,
 ): RequestCaching | undefined {
-  const { call, operation, profile } = plan;
+  const { generation, operation, profile } = plan;
   const rule = cacheRule(key, profile?.cache);
-  if (!rule || !operation.isBilled || call.body.length > MAX_BODY_BYTES) return undefined;
+  if (!rule || !operation.isBilled || generation.body.length > MAX_BODY_BYTES) return undefined;
   const use = cacheUse(headers);
   if (use === 'bypass') return undefined;
-  const members = canonicalMembers(call.body.toBuffer());
-  if (!members || !isCacheable(call, members)) return undefined;
+  const members = canonicalMembers(generation.body.toBuffer());
+  if (!members || !isCacheable(generation, members)) return undefined;
 
   const name = cacheKey({
     rule,
     workloadType: parseWorkloadType(headers)?.sha256,
     profileId: profile?.id,
-    call,
+    generation,
     members,
     headers: forwardableHeaders(headers),
     query,
@@ -70,12 +70,12 @@ export function requestCaching(
         add: capture.add,
         endStream(contentType) {
           const captured = capture.end();
-          if (captured && call.stream && isCompleteStream(route, captured.body))
+          if (captured && generation.stream && isCompleteStream(route, captured.body))
             store({ ...captured, contentType });
         },
         endBody(body, contentType) {
           capture.discard();
-          if (call.stream || !body || body.length > MAX_CACHED_BYTES) return;
+          if (generation.stream || !body || body.length > MAX_CACHED_BYTES) return;
           if (isCompleteResponse(route, body)) store({ body, usageSpans: [], contentType });
         },
         discard: () => capture.discard(),

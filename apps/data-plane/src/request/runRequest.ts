@@ -1,8 +1,6 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import { type Attribution, NO_ATTRIBUTION, parseAttribution } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
-import type { AttemptContext, AttemptDeps } from '../attempt/attempt.ts';
+import type { AttemptDeps } from '../attempt/attempt.ts';
 import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
 import type { Delivered, FailoverDeps } from '../attempt/failover.ts';
@@ -14,26 +12,19 @@ import { headerText, type ResponseHeaders } from '../attempt/responseHeaders.ts'
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import type { BufferBudget } from '../formats/bufferBudget.ts';
-import { type Dialect, STORED_RESPONSE } from '../formats/operation.ts';
-import type { Endpoint } from '../observe/endpoints.ts';
+import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
 import { appendVendorHeaders } from '../upstream/headers.ts';
 import { authenticate } from './authenticate.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
-import {
-  type Generation,
-  type PlanDeps,
-  planGeneration,
-  planStored,
-  type StoredResponse,
-} from './planRequest.ts';
+import { type PlanDeps, planGeneration, planStored } from './planRequest.ts';
 import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './rateAdmission.ts';
 import { type RequestCaching, requestCaching } from './requestCaching.ts';
+import { type IncomingRequest, type InferenceRequest, RequestContext } from './requestContext.ts';
 import { respondFromCache } from './respondFromCache.ts';
 
 export interface RunDeps
@@ -49,32 +40,6 @@ export interface RunDeps
   readonly cache: ResponseCache;
   readonly observer: Observer;
   readonly logger: Logger;
-}
-
-/** What a request asks for: a generation by a model, or a response that a vendor stored. */
-export type Action = Generation | StoredResponse;
-
-/** A request whose head has arrived. */
-export interface IncomingRequest {
-  readonly id: string;
-  readonly dialect: Dialect;
-  readonly endpoint: Endpoint;
-  readonly headers: IncomingHttpHeaders;
-  /** With the question mark; empty where there is none. */
-  readonly query: string;
-  /** Monotonic, in milliseconds. */
-  readonly receivedAt: number;
-  /** Set where the request is authenticated already. */
-  readonly key: ResolvedKey | undefined;
-  /** Reads the body; undefined where the client disconnected before its end. */
-  readonly readAction: () => Action | Promise<Action | undefined>;
-}
-
-/** A request whose key is known and whose body has arrived. */
-interface InferenceRequest extends Omit<IncomingRequest, 'readAction' | 'key'> {
-  readonly key: ResolvedKey;
-  readonly action: Action;
-  readonly observed: RequestObservation;
 }
 
 /**
@@ -146,7 +111,7 @@ async function planAndForward(
   const plan = planning instanceof Promise ? await planning : planning;
   if (plan.kind === 'generation') {
     const [{ model, connector }] = plan.targets;
-    observed.streamed = plan.call.stream;
+    observed.streamed = plan.generation.stream;
     observed.model = model.id;
     observed.connectorId = connector.id;
   }
@@ -217,7 +182,7 @@ async function relay(
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
       bufferBudget: deps.bufferBudget,
-      saveOwner: modelRequest?.call.isStored
+      saveOwner: modelRequest?.generation.isStored
         ? (responseId) => deps.owners.record({ responseId, connectorId: connector.id, key: request.key })
         : undefined,
     });
@@ -261,49 +226,6 @@ async function tryCache(
     if (hold) deps.rates.settle(hold, 0);
   }
   return true;
-}
-
-/** What all attempts of one request share. */
-class RequestContext implements AttemptContext {
-  readonly requestId: string;
-  key: ResolvedKey;
-  readonly attribution: Attribution;
-  readonly modelRequested: string;
-  readonly streamed: boolean;
-  readonly admittedAtMs: number;
-  readonly isBilled: boolean;
-  readonly plan: Plan;
-  readonly headers: IncomingHttpHeaders;
-  readonly query: string;
-  readonly client: ClientConnection;
-  readonly observed: RequestObservation;
-  readonly #deps: Pick<RunDeps, 'keys' | 'now'>;
-  readonly #dialect: Dialect;
-
-  constructor(deps: RunDeps, request: InferenceRequest, plan: Plan, client: ClientConnection) {
-    const { key, headers } = request;
-    const isBilled = plan.kind === 'generation' && plan.operation.isBilled;
-    this.requestId = request.id;
-    this.key = key;
-    this.attribution = isBilled ? parseAttribution(headers, key.attribution) : NO_ATTRIBUTION;
-    this.modelRequested = plan.kind === 'generation' ? plan.call.model : '';
-    this.streamed = plan.kind === 'generation' && plan.call.stream;
-    this.admittedAtMs = deps.now().getTime();
-    this.isBilled = isBilled;
-    this.plan = plan;
-    this.headers = headers;
-    this.query = request.query;
-    this.client = client;
-    this.observed = request.observed;
-    this.#deps = deps;
-    this.#dialect = request.dialect;
-  }
-
-  async refreshKey(): Promise<void> {
-    const { keys, now } = this.#deps;
-    this.key = await authenticate(keys, this.headers, this.#dialect, now().getTime(), 'refresh');
-    this.observed.key = this.key;
-  }
 }
 
 /** The headers of this service and those of the vendor that the client may see. */

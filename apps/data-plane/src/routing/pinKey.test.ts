@@ -14,7 +14,7 @@ const key = (request: {
   const asked: PinnedRequest = {
     principalId: principal,
     headers: session === undefined ? {} : { 'x-svc-session-id': session },
-    call: { model, promptCacheKey, operation: { route } },
+    generation: { model, promptCacheKey, operation: { route } },
   };
   return pinKeyOf(asked);
 };

@@ -6,7 +6,7 @@ import type { GenerationRequest } from '../formats/generationRequest.ts';
 export interface PinnedRequest {
   readonly principalId: string;
   readonly headers: Headers;
-  readonly call: Pick<GenerationRequest, 'model' | 'promptCacheKey'> & {
+  readonly generation: Pick<GenerationRequest, 'model' | 'promptCacheKey'> & {
     readonly operation: Pick<GenerationRequest['operation'], 'route'>;
   };
 }
@@ -17,14 +17,14 @@ export interface PinnedRequest {
  * header says which session, and where it is absent the vendor's own field for what belongs together. Undefined where a
  * request names none.
  */
-export function pinKeyOf({ principalId, headers, call }: PinnedRequest): string | undefined {
+export function pinKeyOf({ principalId, headers, generation }: PinnedRequest): string | undefined {
   const session = sessionIdOf(headers);
-  const id = session || call.promptCacheKey;
+  const id = session || generation.promptCacheKey;
   if (!id) return undefined;
   const source = session ? 'session' : 'prompt_cache_key';
-  return sha256(JSON.stringify([principalId, source, id, call.model, call.operation.route])).toString(
-    'base64url',
-  );
+  return sha256(
+    JSON.stringify([principalId, source, id, generation.model, generation.operation.route]),
+  ).toString('base64url');
 }
 
 /**

@@ -12,9 +12,10 @@ import type { RequestObservation } from '../observe/requestObservation.ts';
 import { authenticate } from '../request/authenticate.ts';
 import { readFeedback } from '../request/feedback.ts';
 import { listModels, type ModelsQuery, retrieveModel } from '../request/listModels.ts';
-import type { StoredResponse } from '../request/planRequest.ts';
+import type { StoredResponseAction } from '../request/planRequest.ts';
 import { type FeedbackDeps, giveFeedback } from '../request/recordFeedback.ts';
-import { type Action, assertTable, runRequest } from '../request/runRequest.ts';
+import type { Action } from '../request/requestContext.ts';
+import { assertTable, runRequest } from '../request/runRequest.ts';
 import { allowOrigins } from './cors.ts';
 import { type FastPathDeps, fastPath } from './fastPath.ts';
 import { splitUrl } from './requestUrl.ts';
@@ -67,7 +68,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
 
       type WithId = { Params: { id: string } };
       const stored =
-        (method: StoredResponse['method'], rest: string) =>
+        (method: StoredResponseAction['method'], rest: string) =>
         (request: FastifyRequest<WithId>, reply: FastifyReply) =>
           run(deps, request, reply, {
             kind: 'stored_response',

@@ -6,7 +6,8 @@ import { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import { OPERATIONS, type Operation } from '../formats/operation.ts';
 import { RequestBody } from '../formats/requestBody.ts';
 import { endpointOf } from '../observe/endpoints.ts';
-import { type Action, type RunDeps, runRequest } from '../request/runRequest.ts';
+import type { Action } from '../request/requestContext.ts';
+import { type RunDeps, runRequest } from '../request/runRequest.ts';
 import { splitUrl } from './requestUrl.ts';
 
 export interface FastPathDeps extends RunDeps {

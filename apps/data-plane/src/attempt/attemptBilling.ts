@@ -1,0 +1,241 @@
+import { Outcome, usageShard } from '@weighbridge/contracts';
+import { costOf, type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
+import type { Logger } from '@weighbridge/runtime';
+import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import { priceAt } from '../control/routingTable.ts';
+import type { CountTokens } from '../formats/tokenCounter.ts';
+import type { AttemptEnd, ModelRequest, PreparedRequest } from '../observe/attempt.ts';
+import type { RecordedAttempt, UsageLog } from '../record/usageLog.ts';
+import { type Charge, type ChargedAttempt, chargeFor, chargeReservation } from './charge.ts';
+import { estimateReservation } from './reservationEstimate.ts';
+import { type BilledRequest, cappedCost, eventHead, eventTail } from './usageEvent.ts';
+
+export interface BillingDeps {
+  readonly usage: UsageLog;
+  readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle'>;
+  /** How many output tokens the responses of a model usually stay below; undefined where it was never measured. */
+  readonly usualTokens: (model: string) => number | undefined;
+  /** Called for an attempt under a hard budget that cost more than its reservation. */
+  readonly onReserveExceeded: (model: string) => void;
+  readonly newEventId: () => string;
+  readonly now: () => Date;
+  readonly countTokens: CountTokens;
+  readonly logger: Logger;
+}
+
+/** Counts the attempts of one request, and the tokens that they used. */
+export interface AttemptCounter {
+  /** The number of the next attempt of the request, and of the next one on a model, both from 1. */
+  next(model: string): { readonly attempt: number; readonly modelAttempt: number };
+  /** To be called once an attempt on a model is recorded. */
+  recorded(model: string): void;
+  usedTokens: number;
+}
+
+/** The money of one attempt: its reservation in the budgets, and its record in the spool. */
+export class AttemptBilling {
+  readonly #deps: BillingDeps;
+  /** Its `key` changes where the attempt refreshes it. */
+  readonly #request: BilledRequest;
+  readonly #counter: AttemptCounter;
+  #prepared: PreparedRequest | undefined;
+  #estimate: Estimate | undefined;
+  /** Undefined where no budget limits the cost. */
+  #reservation: Reservation | undefined;
+  /** Undefined before it is recorded, once it has ended, and for a free attempt that could not be recorded. */
+  #record: RecordedAttempt | undefined;
+  #recordedAt = 0;
+
+  constructor(deps: BillingDeps, request: BilledRequest, counter: AttemptCounter) {
+    this.#deps = deps;
+    this.#request = request;
+    this.#counter = counter;
+  }
+
+  /** It is recorded, and its end is not. */
+  get isOpen(): boolean {
+    return this.#record !== undefined;
+  }
+
+  get modelRequest(): ModelRequest {
+    return this.#prepared?.modelRequest ?? unexpected('names no model');
+  }
+
+  /** Reserves the estimated cost at once; false where the leases of this proxy do not suffice. */
+  tryReserve(prepared: PreparedRequest): boolean {
+    const { key } = this.#request;
+    this.#prepared = prepared;
+    this.#estimate = estimateReservation(this.#deps.usualTokens, key, prepared);
+    if (this.#isUnlimited(key)) return true;
+    this.#reservation = this.#deps.budget.tryReserve(key.budgets, this.#estimate.costNanoUsd);
+    return this.#reservation !== undefined;
+  }
+
+  /**
+   * Reserves once the control plane has lent enough; rejects where the budgets refuse. False where the counters of the key
+   * were replaced, because a window ended or the policy's scope changed: the key has to be refreshed.
+   */
+  async reserve(): Promise<boolean> {
+    const { budgets, isOperator } = this.#request.key;
+    this.#reservation = await this.#deps.budget.reserve(budgets, this.#reserved.costNanoUsd, isOperator);
+    return this.#reservation !== undefined;
+  }
+
+  /** An exhausted budget never blocks what costs nothing. */
+  #isUnlimited({ budgets }: ResolvedKey): boolean {
+    return budgets.length === 0 || this.modelRequest.model.free;
+  }
+
+  /** Writes the INTENT; nothing may be sent before that resolves. Rejects with a 503 where it can't be written. */
+  record(): Promise<void> | undefined {
+    const { usage, newEventId } = this.#deps;
+    const [policy] = this.#request.key.policies;
+    const { modelRequest } = this;
+    const model = modelRequest.model.id;
+    const eventId = newEventId();
+    const { attempt, modelAttempt } = this.#counter.next(model);
+    try {
+      this.#record = usage.begin({
+        eventId,
+        shard: policy ? usageShard(policy.bucket) : 0,
+        reserveNanoUsd: this.#reserved.costNanoUsd,
+        head: eventHead(this.#request, { eventId, target: modelRequest, attempt, modelAttempt }),
+      });
+    } catch (error) {
+      return this.#notRecorded(error);
+    }
+    this.#recordedAt = performance.now();
+    // Only now: a request counts its attempts from the first that was recorded.
+    this.#counter.recorded(model);
+    return usage.durable()?.catch((error) => this.#notRecorded(error));
+  }
+
+  /** A free attempt goes on without a record. */
+  async #notRecorded(error: unknown): Promise<void> {
+    if (!this.modelRequest.model.free) throw usageBacklog(error);
+    await this.release();
+  }
+
+  /** Returns the reservation of an attempt that was not sent. */
+  async release(): Promise<void> {
+    if (this.#record) await this.end({ ...NOT_SENT, dispatchedAt: this.#recordedAt });
+    else if (this.#reservation) this.#deps.budget.settle(this.#reservation, 0n);
+    this.#reservation = undefined;
+  }
+
+  /** What the attempt is charged: its reservation where its tokens can't be counted. */
+  charge(attempt: ChargedAttempt, sentAt: number): AttemptEnd | Promise<AttemptEnd> {
+    let charge: Charge | Promise<Charge>;
+    try {
+      charge = chargeFor(
+        attempt,
+        this.#prepared ?? unexpected('is not prepared'),
+        this.#reserved,
+        this.#deps.countTokens,
+      );
+    } catch (error) {
+      charge = this.#onUncounted(error);
+    }
+    if (!(charge instanceof Promise)) return this.#priced(attempt, sentAt, charge);
+    return charge
+      .catch((error) => this.#onUncounted(error))
+      .then((counted) => this.#priced(attempt, sentAt, counted));
+  }
+
+  /** The end of an attempt whose real cost stays unknown. */
+  chargeReservation(): AttemptEnd {
+    return { ...NOT_SENT, ...chargeReservation(this.#reserved), dispatchedAt: this.#recordedAt };
+  }
+
+  #priced(
+    { outcome, status, firstByteAt, facts }: ChargedAttempt,
+    sentAt: number,
+    charge: Charge,
+  ): AttemptEnd {
+    const { usage, estimated, costNanoUsd } = this.#withCost(charge);
+    const { responseId } = facts;
+    return { usage, estimated, costNanoUsd, outcome, status, dispatchedAt: sentAt, firstByteAt, responseId };
+  }
+
+  #withCost(charge: Charge): Required<Charge> {
+    const { model, connector } = this.modelRequest;
+    try {
+      const cost = charge.costNanoUsd ?? costOf(charge.usage, priceAt(model, connector).price);
+      return { ...charge, costNanoUsd: cappedCost(cost) };
+    } catch (error) {
+      return this.#onUncounted(error);
+    }
+  }
+
+  #onUncounted(error: unknown): Required<Charge> {
+    this.#logError(error, 'failed to count tokens; charging the reservation');
+    return chargeReservation(this.#reserved);
+  }
+
+  /** Writes the SETTLE and charges the budgets; resolves when it is in the spool, or can't be. */
+  async end(end: AttemptEnd): Promise<void> {
+    const { usage, budget, now } = this.#deps;
+    const record = this.#record ?? unexpected('is not recorded');
+    const reservation = this.#reservation;
+    this.#record = undefined;
+    this.#reservation = undefined;
+    this.#counter.usedTokens += totalTokens(end.usage);
+    // The rest of a reservation is free only once the end is written: otherwise the next start charges all of it.
+    const hasRest = reservation && end.costNanoUsd < reservation.amountNanoUsd && !record.isRefused;
+    if (reservation && !hasRest) {
+      budget.settle(reservation, end.costNanoUsd);
+      this.#checkReservation(reservation, end);
+    }
+    let isWritten = false;
+    try {
+      record.settle(eventTail(end, now()));
+      await usage.durable();
+      isWritten = true;
+    } catch (error) {
+      // It stays open in the spool: the next start settles it at its reservation.
+      this.#logError(error, 'failed to write the end of an attempt; the next start charges its reservation');
+    }
+    if (reservation && hasRest) {
+      budget.settle(reservation, isWritten ? end.costNanoUsd : reservation.amountNanoUsd);
+    }
+  }
+
+  #checkReservation({ amountNanoUsd }: Reservation, { costNanoUsd }: AttemptEnd): void {
+    if (!this.#request.key.isHard || costNanoUsd <= amountNanoUsd) return;
+    const { model, connector } = this.modelRequest;
+    const message = 'attempt under a hard budget cost more than its reservation; the vendor ignored a limit';
+    this.#logError(undefined, message, connector.id);
+    this.#deps.onReserveExceeded(model.id);
+  }
+
+  get #reserved(): Estimate {
+    return this.#estimate ?? unexpected('is not estimated');
+  }
+
+  #logError(error: unknown, message: string, connectorId?: string): void {
+    const { requestId } = this.#request;
+    this.#deps.logger.error({ err: error, requestId, connectorId }, message);
+  }
+}
+
+/** A 503: usage can't be recorded, so nothing is spent. */
+export function usageBacklog(cause?: unknown): AppError {
+  const message = 'Usage can not be recorded right now, so nothing was sent. Try again.';
+  return new AppError('unavailable', 'usage_backlog', message, { cause });
+}
+
+function unexpected(what: string): never {
+  throw new Error(`a billed attempt ${what}`);
+}
+
+const NOT_SENT = {
+  usage: NO_TOKENS,
+  costNanoUsd: 0n as NanoUsd,
+  estimated: false,
+  outcome: Outcome.INTERRUPTED,
+  status: 0,
+  firstByteAt: undefined,
+  responseId: '',
+};

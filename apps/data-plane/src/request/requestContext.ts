@@ -1,0 +1,86 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { type Attribution, NO_ATTRIBUTION, parseAttribution } from '@weighbridge/domain';
+import type { AttemptContext } from '../attempt/attempt.ts';
+import type { ClientConnection } from '../attempt/clientConnection.ts';
+import type { Plan } from '../attempt/plan.ts';
+import type { KeyCache } from '../control/keyCache.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
+import type { Dialect } from '../formats/operation.ts';
+import type { Endpoint } from '../observe/endpoints.ts';
+import type { RequestObservation } from '../observe/requestObservation.ts';
+import { authenticate } from './authenticate.ts';
+import type { GenerationAction, StoredResponseAction } from './planRequest.ts';
+
+/** What a request asks for: a generation by a model, or a response that a vendor stored. */
+export type Action = GenerationAction | StoredResponseAction;
+
+/** A request whose head has arrived. */
+export interface IncomingRequest {
+  readonly id: string;
+  readonly dialect: Dialect;
+  readonly endpoint: Endpoint;
+  readonly headers: IncomingHttpHeaders;
+  /** With the question mark; empty where there is none. */
+  readonly query: string;
+  /** Monotonic, in milliseconds. */
+  readonly receivedAt: number;
+  /** Set where the request is authenticated already. */
+  readonly key: ResolvedKey | undefined;
+  /** Reads the body; undefined where the client disconnected before its end. */
+  readonly readAction: () => Action | Promise<Action | undefined>;
+}
+
+/** A request whose key is known and whose body has arrived. */
+export interface InferenceRequest extends Omit<IncomingRequest, 'readAction' | 'key'> {
+  readonly key: ResolvedKey;
+  readonly action: Action;
+  readonly observed: RequestObservation;
+}
+
+interface ContextDeps {
+  readonly keys: KeyCache;
+  readonly now: () => Date;
+}
+
+/** What all attempts of one request share. */
+export class RequestContext implements AttemptContext {
+  readonly requestId: string;
+  key: ResolvedKey;
+  readonly attribution: Attribution;
+  readonly modelRequested: string;
+  readonly streamed: boolean;
+  readonly admittedAtMs: number;
+  readonly isBilled: boolean;
+  readonly plan: Plan;
+  readonly headers: IncomingHttpHeaders;
+  readonly query: string;
+  readonly client: ClientConnection;
+  readonly observed: RequestObservation;
+  readonly #deps: ContextDeps;
+  readonly #dialect: Dialect;
+
+  constructor(deps: ContextDeps, request: InferenceRequest, plan: Plan, client: ClientConnection) {
+    const { key, headers } = request;
+    const isBilled = plan.kind === 'generation' && plan.operation.isBilled;
+    this.requestId = request.id;
+    this.key = key;
+    this.attribution = isBilled ? parseAttribution(headers, key.attribution) : NO_ATTRIBUTION;
+    this.modelRequested = plan.kind === 'generation' ? plan.generation.model : '';
+    this.streamed = plan.kind === 'generation' && plan.generation.stream;
+    this.admittedAtMs = deps.now().getTime();
+    this.isBilled = isBilled;
+    this.plan = plan;
+    this.headers = headers;
+    this.query = request.query;
+    this.client = client;
+    this.observed = request.observed;
+    this.#deps = deps;
+    this.#dialect = request.dialect;
+  }
+
+  async refreshKey(): Promise<void> {
+    const { keys, now } = this.#deps;
+    this.key = await authenticate(keys, this.headers, this.#dialect, now().getTime(), 'refresh');
+    this.observed.key = this.key;
+  }
+}
