@@ -16,7 +16,7 @@ import {
   tlsFiles,
   tracingConfig,
 } from '@weighbridge/runtime';
-import Type from 'typebox';
+import Type, { type Static } from 'typebox';
 import { OidcEnvironment, type OidcSettings, oidcSettings } from './features/access/oidc/oidc.ts';
 import { type Credentials, createCredentials } from './features/connectors/credentials.ts';
 import {
@@ -28,61 +28,62 @@ import type { PepperSettings } from './features/keys/peppers.ts';
 import { createSealer, KEK_BYTES } from './sealing/envelope.ts';
 
 const BOOTSTRAP_KEY_FORM =
-  'sk-svc- and at least 32 of A-Z, a-z, 0-9, _ and - (49 of them only with the checksum of an issued key)';
+  'sk-svc- and at least 32 of A-Z, a-z, 0-9, _ and - (exactly 49 only for an issued key, which has a checksum)';
 
-const KEK_FORM = '32 bytes as base64, such as `openssl rand -base64 32` prints';
+const KEK_FORM = '32 bytes in base64, such as the output of `openssl rand -base64 32`';
 
 const Settings = Type.Object({
   DATABASE_URL: DatabaseUrl,
   MIGRATE_ON_START: Type.Boolean({
     default: true,
-    description:
-      'true to migrate the database at the start, false where `weighbridge migrate` does it before',
+    description: 'true to migrate the database on start, false if `weighbridge migrate` runs before',
   }),
   HOST: Host,
   PORT: Port(8081, 'the operator API'),
-  GRPC_HOST: Type.String({ default: '127.0.0.1', description: 'the address to serve the data plane on' }),
-  GRPC_PORT: Port(8082, 'the data plane'),
+  GRPC_HOST: Type.String({ default: '127.0.0.1', description: 'the address to listen on for proxies' }),
+  GRPC_PORT: Port(8082, 'proxies'),
   ...TlsSettings,
   GRPC_PLAINTEXT: Type.Boolean({
     default: false,
-    description: 'true to serve the data plane in plain text beyond this machine',
+    description: 'true to serve proxies without TLS on an address that is not loopback',
   }),
   CONTROL_PLANE_TOKEN: Type.Optional(
     Type.String({
       minLength: 16,
-      description: 'a secret that the control plane and the data plane share, of at least 16 characters',
+      description: 'a secret of at least 16 characters that the control plane and its proxies share',
     }),
   ),
   WEIGHBRIDGE_BOOTSTRAP_KEY: Type.Optional(Type.String({ description: BOOTSTRAP_KEY_FORM })),
-  OPERATOR_KEY_FILE: Type.Optional(Type.String({ description: 'where the first operator key is written' })),
+  OPERATOR_KEY_FILE: Type.Optional(
+    Type.String({ description: 'the file that the first operator key is written to' }),
+  ),
   WEIGHBRIDGE_PEPPER: Type.Optional(
     Type.String({
       minLength: 32,
-      description: 'a secret of at least 32 characters, such as `openssl rand -hex 32` makes',
+      description: 'a secret of at least 32 characters, such as the output of `openssl rand -hex 32`',
     }),
   ),
   WEIGHBRIDGE_PREVIOUS_PEPPERS: Type.Optional(
     Type.String({
       minLength: 32,
-      description: 'one pepper or several with commas, each of at least 32 characters',
+      description: 'peppers separated by commas, each of at least 32 characters',
     }),
   ),
   MOCK_VENDOR_URL: Type.Optional(
-    Type.String({ pattern: '^https?://', description: 'the base URL of a mock vendor, an http address' }),
+    Type.String({ pattern: '^https?://', description: 'the base URL of a mock vendor' }),
   ),
   WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Type.Optional(Type.String({ description: KEK_FORM })),
   WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS: Type.Optional(
-    Type.String({ description: `several with commas, each ${KEK_FORM}` }),
+    Type.String({ description: `keys separated by commas, each ${KEK_FORM}` }),
   ),
   ALLOWED_UPSTREAM_HOSTS: Type.String({
     default: '',
-    description: 'hosts with commas, such as gpu.internal:8000, *.models.local, 10.0.0.7',
+    description: 'hosts separated by commas, such as gpu.internal:8000, *.models.local, 10.0.0.7',
   }),
   CREDENTIAL_FILE_DIRS: Type.String({
     default: '/run/secrets,/etc/weighbridge',
     pattern: '^/[^,]*(,/[^,]*)*$',
-    description: 'absolute paths of folders, several with commas',
+    description: 'absolute paths of folders, separated by commas',
   }),
   SHUTDOWN_DELAY_MS: ShutdownDelayMs,
   ...OidcEnvironment,
@@ -90,9 +91,11 @@ const Settings = Type.Object({
   LOG_LEVEL: LogLevel('info'),
 });
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 export interface ControlPlaneConfig {
   readonly databaseUrl: string;
-  /** False: it starts only on a schema of its release. */
+  /** False: it starts only if the schema is that of its release. */
   readonly migrateOnStart: boolean;
   readonly http: { readonly host: string; readonly port: number };
   readonly grpc: {
@@ -107,64 +110,30 @@ export interface ControlPlaneConfig {
   readonly connectors: readonly EnvironmentConnector[];
   readonly credentials: Credentials;
   readonly upstreamHosts: UpstreamHosts;
-  /** Undefined: operators come with keys alone. */
+  /** Undefined: operators can only use keys. */
   readonly oidc: OidcSettings | undefined;
-  /** How long it still takes requests when it is told to stop. */
+  /** How long it still accepts requests after a signal to stop. */
   readonly shutdownDelayMs: number;
   /** Undefined: nothing is traced. */
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
 }
 
-/** The control plane's settings, each with its default in docs/configuration.md. */
-export function loadConfig(env: Readonly<Record<string, string | undefined>>): ControlPlaneConfig {
+/** The settings of the control plane. docs/configuration.md lists their defaults. */
+export function loadConfig(env: Environment): ControlPlaneConfig {
   const settings = readSettings(Settings, env);
-  const given = settings.WEIGHBRIDGE_BOOTSTRAP_KEY;
-  if (given !== undefined && !isWellFormedToken(given)) {
-    throw new SettingsError(`WEIGHBRIDGE_BOOTSTRAP_KEY is not valid: ${BOOTSTRAP_KEY_FORM}`);
-  }
-  const tls = tlsFiles(settings);
-  const isOpen = !tls && !isLoopback(settings.GRPC_HOST);
-  if (isOpen && !settings.GRPC_PLAINTEXT) {
-    throw new SettingsError(
-      "CONTROL_TLS_CERTIFICATE_FILE is missing: GRPC_HOST is not a loopback address, and what is served there holds vendors' credentials. GRPC_PLAINTEXT=true serves it in plain text all the same",
-    );
-  }
-  if (isOpen && !settings.CONTROL_PLANE_TOKEN) {
-    throw new SettingsError(
-      'CONTROL_PLANE_TOKEN is missing: without TLS, nothing else tells who connects to GRPC_HOST',
-    );
-  }
   return {
     databaseUrl: settings.DATABASE_URL,
     migrateOnStart: settings.MIGRATE_ON_START,
     http: { host: settings.HOST, port: settings.PORT },
-    grpc: {
-      host: settings.GRPC_HOST,
-      port: settings.GRPC_PORT,
-      token: settings.CONTROL_PLANE_TOKEN,
-      tls,
-    },
-    bootstrap: {
-      token: given,
-      file: settings.OPERATOR_KEY_FILE ?? (given === undefined ? '.weighbridge/operator-key' : undefined),
-    },
+    grpc: grpcConfig(settings),
+    bootstrap: bootstrapConfig(settings),
     peppers: {
       current: settings.WEIGHBRIDGE_PEPPER,
       others: previousPeppers(settings.WEIGHBRIDGE_PREVIOUS_PEPPERS),
     },
     connectors: environmentConnectors(env, settings.MOCK_VENDOR_URL),
-    credentials: createCredentials({
-      env,
-      fileDirs: settings.CREDENTIAL_FILE_DIRS.split(',').map((dir) => normalize(dir)),
-      sealer: createSealer({
-        current: keks('WEIGHBRIDGE_KEY_ENCRYPTION_KEY', settings.WEIGHBRIDGE_KEY_ENCRYPTION_KEY)[0],
-        previous: keks(
-          'WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS',
-          settings.WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS,
-        ),
-      }),
-    }),
+    credentials: credentialsConfig(env, settings),
     upstreamHosts: upstreamHosts(settings.ALLOWED_UPSTREAM_HOSTS),
     shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
     oidc: oidcSettings(settings),
@@ -173,17 +142,63 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   };
 }
 
-/** A pepper may hold a comma itself: what is no pepper harms nothing. */
+type Settings = Static<typeof Settings>;
+
+function bootstrapConfig(settings: Settings): ControlPlaneConfig['bootstrap'] {
+  const token = settings.WEIGHBRIDGE_BOOTSTRAP_KEY;
+  if (token !== undefined && !isWellFormedToken(token)) {
+    throw new SettingsError(`WEIGHBRIDGE_BOOTSTRAP_KEY is not valid: ${BOOTSTRAP_KEY_FORM}`);
+  }
+  const defaultFile = token === undefined ? '.weighbridge/operator-key' : undefined;
+  return { token, file: settings.OPERATOR_KEY_FILE ?? defaultFile };
+}
+
+function grpcConfig(settings: Settings): ControlPlaneConfig['grpc'] {
+  const tls = tlsFiles(settings);
+  const isExposed = !tls && !isLoopback(settings.GRPC_HOST);
+  if (isExposed && !settings.GRPC_PLAINTEXT) {
+    throw new SettingsError(
+      "CONTROL_TLS_CERTIFICATE_FILE is missing: GRPC_HOST is not a loopback address, and proxies receive vendors' credentials there. To serve them without TLS, set GRPC_PLAINTEXT=true",
+    );
+  }
+  if (isExposed && !settings.CONTROL_PLANE_TOKEN) {
+    throw new SettingsError(
+      'CONTROL_PLANE_TOKEN is missing: without TLS, only the token authenticates clients of GRPC_HOST',
+    );
+  }
+  return {
+    host: settings.GRPC_HOST,
+    port: settings.GRPC_PORT,
+    token: settings.CONTROL_PLANE_TOKEN,
+    tls,
+  };
+}
+
+function credentialsConfig(env: Environment, settings: Settings): Credentials {
+  const [current] = keks('WEIGHBRIDGE_KEY_ENCRYPTION_KEY', settings.WEIGHBRIDGE_KEY_ENCRYPTION_KEY);
+  const previous = keks(
+    'WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS',
+    settings.WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS,
+  );
+  return createCredentials({
+    env,
+    fileDirs: settings.CREDENTIAL_FILE_DIRS.split(',').map((dir) => normalize(dir)),
+    sealer: createSealer({ current, previous }),
+  });
+}
+
+/** A pepper may contain a comma, so the whole text is one candidate. Wrong candidates do no harm. */
 function previousPeppers(text = ''): string[] {
   return [...new Set([text, ...text.split(',').map((part) => part.trim())])].filter((part) => part !== '');
 }
 
+/** The key-encryption keys of a setting. */
 function keks(setting: string, text = ''): Buffer[] {
-  const given = text
+  const parts = text
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '');
-  return given.map((part) => {
+  return parts.map((part) => {
     const bytes = Buffer.from(part, 'base64');
     if (bytes.length === KEK_BYTES && /^[A-Za-z0-9+/]{43}=$/.test(part)) return bytes;
     throw new SettingsError(`${setting} is not valid: ${KEK_FORM}`);

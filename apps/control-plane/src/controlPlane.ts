@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http';
 import { type Database, migrate, schemaMismatch } from '@weighbridge/database';
 import {
   createMetrics,
+  type Logger,
   type Metrics,
   type ServiceContext,
   serveMetrics,
@@ -19,74 +20,94 @@ import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
 import { startWatchers } from './features/proxies/watchers.service.ts';
 import { startForgettingResponses } from './features/responses/responses.service.ts';
-import { buildApp } from './http/app.ts';
+import { type AppDeps, buildApp } from './http/app.ts';
 
 export interface ControlPlane {
   /** Serves `/api/v1`. */
   readonly handler: RequestListener;
-  /** Where proxies find the gRPC services. */
+  /** The address of the gRPC services for proxies. */
   readonly grpcAddress: string;
-  /** Whether a token is that of a key that may do everything here, now. */
+  /** Whether a token belongs to a valid key with the scope `operator`. */
   readonly isOperatorKey: (token: string) => Promise<boolean>;
 }
 
 export interface ControlPlaneDeps {
   readonly db: Database;
   readonly now: () => Date;
-  /** Where its figures are counted, and what `/metrics` shows; metrics of its own unless given. */
+  /** The registry that `/metrics` shows. By default a new one. */
   readonly metrics?: Metrics;
-  /** Left out where nothing is traced. */
+  /** Undefined: nothing is traced. */
   readonly tracing?: Tracing | undefined;
 }
 
-/** Starts the control plane on a reachable database: migrates it (unless that is done elsewhere), fills what is empty, and serves. */
+/** Starts the control plane on a reachable database: prepares the schema and the data, then serves gRPC and HTTP. */
 export async function startControlPlane(
   config: ControlPlaneConfig,
   { db, now, metrics = createMetrics(), tracing }: ControlPlaneDeps,
   context: ServiceContext,
 ): Promise<ControlPlane> {
-  const { logger, onShutdown } = context;
-  if (config.migrateOnStart) {
-    const applied = await migrate(db);
-    if (applied.length > 0) logger.info({ applied }, 'migrated the database');
-  } else {
+  const { logger } = context;
+  await prepareSchema(db, config.migrateOnStart, logger);
+  const { credentials, upstreamHosts } = config;
+  const peppers = await loadPeppers(db, config.peppers, now());
+  const deps = { db, now, peppers, logger, credentials, upstreamHosts };
+  await prepareData(deps, config);
+  startForgettingResponses(deps, context);
+  watchCredentialFiles(deps, context);
+  const observed = { ...deps, metrics, tracing };
+  const grpcAddress = await serveGrpc(observed, config, context);
+  const handler = await serveHttp(observed, config, context);
+  return { handler, grpcAddress, isOperatorKey: (token) => hasOperatorKey(deps, token) };
+}
+
+type Deps = Omit<AppDeps, 'tokenVerifier'> & { readonly logger: Logger };
+type ObservedDeps = Deps & { readonly metrics: Metrics; readonly tracing: Tracing | undefined };
+
+async function prepareSchema(db: Database, migrateOnStart: boolean, logger: Logger): Promise<void> {
+  if (!migrateOnStart) {
     const mismatch = await schemaMismatch(db);
     if (mismatch) throw new Error(`This release can't use the database: ${mismatch}`);
+    return;
   }
-  const peppers = await loadPeppers(db, config.peppers, now());
-  const deps = {
-    db,
-    now,
-    peppers,
-    logger,
-    credentials: config.credentials,
-    upstreamHosts: config.upstreamHosts,
-  };
+  const applied = await migrate(db);
+  if (applied.length > 0) logger.info({ applied }, 'migrated the database');
+}
+
+/** Creates the first key and policy of an empty database, and applies the environment's connectors and keys. */
+async function prepareData(deps: Deps, config: ControlPlaneConfig): Promise<void> {
+  const { db, now, logger } = deps;
   await bootstrap(deps, config.bootstrap);
   await applyEnvironmentConnectors(db, config.connectors, now());
   const { resealed, unopened } = await resealCredentials(deps, now());
-  if (resealed > 0) logger.info({ resealed }, 'sealed credentials anew under the current key-encryption key');
-  if (unopened > 0)
-    logger.warn({ unopened }, 'credentials are sealed under a key-encryption key that is not given');
+  if (resealed > 0) logger.info({ resealed }, 'resealed credentials under the current key-encryption key');
+  if (unopened > 0) {
+    logger.warn(
+      { unopened },
+      'some credentials are sealed under a key-encryption key that is not configured',
+    );
+  }
+}
 
-  startForgettingResponses(deps, context);
-  watchCredentialFiles(deps, context);
-  const watchers = startWatchers({ ...deps, metrics }, config.databaseUrl);
+async function serveGrpc(
+  deps: ObservedDeps,
+  config: ControlPlaneConfig,
+  { onShutdown }: ServiceContext,
+): Promise<string> {
+  const watchers = startWatchers(deps, config.databaseUrl);
   onShutdown('watchers', () => watchers.close());
-  const grpc = await listenGrpc({ ...deps, metrics, tracing, watchers }, config.grpc);
+  const grpc = await listenGrpc({ ...deps, watchers }, config.grpc);
   onShutdown('control plane gRPC', () => grpc.close());
-  const app = buildApp({
-    ...deps,
-    metrics,
-    tracing,
-    tokenVerifier: config.oidc && openIdConnect(config.oidc, deps),
-    notReady: () => undefined,
-  });
-  serveMetrics(app, metrics);
+  return grpc.address;
+}
+
+async function serveHttp(
+  deps: ObservedDeps,
+  { oidc }: ControlPlaneConfig,
+  { onShutdown }: ServiceContext,
+): Promise<RequestListener> {
+  const tokenVerifier = oidc && openIdConnect(oidc, deps);
+  const app = buildApp({ ...deps, tokenVerifier, notReady: () => undefined });
+  serveMetrics(app, deps.metrics);
   onShutdown('control plane API', () => app.close());
-  return {
-    handler: await toHandler(app),
-    grpcAddress: grpc.address,
-    isOperatorKey: (token) => hasOperatorKey(deps, token),
-  };
+  return await toHandler(app);
 }

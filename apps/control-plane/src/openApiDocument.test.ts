@@ -12,11 +12,11 @@ const pointer = (...keys: string[]) =>
   keys.map((key) => `/${encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))}`).join('');
 
 describe('the committed OpenAPI document', () => {
-  it('is what the routes say: run `pnpm generate` where it is not', async () => {
+  it('matches the routes (run `pnpm generate` to update it)', async () => {
     expect(committed).toBe(await openApiDocument());
   });
 
-  it('covers the nine operations of the interface', () => {
+  it('has the nine operations of the interface', () => {
     expect(all.map(({ method, path }) => `${method} ${path}`)).toEqual(
       expect.arrayContaining([
         'get /api/v1/keys/{key_id}/usage',
@@ -32,29 +32,26 @@ describe('the committed OpenAPI document', () => {
     );
   });
 
-  it.each(all)(
-    '$method $path says who may call it, what it does and what it answers',
-    ({ path, operation }) => {
-      const isManagement = path.startsWith('/api/v1/');
-      expect(operation.security).toEqual([isManagement ? { managementKey: [] } : { inferenceKey: [] }]);
-      expect(operation['x-required-scope'] !== undefined).toBe(isManagement);
-      expect(operation.operationId).toMatch(/^[a-z]+[A-Z][A-Za-z]+$/);
-      expect(operation.summary).toBeTruthy();
-      expect(operation.description).toBeTruthy();
-      expect(operation.tags).toHaveLength(1);
-      expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(['400', '401', '403', '500']));
-      const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
-      const declared = operation.parameters?.filter((parameter) => parameter.in === 'path') ?? [];
-      expect(declared.map(({ name }) => name)).toEqual(inPath);
-    },
-  );
+  it.each(all)('$method $path documents its security, summary and responses', ({ path, operation }) => {
+    const isManagement = path.startsWith('/api/v1/');
+    expect(operation.security).toEqual([isManagement ? { managementKey: [] } : { inferenceKey: [] }]);
+    expect(operation['x-required-scope'] !== undefined).toBe(isManagement);
+    expect(operation.operationId).toMatch(/^[a-z]+[A-Z][A-Za-z]+$/);
+    expect(operation.summary).toBeTruthy();
+    expect(operation.description).toBeTruthy();
+    expect(operation.tags).toHaveLength(1);
+    expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(['400', '401', '403', '500']));
+    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    const declared = operation.parameters?.filter((parameter) => parameter.in === 'path') ?? [];
+    expect(declared.map(({ name }) => name)).toEqual(inPath);
+  });
 
-  it('names each operation once', () => {
+  it('has a unique operationId for each operation', () => {
     const ids = all.map(({ operation }) => operation.operationId);
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  it('shows examples that its schemas allow', () => {
+  it('has examples that its schemas allow', () => {
     const ajv = new Ajv2020({ strict: false, allErrors: true });
     addFormats.default(ajv);
     ajv.addSchema(document, 'openapi');

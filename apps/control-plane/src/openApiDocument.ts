@@ -1,7 +1,7 @@
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { type AppDeps, buildApp } from './http/app.ts';
 
-/** The document as it is committed, in openapi.json. Nothing is called, so nothing of what routes use need be there. */
+/** The document as it is committed in openapi.json. No route is called, so most dependencies are missing. */
 export async function openApiDocument(): Promise<string> {
   const logger = createLogger('openapi');
   logger.level = 'silent';

@@ -14,8 +14,8 @@ import { type NewProfile, validProfileName, validTargets } from './features/prof
 import { validDisplayName } from './shared/displayName.ts';
 
 /**
- * The rules that a thing can be told to break before the service is asked: what checks a file does so by the same rules
- * as the service. Each throws the AppError that the service would answer.
+ * Rules of the service that need no database, so that a file can be checked before it is applied. Each function throws
+ * the AppError of the service.
  */
 
 export function checkPolicy({ name, timezone }: NewPolicy): void {
@@ -30,11 +30,12 @@ export function checkProfile({ name, targets }: NewProfile): void {
 
 export function checkPrincipal({ id }: { readonly id: string }): void {
   if (isPrincipalId(id)) return;
-  const message = `A principal's id must be 1 to 200 printable characters, without spaces at its ends, and neither "." nor "..".`;
+  const message =
+    'A principal id must have 1 to 200 printable characters, no spaces at its ends, and not be "." or "..".';
   throw new AppError('validation', 'principal_invalid', message, { param: 'id' });
 }
 
-/** A connector, new or not. One that the environment made keeps its name. */
+/** A connector. The name of an existing one is not checked, since one from the environment has a reserved name. */
 export function checkConnector(connector: NewConnector, isNew: boolean): void {
   const { name, provider, models, upstream_names } = connector;
   if (isNew) {

@@ -33,6 +33,7 @@ import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { publishOpenApi } from '../openapi/publish.ts';
 import { assertScope, type Caller } from '../shared/caller.ts';
+import type { App } from '../shared/fastify.ts';
 import { Strict } from '../shared/schemas.ts';
 import { SCOPES } from '../shared/scopes.ts';
 import { encodeModelInPath } from './modelPaths.ts';
@@ -42,11 +43,11 @@ import { traceRequests } from './requestTrace.ts';
 
 export type AppDeps = AccessDeps & ModelDeps;
 
-/** Of the document at `/api/v1/openapi.json`: its minor part grows with what is added. */
+/** The version of the OpenAPI document. An addition raises the minor part. */
 const API_VERSION = '1.0.0';
 const BODY_LIMIT_BYTES = 64 * 1024;
 
-/** The operator API. This list is its map: each route declares its scope, its schema and its operation id. */
+/** The operator API: the list of its features. Each route declares its scope, schema and operationId. */
 export function buildApp(
   deps: AppDeps & {
     logger: Logger;
@@ -60,7 +61,7 @@ export function buildApp(
     bodyLimitBytes: BODY_LIMIT_BYTES,
     notReady: deps.notReady,
     rewriteUrl: encodeModelInPath,
-    errorAnswer: (error, request) => toHttpError(withoutDatabase(error), request.id),
+    errorAnswer: (error, request) => toHttpError(asUnavailable(error), request.id),
   });
   countRequests(app, deps.metrics);
   if (deps.tracing) traceRequests(app, deps.tracing);
@@ -69,30 +70,9 @@ export function buildApp(
   app.register(
     async (api) => {
       rejectInvalidText(api);
-      requireScopes(api, deps);
+      authorizeRequests(api, deps);
       const others = refuseOtherMethods(api);
-      keyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      policyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      principalRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      profileRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      explainRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), {
-        ...deps,
-        random: Math.random,
-        readStrata: () => currentStrata(deps),
-      });
-      proxyRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      auditRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      evidenceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      usageRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      spendRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      requestRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      correctionRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      ledgerRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      quarantineRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      modelRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      connectorRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      connectorPriceRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
-      catalogRoutes(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
+      registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();
     },
     { prefix: '/api/v1' },
@@ -100,22 +80,44 @@ export function buildApp(
   return app;
 }
 
-/** What is no one's fault here passes: a caller that tries again later gets its answer. */
-function withoutDatabase(error: unknown): unknown {
+/** One line for each feature. */
+function registerFeatures(api: App, deps: AppDeps): void {
+  keyRoutes(api, deps);
+  policyRoutes(api, deps);
+  principalRoutes(api, deps);
+  profileRoutes(api, deps);
+  explainRoutes(api, { ...deps, random: Math.random, readStrata: () => currentStrata(deps) });
+  proxyRoutes(api, deps);
+  auditRoutes(api, deps);
+  evidenceRoutes(api, deps);
+  usageRoutes(api, deps);
+  spendRoutes(api, deps);
+  requestRoutes(api, deps);
+  correctionRoutes(api, deps);
+  ledgerRoutes(api, deps);
+  quarantineRoutes(api, deps);
+  modelRoutes(api, deps);
+  connectorRoutes(api, deps);
+  connectorPriceRoutes(api, deps);
+  catalogRoutes(api, deps);
+}
+
+/** Turns the error of an unavailable database into a 503. */
+function asUnavailable(error: unknown): unknown {
   if (!isUnavailable(error)) return error;
-  const message = 'The database does not answer now. Try again; of a change, look first whether it was made.';
+  const message = 'Database unavailable. Before retrying a write, check whether it was applied.';
   return new AppError('unavailable', 'database_unavailable', message, { cause: error });
 }
 
-/** Who calls, and whether it may, is settled before anything else of a request is looked at. */
-function requireScopes(api: FastifyInstance, deps: AppDeps): void {
+/** Authenticates every request and checks its scope before anything else of it is read. */
+function authorizeRequests(api: FastifyInstance, deps: AppDeps): void {
   api.decorateRequest('caller', null as unknown as Caller);
   api.addHook('onRoute', (route) => {
     if (route.schema?.hide) return;
     if (!SCOPES.some((scope) => scope === route.config?.scope)) {
       throw new Error(`${route.method} ${route.url} declares no scope`);
     }
-    // Without a schema of its own, a route takes no query parameters, rather than any.
+    // A route without a query schema accepts no query parameters.
     route.schema = { ...route.schema, querystring: route.schema?.querystring ?? Strict({}) };
   });
   api.addHook('onRequest', async (request) => {

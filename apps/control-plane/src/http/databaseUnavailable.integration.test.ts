@@ -7,22 +7,22 @@ import { loadConfig } from '../config.ts';
 import { loadPeppers } from '../features/keys/peppers.ts';
 import { buildApp } from './app.ts';
 
-type Mood = 'well' | 'recovering' | 'cut';
+type State = 'available' | 'recovering' | 'disconnected';
 
-/** Postgres, as far as a client can tell, on its way through what a failover does to it. */
-async function startMoodyPostgres(databaseUrl: string) {
+/** A proxy before Postgres that goes through the states of a failover. */
+async function startFailoverProxy(databaseUrl: string) {
   const { hostname, port } = new URL(databaseUrl);
-  let mood: Mood = 'well';
+  let state: State = 'available';
   const sockets = new Set<Socket>();
   const server = createServer((client) => {
     sockets.add(client);
     client.on('error', () => {}).on('close', () => sockets.delete(client));
-    if (mood === 'cut') return client.destroy();
-    if (mood === 'recovering') return client.once('data', () => client.end(RECOVERING));
-    const behind = connect(Number(port), hostname);
-    behind.on('error', () => client.destroy()).on('close', () => client.destroy());
-    client.on('close', () => behind.destroy());
-    return client.pipe(behind).pipe(client);
+    if (state === 'disconnected') return client.destroy();
+    if (state === 'recovering') return client.once('data', () => client.end(RECOVERING));
+    const upstream = connect(Number(port), hostname);
+    upstream.on('error', () => client.destroy()).on('close', () => client.destroy());
+    client.on('close', () => upstream.destroy());
+    return client.pipe(upstream).pipe(client);
   });
   const listen = (at: number) =>
     new Promise<number>((resolve) =>
@@ -39,8 +39,8 @@ async function startMoodyPostgres(databaseUrl: string) {
   };
   return {
     url: url.href,
-    set(next: Mood) {
-      mood = next;
+    set(next: State) {
+      state = next;
       for (const socket of sockets) socket.destroy();
     },
     stopListening,
@@ -64,8 +64,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-it('answers 503 with retry-after while there is no database to ask, and as ever once there is', async () => {
-  const postgres = await startMoodyPostgres(api.databaseUrl);
+it('responds with 503 and retry-after while the database is unavailable, and recovers with it', async () => {
+  const postgres = await startFailoverProxy(api.databaseUrl);
   const db = createDb(postgres.url, { applicationName: 'test', onIdleError: () => {} });
   const now = () => new Date();
   const logger = createLogger('test');
@@ -74,37 +74,37 @@ it('answers 503 with retry-after while there is no database to ask, and as ever 
   const peppers = await loadPeppers(api.db, { current: undefined, others: [] }, now());
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   const app = buildApp({ ...deps, metrics: createMetrics(), notReady: () => undefined });
-  const ask = async () => {
+  const listPolicies = async () => {
     const headers = { authorization: `Bearer ${api.operatorKey}` };
     const { statusCode, headers: answered, body } = await app.inject({ url: '/api/v1/policies', headers });
     const { error } = JSON.parse(body) as { error?: { type: string; code: string } };
     return { status: statusCode, retryAfter: answered['retry-after'], type: error?.type, code: error?.code };
   };
-  const well = { status: 200, retryAfter: undefined };
-  const away = {
+  const available = { status: 200, retryAfter: undefined };
+  const unavailable = {
     status: 503,
     retryAfter: '1',
     type: 'service_unavailable',
     code: 'database_unavailable',
   };
-  expect(await ask()).toMatchObject(well);
-  for (const mood of ['recovering', 'cut'] as const) {
-    postgres.set(mood);
-    expect(await ask(), mood).toEqual(away);
-    postgres.set('well');
-    expect(await ask()).toMatchObject(well);
+  expect(await listPolicies()).toMatchObject(available);
+  for (const state of ['recovering', 'disconnected'] as const) {
+    postgres.set(state);
+    expect(await listPolicies(), state).toEqual(unavailable);
+    postgres.set('available');
+    expect(await listPolicies()).toMatchObject(available);
   }
   await postgres.stopListening();
-  expect(await ask()).toEqual(away);
+  expect(await listPolicies()).toEqual(unavailable);
   await postgres.listenAgain();
-  expect(await ask()).toMatchObject(well);
+  expect(await listPolicies()).toMatchObject(available);
   await app.close();
   await db.destroy();
   await postgres.stopListening();
 }, 30_000);
 
-describe('what says that there is no database to ask', () => {
-  const failed = (code: string, rest = {}) => Object.assign(new Error('as it was put'), { code, ...rest });
+describe('an error of an unavailable database', () => {
+  const failed = (code: string, rest = {}) => Object.assign(new Error('test'), { code, ...rest });
 
   it.each(['57P01', '57P02', '57P03', '08000', '08001', '08003', '08006', '08P01', '53300', '25006'])(
     'is SQLSTATE %s',
@@ -117,12 +117,12 @@ describe('what says that there is no database to ask', () => {
     'is not %s',
     (code) => expect(isUnavailable(failed(code))).toBe(false),
   );
-  it('is a socket that is not there, and not a file', () => {
+  it('is a missing socket, but not a missing file', () => {
     expect(isUnavailable(failed('ENOENT', { syscall: 'connect' }))).toBe(true);
     expect(isUnavailable(failed('ENOENT', { syscall: 'open' }))).toBe(false);
   });
   it.each([undefined, 'ECONNREFUSED', new TypeError('fetch failed', { cause: failed('ECONNREFUSED') })])(
-    'is nothing that others failed with: %s',
+    'is not any other error: %s',
     (error) => expect(isUnavailable(error)).toBe(false),
   );
 });

@@ -20,6 +20,6 @@ it.each([
   ['/api/v1/connectors/con_1/prices/acme/a/prices', '/api/v1/connectors/con_1/prices/acme%2Fa%2Fprices'],
   ['/api/v1/connectors/con_1/test', '/api/v1/connectors/con_1/test'],
   ['/api/v1/keys/a/b', '/api/v1/keys/a/b'],
-])('%s is read as %s', (url, read) => {
+])('%s is rewritten to %s', (url, read) => {
   expect(encodeModelInPath(url)).toBe(read);
 });

@@ -1,7 +1,6 @@
 /**
- * A model's id holds slashes. Where one stands in a path as it is, it is written as the one segment that the routes know:
- * `/catalog/models/acme/a/b/prices` becomes `/catalog/models/acme%2Fa%2Fb/prices`. A model whose own name ends in
- * `/prices` has to be written with `%2F`.
+ * Encodes the slashes of a model id in a path, so that routes see it as one segment: `/catalog/models/acme/a/b/prices`
+ * becomes `/catalog/models/acme%2Fa%2Fb/prices`. The id of a model whose name ends in `/prices` must be sent encoded.
  */
 export function encodeModelInPath(url: string): string {
   const match = MODEL_PATHS.exec(url);

@@ -2,26 +2,23 @@ import { AppError } from '@weighbridge/errors';
 import type { FastifyInstance } from 'fastify';
 import { hasInvalidCharacter } from '../shared/invalidText.ts';
 
-/**
- * Refuses with 400 what no column can hold, wherever it stands in a body or a query, so that no schema has to think of
- * it.
- */
+/** Rejects, with a 400, text in a body or query that Postgres can not store. */
 export function rejectInvalidText(api: FastifyInstance): void {
   api.addHook('preValidation', async (request) => {
-    for (const given of [request.body, request.query]) {
-      const found = findInvalidText(given, '');
+    for (const value of [request.body, request.query]) {
+      const found = findInvalidText(value, '');
       if (found === undefined) continue;
       throw new AppError(
         'invalid_request',
         'invalid_request',
-        `${found}: holds a NUL character, or half of a surrogate pair: leave that out.`,
+        `${found}: contains a NUL character or an unpaired surrogate. Remove it.`,
         { param: found },
       );
     }
   });
 }
 
-/** Where in a parsed value an unfit text is, by the names that lead there. */
+/** The path to the first invalid text in a parsed value. */
 function findInvalidText(value: unknown, path: string): string | undefined {
   if (typeof value === 'string') return hasInvalidCharacter(value) ? path : undefined;
   if (typeof value !== 'object' || value === null) return undefined;

@@ -7,7 +7,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-it('counts requests by the template of their route, never by what a caller wrote', async () => {
+it('counts requests by route template, never by the path of the client', async () => {
   const { id } = await api.issue();
   await api.call('GET', `/keys/${id}`);
   await api.call('GET', '/keys/key_made_up');

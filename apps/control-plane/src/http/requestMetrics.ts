@@ -2,10 +2,10 @@ import type { Metrics } from '@weighbridge/runtime';
 import type { FastifyInstance } from 'fastify';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-/** Asked by machines all day long. */
+/** Polled by probes and scrapers. */
 const NOT_COUNTED = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** Counts what the operator API answers, by the template of the route. To be called before routes are registered. */
+/** Counts requests to the operator API by route template. Call it before routes are registered. */
 export function countRequests(app: FastifyInstance, metrics: Metrics): void {
   const total = metrics.counterFamily(
     'weighbridge_management_requests_total',
@@ -14,7 +14,7 @@ export function countRequests(app: FastifyInstance, metrics: Metrics): void {
   );
   const duration = metrics.histogramFamily(
     'weighbridge_management_request_duration_seconds',
-    'How long they took.',
+    'Duration of requests to the operator API.',
     ['method', 'route'],
     SECONDS,
   );

@@ -7,10 +7,10 @@ declare module 'fastify' {
   }
 }
 
-/** Asked by machines all day long. */
+/** Polled by probes and scrapers. */
 const NOT_TRACED = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** Traces what the operator API answers, as part of its callers' traces. To be called before routes are registered. */
+/** Traces requests to the operator API as part of the client's trace. Call it before routes are registered. */
 export function traceRequests(app: FastifyInstance, tracing: Tracing): void {
   app.decorateRequest('span', undefined);
   app.addHook('onRequest', async (request) => {

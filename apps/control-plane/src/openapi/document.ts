@@ -1,18 +1,19 @@
 import { STATUS_CODES } from 'node:http';
 import { ErrorSchema, errorResponses, errorStatuses, MESSAGES_ERROR, messagesError } from './errors.ts';
-import { sample, sampleParameter } from './examples.ts';
+import { exampleOf, exampleParameter } from './examples.ts';
 import { inferencePaths } from './inference.ts';
 import { type OpenApiDocument, type Operation, operations, type Schema } from './types.ts';
 
-/** What is the same for every version of the document. */
+/** The parts of the document that do not come from routes. */
 export const FRAME = {
   openapi: '3.1.0',
   info: {
     title: 'Weighbridge',
     description:
-      'A gateway for language models. Management operations are under `/api/v1`, inference under `/v1`; both take a key ' +
-      'as `Authorization: Bearer sk-svc-…`. Management operations ask for the scope that `x-required-scope` names, ' +
-      'inference for any valid key. Everything that goes wrong is told in one envelope.',
+      'A gateway for language models. Management operations are under `/api/v1`, inference operations under `/v1`. Both ' +
+      'take a key as `Authorization: Bearer sk-svc-…`. A management operation requires the scope in its ' +
+      '`x-required-scope`; inference accepts any valid key. All errors have the same shape, except those of the ' +
+      'messages routes, which have the shape of that API.',
     license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   },
   servers: [{ url: '/', description: 'This service' }],
@@ -22,22 +23,22 @@ export const FRAME = {
         type: 'http' as const,
         scheme: 'bearer',
         description:
-          'A key that holds the scope of the operation; or, where the deployment has an OIDC issuer, a token of it that gives the scope.',
+          'A key with the scope of the operation. If the deployment has an OIDC issuer, also a token of that issuer that grants the scope.',
       },
       inferenceKey: {
         type: 'http' as const,
         scheme: 'bearer',
-        description: "Any valid key. Set it as the vendor SDK's API key.",
+        description: "Any valid key. Use it as the API key of the vendor's SDK.",
       },
     },
   },
 };
 
 /**
- * Makes the published document of what the routes' schemas gave: adds the inference operations, the errors, examples,
- * and a name for each schema that has a `title`.
+ * Completes the document that was generated from the routes: adds the inference operations, error responses and
+ * examples, and moves every schema with a `title` to the components.
  */
-export function complete(routes: OpenApiDocument): OpenApiDocument {
+export function completeDocument(routes: OpenApiDocument): OpenApiDocument {
   const document: OpenApiDocument = {
     ...routes,
     paths: { ...routes.paths, ...structuredClone(inferencePaths) },
@@ -48,16 +49,16 @@ export function complete(routes: OpenApiDocument): OpenApiDocument {
     },
   };
   for (const [path, method, operation] of operations(document)) {
-    const own = Object.fromEntries(
+    const successes = Object.fromEntries(
       Object.entries(operation.responses)
         .filter(([status]) => Number(status) < 400)
         .map(([status, response]) => [status, { ...response, description: describe(status, response) }]),
     );
-    operation.responses = { ...own, ...errorsOf(path, method, operation) };
+    operation.responses = { ...successes, ...errorsOf(path, method, operation) };
     addExamples(path, operation);
   }
   const schemas: Record<string, Schema> = document.components.schemas;
-  document.paths = nameSchemas(document.paths, schemas) as OpenApiDocument['paths'];
+  document.paths = extractSchemas(document.paths, schemas) as OpenApiDocument['paths'];
   document.components.schemas = Object.fromEntries(
     Object.entries(schemas).sort(([one], [other]) => (one < other ? -1 : 1)),
   );
@@ -77,17 +78,17 @@ function errorsOf(path: string, method: string, operation: Operation) {
     .map(Number)
     .filter((status) => status >= 400);
   const statuses = new Set([...errorStatuses(path, method, operation), ...declared]);
-  const named = (status: number) => (path.startsWith('/v1/messages') ? MESSAGES_ERROR : status);
+  const nameOf = (status: number) => (path.startsWith('/v1/messages') ? MESSAGES_ERROR : status);
   return Object.fromEntries(
     [...statuses]
       .sort((a, b) => a - b)
-      .map((status) => [status, { $ref: `#/components/responses/${named(status)}` }]),
+      .map((status) => [status, { $ref: `#/components/responses/${nameOf(status)}` }]),
   );
 }
 
 function addExamples(path: string, operation: Operation): void {
   for (const parameter of operation.parameters ?? []) {
-    if (parameter.in === 'path') parameter.example ??= sampleParameter(parameter.name);
+    if (parameter.in === 'path') parameter.example ??= exampleParameter(parameter.name);
   }
   const contents = [
     operation.requestBody?.content,
@@ -97,18 +98,18 @@ function addExamples(path: string, operation: Operation): void {
   ];
   for (const content of contents) {
     const media = content?.['application/json'];
-    if (media?.schema && media.example === undefined) media.example = sample(media.schema, path);
+    if (media?.schema && media.example === undefined) media.example = exampleOf(media.schema, path);
   }
 }
 
-/** Moves each schema that has a title among the components, and refers to it there. */
-function nameSchemas(node: unknown, named: Record<string, Schema>): unknown {
-  if (Array.isArray(node)) return node.map((item) => nameSchemas(item, named));
+/** Replaces every schema that has a title by a reference to it among the components. */
+function extractSchemas(node: unknown, components: Record<string, Schema>): unknown {
+  if (Array.isArray(node)) return node.map((item) => extractSchemas(item, components));
   if (typeof node !== 'object' || node === null) return node;
   const copy = Object.fromEntries(
     Object.entries(node).map(([name, value]) => [
       name,
-      name.startsWith('example') ? value : nameSchemas(value, named),
+      name.startsWith('example') ? value : extractSchemas(value, components),
     ]),
   );
   const { title, type } = copy as Schema;
@@ -116,11 +117,11 @@ function nameSchemas(node: unknown, named: Record<string, Schema>): unknown {
   const nullable = Array.isArray(type);
   const { title: _, ...schema } = copy as Schema;
   const one: Schema = nullable ? { ...schema, type: type[0] as string } : schema;
-  const known = named[title];
-  if (known !== undefined && JSON.stringify(known) !== JSON.stringify(one)) {
+  const other = components[title];
+  if (other !== undefined && JSON.stringify(other) !== JSON.stringify(one)) {
     throw new Error(`two different schemas have the title ${title}`);
   }
-  named[title] = one;
+  components[title] = one;
   const reference = { $ref: `#/components/schemas/${title}` };
   return nullable ? { anyOf: [reference, { type: 'null' }] } : reference;
 }

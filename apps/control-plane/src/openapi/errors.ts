@@ -1,7 +1,7 @@
 import { AppError, type ErrorKind, toHttpError } from '@weighbridge/errors';
-import type { Answer, Operation, Schema } from './types.ts';
+import type { Operation, Response, Schema } from './types.ts';
 
-/** The one envelope of both surfaces. Further members of `error` are for programs, and differ by code. */
+/** The body of an error. Some codes add further members to `error`. */
 export const ErrorSchema: Schema = {
   type: 'object',
   required: ['error'],
@@ -11,11 +11,11 @@ export const ErrorSchema: Schema = {
       type: 'object',
       required: ['message', 'type', 'code', 'param', 'request_id'],
       properties: {
-        message: { type: 'string', description: 'What is wrong, and how to mend it.' },
+        message: { type: 'string', description: 'What happened, and what to do about it.' },
         type: { type: 'string', description: 'The class of the error.' },
-        code: { type: 'string', description: 'The error itself, for programs.' },
-        param: { type: ['string', 'null'], description: 'The field or header at fault.' },
-        request_id: { type: 'string', description: 'To be told when you report a problem.' },
+        code: { type: 'string', description: 'A stable identifier of the error.' },
+        param: { type: ['string', 'null'], description: 'The field or header that caused the error.' },
+        request_id: { type: 'string', description: 'Quote it when you report a problem.' },
       },
     },
   },
@@ -28,39 +28,52 @@ const EXAMPLES: readonly Example[] = [
   ['authentication', 'invalid_api_key', 'No key has this token. Check it for missing characters.'],
   ['permission', 'insufficient_scope', 'This key lacks the scope keys:write.'],
   ['not_found', 'key_not_found', 'There is no key with this id.'],
-  ['not_acceptable', 'not_acceptable', 'This is served as application/json or text/csv.', 'accept'],
-  ['conflict', 'policy_in_use', 'Keys would be left without a policy. Give them another one first.'],
-  ['too_large', 'body_too_large', 'The body is larger than this service takes.'],
+  [
+    'not_acceptable',
+    'not_acceptable',
+    'Available as application/json or text/csv. Name one of them in Accept.',
+    'accept',
+  ],
+  [
+    'conflict',
+    'policy_in_use',
+    'Keys depend on this policy as their default. Make another policy the default for them first.',
+  ],
+  ['too_large', 'body_too_large', 'The body is larger than this service accepts.'],
   ['uri_too_long', 'path_too_long', 'A part of the path is longer than 2048 characters.'],
   ['unsupported_media_type', 'unsupported_media_type', 'The body must be JSON.', 'content-type'],
   ['validation', 'name_invalid', "This name can't be used: it is empty.", 'name'],
   ['rate_limit', 'rate_limit_exceeded', 'Too many requests. Try again in 12 s.'],
-  ['internal', 'internal_error', 'Something went wrong here. Try again; if it stays, report the request_id.'],
+  ['internal', 'internal_error', 'Internal error. Try again; if it persists, report the request_id.'],
   ['upstream', 'upstream_unreachable', 'The vendor could not be reached.'],
-  ['unavailable', 'database_unavailable', 'The database does not answer now. Try again.'],
-  ['upstream_timeout', 'upstream_timeout', 'The vendor took too long.'],
+  [
+    'unavailable',
+    'database_unavailable',
+    'Database unavailable. Before retrying a write, check whether it was applied.',
+  ],
+  ['upstream_timeout', 'upstream_timeout', 'The vendor did not respond in time.'],
 ];
 
 const DESCRIPTIONS: Readonly<Record<number, string>> = {
-  400: 'The request is not one that this operation understands.',
-  401: 'No key, or one that is unknown, disabled or expired; or a token that is not taken.',
-  403: 'The key, or the token, may not do this.',
-  404: 'There is no such thing, or none that the key may see.',
-  406: 'It is not served as any type that the header `Accept` takes.',
-  409: 'What is there now stands against it.',
+  400: 'The request is malformed.',
+  401: 'The key is missing, unknown, disabled or expired, or the token is not accepted.',
+  403: 'The key or token does not permit this operation.',
+  404: 'The resource does not exist, or the key may not see it.',
+  406: 'The response is not available in a media type that `Accept` allows.',
+  409: 'The request conflicts with the current state.',
   413: 'The body is too large.',
   414: 'A part of the path is too long.',
   415: 'The body is not JSON.',
-  422: 'The request is understood, and a rule forbids it.',
-  429: 'A budget is used up, or a rate limit reached; the code says which.',
-  500: 'Something went wrong in the service.',
+  422: 'The request is well-formed but breaks a rule.',
+  429: 'A budget is used up or a rate limit is reached; the code says which.',
+  500: 'Internal error.',
   502: 'The vendor failed.',
-  503: 'The service can not answer now; try again after `retry-after` seconds.',
-  504: 'The vendor took too long.',
+  503: 'The service is unavailable. Try again after `retry-after` seconds.',
+  504: 'The vendor did not respond in time.',
 };
 
-/** By status: what stands at each `$ref` of an operation. */
-export const errorResponses: Readonly<Record<string, Answer>> = Object.fromEntries(
+/** The error responses by status, which operations refer to. */
+export const errorResponses: Readonly<Record<string, Response>> = Object.fromEntries(
   EXAMPLES.map(([kind, code, message, param]) => {
     const { status, body } = toHttpError(
       new AppError(kind, code, message, param === undefined ? {} : { param }),
@@ -78,11 +91,10 @@ export const errorResponses: Readonly<Record<string, Answer>> = Object.fromEntri
   }),
 );
 
-/** How the messages routes tell an error: in the shape of their own wire. */
+/** The errors of the messages routes have the shape of that API. */
 export const MESSAGES_ERROR = 'MessagesError';
-export const messagesError: Answer = {
-  description:
-    'An error, in the shape of the messages wire; the status is the one that the other routes have.',
+export const messagesError: Response = {
+  description: 'An error in the shape of the messages API. The statuses are those of the other routes.',
   content: {
     'application/json': {
       schema: {
@@ -110,7 +122,7 @@ export const messagesError: Answer = {
   },
 };
 
-/** Which errors an operation can answer, beside those that its route declares by a response of its own. */
+/** The error statuses of an operation, besides those that its route declares. */
 export function errorStatuses(path: string, method: string, operation: Operation): number[] {
   const ofBody = operation.requestBody ? [413, 415] : [];
   if (!path.startsWith('/api/')) {
@@ -125,7 +137,6 @@ export function errorStatuses(path: string, method: string, operation: Operation
   ];
 }
 
-/** What comes as another type than JSON is streamed, and only so many streams at a time. */
 function servesSeveralTypes({ responses }: Operation): boolean {
   return Object.values(responses).some(
     (response) => 'content' in response && Object.keys(response.content ?? {}).length > 1,

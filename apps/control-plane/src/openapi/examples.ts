@@ -2,7 +2,7 @@ import type { Schema } from './types.ts';
 
 const ID = '01kafyq2s0e5fvf6m8x4n9r7td';
 
-/** What a field of this name looks like. A schema's own `examples` go first. */
+/** The example of a field by its name. The `examples` of a schema take precedence. */
 const BY_NAME: Readonly<Record<string, unknown>> = {
   name: 'checkout',
   key_id: `key_${ID}`,
@@ -50,7 +50,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   http_status: 200,
 };
 
-const OWN_ID: Readonly<Record<string, string>> = {
+const ID_PREFIX: Readonly<Record<string, string>> = {
   keys: 'key',
   policies: 'pol',
   connectors: 'con',
@@ -59,27 +59,30 @@ const OWN_ID: Readonly<Record<string, string>> = {
   audit: 'aud',
 };
 
-/** What a path parameter of this name looks like. */
-export function sampleParameter(name: string): unknown {
+/** The example of a path parameter. */
+export function exampleParameter(name: string): unknown {
   return BY_NAME[name] ?? `${name}_${ID}`;
 }
 
-/** A value that fits the schema, for people to read; `path` is of the operation that shows it. */
-export function sample(schema: Schema, path: string, name = ''): unknown {
+/** A readable value that the schema allows, for the operation at `path`. */
+export function exampleOf(schema: Schema, path: string, name = ''): unknown {
   if (schema.examples?.length) return schema.examples[0];
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return schema.enum[0];
-  if (schema.anyOf?.[0]) return sample(schema.anyOf[0], path, name);
+  if (schema.anyOf?.[0]) return exampleOf(schema.anyOf[0], path, name);
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type;
-  const known = name === 'id' ? ownId(path) : BY_NAME[name];
-  if (known !== undefined && fits(known, schema)) return known;
+  const byName = name === 'id' ? exampleId(path) : BY_NAME[name];
+  if (byName !== undefined && fits(byName, schema)) return byName;
   switch (type) {
     case 'object':
       return Object.fromEntries(
-        Object.entries(schema.properties ?? {}).map(([field, inner]) => [field, sample(inner, path, field)]),
+        Object.entries(schema.properties ?? {}).map(([field, inner]) => [
+          field,
+          exampleOf(inner, path, field),
+        ]),
       );
     case 'array':
-      return schema.items ? [sample(schema.items, path, name.replace(/s$/, ''))] : [];
+      return schema.items ? [exampleOf(schema.items, path, name.replace(/s$/, ''))] : [];
     case 'string':
       return schema.format === 'date-time' ? '2026-11-20T10:00:00.000Z' : 'text';
     case 'integer':
@@ -92,9 +95,9 @@ export function sample(schema: Schema, path: string, name = ''): unknown {
   }
 }
 
-function ownId(path: string): unknown {
-  const resource = path.split('/').find((segment) => segment in OWN_ID);
-  return resource === undefined ? BY_NAME.model : `${OWN_ID[resource]}_${ID}`;
+function exampleId(path: string): unknown {
+  const resource = path.split('/').find((segment) => segment in ID_PREFIX);
+  return resource === undefined ? BY_NAME.model : `${ID_PREFIX[resource]}_${ID}`;
 }
 
 function fits(value: unknown, schema: Schema): boolean {

@@ -1,27 +1,24 @@
 import type { OpenApiDocument, Operation, Parameter } from './types.ts';
 
 /**
- * The inference operations, written by hand: the data plane serves them (apps/data-plane/src/http/app.ts), and their
- * bodies belong to the vendors, so that there is no schema to generate them from.
+ * The inference operations. They are written by hand, since the data plane serves them and their bodies are the vendors',
+ * so there are no route schemas to generate them from.
  */
 
 const HEADERS: readonly (readonly [name: string, description: string])[] = [
   [
     'X-Svc-Session-Id',
-    'Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model.',
+    'Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation.',
   ],
-  ['X-Svc-User', 'Cost-attribution user'],
-  ['X-Svc-Team', 'Cost-attribution team'],
-  ['X-Svc-Project', 'Cost-attribution project'],
-  ['X-Svc-Env', 'Cost-attribution environment'],
-  [
-    'X-Svc-Labels',
-    'Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped',
-  ],
-  ['X-Svc-Workload-Type', 'Caller-declared workload type'],
-  ['X-Svc-Namespace', 'Source namespace of a container orchestrator'],
-  ['X-Svc-Workload', 'Source workload of a container orchestrator'],
-  ['X-Svc-Pod', 'Source pod of a container orchestrator'],
+  ['X-Svc-User', 'User to attribute the cost to'],
+  ['X-Svc-Team', 'Team to attribute the cost to'],
+  ['X-Svc-Project', 'Project to attribute the cost to'],
+  ['X-Svc-Env', 'Environment to attribute the cost to'],
+  ['X-Svc-Labels', 'Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped'],
+  ['X-Svc-Workload-Type', 'Workload type, declared by the client'],
+  ['X-Svc-Namespace', 'Kubernetes namespace of the client'],
+  ['X-Svc-Workload', 'Kubernetes workload of the client'],
+  ['X-Svc-Pod', 'Kubernetes pod of the client'],
 ];
 
 const attribution: readonly Parameter[] = HEADERS.map(([name, description]) => ({
@@ -36,46 +33,53 @@ const responseId: Parameter = {
   name: 'response_id',
   in: 'path',
   required: true,
-  description: 'A stored response id issued by the upstream.',
+  description: 'The id of a stored response, issued by the upstream.',
   schema: { type: 'string' },
 };
 
-const answerHeaders = {
-  'x-request-id': { description: "The request's id, also in an error.", schema: { type: 'string' } },
+const requestIdHeader = {
+  'x-request-id': { description: 'The id of the request. Errors repeat it.', schema: { type: 'string' } },
 };
 
 const routingHeaders = {
-  ...answerHeaders,
-  'x-svc-model': { description: 'The model that served it.', schema: { type: 'string' } },
+  ...requestIdHeader,
+  'x-svc-model': { description: 'The model that served the request.', schema: { type: 'string' } },
   'x-svc-cost-micro-usd': {
-    description: 'What it cost; not where the answer is streamed or larger than 1 MiB.',
+    description: 'The cost of the request. Absent if the response is streamed or larger than 1 MiB.',
     schema: { type: 'integer' },
   },
   'x-svc-cache': {
     description:
-      'Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept.',
+      'Whether the response came from the response cache. bypass: the cache was neither read nor written.',
     schema: { type: 'string', enum: ['hit', 'miss', 'bypass'] },
   },
 };
 
-const vendorAnswer = { type: 'object', additionalProperties: true };
+const vendorResponse = { type: 'object', additionalProperties: true };
 
 interface Generation {
   readonly operationId: string;
   readonly summary: string;
   readonly description: string;
-  /** Whether the answer may come as a stream of server-sent events. */
+  /** Whether the response can be a stream of server-sent events. */
   readonly streams: boolean;
   readonly request: object;
-  readonly answer: object;
+  readonly response: object;
 }
 
-/** A request that a model answers. */
-function generation({ operationId, summary, description, streams, request, answer }: Generation): Operation {
+/** An operation that uses a model. */
+function generation({
+  operationId,
+  summary,
+  description,
+  streams,
+  request,
+  response,
+}: Generation): Operation {
   return {
     operationId,
     summary,
-    description: `${description} The service reads \`model\`; the rest is the vendor's and passes through. The \`X-Svc-*\` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.`,
+    description: `${description} The service reads \`model\` and forwards the rest of the body. The \`X-Svc-*\` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.`,
     tags: ['Inference'],
     security: [{ inferenceKey: [] }],
     parameters: attribution,
@@ -99,11 +103,11 @@ function generation({ operationId, summary, description, streams, request, answe
     responses: {
       200: {
         description: streams
-          ? "The vendor's answer; a stream of server-sent events where the body asks for `stream`."
-          : "The vendor's answer.",
+          ? "The vendor's response; a stream of server-sent events if the body sets `stream`."
+          : "The vendor's response.",
         headers: routingHeaders,
         content: {
-          'application/json': { schema: vendorAnswer, example: answer },
+          'application/json': { schema: vendorResponse, example: response },
           ...(streams && { 'text/event-stream': { schema: { type: 'string' } } }),
         },
       },
@@ -111,8 +115,8 @@ function generation({ operationId, summary, description, streams, request, answe
   };
 }
 
-/** An operation on what there is already: no model is used, nothing is routed or cached. */
-function reading(
+/** An operation that uses no model: nothing is routed or cached. */
+function operationWithoutModel(
   operationId: string,
   summary: string,
   description: string,
@@ -128,27 +132,27 @@ function reading(
     parameters,
     responses: {
       200: {
-        description: 'As asked.',
-        headers: answerHeaders,
-        content: { 'application/json': { schema: vendorAnswer, example } },
+        description: 'OK',
+        headers: requestIdHeader,
+        content: { 'application/json': { schema: vendorResponse, example } },
       },
     },
   };
 }
 
 const THROUGH =
-  'It goes through the connector that made the response. No model is used, nothing is routed or cached.';
+  'The request goes to the connector that created the response. No model is used, and nothing is routed or cached.';
 const RESPONSE = { id: 'resp_68af4030592c81938ec0a5fbab4a3e9f', object: 'response', status: 'completed' };
 const MODEL = { id: 'mock/echo', object: 'model', created: 1_795_132_800, owned_by: 'mock' };
 const LISTS =
-  "The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.";
+  "The models that the key can use, and the routing profiles. In OpenAI's format, or in Anthropic's if the request has the header `anthropic-version`.";
 
 const REQUEST_ID = 'req_01kafyq2s0e5fvf6m8x4n9r7td';
 
-function feedbackAnswer(description: string, status: 'counted' | 'pending') {
+function feedbackResponse(description: string, status: 'counted' | 'pending') {
   return {
     description,
-    headers: answerHeaders,
+    headers: requestIdHeader,
     content: {
       'application/json': {
         schema: {
@@ -170,11 +174,11 @@ export const inferencePaths: OpenApiDocument['paths'] = {
   '/v1/chat/completions': {
     post: generation({
       operationId: 'createChatCompletion',
-      summary: 'Chat completions (OpenAI-compatible wire)',
-      description: 'The body is an OpenAI-compatible chat-completions request.',
+      summary: 'Create a chat completion (OpenAI-compatible)',
+      description: 'The body is an OpenAI-compatible chat completions request.',
       streams: true,
       request: { model: 'mock/echo', messages: [{ role: 'user', content: 'Hello, weighbridge!' }] },
-      answer: {
+      response: {
         id: 'chatcmpl-1',
         object: 'chat.completion',
         choices: [
@@ -191,30 +195,36 @@ export const inferencePaths: OpenApiDocument['paths'] = {
   '/v1/responses': {
     post: generation({
       operationId: 'createResponse',
-      summary: 'Create a response (OpenAI-compatible wire)',
-      description: 'What it stores is read back by its id.',
+      summary: 'Create a response (OpenAI-compatible)',
+      description: 'A stored response can be retrieved by its id.',
       streams: true,
       request: { model: 'openai/gpt-4o-mini', input: 'Hello, weighbridge!' },
-      answer: RESPONSE,
+      response: RESPONSE,
     }),
   },
   '/v1/responses/{response_id}': {
-    get: reading('getResponse', 'Retrieve a stored response', THROUGH, [responseId], RESPONSE),
-    delete: reading('deleteResponse', 'Delete a stored response', THROUGH, [responseId], {
+    get: operationWithoutModel('getResponse', 'Retrieve a stored response', THROUGH, [responseId], RESPONSE),
+    delete: operationWithoutModel('deleteResponse', 'Delete a stored response', THROUGH, [responseId], {
       id: RESPONSE.id,
       object: 'response',
       deleted: true,
     }),
   },
   '/v1/responses/{response_id}/input_items': {
-    get: reading('listResponseInputItems', "List a stored response's input items", THROUGH, [responseId], {
-      object: 'list',
-      data: [],
-      has_more: false,
-    }),
+    get: operationWithoutModel(
+      'listResponseInputItems',
+      "List a stored response's input items",
+      THROUGH,
+      [responseId],
+      {
+        object: 'list',
+        data: [],
+        has_more: false,
+      },
+    ),
   },
   '/v1/responses/{response_id}/cancel': {
-    post: reading('cancelResponse', 'Cancel a response that runs in the background', THROUGH, [responseId], {
+    post: operationWithoutModel('cancelResponse', 'Cancel a background response', THROUGH, [responseId], {
       ...RESPONSE,
       status: 'cancelled',
     }),
@@ -222,16 +232,16 @@ export const inferencePaths: OpenApiDocument['paths'] = {
   '/v1/messages': {
     post: generation({
       operationId: 'createMessage',
-      summary: 'Messages (Anthropic-compatible wire)',
+      summary: 'Create a message (Anthropic-compatible)',
       description:
-        'The key may also come in `x-api-key`; `Authorization` wins. Errors have the shape of this wire.',
+        'The key may also be in `x-api-key`; `Authorization` takes precedence. Errors have the shape of the messages API.',
       streams: true,
       request: {
         model: 'anthropic/claude-sonnet-4-5',
         max_tokens: 256,
         messages: [{ role: 'user', content: 'Hello, weighbridge!' }],
       },
-      answer: {
+      response: {
         id: 'msg_1',
         type: 'message',
         role: 'assistant',
@@ -244,23 +254,23 @@ export const inferencePaths: OpenApiDocument['paths'] = {
     post: generation({
       operationId: 'countMessageTokens',
       summary: 'Count the tokens of a messages request',
-      description: 'Nothing is generated. Errors have the shape of this wire.',
+      description: 'Nothing is generated. Errors have the shape of the messages API.',
       streams: false,
       request: {
         model: 'anthropic/claude-sonnet-4-5',
         messages: [{ role: 'user', content: 'Hello, weighbridge!' }],
       },
-      answer: { input_tokens: 8 },
+      response: { input_tokens: 8 },
     }),
   },
   '/v1/embeddings': {
     post: generation({
       operationId: 'createEmbeddings',
-      summary: 'Embeddings (OpenAI-compatible wire)',
+      summary: 'Create embeddings (OpenAI-compatible)',
       description: 'The body is an OpenAI-compatible embeddings request.',
       streams: false,
       request: { model: 'openai/text-embedding-3-small', input: 'Hello, weighbridge!' },
-      answer: {
+      response: {
         object: 'list',
         data: [{ object: 'embedding', index: 0, embedding: [0.01, -0.02] }],
         usage: { prompt_tokens: 8, total_tokens: 8 },
@@ -270,9 +280,9 @@ export const inferencePaths: OpenApiDocument['paths'] = {
   '/v1/feedback': {
     post: {
       operationId: 'giveFeedback',
-      summary: 'Say how good the answer to a request was',
+      summary: 'Rate the response to a request',
       description:
-        "It counts in what the strategy `adaptive` goes by. Any valid key may give it for requests of its own principal; given again, the later word replaces the earlier one. Another principal's request, or nobody's, is a 404.",
+        'The strategy `adaptive` uses the score. Any valid key may rate requests of its own principal. A later score replaces an earlier one. A request that is unknown or of another principal is a 404.',
       tags: ['Inference'],
       security: [{ inferenceKey: [] }],
       requestBody: {
@@ -284,12 +294,12 @@ export const inferencePaths: OpenApiDocument['paths'] = {
               type: 'object',
               required: ['request_id', 'score'],
               properties: {
-                request_id: { type: 'string', description: 'What the answer had as `x-request-id`.' },
+                request_id: { type: 'string', description: 'The `x-request-id` of the response.' },
                 score: { type: 'number', minimum: 0, maximum: 1 },
                 comment: {
                   type: 'string',
                   maxLength: 1_000,
-                  description: 'Kept for operators.',
+                  description: 'Stored for operators to read.',
                 },
               },
               additionalProperties: false,
@@ -299,31 +309,31 @@ export const inferencePaths: OpenApiDocument['paths'] = {
         },
       },
       responses: {
-        200: feedbackAnswer('It counts.', 'counted'),
-        202: feedbackAnswer(
-          'It counts as soon as the ledger has the request; where that never comes, it is dropped.',
+        200: feedbackResponse('The score is counted.', 'counted'),
+        202: feedbackResponse(
+          'The score is counted once the ledger has the request, and dropped if the request never reaches it.',
           'pending',
         ),
       },
     },
   },
   '/v1/models': {
-    get: reading('listInferenceModels', 'List models, in the shape that SDKs expect', LISTS, [], {
+    get: operationWithoutModel('listInferenceModels', 'List models in the format of the SDKs', LISTS, [], {
       object: 'list',
       data: [MODEL],
     }),
   },
   '/v1/models/{model}': {
-    get: reading(
+    get: operationWithoutModel(
       'getInferenceModel',
-      'Retrieve a model, in the shape that SDKs expect',
+      'Retrieve a model in the format of the SDKs',
       LISTS,
       [
         {
           name: 'model',
           in: 'path',
           required: true,
-          description: '`<provider>/<model_name>`; its slashes may stand as they are.',
+          description: '`<provider>/<model_name>`. Its slashes need no encoding.',
           schema: { type: 'string' },
         },
       ],

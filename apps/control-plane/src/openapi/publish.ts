@@ -2,10 +2,10 @@ import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
 import { refuseOtherMethods } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifySchema } from 'fastify';
-import { complete, FRAME } from './document.ts';
+import { completeDocument, FRAME } from './document.ts';
 import type { OpenApiDocument } from './types.ts';
 
-/** Nothing of the page comes from, or goes to, another server; it works over plain HTTP too. */
+/** The page loads nothing from other servers. Without upgrade-insecure-requests, it also works over plain HTTP. */
 const PAGE_POLICY = [
   "default-src 'self'",
   "base-uri 'self'",
@@ -16,8 +16,8 @@ const PAGE_POLICY = [
 ].join('; ');
 
 /**
- * Publishes what the routes' schemas say: the document at `/api/v1/openapi.json`, a page to read and try it at `/docs`.
- * Both are public. Call it before the routes are registered, since it looks at each as it comes.
+ * Publishes the document at `/api/v1/openapi.json` and a page to read and try it at `/docs`. Both are public. Call it
+ * before routes are registered, since it collects their schemas on registration.
  */
 export function publishOpenApi(app: FastifyInstance, version: string): void {
   app.register(swagger, {
@@ -27,7 +27,9 @@ export function publishOpenApi(app: FastifyInstance, version: string): void {
       url,
     }),
     transformObject: (document) =>
-      complete(('openapiObject' in document ? document.openapiObject : {}) as OpenApiDocument) as object,
+      completeDocument(
+        ('openapiObject' in document ? document.openapiObject : {}) as OpenApiDocument,
+      ) as object,
   });
   app.register(async (pages) => {
     const others = refuseOtherMethods(pages);

@@ -35,7 +35,7 @@ export interface Parameter {
   example?: unknown;
 }
 
-export interface Answer {
+export interface Response {
   readonly description: string;
   readonly headers?: Readonly<Record<string, unknown>>;
   readonly content?: Readonly<Record<string, Media>>;
@@ -50,7 +50,7 @@ export interface Operation {
   readonly 'x-required-scope'?: string;
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { readonly required?: boolean; readonly content: Readonly<Record<string, Media>> };
-  responses: Record<string, Answer | { readonly $ref: string }>;
+  responses: Record<string, Response | { readonly $ref: string }>;
 }
 
 const METHODS = ['get', 'put', 'post', 'delete', 'patch'] as const;
@@ -62,7 +62,7 @@ export interface OpenApiDocument {
   tags?: readonly { readonly name: string }[];
   paths: Record<string, Partial<Record<Method, Operation>>>;
   readonly components: {
-    readonly responses: Readonly<Record<string, Answer>>;
+    readonly responses: Readonly<Record<string, Response>>;
     schemas: Record<string, Schema>;
     readonly securitySchemes?: unknown;
   };

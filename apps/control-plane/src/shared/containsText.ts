@@ -1,6 +1,6 @@
 import { type Expression, type SqlBool, sql } from 'kysely';
 
-/** Whether a column holds a text, whatever its case; `%` and `_` of the text are just characters. */
+/** Whether a column contains a text, ignoring case. `%` and `_` in the text are literal. */
 export function containsText(column: string, text: string): Expression<SqlBool> {
   const pattern = `%${text.replace(/[\\%_]/g, '\\$&')}%`;
   return sql<SqlBool>`${sql.ref(column)} ILIKE ${pattern}`;

@@ -1,6 +1,6 @@
 import { AppError } from '@weighbridge/errors';
 
-/** Reads an RFC 3339 time; what has the form but is no time (a thirteenth month) is a 400 as well. */
+/** Parses an RFC 3339 time; throws a 400 if it is not a valid time. */
 export function parseDateTime(param: string, text: string): Date {
   const at = new Date(text);
   if (!Number.isNaN(at.getTime())) return at;

@@ -1,4 +1,4 @@
-// Its types say what else a route's schema tells: operationId, summary, description, hide.
+// Adds operationId, summary, description and hide to the type of a route's schema.
 import type {} from '@fastify/swagger';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type {
@@ -13,7 +13,7 @@ import type { Scope } from './scopes.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the calling key must hold. A management route without one does not boot. */
+    /** The scope that a caller needs. The service does not start if a management route has none. */
     scope?: Scope;
   }
   interface FastifyRequest {

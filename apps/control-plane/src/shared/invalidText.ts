@@ -1,7 +1,7 @@
 // biome-ignore lint/suspicious/noControlCharactersInRegex: this is the character to find.
-const UNFIT = /[\u0000\p{Surrogate}]/u;
+const INVALID = /[\u0000\p{Surrogate}]/u;
 
-/** Whether a text holds what JSON and URLs can hold, and no column: a NUL, or half of a surrogate pair. */
+/** Whether a text contains a character that Postgres can not store: a NUL or an unpaired surrogate. */
 export function hasInvalidCharacter(text: string): boolean {
-  return UNFIT.test(text);
+  return INVALID.test(text);
 }

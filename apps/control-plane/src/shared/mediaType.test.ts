@@ -14,13 +14,13 @@ it.each([
   ['text/csv, application/json;q=0.9', 'text/csv'],
   ['text/html, */*;q=0.1', 'application/json'],
   ['application/json;q=0, */*', 'text/csv'],
-])('of Accept %j the answer is %s', (header, type) => {
+])('for Accept %j, the type is %s', (header, type) => {
   expect(choose(header)).toBe(type);
 });
 
 it.each(['text/html', 'application/json;q=0', 'application/json;q=x', 'nonsense', ','])(
-  'refuses Accept %j, naming what there is',
+  'rejects Accept %j and names the available types',
   (header) => {
-    expect(() => choose(header)).toThrow('This is served as application/json or text/csv');
+    expect(() => choose(header)).toThrow('Available as application/json or text/csv');
   },
 );

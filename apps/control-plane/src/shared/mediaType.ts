@@ -1,8 +1,8 @@
 import { AppError } from '@weighbridge/errors';
 
 /**
- * Which of the offered media types an `Accept` header likes best (RFC 9110, 12.5.1); the first one offered where it
- * likes several alike, or says nothing. Refuses with 406 where it takes none of them.
+ * The offered media type that an `Accept` header prefers (RFC 9110, 12.5.1), or the first one offered if it has no
+ * preference. Throws a 406 if it accepts none of them.
  */
 export function acceptedType<const T extends string>(
   header: string | undefined,
@@ -19,10 +19,8 @@ export function acceptedType<const T extends string>(
   throw new AppError(
     'not_acceptable',
     'not_acceptable',
-    `This is served as ${offered.join(' or ')}: name one in Accept.`,
-    {
-      param: 'accept',
-    },
+    `Available as ${offered.join(' or ')}. Name one of them in Accept.`,
+    { param: 'accept' },
   );
 }
 

@@ -3,22 +3,22 @@ import { AppError } from '@weighbridge/errors';
 import { type TSchema, Type } from 'typebox';
 import { hasInvalidCharacter } from './invalidText.ts';
 
-/** How every list is asked for, to be spread into the schema of its query. Query values are text. */
+/** The query parameters of every list, to be spread into the schema of its query. */
 export const PageQuery = {
-  page_size: Type.Optional(Type.String({ description: 'From 1 to 500; 100 where it is left out.' })),
+  page_size: Type.Optional(Type.String({ description: 'From 1 to 500; 100 by default.' })),
   page_token: Type.Optional(
-    Type.String({ description: 'The next_page_token of the page before; empty for the first.' }),
+    Type.String({ description: 'The next_page_token of the previous page. Empty for the first page.' }),
   ),
 };
 
-/** How every list answers. `next_page_token` is empty on the last page. */
+/** The response of every list. `next_page_token` is empty on the last page. */
 export function Page<S extends TSchema>(item: S) {
   return Type.Object({ data: Type.Array(item), next_page_token: Type.String() });
 }
 
 export interface PageRequest {
   readonly size: number;
-  /** Where the page begins: the position of the last item of the page before. Undefined for the first page. */
+  /** The position of the last item of the previous page. Undefined for the first page. */
   readonly after: readonly string[] | undefined;
 }
 
@@ -31,9 +31,8 @@ const DEFAULT_PAGE_SIZE = 100;
 const MAX_PAGE_SIZE = 500;
 
 /**
- * Reads what page is wanted. A token names a position in the order of the list, not a number of items to skip: so pages
- * are stable while items come and go, and the last one costs what the first one costs. Anybody can make one up, so
- * the list says what its positions look like.
+ * Parses the page parameters of a query. A token contains a position in the order of the list, not an offset, so pages
+ * are stable while items change, and every page costs the same. Clients can forge a token, so `isPosition` checks it.
  */
 export function pageRequest(
   list: string,
@@ -47,7 +46,7 @@ export function pageRequest(
   return { size, after };
 }
 
-/** A position of so many parts, each of its kind. */
+/** Checks that a position has one part for each of the given checks. */
 export function positionOf(
   ...parts: readonly ((text: string) => boolean)[]
 ): (position: readonly string[]) => boolean {
@@ -55,19 +54,19 @@ export function positionOf(
     position.length === parts.length && parts.every((isOfKind, index) => isOfKind(position[index] ?? ''));
 }
 
-/** What a part of a position may be. */
+/** Checks of one part of a position. */
 export const part = {
   text: () => true,
-  /** A time as `toISOString` writes it. */
+  /** A time as `toISOString` formats it. */
   time: (text: string) =>
     /^\d{4}-/.test(text) && !Number.isNaN(Date.parse(text)) && new Date(text).toISOString() === text,
-  /** Of a `bigint` that was counted up from 1; an `integer` where it says so. */
+  /** A `bigint` sequence number. */
   bigint: (text: string) => /^\d{1,18}$/.test(text),
   integer: (text: string) => /^\d{1,9}$/.test(text),
   id: (prefix: IdPrefix) => (text: string) => isId(prefix, text),
 } as const;
 
-/** Makes a page of rows that were read with a limit of `size + 1`: one more than shown tells that there is more. */
+/** Makes a page of rows that were read with a limit of `size + 1`. The extra row shows that there is another page. */
 export function page<Row, Item>(
   list: string,
   { size }: PageRequest,
@@ -89,7 +88,7 @@ function invalidPageToken(): AppError {
   return new AppError(
     'invalid_request',
     'invalid_page_token',
-    'This page_token is not one that this list gave out. Leave it out to begin at the first page.',
+    'This page_token is not from this list. Omit it to start at the first page.',
     { param: 'page_token' },
   );
 }
@@ -104,7 +103,7 @@ function position(list: string, token: string): readonly string[] {
     const isOurs = name === list && after.length > 0 && after.every(isFitText);
     if (isOurs && pageToken(list, after) === token) return after;
   } catch {
-    // Told below, in the same words as for any other token that is not ours.
+    // Not a token: reported below.
   }
   throw invalidPageToken();
 }

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox';
 
-/** A value of the schema, or null. Written as a type list, since Ajv explains that better than a union. */
+/** A value of the schema, or null. A list of types gives better messages of Ajv than a union. */
 export function Nullable<S extends TSchema & { type: string }>(schema: S) {
   const choices = (schema as { enum?: unknown[] }).enum;
   return Type.Unsafe<Static<S> | null>({
@@ -10,14 +10,14 @@ export function Nullable<S extends TSchema & { type: string }>(schema: S) {
   });
 }
 
-/** One of several strings. */
+/** One of the given strings. */
 export function OneOf<const T extends readonly string[]>(values: T, options: object = {}) {
   return Type.Unsafe<T[number]>({ type: 'string', enum: [...values], ...options }) as ReturnType<
     typeof Type.Unsafe<T[number]>
   > & { type: 'string' };
 }
 
-/** An object that takes no other fields than these. A `title` makes it a named schema of the published document. */
+/** An object without other fields. With a `title`, it becomes a named schema of the OpenAPI document. */
 export function Strict<P extends Parameters<typeof Type.Object>[0]>(
   properties: P,
   options: { readonly title?: string } = {},
@@ -25,7 +25,7 @@ export function Strict<P extends Parameters<typeof Type.Object>[0]>(
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
-/** An object of texts under any names. `Type.Record` would let names with a line break in them have any value. */
+/** An object with string values. `Type.Record` would not check values whose names contain a line break. */
 export function TextByName(
   text: { readonly minLength?: number; readonly maxLength: number },
   options: { readonly maxProperties: number; readonly description?: string },

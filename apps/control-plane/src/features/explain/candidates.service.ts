@@ -17,33 +17,33 @@ import {
 } from '../connectors/connectors.service.ts';
 import type { PolicyRow } from '../policies/policies.service.ts';
 
-/** One model at one connector. */
+/** A usable connector of a model, with its price. */
 export interface Account {
   readonly row: ConnectorRow;
   readonly price: TokenPrices;
   readonly priceSource: 'catalog' | 'connector';
 }
 
-/** A connector that could serve a model, were it not for this. */
+/** A connector that serves a model but is unusable. */
 interface UnusableAccount {
   readonly model: string;
   readonly connectorId: string;
   readonly why: string;
 }
 
-/** A request as far as what is offered to it depends on it. */
-interface Asked {
+/** The facts of a request that its candidates depend on. */
+interface RequestFacts {
   readonly policies: readonly PolicyRow[];
   readonly workloadType: string;
   readonly strata: Strata | undefined;
 }
 
-/** How the models of a profile stand now: what a proxy has from its control plane, and why it has not what is missing. */
-export async function offersOf(
+/** The targets of a profile as a proxy has them now, and the connectors that are unusable, with the reason. */
+export async function candidatesOf(
   deps: ConnectorDeps,
   { targets }: RoutingProfile,
-  { policies, workloadType, strata = () => undefined }: Asked,
-): Promise<{ offers: Offer<Account>[]; unusable: UnusableAccount[] }> {
+  { policies, workloadType, strata = () => undefined }: RequestFacts,
+): Promise<{ candidates: Offer<Account>[]; unusable: UnusableAccount[] }> {
   const ids = targets.map(({ model }) => model);
   const providers = [...new Set(ids.flatMap((model) => parseModelId(model)?.provider ?? []))];
   const entries = await modelsWithPrices(deps.db, ids);
@@ -55,12 +55,12 @@ export async function offersOf(
   const allowedByEach = policies.map((policy) => compileModelPatterns(policy.allowed_models));
   const unusable: UnusableAccount[] = [];
 
-  const offers = targets.map(({ model, weight }): Offer<Account> => {
+  const candidates = targets.map(({ model, weight }): Offer<Account> => {
     const entry = entries.get(model);
-    if (!entry) return { model, unusable: 'the catalog has no model of this id' };
-    const { row: facts, price: catalogs } = entry;
+    if (!entry) return { model, unusable: 'the catalog has no model with this id' };
+    const { row: facts, price: catalogPrice } = entry;
     if (facts.disabled) return { model, unusable: 'it is disabled in the catalog' };
-    if (!catalogs) return { model, unusable: 'it has no price' };
+    if (!catalogPrice) return { model, unusable: 'it has no price' };
     const serving = connectors.filter(
       ({ row }) => row.provider === facts.provider && compileModelPatterns(row.models)(model),
     );
@@ -69,8 +69,14 @@ export async function offersOf(
     }
     const accounts = serving.flatMap(({ row, unusable: why }): Account[] => {
       if (why !== undefined) return [];
-      const own = negotiated.get(row.id)?.find(({ modelId }) => modelId === model)?.price;
-      return [{ row, price: own ?? catalogs, priceSource: own ? 'connector' : 'catalog' }];
+      const negotiatedPrice = negotiated.get(row.id)?.find(({ modelId }) => modelId === model)?.price;
+      return [
+        {
+          row,
+          price: negotiatedPrice ?? catalogPrice,
+          priceSource: negotiatedPrice ? 'connector' : 'catalog',
+        },
+      ];
     });
     if (accounts.length === 0) return { model, unusable: 'no enabled connector serves it' };
     return {
@@ -84,5 +90,5 @@ export async function offersOf(
       connectors: accounts.map((account) => ({ connector: account, price: account.price })),
     };
   });
-  return { offers, unusable };
+  return { candidates, unusable };
 }

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import type { Database } from '@weighbridge/database';
 import {
   furthestStage,
-  type Money,
   moneyFromNano,
   type RoutingProfile,
   type Selection,
@@ -13,101 +12,47 @@ import {
 } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
-import { type RouteName, routesOf } from '../connectors/providers.ts';
+import { routesOf } from '../connectors/providers.ts';
 import { visibleKey } from '../keys/keys.service.ts';
 import type { ModelDeps } from '../models/models.service.ts';
 import { countersOf, type PolicyRow, policyChain } from '../policies/policies.service.ts';
 import { existingProfile, routingProfileOf } from '../profiles/profiles.service.ts';
-import { type Account, offersOf } from './candidates.service.ts';
+import { type Account, candidatesOf } from './candidates.service.ts';
+import type { ExplainRequest, Explanation } from './explain.ts';
 
 export interface ExplainDeps extends ModelDeps {
   /** From 0 up to 1. */
   readonly random: () => number;
-  /** What was observed of models; undefined where nobody keeps it. */
+  /** Reads the evidence about models. Undefined: there is none. */
   readonly readStrata?: ((db: Database) => Promise<Strata>) | undefined;
 }
 
-/** A request as far as its routing depends on it. */
-export interface ExplainedRequest {
-  readonly route?: RouteName;
-  /** Whose policies hold; without either of the two, none does. */
-  readonly key_id?: string;
-  readonly policy_id?: string;
-  /** As in `X-Svc-Workload-Type`. */
-  readonly workload_type?: string;
-  /** As in `X-Svc-Session-Id`. */
-  readonly session_id?: string;
-}
-
-export interface Explanation {
-  readonly profile_id: string;
-  readonly model: string;
-  readonly strategy: RoutingProfile['strategy'];
-  readonly route: RouteName;
-  /** The ids of the policies that were applied. */
-  readonly policies: string[];
-  /** Where the request goes first; null where it is refused. */
-  readonly chosen: { readonly model: string; readonly connector_id: string } | null;
-  /** What its caller is told instead; null where something is left. */
-  readonly refusal: Refusal | null;
-  readonly models: ExplainedModel[];
-  readonly excluded: Excluded[];
-  readonly not_known: string[];
-}
-
-interface Refusal {
-  readonly status: number;
-  readonly code: string;
-}
-
-interface ExplainedModel {
-  readonly model: string;
-  readonly why: string;
-  readonly connectors: {
-    readonly connector_id: string;
-    readonly name: string;
-    readonly priority: number;
-    readonly weight: number;
-    readonly input_price: Money;
-    readonly output_price: Money;
-    readonly price_source: 'catalog' | 'connector';
-  }[];
-}
-
-interface Excluded {
-  readonly model: string;
-  /** Null where it is the whole model. */
-  readonly connector_id: string | null;
-  readonly stage: Stage;
-  readonly why: string;
-}
-
-/** By how far the models came, what a proxy answers. */
-const REFUSALS: Readonly<Record<Stage, Refusal>> = {
+/** The error of a proxy, by the last stage that a model reached. */
+const REFUSALS: Readonly<Record<Stage, NonNullable<Explanation['refusal']>>> = {
   unusable: { status: 404, code: 'model_not_found' },
   policy: { status: 403, code: 'model_not_allowed' },
   route: { status: 400, code: 'route_not_supported' },
   constraints: { status: 404, code: 'model_not_found' },
 };
 
-/** Says where a request to `router/<profile>` would go and why, by the rules that the proxies follow. */
+/** Explains where a request to `router/<profile>` would go, by the rules of the proxies. */
 export async function explainProfile(
   deps: ExplainDeps,
   caller: Caller,
   id: string,
-  request: ExplainedRequest,
+  request: ExplainRequest,
 ): Promise<Explanation> {
   const profile = routingProfileOf(await existingProfile(deps.db, id));
   const { route = 'chat_completions' } = request;
   const policies = await policiesOf(deps, caller, request);
   const strata = await deps.readStrata?.(deps.db);
-  const asked = { policies, workloadType: workloadOf(request), strata };
-  const { offers, unusable } = await offersOf(deps, profile, asked);
-  const selection = selectModels(profile, offers, {
+  const facts = { policies, workloadType: workloadOf(request), strata };
+  const { candidates, unusable } = await candidatesOf(deps, profile, facts);
+  const selection = selectModels(profile, candidates, {
     servesRoute: ({ row }) => routesOf(row.provider, row.dialect).includes(route),
     inOrder: (accounts) =>
       accounts.toSorted((a, b) => a.row.priority - b.row.priority || b.row.weight - a.row.weight),
-    // What is drawn by weight is shown by weight; `adaptive` is nothing but its draw.
+    // A draw by weight is shown in the order of weights. `adaptive` has no order but its draw.
     random: profile.strategy === 'adaptive' ? deps.random : () => 0.5,
   });
   const models = selection.ranked.map(explainedModel);
@@ -143,32 +88,36 @@ export async function explainProfile(
 async function policiesOf(
   deps: ExplainDeps,
   caller: Caller,
-  { key_id: keyId, policy_id: policyId }: ExplainedRequest,
+  { key_id: keyId, policy_id: policyId }: ExplainRequest,
 ): Promise<readonly PolicyRow[]> {
   if (keyId !== undefined && policyId !== undefined) {
-    const message = 'Give key_id or policy_id, not both: a key has policies of its own.';
+    const message = 'Give either key_id or policy_id: a key has its own policies.';
     throw new AppError('validation', 'explain_ambiguous', message, { param: 'policy_id' });
   }
   if (policyId !== undefined) {
-    return (await policyChain(deps.db, policyId)) ?? raise(notThere('policy', 'policy_id'));
+    return (await policyChain(deps.db, policyId)) ?? raise(notFound('policy', 'policy_id'));
   }
   if (keyId === undefined) return [];
-  const key = await visibleKey(deps, caller, keyId).catch(() => raise(notThere('key', 'key_id')));
+  const key = await visibleKey(deps, caller, keyId).catch(() => raise(notFound('key', 'key_id')));
   const { counters } = await countersOf(deps.db, key, deps.now());
   return counters.map(({ policy }) => policy);
 }
 
-function notThere(kind: 'key' | 'policy', param: string): AppError {
+function notFound(kind: 'key' | 'policy', param: string): AppError {
   return new AppError('validation', `${kind}_not_found`, `There is no ${kind} with this ${param}.`, {
     param,
   });
 }
 
-function workloadOf({ workload_type: text }: ExplainedRequest): string {
+function workloadOf({ workload_type: text }: ExplainRequest): string {
   return text ? workloadTypeKey({ text, sha256: createHash('sha256').update(text).digest() }) : '';
 }
 
-function explainedModel({ model, why, connectors }: Selection<Account>['ranked'][number]): ExplainedModel {
+function explainedModel({
+  model,
+  why,
+  connectors,
+}: Selection<Account>['ranked'][number]): Explanation['models'][number] {
   return {
     model,
     why,
@@ -184,29 +133,29 @@ function explainedModel({ model, why, connectors }: Selection<Account>['ranked']
   };
 }
 
-/** What a request meets besides, and the control plane can't tell. */
+/** Facts that the control plane does not know and that may change the route. */
 function notKnown(
   { strategy }: RoutingProfile,
-  { key_id, policy_id, session_id }: ExplainedRequest,
+  { key_id, policy_id, session_id }: ExplainRequest,
   hasStrata: boolean,
 ): string[] {
   const facts: (string | false)[] = [
-    'Which connectors are ready: each proxy has its own circuit breakers and counts its own requests. One that is not ready is passed over.',
-    'Connectors of the same priority are drawn by weight anew for each request; here they stand by weight.',
+    'Which connectors are ready. Each proxy has its own circuit breakers and request counts, and skips a connector that is not ready.',
+    'The order of connectors of the same priority. Each request draws it by weight; here they are sorted by weight.',
     strategy === 'weighted' &&
-      'The models are drawn by weight anew for each request; here they stand by weight.',
-    strategy === 'adaptive' && 'The models are drawn anew for each request: this is one such draw.',
+      'The order of the models. Each request draws it by weight; here they are sorted by weight.',
+    strategy === 'adaptive' && 'The order of the models. Each request draws it; this is one such draw.',
     strategy === 'fastest' &&
-      'Of ten requests, one measures a model that was not measured lately, as long as there is one.',
+      'Whether the request measures a model. One in ten goes to a model without a recent measurement, if there is one.',
     (strategy === 'adaptive' || strategy === 'fastest') &&
       !hasStrata &&
-      'What was observed of the models: it is not taken into account here.',
+      'The evidence about the models, which is not used here.',
     session_id === undefined
-      ? 'Whether the request belongs to a session: one that was decided before stays where it is.'
-      : 'Whether this session was decided before: then it stays where it is, and this holds for a new one.',
+      ? 'Whether the request belongs to a session. A session with a pin keeps its model and connector.'
+      : 'Whether the session already has a pin. With one it keeps its model and connector; this explanation is for a new session.',
     key_id === undefined &&
       policy_id === undefined &&
-      'Whose request it is: give key_id or policy_id, and allowed_models is applied.',
+      'Whose request it is. Give key_id or policy_id to apply allowed_models.',
   ];
   return facts.filter((fact) => fact !== false);
 }

@@ -1,0 +1,92 @@
+import { STAGES, STRATEGIES } from '@weighbridge/domain';
+import { type Static, Type } from 'typebox';
+import { Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+
+const Route = OneOf(['chat_completions', 'responses', 'messages', 'embeddings']);
+
+const Price = Type.Object({
+  currency_code: Type.Literal('USD'),
+  units: Type.Integer(),
+  nanos: Type.Integer({ minimum: 0, maximum: 999_999_999 }),
+});
+
+/** The facts of a request that its routing depends on. */
+export const ExplainRequest = Strict(
+  {
+    route: Type.Optional(Route),
+    key_id: Type.Optional(
+      Type.String({ description: 'The key whose policies apply. Not together with policy_id.' }),
+    ),
+    policy_id: Type.Optional(
+      Type.String({
+        description:
+          'A policy that applies, with its parents. Without key_id and policy_id, no policy applies.',
+      }),
+    ),
+    workload_type: Type.Optional(
+      Type.String({ maxLength: 1_000, description: 'The value of X-Svc-Workload-Type.' }),
+    ),
+    session_id: Type.Optional(
+      Type.String({ maxLength: 1_000, description: 'The value of X-Svc-Session-Id.' }),
+    ),
+  },
+  { title: 'ExplainRequest' },
+);
+export type ExplainRequest = Static<typeof ExplainRequest>;
+
+export const Explanation = Type.Object(
+  {
+    profile_id: Type.String(),
+    model: Type.String(),
+    strategy: OneOf(STRATEGIES),
+    route: Route,
+    policies: Type.Array(Type.String()),
+    chosen: Nullable(
+      Type.Object(
+        { model: Type.String(), connector_id: Type.String() },
+        { description: 'The first target of the request; null if no target is left.' },
+      ),
+    ),
+    refusal: Nullable(
+      Type.Object(
+        { status: Type.Integer(), code: Type.String() },
+        { description: 'The error if no target is left; otherwise null.' },
+      ),
+    ),
+    models: Type.Array(
+      Type.Object({
+        model: Type.String(),
+        why: Type.String(),
+        connectors: Type.Array(
+          Type.Object({
+            connector_id: Type.String(),
+            name: Type.String(),
+            priority: Type.Integer(),
+            weight: Type.Integer(),
+            input_price: Price,
+            output_price: Price,
+            price_source: OneOf(['catalog', 'connector']),
+          }),
+        ),
+      }),
+      { description: 'The models in the order in which they are tried.' },
+    ),
+    excluded: Type.Array(
+      Type.Object({
+        model: Type.String(),
+        connector_id: Nullable(Type.String()),
+        stage: OneOf(STAGES),
+        why: Type.String(),
+      }),
+      {
+        description:
+          'Models, or connectors of a model, that are not used. A null connector_id means the whole model.',
+      },
+    ),
+    not_known: Type.Array(Type.String(), {
+      description: 'Facts that are not known here and may change the route of a request.',
+    }),
+  },
+  { title: 'Explanation' },
+);
+export type Explanation = Static<typeof Explanation>;
