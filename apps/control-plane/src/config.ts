@@ -28,7 +28,7 @@ import type { PepperSettings } from './features/keys/peppers.ts';
 import { createSealer, KEK_BYTES } from './sealing/envelope.ts';
 
 const BOOTSTRAP_KEY_FORM =
-  'sk-svc- and at least 32 of A-Z, a-z, 0-9, _ and - (exactly 49 only for an issued key, which has a checksum)';
+  'sk-svc- followed by at least 32 of A-Z, a-z, 0-9, _ and -; exactly 49 must include the checksum of an issued key';
 
 const KEK_FORM = '32 bytes in base64, such as the output of `openssl rand -base64 32`';
 

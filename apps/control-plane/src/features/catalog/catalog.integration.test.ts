@@ -21,7 +21,7 @@ const refusalOf = async (answer: Promise<{ status: number; body: Json }>) => {
   const { status, body } = await answer;
   return [status, (body.error as { code: string } | undefined)?.code];
 };
-/** What a start of a release does. */
+/** Imports a release, as a start does. */
 const start = (models: readonly ShippedModel[] = SHIPPED) =>
   api.db.transaction().execute((tx) => importCatalog(tx, models, api.now));
 const withModel = (id: string, changes: Partial<ShippedModel>) =>
@@ -42,7 +42,7 @@ async function own(fields: Json = {}): Promise<string> {
 }
 
 describe('an entry of an operator', () => {
-  it('is made whole by one PUT, and is the same after the next', async () => {
+  it('is created by one PUT, and not changed by a second one', async () => {
     const body = {
       context_window: 32_000,
       max_output_tokens: 4_096,
@@ -132,12 +132,12 @@ describe('an entry of an operator', () => {
     ['OpenAI/x', { context_window: 5 }, 422, 'model_invalid'],
     ['openai/a b', { context_window: 5 }, 422, 'model_invalid'],
     [`openai/${'x'.repeat(256)}`, { context_window: 5 }, 422, 'model_invalid'],
-  ])('%s %j is refused with %d %s', async (model, body, status, code) => {
+  ])('%s %j is rejected with %d %s', async (model, body, status, code) => {
     expect(await refusalOf(api.call('PUT', at(model), { body }))).toEqual([status, code]);
     expect((await api.call('GET', at(model))).status).toBe(404);
   });
 
-  it('is gone once deleted, and its price versions are never counted anew', async () => {
+  it('disappears on deletion, and the numbers of its price versions are not used again', async () => {
     const model = await own();
     expect((await api.call('DELETE', at(model))).body).toMatchObject({ model, price: null });
     for (const path of [at(model), at(model, '/prices')])
@@ -156,7 +156,7 @@ describe('an entry of an operator', () => {
     expect(await routed(model)).toMatchObject({ price: { version: 3 } });
   });
 
-  it('that several make at once is made once, and each of several changes at once stays', async () => {
+  it('is created once by concurrent requests, and keeps all concurrent changes', async () => {
     const model = `openai/own/model-${++count}`;
     const puts = await Promise.all(
       [1, 2, 3, 4].map((window) =>
@@ -182,7 +182,7 @@ describe('an override of a shipped model', () => {
   const MODEL = 'openai/gpt-4o';
   const shipped = SHIPPED.find(({ id }) => id === MODEL) as ShippedModel;
 
-  it('outlives every start, while the rest follows the release; taken back, the release is right again', async () => {
+  it('survives every start while other fields follow the release, until it is reset', async () => {
     const before = (await api.call('GET', at(MODEL))).body;
     expect(before).toMatchObject({
       origin: 'catalog',
@@ -218,7 +218,7 @@ describe('an override of a shipped model', () => {
     expect((await api.call('GET', at(MODEL))).body).toEqual(before);
   });
 
-  it('can take it out of use; what ships can not be deleted', async () => {
+  it('can disable the model, which can not be deleted', async () => {
     expect(await refusalOf(api.call('DELETE', at(MODEL)))).toEqual([409, 'model_is_shipped']);
     await api.call('PATCH', at(MODEL), { body: { disabled: true } });
     await start();
@@ -229,7 +229,7 @@ describe('an override of a shipped model', () => {
     expect(await routed(MODEL)).toBeDefined();
   });
 
-  it('can be a whole entry', async () => {
+  it('can replace the whole entry', async () => {
     const before = (await api.call('GET', at(MODEL))).body;
     await api.call('PUT', at(MODEL), { body: { context_window: 77 } });
     await start(withModel(MODEL, { contextWindow: 5 }));
@@ -242,7 +242,7 @@ describe('an override of a shipped model', () => {
     expect((await api.call('DELETE', at(MODEL))).body).toEqual(before);
   });
 
-  it('gives way to nothing: a model of the operator that ships later stays the operator’s until it is deleted', async () => {
+  it('stays until it is deleted when a release later ships the same model', async () => {
     const model = await own();
     const ships = [...SHIPPED, { ...shipped, id: model }];
     expect(await start(ships)).toEqual({ changedModels: 1, newPrices: 0 });
@@ -268,7 +268,7 @@ describe('a price', () => {
   const MODEL = 'openai/gpt-4o-mini';
   const shipped = SHIPPED.find(({ id }) => id === MODEL) as ShippedModel;
 
-  it('of an operator wins over later shipped ones until it is taken back, each as a version of its own', async () => {
+  it('of an operator has precedence over later shipped ones until it is reset, each as its own version', async () => {
     const tiers = [
       { above_input_tokens: 100, ...price(9) },
       { above_input_tokens: 200, ...price(10), cache_read_price: usd(1) },
@@ -313,20 +313,20 @@ describe('a price', () => {
     ]);
   });
 
-  it('taken back from a model that never shipped leaves it without one, which is not for free', async () => {
+  it('that is reset on a model that never shipped leaves it without a price, which is not free', async () => {
     const model = await own();
     expect((await api.call('DELETE', at(model, '/prices'))).body).toMatchObject({ version: 2, price: null });
     expect((await api.call('GET', at(model))).body).toMatchObject({ price: null });
     expect([await listed(model), await routed(model)]).toEqual([undefined, undefined]);
     const unpriced = await api.call('GET', '/catalog/models?priced=false');
     expect((unpriced.body.data as Json[]).map((entry) => entry.model)).toContain(model);
-    // Free is only what is said to be.
+    // A price of zero is free; a missing price is not.
     await api.call('POST', at(model, '/prices'), { body: price(0) });
     expect(await routed(model)).toMatchObject({ price: { version: 3, rates: { input: 0n, output: 0n } } });
   });
 });
 
-it('the catalog is listed page by page, by provider, name, price and use', async () => {
+it('the catalog is listed in pages, by provider, name, price and whether it is disabled', async () => {
   const ids: string[] = [];
   let token = '';
   do {

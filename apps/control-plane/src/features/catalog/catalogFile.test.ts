@@ -3,14 +3,14 @@ import { readShippedCatalog } from './catalogFile.ts';
 
 const catalog = await readShippedCatalog();
 
-describe('the catalog that ships', () => {
+describe('the shipped catalog', () => {
   it('has each model once', () => {
     const ids = catalog.map((model) => model.id);
     expect(new Set(ids).size).toBe(ids.length);
     expect(ids.length).toBeGreaterThan(100);
   });
 
-  it('has the prices of the lists, exactly', () => {
+  it("has exactly the prices of the vendors' lists", () => {
     const model = catalog.find(({ id }) => id === 'openai/gpt-5.4');
     expect(model).toMatchObject({
       price: {
@@ -25,7 +25,7 @@ describe('the catalog that ships', () => {
     expect(claude?.price).toMatchObject({ cacheWrite: 3_750_000_000n, cacheWrite1h: 6_000_000_000n });
   });
 
-  it('charges every class of a model, or none of one that is free', () => {
+  it('has a price for every token class of a model, or for none of a free model', () => {
     for (const { id, price } of catalog) {
       const charged = [price, ...price.tiers].flatMap((rates) => [
         rates.input > 0n,
@@ -37,7 +37,7 @@ describe('the catalog that ships', () => {
     }
   });
 
-  it('has tiers that rise', () => {
+  it('has rising tiers', () => {
     for (const { id, price } of catalog) {
       const edges = price.tiers.map((tier) => tier.aboveInputTokens);
       expect([id, edges]).toEqual([id, [...edges].sort((a, b) => a - b)]);

@@ -17,12 +17,12 @@ const connectors = useConnectorsApi();
 const { auditOf, create, revision, uniqueName } = connectors;
 
 describe('a credential', () => {
-  it('never shows in an answer, the audit log, a log line or, unsealed, in the database', async () => {
-    const said: string[] = [];
+  it('never appears in a response, the audit log, a log line or, unsealed, in the database', async () => {
+    const shown: string[] = [];
     const call: TestApi['call'] = async (...args) => {
-      const answer = await connectors.api.call(...args);
-      said.push(JSON.stringify(answer));
-      return answer;
+      const response = await connectors.api.call(...args);
+      shown.push(JSON.stringify(response));
+      return response;
     };
     const fields = { provider: 'groq', base_url: connectors.vendorUrl, credential: CANARY };
     const created = await call('POST', '/connectors', { body: { ...fields, name: uniqueName() } });
@@ -36,7 +36,7 @@ describe('a credential', () => {
     });
     await call('GET', path);
     await call('GET', '/connectors');
-    // What is refused is not repeated either.
+    // Errors do not repeat it either.
     await call('POST', '/connectors', { body: { ...fields, name: created.body.name } });
     await call('POST', '/connectors', { body: { name: 'a', provider: 'groq', credential: [CANARY] } });
     await call('POST', '/connectors', {
@@ -52,24 +52,24 @@ describe('a credential', () => {
     const { rows } = await sql<{ text: string }>`
       SELECT to_jsonb(connectors)::text AS text FROM connectors UNION ALL
       SELECT to_jsonb(audit_log)::text FROM audit_log`.execute(connectors.api.db);
-    const everything = [...said, connectors.api.log(), ...rows.map(({ text }) => text)].join('\n');
+    const everything = [...shown, connectors.api.log(), ...rows.map(({ text }) => text)].join('\n');
     expect(everything).toContain(created.body.id);
     for (const form of ['utf8', 'hex', 'base64'] as const) {
       const text = Buffer.from(CANARY).toString(form).slice(0, 24);
       expect(everything.toLowerCase().includes(text.toLowerCase()), form).toBe(false);
     }
-    // The proxies need it.
-    const told = (await connectors.api.snapshot()).connectors.find(({ id }) => id === created.body.id);
-    expect(told).toMatchObject({ credential: `${CANARY}2`, allowPrivateAddress: true });
+    // Proxies do receive it.
+    const sent = (await connectors.api.snapshot()).connectors.find(({ id }) => id === created.body.id);
+    expect(sent).toMatchObject({ credential: `${CANARY}2`, allowPrivateAddress: true });
   });
 
-  it('can only be sealed with a key to seal it', async () => {
+  it('can only be sealed with a key-encryption key', async () => {
     const without = await startTestApi();
     try {
       const body = { name: 'a', provider: 'groq', credential: CANARY };
-      const answer = await without.call('POST', '/connectors', { body });
-      expect(answer.status).toBe(422);
-      expect(answer.body.error).toMatchObject({
+      const response = await without.call('POST', '/connectors', { body });
+      expect(response.status).toBe(422);
+      expect(response.body.error).toMatchObject({
         code: 'key_encryption_key_required',
         message: expect.stringContaining('WEIGHBRIDGE_KEY_ENCRYPTION_KEY'),
       });
@@ -81,7 +81,7 @@ describe('a credential', () => {
     }
   });
 
-  it('is not sent to another host without being given again', async () => {
+  it('is not sent to another host unless it is given again', async () => {
     const { id } = await create({ credential: CANARY });
     const patch = (body: Json) => refusalOf(connectors.api.call('PATCH', `/connectors/${id}`, { body }));
     expect(await patch({ base_url: connectors.vendorUrl })).toEqual([
@@ -93,7 +93,7 @@ describe('a credential', () => {
     expect((await patch({ base_url: connectors.vendorUrl, credential: 'sk-another' }))[0]).toBe(200);
   });
 
-  it('moves to a new key-encryption key, and stays closed to who lacks that', async () => {
+  it('is resealed under a new key-encryption key, and can not be opened without it', async () => {
     const { id } = await create({ credential: CANARY });
     const next = randomBytes(32);
     const depsWith = (current: Buffer | undefined, previous: Buffer[] = []) => ({
@@ -136,7 +136,7 @@ describe('a credential', () => {
     await resealCredentials(depsWith(KEY_ENCRYPTION_KEY, [next]), connectors.api.now);
   });
 
-  it('in a file that changed is told to the proxies, and once', async () => {
+  it('in a file that changed is sent to the proxies once', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'weighbridge-secrets-'));
     const file = join(dir, 'vendor');
     await writeFile(file, 'sk-first');
@@ -168,7 +168,7 @@ describe('a credential', () => {
     await rm(dir, { recursive: true });
   });
 
-  it('that was moved to another row does not open there', async () => {
+  it('that was copied to another row does not open there', async () => {
     const [one, other] = await Promise.all([
       create({ credential: CANARY }),
       create({ credential: 'sk-other' }),

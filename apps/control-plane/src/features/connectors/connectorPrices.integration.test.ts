@@ -23,7 +23,7 @@ async function createConnector(fields: Json = {}): Promise<string> {
 const told = async (id: string) => (await api.snapshot()).connectors.find((connector) => connector.id === id);
 
 describe('a negotiated price', () => {
-  it('holds at its connector, version by version, until it ends', async () => {
+  it('applies at its connector, version by version, until it ends', async () => {
     const id = await createConnector();
     const path = `/connectors/${id}/prices/mock%2Fecho`;
     const tiers = [{ above_input_tokens: 1_000, ...price(9) }];
@@ -83,7 +83,7 @@ describe('a negotiated price', () => {
     ]);
   });
 
-  it('is of a model that the connector can serve', async () => {
+  it('must be for a model that the connector can serve', async () => {
     const id = await createConnector();
     const put = async (path: string, body: object = price(1)) => {
       const answer = await api.call('PUT', path, { body });
@@ -119,7 +119,7 @@ describe('a negotiated price', () => {
     ]);
   });
 
-  it('gets a version of its own from each of several changes at once', async () => {
+  it('gets one version for each of several concurrent changes', async () => {
     const id = await createConnector();
     const path = `/connectors/${id}/prices/mock%2Fecho`;
     const answers = await Promise.all(
@@ -129,8 +129,8 @@ describe('a negotiated price', () => {
   });
 });
 
-describe('what the proxies are told of a connector', () => {
-  it('is which models it serves, and what they are called there', async () => {
+describe('the connectors that proxies receive', () => {
+  it('have the models that they serve, and their upstream names', async () => {
     const fields = {
       weight: 3,
       max_parallel: 8,
@@ -147,7 +147,7 @@ describe('what the proxies are told of a connector', () => {
     });
   });
 
-  it('leaves out a model that no connector serves, as does the list of models', async () => {
+  it('do not include a model that no connector serves, nor does the list of models', async () => {
     const served = async () => {
       const listed = (await api.call('GET', '/models?page_size=500')).body.data as { model: string }[];
       const routed = (await api.snapshot()).models.map(({ id }) => id);

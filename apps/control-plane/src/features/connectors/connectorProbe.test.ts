@@ -28,8 +28,8 @@ const options = (baseUrl: string) => ({
   timeoutMs: 500,
 });
 
-describe('trying a credential', () => {
-  it('sends it as the dialect wants it, and takes an answer with a list of models for a yes', async () => {
+describe('testing a credential', () => {
+  it('sends it in the header of the dialect, and succeeds if the upstream lists its models', async () => {
     const seen: object[] = [];
     const url = await vendor((request, response) => {
       seen.push({ url: request.url, method: request.method, ...request.headers });
@@ -43,7 +43,7 @@ describe('trying a credential', () => {
     ]);
   });
 
-  it('tells what the vendor says against it, without the credential, and without a page of HTML', async () => {
+  it("shows the vendor's error message, without the credential and without HTML", async () => {
     const url = await vendor((_request, response) => {
       response
         .writeHead(401)
@@ -52,7 +52,7 @@ describe('trying a credential', () => {
     const result = await probe(options(url));
     expect(result).toMatchObject({ ok: false, status: 401 });
     expect(result.message).toBe(
-      'The upstream refused the credential. It said: Incorrect key: [removed] [31m',
+      'The upstream rejected the credential. Its message: Incorrect key: [removed] [31m',
     );
     const html = await vendor((_request, response) =>
       response.writeHead(502).end('<html>secret page</html>'),
@@ -71,7 +71,7 @@ describe('trying a credential', () => {
     expect(followed).toBe(false);
   });
 
-  it('ends in time, however slowly or endlessly the vendor answers', async () => {
+  it('ends in time if the vendor responds slowly or without end', async () => {
     const silent = await vendor(() => {});
     expect((await probe(options(silent))).message).toBe('The upstream did not answer within 500 ms.');
     const dripping = await vendor((_request, response) => {
@@ -90,7 +90,7 @@ describe('trying a credential', () => {
     expect(await probe(options(endless))).toMatchObject({ ok: false, status: 500 });
   });
 
-  it('goes to no private address without leave, be it written out or behind a name', async () => {
+  it('connects to no private address, literal or resolved, unless it is allowed', async () => {
     let reached = false;
     const url = await vendor((_request, response) => {
       reached = true;
@@ -107,7 +107,7 @@ describe('trying a credential', () => {
     expect(reached).toBe(false);
   });
 
-  it('says that nobody is there', async () => {
+  it('reports an upstream that can not be reached', async () => {
     expect((await probe(options('http://127.0.0.1:1/v1'))).message).toBe(
       'The upstream could not be reached (ECONNREFUSED).',
     );
@@ -120,6 +120,6 @@ it.each([
   ['key=…cdef', '[removed]'],
   ['abcdef0123456789abcdef', '[removed]'],
   ['invalid x-api-key', 'invalid x-api-key'],
-])('an excerpt shows no piece of the credential: %s', (said, shown) => {
+])('an excerpt shows no part of the credential: %s', (said, shown) => {
   expect(excerpt(JSON.stringify({ error: { message: said } }), CREDENTIAL)).toBe(shown);
 });

@@ -13,7 +13,7 @@ const environments = async (): Promise<Json & { id: string }> => {
 };
 
 describe('a connector', () => {
-  it('of a known provider needs no more than a name, and shows every field but its credential', async () => {
+  it('of a known provider needs only a name, and shows every field except its credential', async () => {
     const connector = await create({ name: ' groq ', credential: CANARY });
     expect(connector).toEqual({
       id: expect.stringMatching(/^con_/),
@@ -82,7 +82,7 @@ describe('a connector', () => {
       'upstream_names_invalid',
       'upstream_names',
     ],
-  ])('refuses %j with %d %s', async (body, status, code, param) => {
+  ])('rejects %j with %d %s', async (body, status, code, param) => {
     expect(await refusalOf(connectors.api.call('POST', '/connectors', { body }))).toEqual([
       status,
       code,
@@ -90,7 +90,7 @@ describe('a connector', () => {
     ]);
   });
 
-  it('changes what is named, and nothing without a change', async () => {
+  it('changes only the given fields, and nothing without a change', async () => {
     const { id, ...before } = await create({ credential_ref: 'env:VENDOR_KEY' });
     const at = await revision();
     expect((await connectors.api.call('PATCH', `/connectors/${id}`, { body: {} })).body).toEqual({
@@ -133,7 +133,7 @@ describe('a connector', () => {
     ).toEqual([400, 'invalid_request', 'provider']);
   });
 
-  it('says why it can not be used, and the proxies do not hear of it', async () => {
+  it('that is unusable shows the reason, and is not sent to proxies', async () => {
     const gone = await create({ credential_ref: 'env:NOT_THERE' });
     expect(gone).toMatchObject({ usable: false, unusable_reason: expect.stringContaining('env:NOT_THERE') });
     const here = await create({ credential_ref: 'env:VENDOR_KEY' });
@@ -143,7 +143,7 @@ describe('a connector', () => {
     expect(told.find(({ id }) => id === here.id)).toMatchObject({ credential: 'sk-by-reference' });
   });
 
-  it('is gone once deleted, its credential with it; its row stays for the ledger, and its name is free', async () => {
+  it('loses its credential on deletion; its row stays for the ledger, and its name is free', async () => {
     const { id, name } = await create({ credential: CANARY });
     expect((await connectors.api.call('DELETE', `/connectors/${id}`)).status).toBe(200);
     for (const method of ['GET', 'PATCH', 'DELETE'] as const) {
@@ -164,7 +164,7 @@ describe('a connector', () => {
     expect((await connectors.api.snapshot()).connectors.some((connector) => connector.id === id)).toBe(false);
   });
 
-  it('is listed page by page, by provider, by name and by whether it is enabled', async () => {
+  it('is listed in pages, by provider, by name and by whether it is enabled', async () => {
     const ids: unknown[] = [];
     for (let index = 0; index < 5; index++) {
       const fields = { provider: 'mistral', name: `Page_${index} 100%`, enabled: index % 2 === 0 };
@@ -195,7 +195,7 @@ describe('a connector', () => {
     ]);
   });
 
-  it('keeps both of two changes at once, and gives a name to one of two', async () => {
+  it('keeps both of two concurrent changes, and gives a name to only one of two requests', async () => {
     const { id } = await create();
     await Promise.all([
       connectors.api.call('PATCH', `/connectors/${id}`, { body: { priority: 5 } }),
@@ -220,7 +220,7 @@ describe('a connector', () => {
 });
 
 describe('a connector of the environment', () => {
-  it('keeps what the environment says of it, and takes what is the operator’s', async () => {
+  it('keeps the fields of the environment, and accepts changes of the others', async () => {
     const { id, base_url } = await environments();
     for (const body of [
       { base_url: 'https://evil.test' },

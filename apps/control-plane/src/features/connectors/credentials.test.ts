@@ -33,7 +33,7 @@ beforeAll(async () => {
 afterAll(() => rm(root, { recursive: true }));
 
 describe('a reference to a credential', () => {
-  it('names a variable of the environment, or a file', async () => {
+  it('names an environment variable or a file', async () => {
     expect(await credentials.read('env:VENDOR_KEY')).toEqual({ value: 'sk-from-env' });
     expect(await credentials.read(`file:${dir}/vendor`)).toEqual({ value: 'sk-from-file' });
   });
@@ -46,7 +46,7 @@ describe('a reference to a credential', () => {
     'file:DIR/escape',
     'file:DIR/large',
     'file:DIR/lines',
-  ])('that gives none says so, and nothing of what is there: %s', async (ref) => {
+  ])('without a credential says so, without showing what is there: %s', async (ref) => {
     const credential = await credentials.read(ref.replace('DIR', dir));
     expect(credential).toEqual({ unusable: expect.any(String) });
     expect(JSON.stringify(credential)).not.toMatch(/sk-|xxx|two/);

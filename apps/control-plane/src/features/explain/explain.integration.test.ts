@@ -58,8 +58,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-describe('what would be chosen', () => {
-  it('are the models in order, each with its connectors by priority and weight, and what each costs there', async () => {
+describe('the models of an explanation', () => {
+  it('are in order, with their connectors by priority and weight, and the prices there', async () => {
     const id = await profile('in-order', { targets: targets('acme/small', 'acme/large') });
     const said = await explain(id);
     expect(said).toMatchObject({
@@ -91,7 +91,7 @@ describe('what would be chosen', () => {
     expect(said.not_known.join(' ')).toMatch(/circuit breakers.*session.*key_id/);
   });
 
-  it('is where the cheapest tokens are, by the price that was negotiated', async () => {
+  it('begin with the cheapest one, by negotiated price', async () => {
     const id = await profile('cheapest', {
       strategy: 'cheapest',
       targets: targets('acme/small', 'acme/large'),
@@ -105,7 +105,7 @@ describe('what would be chosen', () => {
     });
   });
 
-  it('never is an account where the model costs more than the ceiling', async () => {
+  it('never include a connector whose price is above the maximum', async () => {
     const id = await profile('ceiling', {
       targets: targets('acme/large'),
       constraints: { max_input_price_micro_usd: 4_999_999 },
@@ -121,13 +121,13 @@ describe('what would be chosen', () => {
   });
 });
 
-describe('what is left out', () => {
+describe('the excluded models of an explanation', () => {
   const whys = (said: Awaited<ReturnType<typeof explain>>) =>
     said.excluded
       .filter(({ connector_id }) => connector_id === null)
       .map(({ model: id, stage, why }) => `${id}: ${stage}: ${why}`);
 
-  it('is told with the reason, as far as each model came', async () => {
+  it('have the stage that they reached and the reason', async () => {
     const id = await profile('left-out', {
       targets: targets(
         'acme/none',
@@ -145,7 +145,7 @@ describe('what is left out', () => {
     const policy = await made('/policies', { name: 'narrow', allowed_models: ['acme/*', 'claude/*'] });
     const said = await explain(id, { policy_id: policy });
     expect(whys(said)).toEqual([
-      'acme/none: unusable: the catalog has no model of this id',
+      'acme/none: unusable: the catalog has no model with this id',
       'acme/disabled: unusable: it is disabled in the catalog',
       'acme/unpriced: unusable: it has no price',
       'mock/echo: policy: the policies of the key do not allow it',
@@ -156,7 +156,7 @@ describe('what is left out', () => {
     expect(said.models.map(({ model: one }) => one)).toEqual(['acme/large']);
   });
 
-  it('may be all of it: then the refusal is the one that the caller gets', async () => {
+  it('can be all of them; then the refusal is that of a request', async () => {
     const id = await profile('all-out', { targets: targets('acme/small') });
     const { id: key, policy_id } = await api.issue({
       policy_id: await made('/policies', { name: 'mock only', allowed_models: ['mock/*'] }),
@@ -174,7 +174,7 @@ describe('what is left out', () => {
     expect(await explain(nothing)).toMatchObject({ refusal: { status: 404, code: 'model_not_found' } });
   });
 
-  it('follows the parents of a policy too', async () => {
+  it('follow the parents of a policy too', async () => {
     const id = await profile('parents', { targets: targets('acme/small', 'acme/large') });
     const parent = await made('/policies', { name: 'parent', allowed_models: ['acme/large'] });
     const child = await made('/policies', { name: 'child', parent_policy_id: parent });
@@ -192,7 +192,7 @@ it.each([
   [{ policy_id: 'pol_none', key_id: 'key_none' }, 422, 'explain_ambiguous'],
   [{ route: 'images' }, 400, 'invalid_request'],
   [{ model: 'acme/small' }, 400, 'invalid_request'],
-])('%j is refused: %d %s', async (body, status, code) => {
+])('%j is rejected: %d %s', async (body, status, code) => {
   const id = await profile(`refused-${Math.random()}`, { targets: targets('acme/small') });
   expect(await outcome(api.call('POST', `/profiles/${id}/explain`, { body }))).toEqual([status, code]);
 });

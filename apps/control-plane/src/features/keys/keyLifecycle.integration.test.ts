@@ -13,7 +13,7 @@ const later = (ms: number) => {
 };
 
 describe('revoking a key', () => {
-  it('ends it for good: it lets nobody in, can not be changed, and to repeat it changes nothing', async () => {
+  it('is permanent: the key is rejected, can not be changed, and revoking it again changes nothing', async () => {
     const { id, key } = await api.issue();
     later(1_000);
     const revoked = await api.call('DELETE', `/keys/${id}`);
@@ -33,7 +33,7 @@ describe('revoking a key', () => {
 });
 
 describe('rotating a key', () => {
-  it('keeps the id and lets the old secret work for the grace, and no longer', async () => {
+  it('keeps the id, and the old secret works only for the grace period', async () => {
     const issued = await api.issue();
     const { status, body } = await api.call('POST', `/keys/${issued.id}/rotate`, {
       body: { grace_seconds: 60 },
@@ -49,7 +49,7 @@ describe('rotating a key', () => {
     expect([await works(body.key), await works(again.key)]).toEqual([false, true]);
   });
 
-  it('gives nobody a secret that it could not have issued', async () => {
+  it('gives no caller a secret of a key that it could not create', async () => {
     const strong = await api.issue({ principal_id: 'ada' });
     const weak = await api.issue({ principal_id: 'ada', scopes: ['keys:write'] });
     const brief = await api.issue({
@@ -65,7 +65,7 @@ describe('rotating a key', () => {
   });
 
   it.each([{ grace_seconds: -1 }, { grace_seconds: 1.5 }, { grace_seconds: '60' }, { grace: 1 }])(
-    'refuses %j',
+    'rejects %j',
     async (body) => {
       const { id } = await api.issue();
       expect(await outcome(api.call('POST', `/keys/${id}/rotate`, { body }))).toEqual([
@@ -80,19 +80,19 @@ describe('creating a key under an Idempotency-Key', () => {
   const create = (idempotencyKey: string, body: Json, key = api.operatorKey) =>
     api.call('POST', '/keys', { body, key, headers: { 'idempotency-key': idempotencyKey } });
 
-  it('answers a repetition with the first answer, secret included, and issues one key', async () => {
+  it('repeats the first response, secret included, and issues only one key', async () => {
     const body = { name: 'once', scopes: ['inference'] };
-    const answers = await Promise.all(Array.from({ length: 5 }, () => create('same', body)));
-    const [first] = answers;
-    for (const answer of answers) expect(answer).toMatchObject({ status: 201, body: first?.body });
-    expect(answers.filter(({ headers }) => headers['idempotency-replayed'] === 'true')).toHaveLength(4);
+    const responses = await Promise.all(Array.from({ length: 5 }, () => create('same', body)));
+    const [first] = responses;
+    for (const response of responses) expect(response).toMatchObject({ status: 201, body: first?.body });
+    expect(responses.filter(({ headers }) => headers['idempotency-replayed'] === 'true')).toHaveLength(4);
     const { body: list } = await api.call('GET', '/keys?name_contains=once');
     expect(list.data).toHaveLength(1);
-    // The order of fields makes no other request.
+    // The order of the fields does not matter.
     expect((await create('same', { scopes: ['inference'], name: 'once' })).body).toEqual(first?.body);
   });
 
-  it('refuses another request under the same, and knows each calling key apart', async () => {
+  it('rejects another request with the same one, and separates the callers', async () => {
     await create('mine', { name: 'a' });
     expect(await outcome(create('mine', { name: 'b' }))).toEqual([409, 'idempotency_key_reused']);
     const other = await api.issue();
@@ -100,7 +100,7 @@ describe('creating a key under an Idempotency-Key', () => {
     expect(await outcome(create('has space', { name: 'b' }))).toEqual([400, 'invalid_request']);
   });
 
-  it('forgets after 24 hours, and keeps a refusal not at all', async () => {
+  it('forgets a response after 24 hours, and stores no error', async () => {
     const { body } = await create('day', { name: 'a' });
     later(24 * 60 * 60 * 1_000 + 1);
     expect((await create('day', { name: 'b' })).body.id).not.toBe(body.id);
@@ -108,7 +108,7 @@ describe('creating a key under an Idempotency-Key', () => {
     expect((await create('bad', { name: 'good' })).status).toBe(201);
   });
 
-  it('keeps no secret that the database gives away', async () => {
+  it('stores no secret in plain text', async () => {
     const { body } = await create('sealed', { name: 'a' });
     const rows = await api.db.selectFrom('idempotent_answers').selectAll().execute();
     expect(rows.map((row) => row.sealed_answer.toString('latin1')).join()).not.toContain(
@@ -118,7 +118,7 @@ describe('creating a key under an Idempotency-Key', () => {
 });
 
 describe('listing keys', () => {
-  it('narrows by what operators look for, and shows others only their own', async () => {
+  it('filters by every field, and shows other callers only their own keys', async () => {
     const own = await api.issue({ principal_id: 'lister', name: 'Alpha_1', kind: 'user' });
     const soon = new Date(api.now.getTime() + 60_000).toISOString();
     await api.issue({ principal_id: 'lister', name: 'beta', disabled: true, expires_at: soon });
@@ -147,7 +147,7 @@ describe('listing keys', () => {
     }
   });
 
-  it('gives each of 100,000 keys once, while others are created, and the last page costs what the first one costs', async () => {
+  it('returns each of 100,000 keys once while others are created, and the last page costs as much as the first', async () => {
     const big = await startTestApi();
     await sql`
       INSERT INTO keys (id, name, kind, principal_id, scopes, key_hint, counter_key_id, created_at, updated_at)

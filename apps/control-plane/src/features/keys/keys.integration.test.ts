@@ -30,7 +30,7 @@ async function insertPolicy(changes: Record<string, unknown> = {}): Promise<stri
 }
 
 describe('creating a key', () => {
-  it('answers with every documented field, and the secret this once', async () => {
+  it('returns every documented field, and the secret only once', async () => {
     const { status, body } = await api.call('POST', '/keys', { body: { name: '  web  ' } });
     expect(status).toBe(201);
     expect(body).toEqual({
@@ -82,15 +82,15 @@ describe('creating a key', () => {
     [{ name: 'a', principal_id: 'a ' }, 422, 'principal_invalid'],
     [{ name: 'a', principal_id: '.' }, 422, 'principal_invalid'],
     [{ name: 'a', principal_id: '..' }, 422, 'principal_invalid'],
-  ])('refuses %j with %d %s', async (body, status, code) => {
+  ])('rejects %j with %d %s', async (body, status, code) => {
     expect(await outcome(api.call('POST', '/keys', { body }))).toEqual([status, code]);
   });
 
-  it('takes a name in which format characters join what can be seen', async () => {
+  it('accepts a name in which format characters join visible ones', async () => {
     expect((await api.issue({ name: '👩\u200d🔧' })).name).toBe('👩\u200d🔧');
   });
 
-  it('does not change by an attribution that it has already', async () => {
+  it('changes nothing if the attribution is the same', async () => {
     const labels = { ['x'.repeat(64)]: '1', a: '2' };
     const { id, updated_at } = await api.issue({ attribution: { team: 'a', labels } });
     const told = async () => [
@@ -107,7 +107,7 @@ describe('creating a key', () => {
     expect([other.body.attribution, other.body.updated_at]).toEqual([{ team: 'b' }, api.now.toISOString()]);
   });
 
-  it('takes a Content-Type without a body for nothing where a body is not needed', async () => {
+  it('ignores a Content-Type without a body if no body is needed', async () => {
     const { id } = await api.issue();
     const send = async (method: 'POST' | 'DELETE', path: string) => {
       const headers = { 'content-type': 'application/json' };
@@ -119,7 +119,7 @@ describe('creating a key', () => {
     expect(await send('POST', '')).toBe(400);
   });
 
-  it('gives no caller more than it holds itself', async () => {
+  it('grants no more than the caller has itself', async () => {
     const strict = await insertPolicy();
     const own = await insertPolicy();
     const issuer = await api.issue({
@@ -160,7 +160,7 @@ describe('creating a key', () => {
 });
 
 describe('updating a key', () => {
-  it('changes what the body names, and nothing else', async () => {
+  it('changes only the given fields', async () => {
     const { id, key, ...before } = await api.issue();
     api.now = new Date(api.now.getTime() + 1_000);
     expect((await api.call('PATCH', `/keys/${id}`, { body: {} })).body).toEqual({ id, ...before });
@@ -180,14 +180,14 @@ describe('updating a key', () => {
     });
   });
 
-  it('refuses what is fixed at issue', async () => {
+  it('rejects fields that are fixed at issue', async () => {
     const { id } = await api.issue();
     for (const body of [{ scopes: [] }, { kind: 'user' }, { principal_id: 'x' }, { id: 'x' }, { key: 'x' }]) {
       expect(await outcome(api.call('PATCH', `/keys/${id}`, { body }))).toEqual([400, 'invalid_request']);
     }
   });
 
-  it('lets nobody enable what an operator disabled', async () => {
+  it('lets only an operator enable a key that an operator disabled', async () => {
     const { id, key } = await api.issue({ principal_id: 'eve' });
     const other = await api.issue({ principal_id: 'eve' });
     await api.call('PATCH', `/keys/${id}`, { body: { disabled: true } });
@@ -198,7 +198,7 @@ describe('updating a key', () => {
     expect(await enable(api.operatorKey)).toEqual([200, undefined]);
   });
 
-  it('lets nobody enable what its holder disabled first and an operator then too', async () => {
+  it('lets only an operator enable a key that its holder and then an operator disabled', async () => {
     const { id } = await api.issue({ principal_id: 'mallory' });
     const { key } = await api.issue({ principal_id: 'mallory' });
     const set = (disabled: boolean, by: string) =>
@@ -212,7 +212,7 @@ describe('updating a key', () => {
     expect(await set(false, key)).toEqual([403, 'key_disabled_by_operator']);
   });
 
-  it("lets only an operator touch an operator's key, also within one principal", async () => {
+  it("lets only an operator change an operator's key, also within one principal", async () => {
     const strong = await api.issue({ scopes: ['operator', 'keys:write'] });
     const plain = await api.issue();
     expect(strong.principal_id).toBe(plain.principal_id);
@@ -226,8 +226,8 @@ describe('updating a key', () => {
   });
 });
 
-describe('what a caller sees', () => {
-  it("is its own principal's keys: another's is not found, whatever else is wrong", async () => {
+describe('a caller', () => {
+  it("sees the keys of its own principal; another's is a 404, whatever else is wrong", async () => {
     const mine = await api.issue({ principal_id: 'ada' });
     const theirs = await api.issue({ principal_id: 'bob' });
     for (const id of [theirs.id, newId('key'), 'key_x', 'nonsense', `${'x'.repeat(300)}`]) {
@@ -248,7 +248,7 @@ describe('what a caller sees', () => {
     }
   });
 
-  it('takes a valid key with the scope of the operation', async () => {
+  it('needs a valid key with the scope of the operation', async () => {
     expect(await outcome(api.call('GET', '/usage', { key: null }))).toEqual([401, 'missing_api_key']);
     expect(await outcome(api.call('GET', '/usage', { key: 'sk-svc-nope' }))).toEqual([
       401,
@@ -271,7 +271,7 @@ describe('what a caller sees', () => {
 });
 
 describe('the usage report', () => {
-  it('names the policy, its window and its counter, in every documented field', async () => {
+  it('has the policy, its window and its counter in the documented fields', async () => {
     const policy = await insertPolicy({
       timezone: 'Europe/Berlin',
       counter_scope: 'policy',
@@ -299,7 +299,7 @@ describe('the usage report', () => {
     });
   });
 
-  it('has no limit, no remainder and no reset where the policy has none', async () => {
+  it('has no limit, remainder or reset if the policy has none', async () => {
     const policy = await insertPolicy({ limit_nano_usd: null, window_kind: 'none' });
     const { id } = await api.issue({ policy_id: policy });
     expect((await api.call('GET', `/keys/${id}/usage`)).body).toMatchObject({
@@ -312,8 +312,8 @@ describe('the usage report', () => {
   });
 });
 
-describe('the catalog', () => {
-  it('lists the models with a usable connector and the leave of the policy, page by page', async () => {
+describe('the list of models', () => {
+  it('has the models with a usable connector that the policy allows, in pages', async () => {
     const rich = await startTestApi({ OPENAI_API_KEY: 'x', GROQ_API_KEY: 'y' });
     const all = (await rich.call('GET', '/models')).body;
     const ids = (all.data as { model: string }[]).map(({ model }) => model);

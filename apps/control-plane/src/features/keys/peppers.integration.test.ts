@@ -31,7 +31,7 @@ async function issued(peppers: Peppers): Promise<string> {
 }
 
 describe('a token', () => {
-  it('is kept as a hash that the database alone can not compute', async () => {
+  it('is stored as a hash that can not be computed from the database alone', async () => {
     const token = await issued(await load(FIRST));
     const [kept] = await secrets();
     expect(kept?.secret_hash.equals(Buffer.from(tokenSha256(token)))).toBe(false);
@@ -47,7 +47,7 @@ describe('a token', () => {
     expect(await find(await load(FIRST), planted)).toBeUndefined();
   });
 
-  it('goes on working when the pepper is replaced, and is hashed anew when it is shown', async () => {
+  it('keeps working when the pepper is replaced, and is hashed again on its next use', async () => {
     const token = await issued(await load(FIRST));
     const peppers = await load(SECOND, FIRST);
     expect(await find(peppers, token)).toBeDefined();
@@ -56,7 +56,7 @@ describe('a token', () => {
     expect(await find(await load(SECOND), token)).toBeDefined();
   });
 
-  it('works at the control planes that are yet to be restarted, as long as they know what is to come', async () => {
+  it('works at control planes that are not restarted yet if they know the next pepper', async () => {
     const before = await load(FIRST, SECOND);
     const token = await issued(before);
     expect(await find(await load(SECOND, FIRST), token)).toBeDefined();
@@ -65,7 +65,7 @@ describe('a token', () => {
     expect(await secrets()).toMatchObject([{ pepper_version: 2 }]);
   });
 
-  it('of a database that kept its own pepper goes on working under one of the environment', async () => {
+  it('of a database with its own pepper keeps working after the environment sets one', async () => {
     const token = await issued(await load());
     const peppers = await load(FIRST);
     expect(await find(peppers, token)).toBeDefined();
@@ -74,20 +74,20 @@ describe('a token', () => {
 });
 
 describe('a start', () => {
-  it('is refused without a pepper that keys in use depend on, in words that say so', async () => {
+  it('fails without a pepper that valid keys depend on, and names the setting', async () => {
     await issued(await load(FIRST));
     for (const current of [undefined, SECOND]) {
       await expect(load(current)).rejects.toThrow('WEIGHBRIDGE_PREVIOUS_PEPPERS');
     }
   });
 
-  it('needs no pepper of a key that is revoked', async () => {
+  it('needs no pepper of a revoked key', async () => {
     await issued(await load(FIRST));
     await database.db.updateTable('keys').set({ disabled: true, revoked_at: now() }).execute();
     await expect(load(SECOND)).resolves.toBeDefined();
   });
 
-  it('goes back to a pepper of before, where that is given again', async () => {
+  it('uses a previous pepper again if it becomes the current one', async () => {
     const token = await issued(await load(FIRST));
     await find(await load(SECOND, FIRST), token);
     const back = await load(FIRST, SECOND);

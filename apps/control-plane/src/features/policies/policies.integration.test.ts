@@ -18,14 +18,14 @@ const create = async (fields: Json = {}): Promise<{ id: string } & Json> => {
 };
 const patch = (id: string, body: Json) => api.call('PATCH', `/policies/${id}`, { body });
 
-/** Whatever a test did: every key that is in use has a policy that governs it. */
+/** After every test, a policy governs every key that is not revoked. */
 afterEach(async () => {
   const keys = await api.db.selectFrom('keys').select('id').where('revoked_at', 'is', null).execute();
   for (const { id } of keys) expect((await api.call('GET', `/keys/${id}`)).status).toBe(200);
 });
 
 describe('a policy', () => {
-  it('is what was asked for, with defaults for the rest', async () => {
+  it('has the requested settings, and defaults for the others', async () => {
     const body = {
       name: ' team ',
       limit_micro_usd: 5_000_000,
@@ -73,7 +73,7 @@ describe('a policy', () => {
     [{ parent_policy_id: newId('pol') }, 422, 'policy_not_found'],
     [{ profile_id: newId('prf') }, 422, 'profile_not_found'],
     [{ default_for: 'all' }, 409, 'default_taken'],
-  ])('is refused with %j: %d %s', async (fields, status, code) => {
+  ])('is rejected with %j: %d %s', async (fields, status, code) => {
     expect(await outcome(api.call('POST', '/policies', { body: { name: 'p', ...fields } }))).toEqual([
       status,
       code,
@@ -82,7 +82,7 @@ describe('a policy', () => {
     expect(await outcome(patch(id, fields))).toEqual([status, code]);
   });
 
-  it('changes by PATCH in what is named, and not at all by {}', async () => {
+  it('changes by PATCH only in the given fields, and not at all by {}', async () => {
     const { id, ...before } = await create({ limit_micro_usd: 1 });
     api.now = new Date(api.now.getTime() + 1_000);
     expect((await patch(id, {})).body).toEqual({ id, ...before });
@@ -91,7 +91,7 @@ describe('a policy', () => {
     expect((await patch(id, { limit_micro_usd: null })).body).toEqual(changed);
   });
 
-  it('stands above none that stands above it, and in no tower without end', async () => {
+  it('can not be its own ancestor, nor part of a chain that is too long', async () => {
     const top = await create();
     const middle = await create({ parent_policy_id: top.id });
     const bottom = await create({ parent_policy_id: middle.id });
@@ -106,20 +106,20 @@ describe('a policy', () => {
     expect(await outcome(patch(top.id, { parent_policy_id: another.id }))).toEqual([422, 'policy_too_deep']);
   });
 
-  it('makes no cycle, however two changes meet', async () => {
+  it('forms no cycle when two changes are concurrent', async () => {
     for (let round = 0; round < 5; round++) {
       const [a, b] = [await create(), await create()];
-      const answers = await Promise.all([
+      const outcomes = await Promise.all([
         outcome(patch(a.id, { parent_policy_id: b.id })),
         outcome(patch(b.id, { parent_policy_id: a.id })),
       ]);
-      expect(answers.map(([status]) => status).sort()).toEqual([200, 422]);
+      expect(outcomes.map(([status]) => status).sort()).toEqual([200, 422]);
     }
   });
 });
 
 describe('a governing policy', () => {
-  it('can not be taken from a key: by deletion, by its principal, or by clearing a default', async () => {
+  it('can not be removed from a key: not by deletion, its principal or clearing a default', async () => {
     const own = await create();
     const key = await api.issue({ policy_id: own.id });
     expect(await outcome(api.call('DELETE', `/policies/${own.id}`))).toEqual([409, 'policy_in_use']);
@@ -135,7 +135,7 @@ describe('a governing policy', () => {
     await api.call('DELETE', `/keys/${key.id}`);
     expect((await api.call('DELETE', `/policies/${own.id}`)).status).toBe(200);
     expect(await outcome(api.call('GET', `/policies/${own.id}`))).toEqual([404, 'policy_not_found']);
-    // The key's history still says what governed it.
+    // A revoked key still shows the policy that governed it.
     expect((await api.call('GET', `/keys/${key.id}`)).body.policy_id).toBe(own.id);
     expect(await outcome(api.call('POST', '/keys', { body: { name: 'a', policy_id: own.id } }))).toEqual([
       422,
@@ -143,7 +143,7 @@ describe('a governing policy', () => {
     ]);
   });
 
-  it('is found by key, then principal, then kind, then for all', async () => {
+  it('is that of the key, else of the principal, else the default for the kind, else the default for all', async () => {
     const [own, ofPrincipal, forUsers] = [
       await create(),
       await create(),
@@ -152,14 +152,14 @@ describe('a governing policy', () => {
     await api.call('PUT', '/principals/dora', { body: { policy_id: ofPrincipal.id } });
     const source = async (fields: Json) => {
       const { id } = await api.issue(fields);
-      const told = async () => {
+      const reported = async () => {
         const { body } = await api.call('GET', `/keys/${id}/usage`);
         return [body.policy_id, body.source];
       };
-      const before = await told();
-      // Its history says the same.
+      const before = await reported();
+      // A revoked key reports the same.
       await api.call('DELETE', `/keys/${id}`);
-      expect(await told()).toEqual(before);
+      expect(await reported()).toEqual(before);
       return before;
     };
     expect(await source({ policy_id: own.id, principal_id: 'dora' })).toEqual([own.id, 'key']);
@@ -168,7 +168,7 @@ describe('a governing policy', () => {
     expect((await source({ principal_id: 'erin' }))[1]).toBe('default');
   });
 
-  it('is there for every key, however issuing and deleting meet', async () => {
+  it('exists for every key when issuing and deletion are concurrent', async () => {
     for (let round = 0; round < 10; round++) {
       const policy = await create();
       const [issued, deleted] = await Promise.all([
@@ -181,7 +181,7 @@ describe('a governing policy', () => {
 });
 
 describe('a changed policy', () => {
-  it('keeps its spend under another limit, and opens a new counter from the ledger under another window or scope', async () => {
+  it('keeps its spend when the limit changes, and starts a counter from the ledger when the window or scope changes', async () => {
     const policy = await create({ limit_micro_usd: 100, window: 'day' });
     const { id: keyId } = await api.issue({ policy_id: policy.id, principal_id: 'frank' });
     const usage = async () => (await api.call('GET', `/keys/${keyId}/usage`)).body;
@@ -220,7 +220,7 @@ describe('a changed policy', () => {
     expect(await usage()).toMatchObject({ bucket_spent_micro_usd: 37, pooled: true, window_unbounded: true });
   });
 
-  it('grants proxies by its new limit from then on, and takes nothing back', async () => {
+  it('grants leases by its new limit from then on, and revokes none', async () => {
     const { id } = await create({ limit_micro_usd: 100, window: 'none', counter_scope: 'policy' });
     const holder = { producerId: randomUUID(), epoch: randomUUID() };
     await registerProducer(api.db, { ...holder, name: '', now: api.now });
@@ -234,17 +234,17 @@ describe('a changed policy', () => {
       .where('policy_id', '=', id)
       .executeTakeFirst();
     expect(row).toEqual({ limit_nano_usd: 50_000n, leased_nano_usd: 80_000n });
-    const [answer] = await answerLeaseCalls(api.db, {
+    const [result] = await answerLeaseCalls(api.db, {
       ...holder,
       calls: [{ ...call, seq: 2n }],
       now: api.now,
     });
-    expect(answer).toMatchObject({ grantedNanoUsd: 80_000n, outcome: 'contended' });
+    expect(result).toMatchObject({ grantedNanoUsd: 80_000n, outcome: 'contended' });
   });
 });
 
 describe('every mutation', () => {
-  it('leaves one audit row and one step of the revision, and a refused one neither', async () => {
+  it('adds one audit row and raises the revision by one, unless it is rejected', async () => {
     const revision = async () =>
       (await api.db.selectFrom('revision').select('revision').executeTakeFirstOrThrow()).revision;
     const rows = async () => ((await api.call('GET', '/audit?page_size=500')).body.data as Json[]).length;

@@ -11,7 +11,7 @@ afterAll(() => api.close());
 const usd = { currency_code: 'USD', units: 1, nanos: 0 };
 const cheap = { name: 'cheap', strategy: 'cheapest', targets: [{ model: 'mock/echo' }] };
 
-it('a profile is made, changed in what is named, listed by name, and gone when deleted', async () => {
+it('a profile is created, changed in the given fields, listed by name and deleted', async () => {
   const { status, body } = await api.call('POST', '/profiles', { body: cheap });
   expect([status, body]).toMatchObject([201, { ...cheap, constraints: {}, cache: null }]);
   const path = `/profiles/${body.id}`;
@@ -31,7 +31,7 @@ it('a profile is made, changed in what is named, listed by name, and gone when d
   expect(await outcome(api.call('GET', path))).toEqual([404, 'profile_not_found']);
 });
 
-it('a profile that a policy names is not deleted', async () => {
+it('a profile that a policy names can not be deleted', async () => {
   const { body } = await api.call('POST', '/profiles', { body: { ...cheap, name: 'used' } });
   await api.call('POST', '/policies', { body: { name: 'p', profile_id: body.id } });
   expect(await outcome(api.call('DELETE', `/profiles/${body.id}`))).toEqual([409, 'profile_in_use']);
@@ -48,13 +48,13 @@ it.each([
   [{ constraints: { min_score: 101 } }, 400, 'invalid_request'],
   [{ cache: { scope: 'all', ttl_seconds: 1 } }, 400, 'invalid_request'],
   [{ cache: { scope: 'principal', ttl_seconds: 0 } }, 400, 'invalid_request'],
-])('a profile with %j is refused: %d %s', async (fields, status, code) => {
+])('a profile with %j is rejected: %d %s', async (fields, status, code) => {
   expect(
     await outcome(api.call('POST', '/profiles', { body: { ...cheap, name: 'new', ...fields } })),
   ).toEqual([status, code]);
 });
 
-it('a profile reaches the proxies as it is now, with what its models are judged by', async () => {
+it('proxies receive the current profile and the facts that its models are selected by', async () => {
   const { body } = await api.call('POST', '/profiles', {
     body: {
       name: 'for-proxies',
@@ -107,7 +107,7 @@ it('a profile reaches the proxies as it is now, with what its models are judged 
   expect((await api.snapshot()).profiles.map(({ id }) => id)).not.toContain(body.id);
 });
 
-it('what a profile and the policies of a key say of the response cache reaches the proxies', async () => {
+it('proxies receive the cache settings of a profile and of the policies of a key', async () => {
   const cache = { scope: 'policy', ttl_seconds: 60 };
   const { body } = await api.call('POST', '/profiles', { body: { ...cheap, name: 'cached', cache } });
   expect(body.cache).toEqual(cache);
@@ -125,7 +125,7 @@ it('what a profile and the policies of a key say of the response cache reaches t
   expect(policies.map((policy) => policy.cache?.ttlSeconds)).toEqual([undefined, 60]);
 });
 
-it('a key has the profile of the nearest policy in its chain that names one', async () => {
+it('a key uses the profile of the nearest policy in its chain that names one', async () => {
   const profile = async (name: string) =>
     (await api.call('POST', '/profiles', { body: { ...cheap, name } })).body.id;
   const policy = async (fields: object) =>
