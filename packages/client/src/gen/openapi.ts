@@ -234,8 +234,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say where a request to a routing profile would go, and why
-         * @description Say where a request to a routing profile would go, and why. Requires the scope `operator`.
+         * Explain where a request to a routing profile would go
+         * @description Explain where a request to a routing profile would go. Requires the scope `operator`.
          */
         post: operations["explainProfile"];
         delete?: never;
@@ -770,8 +770,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Chat completions (OpenAI-compatible wire)
-         * @description The body is an OpenAI-compatible chat-completions request. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         * Create a chat completion (OpenAI-compatible)
+         * @description The body is an OpenAI-compatible chat completions request. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["createChatCompletion"];
         delete?: never;
@@ -790,8 +790,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create a response (OpenAI-compatible wire)
-         * @description What it stores is read back by its id. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         * Create a response (OpenAI-compatible)
+         * @description A stored response can be retrieved by its id. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["createResponse"];
         delete?: never;
@@ -809,14 +809,14 @@ export interface paths {
         };
         /**
          * Retrieve a stored response
-         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
+         * @description The request goes to the connector that created the response. No model is used, and nothing is routed or cached.
          */
         get: operations["getResponse"];
         put?: never;
         post?: never;
         /**
          * Delete a stored response
-         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
+         * @description The request goes to the connector that created the response. No model is used, and nothing is routed or cached.
          */
         delete: operations["deleteResponse"];
         options?: never;
@@ -833,7 +833,7 @@ export interface paths {
         };
         /**
          * List a stored response's input items
-         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
+         * @description The request goes to the connector that created the response. No model is used, and nothing is routed or cached.
          */
         get: operations["listResponseInputItems"];
         put?: never;
@@ -854,8 +854,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel a response that runs in the background
-         * @description It goes through the connector that made the response. No model is used, nothing is routed or cached.
+         * Cancel a background response
+         * @description The request goes to the connector that created the response. No model is used, and nothing is routed or cached.
          */
         post: operations["cancelResponse"];
         delete?: never;
@@ -874,8 +874,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Messages (Anthropic-compatible wire)
-         * @description The key may also come in `x-api-key`; `Authorization` wins. Errors have the shape of this wire. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         * Create a message (Anthropic-compatible)
+         * @description The key may also be in `x-api-key`; `Authorization` takes precedence. Errors have the shape of the messages API. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["createMessage"];
         delete?: never;
@@ -895,7 +895,7 @@ export interface paths {
         put?: never;
         /**
          * Count the tokens of a messages request
-         * @description Nothing is generated. Errors have the shape of this wire. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         * @description Nothing is generated. Errors have the shape of the messages API. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["countMessageTokens"];
         delete?: never;
@@ -914,8 +914,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Embeddings (OpenAI-compatible wire)
-         * @description The body is an OpenAI-compatible embeddings request. The service reads `model`; the rest is the vendor's and passes through. The `X-Svc-*` headers are recorded with the cost and never forwarded. A vendor's own error passes through with its status and body.
+         * Create embeddings (OpenAI-compatible)
+         * @description The body is an OpenAI-compatible embeddings request. The service reads `model` and forwards the rest of the body. The `X-Svc-*` headers are recorded with the cost and never forwarded. An error of the vendor is forwarded with its status and body.
          */
         post: operations["createEmbeddings"];
         delete?: never;
@@ -934,8 +934,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say how good the answer to a request was
-         * @description It counts in what the strategy `adaptive` goes by. Any valid key may give it for requests of its own principal; given again, the later word replaces the earlier one. Another principal's request, or nobody's, is a 404.
+         * Rate the response to a request
+         * @description The strategy `adaptive` uses the score. Any valid key may rate requests of its own principal. A later score replaces an earlier one. A request that is unknown or of another principal is a 404.
          */
         post: operations["giveFeedback"];
         delete?: never;
@@ -952,8 +952,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List models, in the shape that SDKs expect
-         * @description The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.
+         * List models in the format of the SDKs
+         * @description The models that the key can use, and the routing profiles. In OpenAI's format, or in Anthropic's if the request has the header `anthropic-version`.
          */
         get: operations["listInferenceModels"];
         put?: never;
@@ -972,8 +972,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Retrieve a model, in the shape that SDKs expect
-         * @description The models that the key can reach, and the routing profiles. In OpenAI's shape, or in Anthropic's where the header `anthropic-version` is sent.
+         * Retrieve a model in the format of the SDKs
+         * @description The models that the key can use, and the routing profiles. In OpenAI's format, or in Anthropic's if the request has the header `anthropic-version`.
          */
         get: operations["getInferenceModel"];
         put?: never;
@@ -1200,15 +1200,15 @@ export interface components {
         };
         Error: {
             error: {
-                /** @description What is wrong, and how to mend it. */
+                /** @description What happened, and what to do about it. */
                 message: string;
                 /** @description The class of the error. */
                 type: string;
-                /** @description The error itself, for programs. */
+                /** @description A stable identifier of the error. */
                 code: string;
-                /** @description The field or header at fault. */
+                /** @description The field or header that caused the error. */
                 param: string | null;
-                /** @description To be told when you report a problem. */
+                /** @description Quote it when you report a problem. */
                 request_id: string;
             };
         };
@@ -1242,13 +1242,13 @@ export interface components {
         ExplainRequest: {
             /** @enum {string} */
             route?: "chat_completions" | "responses" | "messages" | "embeddings";
-            /** @description Whose policies hold. Not together with policy_id. */
+            /** @description The key whose policies apply. Not together with policy_id. */
             key_id?: string;
-            /** @description This policy and its parents hold. Without key_id and policy_id, none does. */
+            /** @description A policy that applies, with its parents. Without key_id and policy_id, no policy applies. */
             policy_id?: string;
-            /** @description As in X-Svc-Workload-Type. */
+            /** @description The value of X-Svc-Workload-Type. */
             workload_type?: string;
-            /** @description As in X-Svc-Session-Id. */
+            /** @description The value of X-Svc-Session-Id. */
             session_id?: string;
         };
         Explanation: {
@@ -1259,17 +1259,17 @@ export interface components {
             /** @enum {string} */
             route: "chat_completions" | "responses" | "messages" | "embeddings";
             policies: string[];
-            /** @description Where the request goes first; null where nothing is left. */
+            /** @description The first target of the request; null if no target is left. */
             chosen: {
                 model: string;
                 connector_id: string;
             } | null;
-            /** @description What its caller is told where nothing is left; null where something is. */
+            /** @description The error if no target is left; otherwise null. */
             refusal: {
                 status: number;
                 code: string;
             } | null;
-            /** @description In the order in which they are tried. */
+            /** @description The models in the order in which they are tried. */
             models: {
                 model: string;
                 why: string;
@@ -1294,7 +1294,7 @@ export interface components {
                     price_source: "catalog" | "connector";
                 }[];
             }[];
-            /** @description Models, and connectors of theirs, that are not used. */
+            /** @description Models, or connectors of a model, that are not used. A null connector_id means the whole model. */
             excluded: {
                 model: string;
                 connector_id: string | null;
@@ -1302,7 +1302,7 @@ export interface components {
                 stage: "unusable" | "policy" | "route" | "constraints";
                 why: string;
             }[];
-            /** @description What may make a request go elsewhere all the same. */
+            /** @description Facts that are not known here and may change the route of a request. */
             not_known: string[];
         };
         /** @description The caller's feedback on the response, sent with POST /v1/feedback. */
@@ -1320,10 +1320,10 @@ export interface components {
             status: "counted" | "pending";
         };
         FeedbackRequest: {
-            /** @description What the answer had as `x-request-id`. */
+            /** @description The `x-request-id` of the response. */
             request_id: string;
             score: number;
-            /** @description Kept for operators. */
+            /** @description Stored for operators to read. */
             comment?: string;
         };
         /** @description Per one million tokens. */
@@ -1923,7 +1923,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request is not one that this operation understands. */
+        /** @description The request is malformed. */
         400: {
             headers: {
                 [name: string]: unknown;
@@ -1943,7 +1943,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description No key, or one that is unknown, disabled or expired; or a token that is not taken. */
+        /** @description The key is missing, unknown, disabled or expired, or the token is not accepted. */
         401: {
             headers: {
                 "www-authenticate"?: string;
@@ -1964,7 +1964,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The key, or the token, may not do this. */
+        /** @description The key or token does not permit this operation. */
         403: {
             headers: {
                 [name: string]: unknown;
@@ -1984,7 +1984,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description There is no such thing, or none that the key may see. */
+        /** @description The resource does not exist, or the key may not see it. */
         404: {
             headers: {
                 [name: string]: unknown;
@@ -2004,7 +2004,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description It is not served as any type that the header `Accept` takes. */
+        /** @description The response is not available in a media type that `Accept` allows. */
         406: {
             headers: {
                 [name: string]: unknown;
@@ -2013,7 +2013,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "This is served as application/json or text/csv.",
+                 *         "message": "Available as application/json or text/csv. Name one of them in Accept.",
                  *         "type": "invalid_request_error",
                  *         "code": "not_acceptable",
                  *         "param": "accept",
@@ -2024,7 +2024,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description What is there now stands against it. */
+        /** @description The request conflicts with the current state. */
         409: {
             headers: {
                 [name: string]: unknown;
@@ -2033,7 +2033,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "Keys would be left without a policy. Give them another one first.",
+                 *         "message": "Keys depend on this policy as their default. Make another policy the default for them first.",
                  *         "type": "conflict_error",
                  *         "code": "policy_in_use",
                  *         "param": null,
@@ -2053,7 +2053,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The body is larger than this service takes.",
+                 *         "message": "The body is larger than this service accepts.",
                  *         "type": "request_too_large",
                  *         "code": "body_too_large",
                  *         "param": null,
@@ -2104,7 +2104,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The request is understood, and a rule forbids it. */
+        /** @description The request is well-formed but breaks a rule. */
         422: {
             headers: {
                 [name: string]: unknown;
@@ -2124,7 +2124,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A budget is used up, or a rate limit reached; the code says which. */
+        /** @description A budget is used up or a rate limit is reached; the code says which. */
         429: {
             headers: {
                 [name: string]: unknown;
@@ -2144,7 +2144,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Something went wrong in the service. */
+        /** @description Internal error. */
         500: {
             headers: {
                 [name: string]: unknown;
@@ -2153,7 +2153,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "Something went wrong here. Try again; if it stays, report the request_id.",
+                 *         "message": "Internal error. Try again; if it persists, report the request_id.",
                  *         "type": "internal_error",
                  *         "code": "internal_error",
                  *         "param": null,
@@ -2184,7 +2184,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The service can not answer now; try again after `retry-after` seconds. */
+        /** @description The service is unavailable. Try again after `retry-after` seconds. */
         503: {
             headers: {
                 [name: string]: unknown;
@@ -2193,7 +2193,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The database does not answer now. Try again.",
+                 *         "message": "Database unavailable. Before retrying a write, check whether it was applied.",
                  *         "type": "service_unavailable",
                  *         "code": "database_unavailable",
                  *         "param": null,
@@ -2204,7 +2204,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The vendor took too long. */
+        /** @description The vendor did not respond in time. */
         504: {
             headers: {
                 [name: string]: unknown;
@@ -2213,7 +2213,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "The vendor took too long.",
+                 *         "message": "The vendor did not respond in time.",
                  *         "type": "upstream_timeout",
                  *         "code": "upstream_timeout",
                  *         "param": null,
@@ -2224,7 +2224,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description An error, in the shape of the messages wire; the status is the one that the other routes have. */
+        /** @description An error in the shape of the messages API. The statuses are those of the other routes. */
         MessagesError: {
             headers: {
                 [name: string]: unknown;
@@ -2262,9 +2262,9 @@ export interface operations {
     listKeys: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 principal_id?: string;
                 /** @description The policy that governs the key. */
@@ -2667,9 +2667,9 @@ export interface operations {
     listPolicies: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 name_contains?: string;
                 default_for?: "service" | "user" | "all";
@@ -3057,9 +3057,9 @@ export interface operations {
     listPrincipals: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 policy_id?: string;
                 id_contains?: string;
@@ -3191,9 +3191,9 @@ export interface operations {
     listProfiles: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 name_contains?: string;
             };
@@ -3661,9 +3661,9 @@ export interface operations {
     listProxies: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 /** @description Also lists proxies that are gone and whose usage is all in the ledger. */
                 all?: "true" | "false";
@@ -3802,9 +3802,9 @@ export interface operations {
     listAudit: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 resource_id?: string;
                 actor_principal_id?: string;
@@ -3858,9 +3858,9 @@ export interface operations {
     listEvidence: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 /** @description Only the targets of this profile, including those without evidence. */
                 profile_id?: string;
@@ -4013,9 +4013,9 @@ export interface operations {
     getSpend: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 /** @description The start of the range, inclusive, RFC 3339. */
                 from?: string;
@@ -4096,9 +4096,9 @@ export interface operations {
     listRequests: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 /** @description The start of the range, inclusive, RFC 3339. */
                 from?: string;
@@ -4425,9 +4425,9 @@ export interface operations {
     listQuarantine: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 state?: "held" | "released" | "discarded";
             };
@@ -4676,9 +4676,9 @@ export interface operations {
     listModels: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
             };
             header?: never;
@@ -4752,9 +4752,9 @@ export interface operations {
     listConnectors: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 provider?: string;
                 enabled?: "true" | "false";
@@ -5140,9 +5140,9 @@ export interface operations {
     listConnectorPrices: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 model?: string;
                 /** @description Include versions that were replaced or have ended. False by default. */
@@ -5516,9 +5516,9 @@ export interface operations {
     listCatalogModels: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
                 provider?: string;
                 name_contains?: string;
@@ -6331,9 +6331,9 @@ export interface operations {
     listCatalogPrices: {
         parameters: {
             query?: {
-                /** @description From 1 to 500; 100 where it is left out. */
+                /** @description From 1 to 500; 100 by default. */
                 page_size?: string;
-                /** @description The next_page_token of the page before; empty for the first. */
+                /** @description The next_page_token of the previous page. Empty for the first page. */
                 page_token?: string;
             };
             header?: never;
@@ -6777,25 +6777,25 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
                 "X-Svc-Session-Id"?: string;
-                /** @description Cost-attribution user */
+                /** @description User to attribute the cost to */
                 "X-Svc-User"?: string;
-                /** @description Cost-attribution team */
+                /** @description Team to attribute the cost to */
                 "X-Svc-Team"?: string;
-                /** @description Cost-attribution project */
+                /** @description Project to attribute the cost to */
                 "X-Svc-Project"?: string;
-                /** @description Cost-attribution environment */
+                /** @description Environment to attribute the cost to */
                 "X-Svc-Env"?: string;
-                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
                 "X-Svc-Labels"?: string;
-                /** @description Caller-declared workload type */
+                /** @description Workload type, declared by the client */
                 "X-Svc-Workload-Type"?: string;
-                /** @description Source namespace of a container orchestrator */
+                /** @description Kubernetes namespace of the client */
                 "X-Svc-Namespace"?: string;
-                /** @description Source workload of a container orchestrator */
+                /** @description Kubernetes workload of the client */
                 "X-Svc-Workload"?: string;
-                /** @description Source pod of a container orchestrator */
+                /** @description Kubernetes pod of the client */
                 "X-Svc-Pod"?: string;
             };
             path?: never;
@@ -6818,16 +6818,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The vendor's answer; a stream of server-sent events where the body asks for `stream`. */
+            /** @description The vendor's response; a stream of server-sent events if the body sets `stream`. */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served it. */
+                    /** @description The model that served the request. */
                     "x-svc-model"?: string;
-                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
@@ -6876,25 +6876,25 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
                 "X-Svc-Session-Id"?: string;
-                /** @description Cost-attribution user */
+                /** @description User to attribute the cost to */
                 "X-Svc-User"?: string;
-                /** @description Cost-attribution team */
+                /** @description Team to attribute the cost to */
                 "X-Svc-Team"?: string;
-                /** @description Cost-attribution project */
+                /** @description Project to attribute the cost to */
                 "X-Svc-Project"?: string;
-                /** @description Cost-attribution environment */
+                /** @description Environment to attribute the cost to */
                 "X-Svc-Env"?: string;
-                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
                 "X-Svc-Labels"?: string;
-                /** @description Caller-declared workload type */
+                /** @description Workload type, declared by the client */
                 "X-Svc-Workload-Type"?: string;
-                /** @description Source namespace of a container orchestrator */
+                /** @description Kubernetes namespace of the client */
                 "X-Svc-Namespace"?: string;
-                /** @description Source workload of a container orchestrator */
+                /** @description Kubernetes workload of the client */
                 "X-Svc-Workload"?: string;
-                /** @description Source pod of a container orchestrator */
+                /** @description Kubernetes pod of the client */
                 "X-Svc-Pod"?: string;
             };
             path?: never;
@@ -6912,16 +6912,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The vendor's answer; a stream of server-sent events where the body asks for `stream`. */
+            /** @description The vendor's response; a stream of server-sent events if the body sets `stream`. */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served it. */
+                    /** @description The model that served the request. */
                     "x-svc-model"?: string;
-                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
@@ -6958,7 +6958,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description A stored response id issued by the upstream.
+                 * @description The id of a stored response, issued by the upstream.
                  * @example resp_68af4030592c81938ec0a5fbab4a3e9f
                  */
                 response_id: string;
@@ -6967,10 +6967,10 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description OK */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
                     [name: string]: unknown;
                 };
@@ -7003,7 +7003,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description A stored response id issued by the upstream.
+                 * @description The id of a stored response, issued by the upstream.
                  * @example resp_68af4030592c81938ec0a5fbab4a3e9f
                  */
                 response_id: string;
@@ -7012,10 +7012,10 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description OK */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
                     [name: string]: unknown;
                 };
@@ -7048,7 +7048,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description A stored response id issued by the upstream.
+                 * @description The id of a stored response, issued by the upstream.
                  * @example resp_68af4030592c81938ec0a5fbab4a3e9f
                  */
                 response_id: string;
@@ -7057,10 +7057,10 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description OK */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
                     [name: string]: unknown;
                 };
@@ -7093,7 +7093,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description A stored response id issued by the upstream.
+                 * @description The id of a stored response, issued by the upstream.
                  * @example resp_68af4030592c81938ec0a5fbab4a3e9f
                  */
                 response_id: string;
@@ -7102,10 +7102,10 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description OK */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
                     [name: string]: unknown;
                 };
@@ -7136,25 +7136,25 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
                 "X-Svc-Session-Id"?: string;
-                /** @description Cost-attribution user */
+                /** @description User to attribute the cost to */
                 "X-Svc-User"?: string;
-                /** @description Cost-attribution team */
+                /** @description Team to attribute the cost to */
                 "X-Svc-Team"?: string;
-                /** @description Cost-attribution project */
+                /** @description Project to attribute the cost to */
                 "X-Svc-Project"?: string;
-                /** @description Cost-attribution environment */
+                /** @description Environment to attribute the cost to */
                 "X-Svc-Env"?: string;
-                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
                 "X-Svc-Labels"?: string;
-                /** @description Caller-declared workload type */
+                /** @description Workload type, declared by the client */
                 "X-Svc-Workload-Type"?: string;
-                /** @description Source namespace of a container orchestrator */
+                /** @description Kubernetes namespace of the client */
                 "X-Svc-Namespace"?: string;
-                /** @description Source workload of a container orchestrator */
+                /** @description Kubernetes workload of the client */
                 "X-Svc-Workload"?: string;
-                /** @description Source pod of a container orchestrator */
+                /** @description Kubernetes pod of the client */
                 "X-Svc-Pod"?: string;
             };
             path?: never;
@@ -7178,16 +7178,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The vendor's answer; a stream of server-sent events where the body asks for `stream`. */
+            /** @description The vendor's response; a stream of server-sent events if the body sets `stream`. */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served it. */
+                    /** @description The model that served the request. */
                     "x-svc-model"?: string;
-                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
@@ -7232,25 +7232,25 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
                 "X-Svc-Session-Id"?: string;
-                /** @description Cost-attribution user */
+                /** @description User to attribute the cost to */
                 "X-Svc-User"?: string;
-                /** @description Cost-attribution team */
+                /** @description Team to attribute the cost to */
                 "X-Svc-Team"?: string;
-                /** @description Cost-attribution project */
+                /** @description Project to attribute the cost to */
                 "X-Svc-Project"?: string;
-                /** @description Cost-attribution environment */
+                /** @description Environment to attribute the cost to */
                 "X-Svc-Env"?: string;
-                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
                 "X-Svc-Labels"?: string;
-                /** @description Caller-declared workload type */
+                /** @description Workload type, declared by the client */
                 "X-Svc-Workload-Type"?: string;
-                /** @description Source namespace of a container orchestrator */
+                /** @description Kubernetes namespace of the client */
                 "X-Svc-Namespace"?: string;
-                /** @description Source workload of a container orchestrator */
+                /** @description Kubernetes workload of the client */
                 "X-Svc-Workload"?: string;
-                /** @description Source pod of a container orchestrator */
+                /** @description Kubernetes pod of the client */
                 "X-Svc-Pod"?: string;
             };
             path?: never;
@@ -7273,16 +7273,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The vendor's answer. */
+            /** @description The vendor's response. */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served it. */
+                    /** @description The model that served the request. */
                     "x-svc-model"?: string;
-                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
@@ -7314,25 +7314,25 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Client-supplied conversation id. The router pins its first decision to it, so that an edit of the profile during a conversation can not swap the model. */
+                /** @description Conversation id of the client. The first routing decision is pinned to it, so a change of the profile does not change the model during a conversation. */
                 "X-Svc-Session-Id"?: string;
-                /** @description Cost-attribution user */
+                /** @description User to attribute the cost to */
                 "X-Svc-User"?: string;
-                /** @description Cost-attribution team */
+                /** @description Team to attribute the cost to */
                 "X-Svc-Team"?: string;
-                /** @description Cost-attribution project */
+                /** @description Project to attribute the cost to */
                 "X-Svc-Project"?: string;
-                /** @description Cost-attribution environment */
+                /** @description Environment to attribute the cost to */
                 "X-Svc-Env"?: string;
-                /** @description Free-form attribution labels in the form `key1=val1,key2=val2`; malformed pairs are skipped */
+                /** @description Labels to attribute the cost to, as `key1=val1,key2=val2`. Malformed pairs are skipped */
                 "X-Svc-Labels"?: string;
-                /** @description Caller-declared workload type */
+                /** @description Workload type, declared by the client */
                 "X-Svc-Workload-Type"?: string;
-                /** @description Source namespace of a container orchestrator */
+                /** @description Kubernetes namespace of the client */
                 "X-Svc-Namespace"?: string;
-                /** @description Source workload of a container orchestrator */
+                /** @description Kubernetes workload of the client */
                 "X-Svc-Workload"?: string;
-                /** @description Source pod of a container orchestrator */
+                /** @description Kubernetes pod of the client */
                 "X-Svc-Pod"?: string;
             };
             path?: never;
@@ -7350,16 +7350,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The vendor's answer. */
+            /** @description The vendor's response. */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
-                    /** @description The model that served it. */
+                    /** @description The model that served the request. */
                     "x-svc-model"?: string;
-                    /** @description What it cost; not where the answer is streamed or larger than 1 MiB. */
+                    /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
-                    /** @description Whether it came from the response cache; bypass: nothing was looked up, and nothing is kept. */
+                    /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
                 };
@@ -7421,10 +7421,10 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It counts. */
+            /** @description The score is counted. */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
                     [name: string]: unknown;
                 };
@@ -7438,10 +7438,10 @@ export interface operations {
                     "application/json": components["schemas"]["FeedbackAnswer"];
                 };
             };
-            /** @description It counts as soon as the ledger has the request; where that never comes, it is dropped. */
+            /** @description The score is counted once the ledger has the request, and dropped if the request never reaches it. */
             202: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
                     [name: string]: unknown;
                 };
@@ -7477,10 +7477,10 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description OK */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
                     [name: string]: unknown;
                 };
@@ -7519,7 +7519,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `<provider>/<model_name>`; its slashes may stand as they are.
+                 * @description `<provider>/<model_name>`. Its slashes need no encoding.
                  * @example openai/gpt-4o-mini
                  */
                 model: string;
@@ -7528,10 +7528,10 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description OK */
             200: {
                 headers: {
-                    /** @description The request's id, also in an error. */
+                    /** @description The id of the request. Errors repeat it. */
                     "x-request-id"?: string;
                     [name: string]: unknown;
                 };
