@@ -119,7 +119,7 @@ connectors:
     [
       'a bad profile name',
       'profiles:\n  - strategy: ordered\n    name: Big\n    targets: [{model: a/b}]\n',
-      'gateway.yaml:3: A profile is named',
+      'gateway.yaml:3: A profile name has',
     ],
     [
       'a profile as a target',
@@ -139,12 +139,12 @@ connectors:
     [
       'tiers that do not rise',
       'models:\n  - model: a/b\n    price: { input_price: 1, output_price: 1, tiers: [{ above_input_tokens: 9, input_price: 1, output_price: 1 }, { above_input_tokens: 9, input_price: 1, output_price: 1 }] }\n',
-      'gateway.yaml:2: Each tier must begin above',
+      'gateway.yaml:2: above_input_tokens must rise',
     ],
     [
       'patterns of another provider',
       'connectors:\n  - name: a\n    provider: openai\n    models: ["anthropic/*"]\n',
-      'gateway.yaml:4: "anthropic/*" matches no model of the provider',
+      'gateway.yaml:4: "anthropic/*" can not match a model of the provider',
     ],
     [
       'the same thing twice',
