@@ -6,11 +6,12 @@ import { openSpool } from './record/spool/spool.ts';
 import type { Spool } from './record/spool/types.ts';
 import { authenticate } from './request/authenticate.ts';
 
+// The parts that the benchmarks measure apart from a running proxy.
+
 export { LeaseBook, type LeaseBookDeps } from './budget/leaseBook.ts';
-// What the benchmarks measure by itself, apart from a running proxy.
 export { type BudgetedPolicy, bucketKey } from './control/keyPolicies.ts';
 
-/** A spool as a proxy has it by default, in a folder that is made. */
+/** A spool with a proxy's default settings, in a folder that is created. */
 export async function openSpoolForBenchmark(dir: string): Promise<Spool> {
   const logger = createLogger('bench');
   logger.level = 'silent';
@@ -18,14 +19,14 @@ export async function openSpoolForBenchmark(dir: string): Promise<Spool> {
   return await openSpool({ dir, maxBytes: 1024 ** 3, sync: 'process', newId: newUuid, now, logger });
 }
 
-/** Authenticates by an `Authorization` header, with a cache of keys that asks for those which it does not know. */
+/** Authenticates by an `Authorization` header, with a key cache that looks up unknown keys by `resolve`. */
 export function openKeyCacheForBenchmark(
   resolve: KeyCacheDeps['resolve'],
 ): (authorization: string) => Promise<unknown> {
   const keys = createKeyCache({
     store: createKeyStore(1024 ** 3),
     resolve,
-    state: () => 'live',
+    status: () => 'live',
     nowMs: () => performance.now(),
     clockMs: () => Date.now(),
     count: () => {},

@@ -17,7 +17,7 @@ it('asks for leases, and returns them, only when what ended by then is in the sp
       throw new Error('the control plane is away');
     },
     spool,
-    heartbeatState: new HeartbeatState(),
+    heartbeats: new HeartbeatState(),
     isLive: () => true,
     metrics: createMetrics(),
   });

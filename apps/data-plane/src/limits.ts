@@ -9,48 +9,49 @@ import type { Spool } from './record/spool/types.ts';
 export interface LimitsDeps {
   readonly lease: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
   readonly spool: Pick<Spool, 'producerId' | 'epoch' | 'flush'>;
-  readonly heartbeatState: HeartbeatState;
-  /** The control plane is heard of. */
+  readonly heartbeats: HeartbeatState;
+  /** Heartbeats arrive from the control plane. */
   readonly isLive: () => boolean;
   readonly metrics: Metrics;
 }
 
-/** What this proxy may spend, and how often it may be asked, by its leases. */
-export function createLimits({ lease, spool, heartbeatState, isLive, metrics }: LimitsDeps): {
+/** The budgets and rate limits of this proxy, which lease their shares from the control plane. */
+export function createLimits({ lease, spool, heartbeats, isLive, metrics }: LimitsDeps): {
   readonly budget: LeaseBook;
   readonly rates: RateBook;
 } {
   const shadow = metrics.counter(
     'weighbridge_shadow_refusals_total',
-    'Requests that a policy in shadow would have refused.',
+    'Requests that a shadow policy would have refused.',
     ['policy', 'limit'],
   );
   const { producerId, epoch } = spool;
   const now = () => ({ monotonicMs: performance.now(), wallMs: Date.now() });
   const call: LimitsDeps['lease'] = async (request) => {
-    // What is returned was left by attempts whose ends must be written by then: a crash would charge their reserves.
+    // What the call returns was released by settled attempts. Their ends must be on disk before, or a crash would charge
+    // their reservations from it.
     spool.flush();
     const sentAt = now();
-    const answer = await lease(request);
-    heartbeatState.heard(sentAt);
-    return answer;
+    const response = await lease(request);
+    heartbeats.noteContact(sentAt);
+    return response;
   };
   const budget = new LeaseBook({
     call,
     producerId,
     epoch,
     nowMs: () => performance.now(),
-    wallMs: () => heartbeatState.clockMs(Date.now()),
-    silenceMs: () => heartbeatState.silenceMs(now()),
+    wallMs: () => heartbeats.clockMs(Date.now()),
+    silenceMs: () => heartbeats.silenceMs(now()),
     onShadowRefusal: (policy) => shadow.inc({ policy, limit: 'budget' }),
   });
-  metrics.gauge('weighbridge_leases', 'Buckets that this proxy has leases on.', () => budget.size);
+  metrics.gauge('weighbridge_leases', 'Buckets on which this proxy has a lease.', () => budget.size);
   const rates = new RateBook({
     call,
     producerId,
     epoch,
-    clockMs: () => heartbeatState.clockMs(Date.now()),
-    liveProxies: () => heartbeatState.liveProxies,
+    clockMs: () => heartbeats.clockMs(Date.now()),
+    liveProxies: () => heartbeats.liveProxies,
     isLive,
     onShadowRefusal: (policy) => shadow.inc({ policy, limit: 'rate' }),
   });

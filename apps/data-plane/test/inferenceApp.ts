@@ -77,7 +77,7 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
       const key = await app.resolve();
       return create(ResolveResponseSchema, { ...(key && { key }), maxAgeMs: 1 });
     },
-    state: () => 'live',
+    status: () => 'live',
     count: () => {},
     nowMs: () => performance.now(),
     clockMs: () => Date.now(),

@@ -59,7 +59,7 @@ export class Lease {
   }
 
   /** To go on with it in another process, while nothing of it is reserved. */
-  kept(): PersistedLease {
+  toPersisted(): PersistedLease {
     const { policyId, counterVersion, subject, windowStartMs } = this.bucket;
     return {
       bucket: [policyId, counterVersion, subject, String(windowStartMs)],

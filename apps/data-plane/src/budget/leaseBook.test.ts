@@ -126,7 +126,7 @@ describe('the book of leases', () => {
     first.settle(held, 10n);
     world.isDown = true;
     const second = bookOf(world, '1');
-    second.restore(JSON.parse(JSON.stringify(first.kept())));
+    second.restore(JSON.parse(JSON.stringify(first.toPersisted())));
     for (let spent = 10; spent + 10 <= 250; spent += 10) {
       const next = second.tryReserve([policy], 10n);
       if (!next) throw new Error(`nothing is left of what was held, at ${spent}`);

@@ -260,8 +260,8 @@ export class LeaseBook {
   }
 
   /** What a later process of the same epoch may go on with. To be called when nothing is reserved. */
-  kept(): PersistedLease[] {
-    return [...this.#leases.values()].map(({ lease }) => lease.kept());
+  toPersisted(): PersistedLease[] {
+    return [...this.#leases.values()].map(({ lease }) => lease.toPersisted());
   }
 
   /** Gives everything back that is not reserved; resolves when the control plane knows, or could not be told. */

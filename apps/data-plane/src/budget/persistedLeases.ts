@@ -1,45 +1,47 @@
 import type { HeartbeatState } from '../control/heartbeatState.ts';
-import type { Spool } from '../record/spool/types.ts';
 import type { PersistedLease } from './lease.ts';
 import type { LeaseBook } from './leaseBook.ts';
 
-/** Under it, the spool has when the control plane was last heard of; under all others, a lease. */
-const HEARD = 'heard';
+/** The spool's storage by key, which survives the process. */
+interface LeaseStorage {
+  /** Empty bytes delete the key. */
+  writeLease(key: string, bytes: Uint8Array): void;
+  readonly own: { leases(): ReadonlyMap<string, Uint8Array> };
+}
+
+/** The key of the control plane's last contact; all other keys have a lease. */
+const LAST_CONTACT = 'heard';
+const DELETED = new Uint8Array();
 
 /**
- * Writes down what is leased, for a process that goes on with the same epoch: without its control plane it has nothing
- * else to spend. To be called when nothing is reserved.
+ * Stores the leases for the process that continues this epoch: without its control plane, they are all that it can spend.
+ * Call it when nothing is reserved.
  */
 export function persistLeases(
-  spool: Pick<Spool, 'writeLease'>,
-  book: Pick<LeaseBook, 'kept'>,
-  heartbeatState: HeartbeatState,
+  storage: LeaseStorage,
+  book: Pick<LeaseBook, 'toPersisted'>,
+  { lastContactWallMs }: HeartbeatState,
 ): void {
-  const { heardAtWallMs } = heartbeatState;
-  if (heardAtWallMs === undefined) return;
-  spool.writeLease(HEARD, Buffer.from(String(heardAtWallMs)));
-  for (const [index, lease] of book.kept().entries()) {
-    spool.writeLease(String(index), Buffer.from(JSON.stringify(lease)));
+  if (lastContactWallMs === undefined) return;
+  storage.writeLease(LAST_CONTACT, Buffer.from(String(lastContactWallMs)));
+  for (const [index, lease] of book.toPersisted().entries()) {
+    storage.writeLease(String(index), Buffer.from(JSON.stringify(lease)));
   }
 }
 
-/** Takes up what an earlier process of this epoch wrote down, and forgets that it did. */
+/** Takes over the leases that an earlier process of this epoch stored, and deletes them from the storage. */
 export function restoreLeases(
-  spool: Pick<Spool, 'own' | 'writeLease'>,
+  storage: LeaseStorage,
   book: Pick<LeaseBook, 'restore'>,
-  heartbeatState: HeartbeatState,
+  heartbeats: HeartbeatState,
 ): void {
-  const notes = new Map(spool.own.leases());
-  const heardAtWallMs = Number(Buffer.from(notes.get(HEARD) ?? []).toString());
-  for (const key of notes.keys()) spool.writeLease(key, NOTHING);
-  notes.delete(HEARD);
-  const silenceMs = Date.now() - heardAtWallMs;
-  // A clock behind it says nothing of how long that was.
-  if (!(heardAtWallMs > 0 && silenceMs >= 0)) return;
-  heartbeatState.heard({ monotonicMs: performance.now() - silenceMs, wallMs: heardAtWallMs });
-  book.restore(
-    [...notes.values()].map((bytes) => JSON.parse(Buffer.from(bytes).toString()) as PersistedLease),
-  );
+  const stored = new Map(storage.own.leases());
+  const lastContactWallMs = Number(Buffer.from(stored.get(LAST_CONTACT) ?? []).toString());
+  for (const key of stored.keys()) storage.writeLease(key, DELETED);
+  stored.delete(LAST_CONTACT);
+  const silenceMs = Date.now() - lastContactWallMs;
+  // Where this clock is behind the last contact, the leases' age is unknown.
+  if (!(lastContactWallMs > 0 && silenceMs >= 0)) return;
+  heartbeats.noteContact({ monotonicMs: performance.now() - silenceMs, wallMs: lastContactWallMs });
+  book.restore([...stored.values()].map((bytes) => JSON.parse(Buffer.from(bytes).toString()) as PersistedLease));
 }
-
-const NOTHING = new Uint8Array();

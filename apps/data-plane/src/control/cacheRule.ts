@@ -1,35 +1,35 @@
 import { type CacheRule as CacheMessage, CacheScope } from '@weighbridge/contracts';
 import type { CacheSetting } from '@weighbridge/domain';
 
-/** What the control plane tells of a policy or a profile. */
+/** The cache setting of a policy or a profile. */
 export function cacheSetting({ scope, ttlSeconds }: CacheMessage): CacheSetting {
   return { scope: scope === CacheScope.POLICY ? 'policy' : 'principal', ttlMs: ttlSeconds * 1_000 };
 }
 
-/** A policy's own, and whose it is. */
+/** A policy's cache setting, with the policy. */
 export interface PolicyCacheSetting extends CacheSetting {
   readonly policyId: string;
 }
 
-/** What holds for one request. */
+/** The cache rule of one request. */
 export interface CacheRule {
-  /** Whose answers it may get, and who may get its. */
+  /** Those who share cached responses with the request. */
   readonly sharedBy: { readonly kind: CacheSetting['scope']; readonly id: string };
   readonly ttlMs: number;
 }
 
-interface Asker {
+interface CachingKey {
   readonly principalId: string;
-  /** Of the nearest of its policies that says something. */
+  /** The setting of the nearest policy that has one. */
   readonly cache: PolicyCacheSetting | undefined;
 }
 
 /**
- * Either a policy or the profile that is asked for turns the cache on. Where both speak, the stricter of them holds, in
- * each of its parts. Principals share answers only where a policy says so: a profile may be asked for by anybody.
+ * Either a policy or the requested profile turns the cache on. Where both do, the stricter value of each part applies.
+ * Principals share responses only where a policy allows it, because anyone may request a profile.
  */
 export function cacheRule(
-  { cache: ofPolicy, principalId }: Asker,
+  { cache: ofPolicy, principalId }: CachingKey,
   ofProfile: CacheSetting | undefined,
 ): CacheRule | undefined {
   if (!ofPolicy && !ofProfile) return undefined;

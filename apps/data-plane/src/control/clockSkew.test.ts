@@ -15,11 +15,11 @@ it('a clock is at fault where it is more than a day off, either way', () => {
 });
 
 it('a heartbeat tells how far the clocks are apart; one without a time tells nothing', () => {
-  const heartbeatState = new HeartbeatState();
+  const heartbeats = new HeartbeatState();
   const now = { monotonicMs: 1, wallMs: 1_790_000_000_000 };
-  expect(describeClockSkew(heartbeatState.aheadMs)).toBeUndefined();
-  heartbeatState.beat(create(HeartbeatSchema, { clockMs: BigInt(now.wallMs - 5_000) }), now);
-  expect(heartbeatState.aheadMs).toBe(5_000);
-  heartbeatState.beat(create(HeartbeatSchema, {}), now);
-  expect(heartbeatState.aheadMs).toBe(5_000);
+  expect(describeClockSkew(heartbeats.clockAheadMs)).toBeUndefined();
+  heartbeats.receive(create(HeartbeatSchema, { clockMs: BigInt(now.wallMs - 5_000) }), now);
+  expect(heartbeats.clockAheadMs).toBe(5_000);
+  heartbeats.receive(create(HeartbeatSchema, {}), now);
+  expect(heartbeats.clockAheadMs).toBe(5_000);
 });

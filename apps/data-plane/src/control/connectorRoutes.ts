@@ -1,6 +1,6 @@
 import { type Connector, Dialect, Route } from '@weighbridge/contracts';
 
-/** What an upstream serves of whose routes the control plane says nothing. */
+/** The routes of a connector for which the control plane lists none. */
 const ROUTES_OF_DIALECT: Readonly<Partial<Record<Dialect, readonly Route[]>>> = {
   [Dialect.OPENAI]: [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.EMBEDDINGS],
   [Dialect.ANTHROPIC]: [Route.MESSAGES],
@@ -14,7 +14,7 @@ export function routesOf({ routes, dialect }: Connector): readonly Route[] {
   return routes.length > 0 ? routes : (ROUTES_OF_DIALECT[dialect] ?? []);
 }
 
-/** The route as a caller writes it. */
+/** The route's public path. */
 export const ROUTE_PATHS: Readonly<Record<Route, string>> = {
   [Route.UNSPECIFIED]: '/v1',
   [Route.CHAT_COMPLETIONS]: '/v1/chat/completions',

@@ -16,7 +16,7 @@ export interface ControlAddress {
   readonly tls: TlsFiles | undefined;
 }
 
-/** Says that an epoch writes no more, and how much it wrote; resolves with whether the ledger has all of it. */
+/** Reports an epoch's end and its last numbers. Resolves with whether the ledger has all its events. */
 export type CloseEpoch = (epoch: {
   readonly producerId: string;
   readonly epoch: string;
@@ -26,7 +26,7 @@ export type CloseEpoch = (epoch: {
 const CALL_TIMEOUT_MS = 2_000;
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
-/** What calls to the control plane have in common. */
+/** The gRPC client of the control plane, with the settings that all calls share. */
 export function openControlClient(
   { address, token, tls }: ControlAddress,
   maxReconnectMs: number,

@@ -75,11 +75,11 @@ function connectTo(port: number): ControlPlane {
     token: undefined,
     tls: undefined,
     proxy: { id: 'epoch-1', producerId: 'producer-1', name: 'a', version: '1', maxStalenessMs: 1_000 },
-    view: new ControlState({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
-    heartbeatState: new HeartbeatState(),
+    state: new ControlState({ keys: createKeyStore(1_000), maxStalenessMs: 1_000 }),
+    heartbeats: new HeartbeatState(),
     onEvidence: () => {},
     onReclaim: () => {},
-    load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, markAgeMs: 3 }),
+    load: () => ({ inFlightRequests: 1, waitingUsageBytes: 2, watermarkAgeMs: 3 }),
     logger,
   });
   closing.push(() => controlPlane.close());
@@ -104,7 +104,7 @@ it('takes it for final, and says so, when another process took over its spool', 
   const { heard, port } = await startControlPlane({ refuses: true });
   const controlPlane = connectTo(port);
   await expect(controlPlane.firstTable(10_000)).rejects.toThrow('Another process took over the spool.');
-  expect(controlPlane.refusal()?.message).toContain('does not serve this process any more');
+  expect(controlPlane.refusal()?.message).toContain('no longer serves this process');
   // It would come back within a tenth of a second, and fight the other one.
   await new Promise((resolve) => setTimeout(resolve, 400));
   expect(heard.streams).toBe(1);

@@ -3,32 +3,37 @@ import type { KeyStore } from './keyStore.ts';
 import { type RoutingTable, routingTable } from './routingTable.ts';
 
 /**
- * Where a proxy stands with its control plane.
- * STARTING → LIVE by the first snapshot; LIVE → STALE when no heartbeat came for a while: it serves what it knows;
- * STALE → EXPIRED after the longest time that it may; any of them → LIVE by a heartbeat.
+ * The freshness of a proxy's state:
+ *
+ *   starting → live → stale → expired; any → live
+ *
+ * starting  no snapshot yet
+ * live      a heartbeat arrived within the last seconds
+ * stale     no heartbeat for a while: the proxy serves the state it has
+ * expired   no heartbeat for longer than the staleness limit: the proxy answers 503
  */
 export type ControlStatus = 'starting' | 'live' | 'stale' | 'expired';
 
-/** No heartbeat for so long, and the control plane counts as away. They come every second. */
+/** Heartbeats come every second. */
 const LIVE_MS = 3_000;
 
-/** What a proxy knows of the control plane's state, and up to which revision. All times are the caller's, monotonic. */
+/** The control plane's state as this proxy has applied it, up to a revision. All times are the caller's, monotonic. */
 export class ControlState {
   readonly #keys: KeyStore;
   readonly #maxStalenessMs: number;
   #snapshot: Snapshot | undefined;
   #table: RoutingTable | undefined;
   #position: Position | undefined;
-  #heardAtMs = Number.NEGATIVE_INFINITY;
+  #lastContactMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: { readonly keys: KeyStore; readonly maxStalenessMs: number }) {
     this.#keys = options.keys;
     this.#maxStalenessMs = options.maxStalenessMs;
   }
 
-  state(nowMs: number): ControlStatus {
+  status(nowMs: number): ControlStatus {
     if (!this.#table) return 'starting';
-    const silence = nowMs - this.#heardAtMs;
+    const silence = nowMs - this.#lastContactMs;
     if (silence < LIVE_MS) return 'live';
     return silence < this.#maxStalenessMs ? 'stale' : 'expired';
   }
@@ -37,7 +42,7 @@ export class ControlState {
     return this.#table;
   }
 
-  /** What has been applied; undefined before the first snapshot. */
+  /** The applied revision; undefined before the first snapshot. */
   get position(): Position | undefined {
     return this.#position;
   }
@@ -46,34 +51,33 @@ export class ControlState {
     return this.#snapshot;
   }
 
-  /** When the control plane was last heard of. */
-  get heardAtMs(): number {
-    return this.#heardAtMs;
+  get lastContactMs(): number {
+    return this.#lastContactMs;
   }
 
   /**
-   * Counts from when the status was sent that the heartbeat answers, not from its arrival. It is only as good as what was
-   * applied: one that knows of more than this proxy does not renew its right.
+   * `sentAtMs` is when this proxy sent the status that the heartbeat answers. A heartbeat of a revision that is not applied
+   * here yet does not count: it must not prolong the use of older state.
    */
-  heartbeat(revision: bigint, heardAtMs: number): void {
+  heartbeat(revision: bigint, sentAtMs: number): void {
     if (!this.#position || revision > this.#position.revision) return;
-    this.#heardAtMs = Math.max(this.#heardAtMs, heardAtMs);
+    this.#lastContactMs = Math.max(this.#lastContactMs, sentAtMs);
   }
 
-  /** Takes everything anew. What is known of keys may be from another history, or before what was missed. */
+  /** Replaces the state. Cached keys are dropped: they may be from another history, or older than a missed change. */
   applySnapshot(snapshot: Snapshot, nowMs: number): void {
     if (!snapshot.position) return;
-    this.#keys.invalidate({ ...NONE, revision: snapshot.revision, allKeys: true });
+    this.#keys.invalidate({ ...NO_IDS, revision: snapshot.revision, allKeys: true });
     this.#setTables(snapshot);
     this.#position = snapshot.position;
-    this.#heardAtMs = nowMs;
+    this.#lastContactMs = nowMs;
   }
 
-  /** Takes a change in. `gap` where something before it is missing: then only a snapshot helps. */
+  /** Applies a change. Returns `gap` where an earlier change is missing: then only a snapshot helps. */
   applyDelta(delta: Delta): 'applied' | 'known' | 'gap' {
     if (!this.#position || delta.fromRevision > this.#position.revision) return 'gap';
     if (delta.toRevision <= this.#position.revision) return 'known';
-    // It may begin before what was applied: to forget a key twice does no harm.
+    // The delta may overlap what was applied; invalidating a key twice does no harm.
     this.#keys.invalidate({
       revision: delta.toRevision,
       keyIds: new Set(delta.keyIds),
@@ -86,12 +90,12 @@ export class ControlState {
     return 'applied';
   }
 
-  /** Takes up what an earlier process left, as old as it says it is. */
-  restore(snapshot: Snapshot, heardAtMs: number): void {
+  /** Starts from the state that an earlier process stored, at its age. */
+  restore(snapshot: Snapshot, lastContactMs: number): void {
     if (!snapshot.position) return;
     this.#setTables(snapshot);
     this.#position = snapshot.position;
-    this.#heardAtMs = heardAtMs;
+    this.#lastContactMs = lastContactMs;
   }
 
   #setTables(snapshot: Snapshot): void {
@@ -100,7 +104,7 @@ export class ControlState {
   }
 }
 
-const NONE = {
+const NO_IDS = {
   keyIds: new Set<string>(),
   policyIds: new Set<string>(),
   principalIds: new Set<string>(),

@@ -6,54 +6,54 @@ export interface Moment {
   readonly wallMs: number;
 }
 
-/** What heartbeats tell besides that the control plane is there. */
+/** What the control plane's heartbeats carry, and when it last answered. */
 export class HeartbeatState {
-  #offsetMs = 0;
+  #clockOffsetMs = 0;
   #liveProxies = 1;
-  #heardAt: Moment | undefined;
-  readonly #usualTokens = new Map<string, number>();
+  #lastContact: Moment | undefined;
+  readonly #p95OutputTokens = new Map<string, number>();
 
-  beat(heartbeat: Heartbeat, now: Moment): void {
-    this.heard(now);
-    // One that tells no time says nothing of ours.
-    if (heartbeat.clockMs > 0n) this.#offsetMs = Number(heartbeat.clockMs) - now.wallMs;
+  receive(heartbeat: Heartbeat, now: Moment): void {
+    this.noteContact(now);
+    // 0: the heartbeat carries no time.
+    if (heartbeat.clockMs > 0n) this.#clockOffsetMs = Number(heartbeat.clockMs) - now.wallMs;
     this.#liveProxies = Math.max(1, heartbeat.liveProxies);
-    for (const { model, p95Tokens } of heartbeat.modelOutputs) this.#usualTokens.set(model, p95Tokens);
+    for (const { model, p95Tokens } of heartbeat.modelOutputs) this.#p95OutputTokens.set(model, p95Tokens);
   }
 
-  /** The control plane answered what was sent then. */
-  heard(at: Moment): void {
-    if (!this.#heardAt || at.monotonicMs > this.#heardAt.monotonicMs) this.#heardAt = at;
+  /** The control plane answered a call that was sent at this moment. */
+  noteContact(at: Moment): void {
+    if (!this.#lastContact || at.monotonicMs > this.#lastContact.monotonicMs) this.#lastContact = at;
   }
 
-  /** Undefined before it was heard of. */
-  get heardAtWallMs(): number | undefined {
-    return this.#heardAt?.wallMs;
+  /** Unix milliseconds; undefined before the first contact. */
+  get lastContactWallMs(): number | undefined {
+    return this.#lastContact?.wallMs;
   }
 
-  /** How many proxies share budgets and limits, this one among them. */
+  /** The number of proxies that share budgets and limits, this one included. */
   get liveProxies(): number {
     return this.#liveProxies;
   }
 
-  /** The control plane's clock, in Unix milliseconds, given this host's. */
+  /** Converts this host's time to the control plane's, in Unix milliseconds. */
   clockMs(wallMs: number): number {
-    return wallMs + this.#offsetMs;
+    return wallMs + this.#clockOffsetMs;
   }
 
-  /** How far this host's clock is ahead of the control plane's, or behind where it is negative. */
-  get aheadMs(): number {
-    return -this.#offsetMs;
+  /** How far this host's clock is ahead of the control plane's; negative where it is behind. */
+  get clockAheadMs(): number {
+    return -this.#clockOffsetMs;
   }
 
-  /** How long the control plane has been silent, by whichever clock says longer: one may have stood still, or been set. */
+  /** Time since the last contact, by the larger of both clocks: one may have been suspended or set. */
   silenceMs(now: Moment): number {
-    if (!this.#heardAt) return Number.POSITIVE_INFINITY;
-    return Math.max(now.monotonicMs - this.#heardAt.monotonicMs, now.wallMs - this.#heardAt.wallMs);
+    if (!this.#lastContact) return Number.POSITIVE_INFINITY;
+    return Math.max(now.monotonicMs - this.#lastContact.monotonicMs, now.wallMs - this.#lastContact.wallMs);
   }
 
-  /** How many tokens a model's answers have stayed below of late, all but one in twenty. */
-  usualTokens(model: string): number | undefined {
-    return this.#usualTokens.get(model);
+  /** The 95th percentile of output tokens in a model's recent responses. */
+  p95OutputTokens(model: string): number | undefined {
+    return this.#p95OutputTokens.get(model);
   }
 }

@@ -41,7 +41,7 @@ function answer(
 function cacheWith(resolve: () => Promise<ResolveResponse>) {
   const world = {
     nowMs: 0,
-    state: 'live' as ControlStatus,
+    status: 'live' as ControlStatus,
     refusal: undefined as AppError | undefined,
     asked: 0,
     met: { hit: 0, miss: 0 },
@@ -53,7 +53,7 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
       world.asked++;
       return resolve();
     },
-    state: () => world.state,
+    status: () => world.status,
     refusal: () => world.refusal,
     count: (met) => {
       world.met[met]++;
@@ -149,12 +149,12 @@ describe('the key cache', () => {
     await cache.find(SHA);
     isAway = true;
     world.nowMs = 2_000;
-    world.state = 'stale';
+    world.status = 'stale';
     expect((await cache.find(SHA))?.id).toBe('key_1');
     await expect(cache.find(tokenSha256('another'))).rejects.toMatchObject({
       code: 'control_plane_unreachable',
     });
-    world.state = 'expired';
+    world.status = 'expired';
     await expect(cache.find(SHA)).rejects.toMatchObject({ code: 'control_plane_unreachable' });
   });
 

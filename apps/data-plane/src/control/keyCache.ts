@@ -9,113 +9,122 @@ import { type ResolvedKey, resolvedKey } from './resolvedKey.ts';
 export interface KeyCacheDeps {
   readonly store: KeyStore;
   readonly resolve: (tokenSha256: Uint8Array) => Promise<ResolveResponse>;
-  readonly state: (nowMs: number) => ControlStatus;
-  /** Why no key may be used now; undefined as a rule. */
+  readonly status: (nowMs: number) => ControlStatus;
+  /** The error while no key may be used at all; normally undefined. */
   readonly refusal?: () => AppError | undefined;
   /** Monotonic, in milliseconds. */
   readonly nowMs: () => number;
-  /** The control plane's clock as far as it is known here, in Unix milliseconds. */
+  /** The control plane's clock as known here, in Unix milliseconds. */
   readonly clockMs: () => number;
-  /** Counts look-ups by what they met. */
-  readonly count: (met: 'hit' | 'miss') => void;
+  /** Counts look-ups in the cache. */
+  readonly count: (result: 'hit' | 'miss') => void;
 }
 
 export interface KeyCache {
-  /** The key with this token; undefined where there is none. 503 where that can't be told now. */
+  /** The key with this token; undefined where none exists. Rejects with a 503 where that can't be determined now. */
   find(tokenSha256: Uint8Array): ResolvedKey | undefined | Promise<ResolvedKey | undefined>;
-  /** Asks for it anew, whatever is known of it. */
+  /** Looks the key up at the control plane, cached or not. */
   refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
 }
 
-/** So many look-ups at once, and not more: a flood of unknown tokens must not become one of the database. */
+/** Bounds parallel look-ups: a flood of unknown tokens must not reach the database. */
 const MAX_LOOK_UPS = 512;
-/** An answer that was overtaken by a change is asked for again, so many times. */
-const MAX_ASKS = 5;
-/** Keys that are in use, ready for admission: as many are some megabytes. Others are unpacked when they come, in some 5 µs. */
-const MOST_RESOLVED = 4_000;
+/** How often a look-up is repeated when a change overtakes its response. */
+const MAX_TRIES = 5;
+/** Decoded keys in use, some megabytes. Decoding another one takes about 5 µs. */
+const MAX_DECODED = 4_000;
 
 /**
- * Keys as the control plane told them, until its stream says otherwise. Tokens that nobody knows are not kept: a key that
- * was just created works at once. However many requests want a key, one look-up is under way.
+ * Keys as the control plane returned them, until its stream invalidates them. Unknown tokens are not cached: a new key
+ * works at once. Parallel requests for a key share one look-up.
  */
-export function createKeyCache({
-  store,
-  resolve,
-  state,
-  refusal,
-  count,
-  nowMs,
-  clockMs,
-}: KeyCacheDeps): KeyCache {
-  const underWay = new Map<string, Promise<KeyEntry | undefined>>();
-  const resolved = new LRUCache<KeyEntry, ResolvedKey>({ max: MOST_RESOLVED });
+export function createKeyCache(deps: KeyCacheDeps): KeyCache {
+  return new ResolvingKeyCache(deps);
+}
 
-  const keyOf = (entry: KeyEntry): ResolvedKey => {
-    const known = resolved.get(entry);
-    if (known) return known;
-    const key = resolvedKey(keyMessage(entry));
-    resolved.set(entry, key);
-    return key;
-  };
-  const keyOfAny = (entry: KeyEntry | undefined) => entry && keyOf(entry);
+class ResolvingKeyCache implements KeyCache {
+  readonly #deps: KeyCacheDeps;
+  readonly #pending = new Map<string, Promise<KeyEntry | undefined>>();
+  readonly #decoded = new LRUCache<KeyEntry, ResolvedKey>({ max: MAX_DECODED });
 
-  async function lookUp(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
-    const look = store.beginLookUp();
+  constructor(deps: KeyCacheDeps) {
+    this.#deps = deps;
+  }
+
+  find(tokenSha256: Uint8Array): ResolvedKey | undefined | Promise<ResolvedKey | undefined> {
+    const { store, count } = this.#deps;
+    const nowMs = this.#deps.nowMs();
+    const status = this.#deps.status(nowMs);
+    if (status === 'starting' || status === 'expired') {
+      return Promise.reject(unreachable(`the state from the control plane is ${status}`));
+    }
+    const refusal = this.#deps.refusal?.();
+    if (refusal) return Promise.reject(refusal);
+    const tokenId = tokenIdOf(tokenSha256);
+    const cached = store.get(tokenId);
+    count(cached ? 'hit' : 'miss');
+    if (!cached) return this.#lookUp(tokenId, tokenSha256);
+    const key = this.#decode(cached);
+    const ageMs = nowMs - cached.readAtMs;
+    const isWindowOver = hasWindowEnded(key, ageMs, this.#deps.clockMs());
+    if (ageMs < cached.maxAgeMs && !isWindowOver) return key;
+    // Refreshed in the background; only the counters of a new window are worth waiting for.
+    const refreshed = this.#entryOf(tokenId, tokenSha256).catch(() => cached);
+    return status === 'live' && isWindowOver ? refreshed.then((entry) => entry && this.#decode(entry)) : key;
+  }
+
+  refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined> {
+    return this.#lookUp(tokenIdOf(tokenSha256), tokenSha256);
+  }
+
+  async #lookUp(tokenId: string, tokenSha256: Uint8Array): Promise<ResolvedKey | undefined> {
+    const entry = await this.#entryOf(tokenId, tokenSha256);
+    return entry && this.#decode(entry);
+  }
+
+  /** Joins a look-up of the same token that is already running. */
+  #entryOf(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
+    const pending = this.#pending.get(tokenId);
+    if (pending) return pending;
+    if (this.#pending.size >= MAX_LOOK_UPS) return Promise.reject(tooManyLookUps());
+    const started = this.#resolve(tokenId, tokenSha256).finally(() => this.#pending.delete(tokenId));
+    this.#pending.set(tokenId, started);
+    return started;
+  }
+
+  async #resolve(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
+    const { store, resolve, nowMs } = this.#deps;
+    const lookUp = store.beginLookUp();
     try {
-      for (let asked = 0; asked < MAX_ASKS; asked++) {
+      for (let tries = 0; tries < MAX_TRIES; tries++) {
         const readAtMs = nowMs();
         const { key, revision, maxAgeMs } = await resolve(tokenSha256).catch((error) => {
           throw unreachable(error);
         });
         if (!key) {
-          // It may have been known: a secret that was replaced, at the end of its grace.
+          // It may be cached: a rotated secret whose grace period is over.
           store.forget(tokenId);
           return undefined;
         }
         const entry = keyEntry(key, { revision, readAtMs, maxAgeMs });
-        if (look.store(tokenId, entry)) return entry;
+        if (lookUp.store(tokenId, entry)) return entry;
       }
       throw unreachable(new Error('the key changed faster than it could be read'));
     } finally {
-      look.end();
+      lookUp.end();
     }
   }
 
-  function singleLookUp(tokenId: string, tokenSha256: Uint8Array): Promise<KeyEntry | undefined> {
-    const pending = underWay.get(tokenId);
-    if (pending) return pending;
-    if (underWay.size >= MAX_LOOK_UPS) return Promise.reject(tooManyLookUps());
-    const started = lookUp(tokenId, tokenSha256).finally(() => underWay.delete(tokenId));
-    underWay.set(tokenId, started);
-    return started;
+  #decode(entry: KeyEntry): ResolvedKey {
+    const decoded = this.#decoded.get(entry);
+    if (decoded) return decoded;
+    const key = resolvedKey(keyMessage(entry));
+    this.#decoded.set(entry, key);
+    return key;
   }
-
-  return {
-    find(tokenSha256) {
-      const at = nowMs();
-      const standing = state(at);
-      if (standing === 'starting' || standing === 'expired') {
-        return Promise.reject(unreachable(`the view is ${standing}`));
-      }
-      const refused = refusal?.();
-      if (refused) return Promise.reject(refused);
-      const tokenId = tokenIdOf(tokenSha256);
-      const known = store.get(tokenId);
-      count(known ? 'hit' : 'miss');
-      if (!known) return singleLookUp(tokenId, tokenSha256).then(keyOfAny);
-      const key = keyOf(known);
-      const isOver = hasWindowEnded(key, at - known.readAtMs, clockMs());
-      if (at - known.readAtMs < known.maxAgeMs && !isOver) return key;
-      // Nobody waits for it, but for the counters of a new window.
-      const refreshed = singleLookUp(tokenId, tokenSha256).catch(() => known);
-      return standing === 'live' && isOver ? refreshed.then(keyOfAny) : key;
-    },
-
-    refresh: (tokenSha256) => singleLookUp(tokenIdOf(tokenSha256), tokenSha256).then(keyOfAny),
-  };
 }
 
-/** By how long the control plane said that it lasts, or by its clock: never by this host's. */
+/** By the remaining time that the control plane gave, or by its clock; never by this host's clock. */
 function hasWindowEnded(
   { windowRemainingMs, windowEndMs }: ResolvedKey,
   ageMs: number,
@@ -131,9 +140,6 @@ function unreachable(cause: unknown): AppError {
 }
 
 function tooManyLookUps(): AppError {
-  return new AppError(
-    'unavailable',
-    'too_many_look_ups',
-    'Too many keys are being looked up right now. Try again.',
-  );
+  const message = 'Too many keys are being looked up right now. Try again.';
+  return new AppError('unavailable', 'too_many_look_ups', message);
 }

@@ -4,43 +4,42 @@ import { type Key, KeySchema } from '@weighbridge/contracts';
 import { LRUCache } from 'lru-cache';
 
 /**
- * A key as it was at a revision. Never changed: a newer answer makes a new entry. A proxy knows hundreds of thousands, so
- * an entry is small: what most of them have alike is shared, and the rest stays packed.
+ * A key at a revision, immutable: a newer response makes a new entry. A proxy caches hundreds of thousands, so an entry is
+ * small: it shares what most keys have in common and leaves the rest encoded.
  */
 export interface KeyEntry {
-  /** The key as protobuf, a character for each byte: the smallest that there is. */
+  /** The key in protobuf, one Latin-1 character per byte: the smallest form in V8. */
   readonly packed: string;
-  /** Of the policies in its chain. */
+  /** The ids of the policies in its chain. */
   readonly policyIds: readonly string[];
   readonly revision: bigint;
   /** When its counters were read, monotonic, in whole milliseconds. */
   readonly readAtMs: number;
-  /** After so long they are to be read again. */
+  /** The age at which they must be read again. */
   readonly maxAgeMs: number;
 }
 
-/** What an entry takes beside its key's bytes: itself, and its places in the store. */
+/** The entry object and its places in the store, beside the key's bytes. */
 const ENTRY_OVERHEAD_BYTES = 300;
-const MOST_CHAINS = 10_000;
+const MAX_CHAINS = 10_000;
 
-/** The ids of chains, by all of them: the keys of a policy share one list. */
-const chains = new LRUCache<string, readonly string[]>({ max: MOST_CHAINS });
+/** Lists of policy ids by their joined text: keys with the same chain share one list. */
+const chains = new LRUCache<string, readonly string[]>({ max: MAX_CHAINS });
 let latestRevision = 0n;
 
-/** An entry of the store, from what the control plane said. */
-export function keyEntry(key: Key, told: Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>): KeyEntry {
+export function keyEntry(key: Key, source: Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>): KeyEntry {
   const policyIds = key.policies.flatMap(({ bucket }) => bucket?.policyId ?? []);
   const chain = policyIds.join('/');
   const shared = chains.get(chain) ?? policyIds;
   chains.set(chain, shared);
-  // Answers between two changes share the number, which is an object.
-  if (told.revision !== latestRevision) latestRevision = told.revision;
+  // A bigint is a heap object: entries of the same revision share it.
+  if (source.revision !== latestRevision) latestRevision = source.revision;
   return {
     packed: Buffer.from(toBinary(KeySchema, key)).toString('latin1'),
     policyIds: shared,
     revision: latestRevision,
-    readAtMs: Math.floor(told.readAtMs),
-    maxAgeMs: told.maxAgeMs,
+    readAtMs: Math.floor(source.readAtMs),
+    maxAgeMs: source.maxAgeMs,
   };
 }
 
@@ -48,26 +47,26 @@ export function keyBytes({ packed }: KeyEntry): Buffer {
   return Buffer.from(packed, 'latin1');
 }
 
-/** The key as it came. */
+/** The key as the control plane sent it. */
 export function keyMessage(entry: KeyEntry): Key {
   return fromBinary(KeySchema, keyBytes(entry));
 }
 
-/** A text as it stands in a packed key. */
+/** A text in the form that a packed key has it. */
 export function packText(text: string): string {
   return Buffer.from(text).toString('latin1');
 }
 
 const { id: ID, principalId: PRINCIPAL_ID } = KeySchema.field;
 
-/** Whose it is, packed, without unpacking the rest: an invalidation looks at every key. */
+/** The packed ids, read without decoding the rest: an invalidation checks every key. */
 export function packedIds({ packed }: KeyEntry): { readonly id: string; readonly principalId: string } {
   const id = textAt(packed, 0, ID.number);
   const principalId = textAt(packed, id.end, PRINCIPAL_ID.number);
   return { id: id.text, principalId: principalId.text };
 }
 
-/** The text of a field, if that is what stands there: one that is empty is left out. */
+/** The field's text where the field starts at `start`; protobuf omits an empty one. */
 function textAt(
   packed: string,
   start: number,
@@ -84,7 +83,7 @@ function textAt(
   return { text: packed.slice(at, at + length), end: at + length };
 }
 
-/** What the store takes it to weigh. */
+/** The entry's size in the store. */
 export function entryBytes({ packed }: KeyEntry): number {
   return packed.length + ENTRY_OVERHEAD_BYTES;
 }

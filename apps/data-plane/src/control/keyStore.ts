@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { entryBytes, type KeyEntry, packedIds, packText } from './keyEntry.ts';
 
-/** What makes keys be forgotten: by id, by a policy in their chain, by their principal, or all of them. */
+/** The keys to drop: by id, by a policy in their chain, by their principal, or all. */
 interface Invalidation {
   readonly revision: bigint;
   readonly keyIds: ReadonlySet<string>;
@@ -11,13 +11,13 @@ interface Invalidation {
 }
 
 /**
- * The keys that a proxy knows, by the SHA-256 of their tokens, bounded by bytes. An invalidation takes out what it
- * names, and, for as long as look-ups are under way that began before it, also what they bring: an answer that was read
- * before a revocation must not bring the key back.
+ * The keys that a proxy has cached, by the SHA-256 of their tokens, bounded in bytes. An invalidation drops the keys that
+ * it names, and also rejects older results of look-ups that began before it: a response read before a revocation must not
+ * bring the key back.
  */
 export interface KeyStore {
   get(tokenId: string): KeyEntry | undefined;
-  /** Notes that a look-up begins; what it returns ends it. */
+  /** Marks the start of a look-up; call `end` on the result. */
   beginLookUp(): LookUp;
   invalidate(invalidation: Invalidation): void;
   forget(tokenId: string): void;
@@ -26,12 +26,12 @@ export interface KeyStore {
 }
 
 interface LookUp {
-  /** Takes the answer in; false where something was invalidated since that it may not know: it has to be asked again. */
+  /** Stores the result; false where a newer invalidation names the key: look it up again. */
   store(tokenId: string, entry: KeyEntry): boolean;
   end(): void;
 }
 
-/** The name of a token in the store: its hash, a character for each byte. */
+/** A token's id in the store: its hash, one character per byte. */
 export function tokenIdOf(tokenSha256: Uint8Array): string {
   return Buffer.from(tokenSha256.buffer, tokenSha256.byteOffset, tokenSha256.length).toString('latin1');
 }
@@ -41,66 +41,63 @@ export function tokenSha256Of(tokenId: string): Buffer {
 }
 
 export function createKeyStore(maxBytes: number): KeyStore {
-  const known = new LRUCache<string, KeyEntry>({
+  const keys = new LRUCache<string, KeyEntry>({
     maxSize: maxBytes,
     sizeCalculation: entryBytes,
   });
-  /** Those since the oldest look-up under way began. */
+  /** Invalidations since the oldest running look-up began. */
   let recent: Invalidation[] = [];
-  let underWay = 0;
+  let running = 0;
+
+  const isOutdated = (entry: KeyEntry): boolean =>
+    recent.some((invalidation) => invalidation.revision > entry.revision && matches(invalidation, entry));
 
   return {
-    get: (tokenId) => known.get(tokenId),
+    get: (tokenId) => keys.get(tokenId),
 
     beginLookUp() {
-      underWay++;
+      running++;
       let hasEnded = false;
       return {
         store(tokenId, entry) {
-          if (
-            recent.some(
-              (invalidation) => invalidation.revision > entry.revision && touches(invalidation, entry),
-            )
-          ) {
-            return false;
-          }
-          const before = known.peek(tokenId);
-          if (!before || before.revision <= entry.revision) known.set(tokenId, entry);
+          if (isOutdated(entry)) return false;
+          const before = keys.peek(tokenId);
+          if (!before || before.revision <= entry.revision) keys.set(tokenId, entry);
           return true;
         },
         end() {
           if (hasEnded) return;
           hasEnded = true;
-          underWay--;
-          if (underWay === 0) recent = [];
+          running--;
+          if (running === 0) recent = [];
         },
       };
     },
 
-    invalidate(told) {
-      const invalidation = packedInvalidation(told);
-      if (underWay > 0) recent.push(invalidation);
-      if (invalidation.allKeys) return known.clear();
-      for (const [tokenId, entry] of known.entries()) {
-        if (entry.revision < invalidation.revision && touches(invalidation, entry)) known.delete(tokenId);
+    invalidate(ids) {
+      const invalidation = packIds(ids);
+      if (running > 0) recent.push(invalidation);
+      if (invalidation.allKeys) return keys.clear();
+      for (const [tokenId, entry] of keys.entries()) {
+        if (entry.revision < invalidation.revision && matches(invalidation, entry)) keys.delete(tokenId);
       }
     },
 
-    forget: (tokenId) => void known.delete(tokenId),
-    entries: () => known.entries(),
+    forget: (tokenId) => void keys.delete(tokenId),
+    entries: () => keys.entries(),
     get size() {
-      return known.size;
+      return keys.size;
     },
   };
 }
 
-/** The ids as keys have them packed. */
-function packedInvalidation({ keyIds, principalIds, ...rest }: Invalidation): Invalidation {
+/** Converts the ids to the form in which keys have them packed. */
+function packIds({ keyIds, principalIds, ...rest }: Invalidation): Invalidation {
   const packed = (ids: ReadonlySet<string>) => new Set([...ids].map(packText));
   return { ...rest, keyIds: packed(keyIds), principalIds: packed(principalIds) };
 }
 
-function touches({ keyIds, policyIds, principalIds, allKeys }: Invalidation, entry: KeyEntry): boolean {
+function matches({ keyIds, policyIds, principalIds, allKeys }: Invalidation, entry: KeyEntry): boolean {
   if (allKeys || (policyIds.size > 0 && entry.policyIds.some((id) => policyIds.has(id)))) return true;
   if (keyIds.size === 0 && principalIds.size === 0) return false;
   const { id, principalId } = packedIds(entry);

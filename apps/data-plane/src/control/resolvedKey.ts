@@ -9,7 +9,7 @@ import { compileModelPatterns, type LockedAttribution, NOTHING_LOCKED } from '@w
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
 import { type BudgetedPolicy, bucketKey, type RateLimitedPolicy } from './keyPolicies.ts';
 
-/** A key as admission needs it. Never changed: a newer answer of the control plane makes a new one. */
+/** A key in the form that admission needs. Immutable: a newer response from the control plane makes a new one. */
 export interface ResolvedKey {
   readonly id: string;
   readonly principalId: string;
@@ -17,21 +17,21 @@ export interface ResolvedKey {
   readonly isOperator: boolean;
   readonly expiresAtMs: number | undefined;
   readonly attribution: LockedAttribution;
-  /** The routing profile that `router/default` means, where a policy of its names one. */
+  /** The routing profile behind `router/default`, where one of the key's policies names it. */
   readonly profileId: string | undefined;
   /** The governing policy, then its parents. */
   readonly policies: readonly ResolvedPolicy[];
-  /** Those of them that limit what may be spent. */
+  /** Those with a spending limit. */
   readonly budgets: readonly BudgetedPolicy[];
-  /** One of those never lets anything cost more than was reserved for it. */
+  /** An enforced budget is hard: no attempt may cost more than its reservation. */
   readonly isHard: boolean;
-  /** Those of them that limit requests and tokens a minute, or how many are under way. */
+  /** Those with a limit on requests per minute, tokens per minute or parallel requests. */
   readonly rates: readonly RateLimitedPolicy[];
-  /** Of the nearest of them that says something of the response cache. */
+  /** The response cache setting of the nearest policy that has one. */
   readonly cache: PolicyCacheSetting | undefined;
-  /** How long the first of their windows to end still lasts, from when the key was read; undefined: for ever. */
+  /** Time from reading the key until the first of their windows ends; undefined where none ends. */
   readonly windowRemainingMs: number | undefined;
-  /** When that is, by the control plane's clock, in Unix milliseconds. */
+  /** The same as an instant by the control plane's clock, in Unix milliseconds. */
   readonly windowEndMs: number | undefined;
 }
 

@@ -10,17 +10,17 @@ export interface NewResponse {
   readonly key: ResolvedKey;
 }
 
-/** Whose a stored response is: the caller's own, by the connector that made it; another's; or nobody knows. */
+/** The owner of a stored response: the caller, with the connector that made it; another principal; or unknown. */
 type Owner =
   | { readonly kind: 'own'; readonly connectorId: string }
   | { readonly kind: 'foreign' }
   | { readonly kind: 'unknown' };
 
-/** Who made which stored response, as the control plane keeps it for all proxies. */
+/** Ownership of stored responses, which the control plane records for all proxies. */
 export interface ResponseOwners {
-  /** Resolves once it is on record; rejects with a 503 where it can't be. */
+  /** Resolves once recorded; rejects with a 503 where that fails. */
   record(response: NewResponse): Promise<void>;
-  /** Rejects with a 503 where that can't be told now. */
+  /** Rejects with a 503 where the control plane can't be asked. */
   find(responseId: string, principalId: string): Promise<Owner>;
 }
 
@@ -56,8 +56,8 @@ export function createResponseOwners({
 }
 
 function notRecorded(cause: unknown): AppError {
-  const message = 'The response was made, but whose it is could not be recorded, so its id is not given out.';
-  // Another try would pay for another response.
+  const message = 'The response was created, but its owner could not be recorded, so its id is not returned.';
+  // A retry would pay for another response.
   return new AppError('unavailable', 'response_not_recorded', message, {
     headers: { 'x-should-retry': 'false' },
     cause,

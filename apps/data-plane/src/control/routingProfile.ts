@@ -2,7 +2,7 @@ import { type Profile, Strategy } from '@weighbridge/contracts';
 import type { RoutingProfile } from '@weighbridge/domain';
 import { cacheSetting } from './cacheRule.ts';
 
-/** One that a newer control plane may know and this proxy does not, is followed in the profile's own order. */
+/** A strategy that only a newer control plane knows falls back to the profile's order. */
 const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {
   [Strategy.UNSPECIFIED]: 'ordered',
   [Strategy.ORDERED]: 'ordered',
@@ -13,7 +13,7 @@ const STRATEGIES: Readonly<Record<Strategy, RoutingProfile['strategy']>> = {
   [Strategy.ADAPTIVE]: 'adaptive',
 };
 
-/** A profile as the control plane sends it, made ready to be followed. */
+/** The profile in the form that routing uses. */
 export function routingProfile(profile: Profile): RoutingProfile {
   const { id, name, strategy, targets, constraints, cache } = profile;
   return {

@@ -20,35 +20,35 @@ export interface RoutableModel {
   readonly id: string;
   readonly provider: string;
   readonly upstreamName: string;
-  /** The catalog's; what holds at a connector is told by `priceAt`. */
+  /** The catalog's price; `priceAt` has the price at a connector. */
   readonly price: ModelPrice;
   /** Free at every connector that may serve it. */
   readonly free: boolean;
-  /** The most that it writes in an answer; undefined where nobody says. */
+  /** The model's output limit; undefined where unknown. */
   readonly maxOutputTokens: number | undefined;
   readonly contextWindow: number;
-  /** The mean of its published benchmark scores, of 100. */
+  /** The mean of its published benchmark scores, 0 to 100. */
   readonly score: number | undefined;
   readonly capabilities: readonly string[];
 }
 
-/** A connector with what it was told of its models made ready to be asked. */
+/** A connector with its model patterns and negotiated prices prepared for routing. */
 export interface RoutableConnector extends Connector {
   readonly serves: (modelId: string) => boolean;
   readonly negotiated: ReadonlyMap<string, ModelPrice>;
 }
 
-/** What the control plane last said of models, connectors and profiles. Never changed: a new snapshot makes a new table. */
+/** Models, connectors and profiles of the latest snapshot. Immutable: a new snapshot makes a new table. */
 export interface RoutingTable {
   readonly revision: bigint;
   readonly models: ReadonlyMap<string, RoutableModel>;
-  /** The connectors of a provider, the preferred one first. */
+  /** By provider, the preferred connector first. */
   readonly connectors: ReadonlyMap<string, readonly RoutableConnector[]>;
   /** By name. */
   readonly profiles: ReadonlyMap<string, RoutingProfile>;
 }
 
-/** What a model costs at a connector: the price that was negotiated there, else the catalog's. */
+/** A model's price at a connector: the negotiated one, else the catalog's. */
 export function priceAt(
   model: RoutableModel,
   connector: RoutableConnector,
@@ -57,13 +57,13 @@ export function priceAt(
   return negotiated ? { price: negotiated, source: 'connector' } : { price: model.price, source: 'catalog' };
 }
 
-/** What a connector's account calls a model. */
+/** A model's name at a connector's account. */
 export function upstreamNameAt(model: RoutableModel, connector: Connector): string {
   const { upstreamNames } = connector;
   return (Object.hasOwn(upstreamNames, model.id) && upstreamNames[model.id]) || model.upstreamName;
 }
 
-/** A connector of which nothing has changed stays the object that it is in `previous`: what is known of it goes with that. */
+/** An unchanged connector stays the same object as in `previous`, because its health is stored by object. */
 export function routingTable(snapshot: Snapshot, previous?: RoutingTable): RoutingTable {
   const known = new Map(
     [...(previous?.connectors.values() ?? [])].flat().map((connector) => [connector.id, connector]),
@@ -94,18 +94,18 @@ function routableConnector(connector: Connector): RoutableConnector {
   return { ...connector, serves: compileModelPatterns(connector.models), negotiated: new Map(prices) };
 }
 
-/** A model without a price is none at all here: an unknown price is never zero. */
+/** Undefined for a model without a price: an unknown price is never zero. */
 function routableModel(
   { price, ...model }: Model,
   connectors: readonly RoutableConnector[],
 ): [[string, RoutableModel]] | undefined {
-  const catalogs = modelPrice(price);
-  if (!catalogs) return undefined;
+  const catalogPrice = modelPrice(price);
+  if (!catalogPrice) return undefined;
   const { id, provider, upstreamName, maxOutputTokens, contextWindow, score, capabilities } = model;
   const negotiated = connectors.flatMap((connector) => connector.negotiated.get(id) ?? []);
-  const free = [catalogs, ...negotiated].every(isFree);
+  const free = [catalogPrice, ...negotiated].every(isFree);
   const facts = { maxOutputTokens, contextWindow, score, capabilities };
-  return [[id, { id, provider, upstreamName, price: catalogs, free, ...facts }]];
+  return [[id, { id, provider, upstreamName, price: catalogPrice, free, ...facts }]];
 }
 
 function modelPrice(price: Price | undefined): ModelPrice | undefined {

@@ -60,11 +60,11 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
 
   const proxies = Array.from({ length: 6 }, (_, index) => {
     const store = createKeyStore(1_000_000);
-    const view = new ControlState({ keys: store, maxStalenessMs: MAX_STALENESS_MS });
+    const state = new ControlState({ keys: store, maxStalenessMs: MAX_STALENESS_MS });
     const lookUps: { at: number; answer: () => void }[] = [];
     const proxy = {
       index,
-      view,
+      state,
       link: undefined as
         | undefined
         | { sent: bigint | undefined; sentAtMs: number; queue: { at: number; message: Message }[] },
@@ -75,7 +75,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
       lookUps,
       cache: createKeyCache({
         store,
-        state: (at) => view.state(at),
+        status: (at) => state.status(at),
         count: () => {},
         nowMs: () => now,
         clockMs: () => now,
@@ -95,10 +95,10 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
   });
 
   const deliver = (proxy: (typeof proxies)[number], message: Message) => {
-    const { view } = proxy;
-    if (message.kind === 'snapshot') view.applySnapshot(message.snapshot, message.helloAtMs);
-    else if (message.kind === 'heartbeat') view.heartbeat(message.revision, message.answersSentAtMs);
-    else if (view.applyDelta(message.delta) === 'gap') {
+    const { state } = proxy;
+    if (message.kind === 'snapshot') state.applySnapshot(message.snapshot, message.helloAtMs);
+    else if (message.kind === 'heartbeat') state.heartbeat(message.revision, message.answersSentAtMs);
+    else if (state.applyDelta(message.delta) === 'gap') {
       counters.gaps++;
       proxy.link = undefined;
     }
@@ -132,7 +132,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
       }
       // Hello: the grant is written down first, then everything or what was missed.
       if (!proxy.link && proxy.cutUntil <= now) {
-        const from = proxy.view.position?.revision;
+        const from = proxy.state.position?.revision;
         proxy.link = {
           sent: from !== undefined && deltaAfter(from) ? from : undefined,
           sentAtMs: 0,
@@ -151,7 +151,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
         // Status, upwards; it may be late, never early.
         if (!noise || rnd.chance(0.7)) {
           link.sentAtMs = now;
-          proxy.recordedApplied = proxy.view.position?.revision ?? 0n;
+          proxy.recordedApplied = proxy.state.position?.revision ?? 0n;
         }
         if (link.sent !== undefined && link.sent < revision) {
           const delta = deltaAfter(link.sent);
@@ -170,8 +170,8 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
         // Missed by a lost message: a heartbeat that vouches for more makes it ask again.
         if (
           !noise &&
-          proxy.view.position &&
-          proxy.view.position.revision < revision &&
+          proxy.state.position &&
+          proxy.state.position.revision < revision &&
           link.queue.length === 0
         ) {
           proxy.link = undefined;
@@ -236,7 +236,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
   }
   for (let at = 0; at < 60; at++) await step();
   for (const proxy of proxies) {
-    expect([seed, proxy.view.position?.revision, proxy.view.state(now)]).toEqual([seed, revision, 'live']);
+    expect([seed, proxy.state.position?.revision, proxy.state.status(now)]).toEqual([seed, revision, 'live']);
   }
   return counters;
 }

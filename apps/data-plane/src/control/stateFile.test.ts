@@ -10,7 +10,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { ControlState } from './controlState.ts';
 import { keyEntry, keyMessage } from './keyEntry.ts';
 import { createKeyStore, tokenIdOf } from './keyStore.ts';
-import { createStateFile } from './stateFile.ts';
+import { StateFile } from './stateFile.ts';
 
 const SEAL = randomBytes(32);
 const SNAPSHOT = create(SnapshotSchema, { revision: 7n, position: { revision: 7n } });
@@ -27,10 +27,10 @@ afterEach(() => rm(folder, { recursive: true }));
 
 function world(wallMs: number) {
   const store = createKeyStore(100_000_000);
-  const view = new ControlState({ keys: store, maxStalenessMs: 60_000 });
+  const state = new ControlState({ keys: store, maxStalenessMs: 60_000 });
   const clock = { wallMs: () => wallMs, monotonicMs: () => 1_000 };
-  const kept = createStateFile({ file: join(folder, 'state'), key: SEAL, view, store, logger, clock });
-  return { store, view, kept };
+  const stateFile = new StateFile({ file: join(folder, 'state'), key: SEAL, state, store, logger, clock });
+  return { store, state, stateFile };
 }
 
 function keyNumber(n: number): Key {
@@ -51,7 +51,7 @@ function keyNumber(n: number): Key {
 
 function known(): ReturnType<typeof world> {
   const written = world(10_000);
-  written.view.applySnapshot(SNAPSHOT, 1_000);
+  written.state.applySnapshot(SNAPSHOT, 1_000);
   const look = written.store.beginLookUp();
   for (let n = 0; n < KEYS; n++) {
     const told = { revision: BigInt(n), readAtMs: 1_000, maxAgeMs: n };
@@ -62,13 +62,13 @@ function known(): ReturnType<typeof world> {
 }
 
 it('takes up every key as an earlier process knew it, as old as it was', async () => {
-  const { kept } = known();
-  await kept.save();
+  const { stateFile } = known();
+  await stateFile.save();
   const later = world(13_000);
-  expect(await later.kept.restore()).toBe(true);
+  expect(await later.stateFile.restore()).toBe(true);
   expect(later.store.size).toBe(KEYS);
-  expect(later.view.position?.revision).toBe(7n);
-  expect(later.view.heardAtMs).toBe(1_000 - 3_000);
+  expect(later.state.position?.revision).toBe(7n);
+  expect(later.state.lastContactMs).toBe(1_000 - 3_000);
   for (let n = 0; n < KEYS; n++) {
     const entry = later.store.get(tokenIdOf(tokenSha256(`token ${n}`)));
     if (!entry) throw new Error(`key ${n} is missing`);
@@ -78,10 +78,10 @@ it('takes up every key as an earlier process knew it, as old as it was', async (
 });
 
 it('gives way while it packs many keys, and holds to what was known when it began', async () => {
-  const { kept, store } = known();
+  const { stateFile, store } = known();
   let turns = 0;
   const counting = setInterval(() => turns++, 0);
-  const saving = kept.save();
+  const saving = stateFile.save();
   const look = store.beginLookUp();
   const told = { revision: 1n, readAtMs: 0, maxAgeMs: 1 };
   look.store(tokenIdOf(tokenSha256('came meanwhile')), keyEntry(keyNumber(1), told));
@@ -90,6 +90,6 @@ it('gives way while it packs many keys, and holds to what was known when it bega
   clearInterval(counting);
   expect(turns).toBeGreaterThan(0);
   const later = world(10_000);
-  await later.kept.restore();
+  await later.stateFile.restore();
   expect(later.store.size).toBe(KEYS);
 });

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import { KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
+import { type KnownKey, KnownKeySchema, ProxyStateSchema } from '@weighbridge/contracts';
 import { seal, unseal } from '@weighbridge/domain';
 import { ensureFolder, type Logger } from '@weighbridge/runtime';
 import type { ControlState } from './controlState.ts';
@@ -12,129 +12,128 @@ import { type KeyStore, tokenIdOf, tokenSha256Of } from './keyStore.ts';
 
 export interface StateFileOptions {
   readonly file: string;
-  /** 32 bytes. The file holds vendors' credentials, and who has which key. */
+  /** 32 bytes. The file holds vendors' credentials and the keys' owners. */
   readonly key: Buffer;
-  readonly view: ControlState;
+  readonly state: ControlState;
   readonly store: KeyStore;
   readonly logger: Logger;
   /** The wall clock in Unix milliseconds, and a monotonic one. */
   readonly clock: { readonly wallMs: () => number; readonly monotonicMs: () => number };
 }
 
-export interface StateFile {
-  /** Takes up what an earlier process left; resolves with whether there was anything fit for use. */
-  restore(): Promise<boolean>;
-  /** Writes what is known now, whole or not at all. */
-  save(): Promise<void>;
-  /** Saves from time to time until closed, and then once more. */
-  start(): { close(): Promise<void> };
-}
-
 const SAVE_MS = 5_000;
-/** Of the time, at most a part of so many goes into it, however many keys there are. */
-const SPARE = 50;
+/** The pause after a save is at least this many times its duration, however many keys there are. */
+const PAUSE_PER_SAVE = 50;
 
-export function createStateFile({ file, key, view, store, logger, clock }: StateFileOptions): StateFile {
-  async function read(): Promise<Buffer | undefined> {
-    const sealed = await readFile(file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') logger.warn({ err: error, file }, 'the kept state could not be read');
-      return undefined;
-    });
-    const plain = sealed && unseal(key, sealed);
-    if (sealed && !plain)
-      logger.warn({ file }, 'the kept state was sealed by another key, or is damaged; starting without it');
-    return plain;
+/** The proxy's state on disk, sealed: a proxy can start from it without a control plane. */
+export class StateFile {
+  readonly #options: StateFileOptions;
+
+  constructor(options: StateFileOptions) {
+    this.#options = options;
   }
 
-  async function save(): Promise<void> {
-    const { snapshot, position } = view;
+  /** Loads the state that an earlier process saved. Resolves with whether it is recent enough to serve from. */
+  async restore(): Promise<boolean> {
+    const { state, clock, logger } = this.#options;
+    const plain = await this.#read();
+    if (!plain) return false;
+    const { snapshot, heardAtMs, keys } = fromBinary(ProxyStateSchema, plain);
+    const silenceMs = clock.wallMs() - Number(heardAtMs);
+    // Where the clock is behind the last contact, the age of the state is unknown.
+    if (!snapshot || silenceMs < 0) return false;
+    const now = clock.monotonicMs();
+    state.restore(snapshot, now - silenceMs);
+    this.#restoreKeys(keys, now - silenceMs);
+    const status = state.status(now);
+    logger.info({ keys: keys.length, silenceMs, state: status }, 'restored the stored state');
+    return status !== 'expired';
+  }
+
+  /** Writes the current state, atomically. */
+  async save(): Promise<void> {
+    const { file, key, state, store, clock } = this.#options;
+    const { snapshot, position } = state;
     if (!snapshot || !position) return;
-    const silenceMs = clock.monotonicMs() - view.heardAtMs;
-    const state = await packState(
+    const silenceMs = clock.monotonicMs() - state.lastContactMs;
+    const packed = await packState(
       {
         snapshot: { ...snapshot, revision: position.revision, position },
         heardAtMs: BigInt(Math.floor(clock.wallMs() - silenceMs)),
       },
-      // As they are now: while they are written, requests move them about.
+      // A copy: requests reorder the store during the save.
       [...store.entries()],
     );
     await ensureFolder(dirname(resolve(file)));
     const unfinished = `${file}.new`;
-    await writeFile(unfinished, seal(key, state), { mode: 0o600 });
+    await writeFile(unfinished, seal(key, packed), { mode: 0o600 });
     await rename(unfinished, file);
   }
 
-  return {
-    save,
+  /** Saves repeatedly until closed, and then once more. */
+  start(): { close(): Promise<void> } {
+    const { clock, file, logger } = this.#options;
+    let saving = Promise.resolve();
+    let timer: NodeJS.Timeout | undefined;
+    let isClosed = false;
+    const saveNow = () => {
+      const beganAtMs = clock.monotonicMs();
+      saving = saving
+        .then(() => this.save())
+        .catch((error) => logger.error({ err: error, file }, 'failed to save the state'))
+        .then(() => saveAfter(Math.max(SAVE_MS, PAUSE_PER_SAVE * (clock.monotonicMs() - beganAtMs))));
+    };
+    const saveAfter = (ms: number) => {
+      if (!isClosed) timer = setTimeout(saveNow, ms);
+    };
+    saveAfter(SAVE_MS);
+    return {
+      close: async () => {
+        isClosed = true;
+        clearTimeout(timer);
+        saveNow();
+        await saving;
+      },
+    };
+  }
 
-    async restore() {
-      const plain = await read();
-      if (!plain) return false;
-      const { snapshot, heardAtMs, keys } = fromBinary(ProxyStateSchema, plain);
-      const silenceMs = clock.wallMs() - Number(heardAtMs);
-      // A clock that stands before the last heartbeat can't say how old it is.
-      if (!snapshot || silenceMs < 0) return false;
-      const now = clock.monotonicMs();
-      view.restore(snapshot, now - silenceMs);
-      const look = store.beginLookUp();
-      for (const known of keys) {
-        if (!known.key) continue;
-        const entry = keyEntry(known.key, {
-          revision: known.revision,
-          readAtMs: now - silenceMs,
-          maxAgeMs: known.maxAgeMs,
-        });
-        look.store(tokenIdOf(known.tokenSha256), entry);
-      }
-      look.end();
-      logger.info(
-        { keys: keys.length, silenceMs, state: view.state(now) },
-        'took up what an earlier process kept',
-      );
-      return view.state(now) !== 'expired';
-    },
+  async #read(): Promise<Buffer | undefined> {
+    const { file, key, logger } = this.#options;
+    const sealed = await readFile(file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') logger.warn({ err: error, file }, 'failed to read the stored state');
+      return undefined;
+    });
+    const plain = sealed && unseal(key, sealed);
+    if (sealed && !plain) {
+      const message = 'the stored state is damaged or was sealed with another STATE_KEY; starting without it';
+      logger.warn({ file }, message);
+    }
+    return plain;
+  }
 
-    start() {
-      let saving = Promise.resolve();
-      let timer: NodeJS.Timeout | undefined;
-      let isClosed = false;
-      const saveNow = () => {
-        const began = clock.monotonicMs();
-        saving = saving
-          .then(save)
-          .catch((error) => logger.error({ err: error, file }, 'the state could not be kept'))
-          .then(() => saveAfter(Math.max(SAVE_MS, SPARE * (clock.monotonicMs() - began))));
-      };
-      const saveAfter = (ms: number) => {
-        if (!isClosed) timer = setTimeout(saveNow, ms);
-      };
-      saveAfter(SAVE_MS);
-      return {
-        close: async () => {
-          isClosed = true;
-          clearTimeout(timer);
-          saveNow();
-          await saving;
-        },
-      };
-    },
-  };
+  #restoreKeys(keys: readonly KnownKey[], readAtMs: number): void {
+    const lookUp = this.#options.store.beginLookUp();
+    for (const { key, tokenSha256, revision, maxAgeMs } of keys) {
+      if (key) lookUp.store(tokenIdOf(tokenSha256), keyEntry(key, { revision, readAtMs, maxAgeMs }));
+    }
+    lookUp.end();
+  }
 }
 
-/** Some milliseconds' work. */
-const KEYS_AT_ONCE = 1_000;
+/** A few milliseconds' work. */
+const KEYS_PER_TURN = 1_000;
 const { keys: KEYS } = ProxyStateSchema.field;
 const { tokenSha256: TOKEN, key: KEY, revision: REVISION, maxAgeMs: MAX_AGE } = KnownKeySchema.field;
 
-/** The state as protobuf. It gives way to requests time and again, and takes each key as it is packed. */
+/** Encodes the state in protobuf. Yields to requests between parts, and copies each key without decoding it. */
 async function packState(
   head: MessageInitShape<typeof ProxyStateSchema>,
   entries: readonly (readonly [tokenId: string, entry: KeyEntry])[],
 ): Promise<Buffer> {
   const parts = [toBinary(ProxyStateSchema, create(ProxyStateSchema, head))];
-  for (let at = 0; at < entries.length; at += KEYS_AT_ONCE) {
+  for (let at = 0; at < entries.length; at += KEYS_PER_TURN) {
     const writer = new BinaryWriter();
-    for (const [tokenId, entry] of entries.slice(at, at + KEYS_AT_ONCE)) {
+    for (const [tokenId, entry] of entries.slice(at, at + KEYS_PER_TURN)) {
       writer.tag(KEYS.number, WireType.LengthDelimited).fork();
       writer.tag(TOKEN.number, WireType.LengthDelimited).bytes(tokenSha256Of(tokenId));
       writer.tag(KEY.number, WireType.LengthDelimited).bytes(keyBytes(entry));

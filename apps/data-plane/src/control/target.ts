@@ -1,10 +1,10 @@
 import type { RoutableConnector, RoutableModel } from './routingTable.ts';
 
-/** A model at a connector: what a request for it may be sent to. */
+/** A model at a connector, to which a request may be sent. */
 export interface Target {
   readonly model: RoutableModel;
   readonly connector: RoutableConnector;
 }
 
-/** In the order in which they are to be tried. */
+/** In the order in which to try them. */
 export type Targets = readonly [Target, ...Target[]];

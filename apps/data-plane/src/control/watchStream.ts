@@ -1,0 +1,86 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import type { Client, Metadata } from '@grpc/grpc-js';
+import {
+  ControlService,
+  openBidi,
+  type HelloSchema,
+  type ProxyStatusSchema,
+  WatchRequestSchema,
+  type WatchResponse,
+} from '@weighbridge/contracts';
+
+export interface WatchStreamDeps {
+  readonly client: Client;
+  readonly metadata: Metadata;
+  readonly hello: MessageInitShape<typeof HelloSchema>;
+  readonly status: () => MessageInitShape<typeof ProxyStatusSchema>;
+  /** `helloAtMs` is when the stream began, monotonic. Returns why the stream must end; undefined to go on. */
+  readonly onMessage: (message: WatchResponse['message'], helloAtMs: number) => string | undefined;
+}
+
+/** Heartbeats come every second; after this silence the stream is dead, whatever the socket says. */
+const SILENCE_MS = 5_000;
+const STATUS_MS = 500;
+/** Time for the goodbye to be sent. */
+const GOODBYE_MS = 50;
+
+/** One Watch stream: hello, then status reports and the control plane's messages, until it ends. */
+export class WatchStream {
+  readonly #deps: WatchStreamDeps;
+  readonly #stream: ReturnType<typeof openWatch>;
+  readonly #helloAtMs = performance.now();
+  readonly #silence: NodeJS.Timeout;
+  readonly #reporting: NodeJS.Timeout;
+  #resolveEnded: (reason: unknown) => void = () => {};
+  /** Resolves with the reason: a text, or the error of the call. */
+  readonly ended = new Promise<unknown>((resolve) => {
+    this.#resolveEnded = resolve;
+  });
+
+  constructor(deps: WatchStreamDeps) {
+    this.#deps = deps;
+    this.#stream = openWatch(deps);
+    this.#silence = setTimeout(() => this.#end('no heartbeat'), SILENCE_MS);
+    this.#reporting = setInterval(() => this.#report(), STATUS_MS);
+    this.#stream.on('data', ({ message }: WatchResponse) => this.#receive(message));
+    this.#stream.on('error', (error) => this.#end(error));
+    this.#stream.on('end', () => this.#end('the control plane ended the stream'));
+    this.#send({ case: 'hello', value: deps.hello });
+    this.#report();
+  }
+
+  /** Says goodbye and ends the stream. */
+  close(): void {
+    this.#send({ case: 'goodbye', value: {} });
+    this.#stream.end();
+    setTimeout(() => this.#end('closing'), GOODBYE_MS);
+  }
+
+  #receive(message: WatchResponse['message']): void {
+    this.#silence.refresh();
+    const endReason = this.#deps.onMessage(message, this.#helloAtMs);
+    if (endReason !== undefined) this.#end(endReason);
+    // The applied revision has changed.
+    else if (message.case === 'snapshot' || message.case === 'delta') this.#report();
+  }
+
+  /** Skipped while the stream is congested: a later status replaces this one. */
+  #report(): void {
+    if (!this.#stream.writableNeedDrain) this.#send({ case: 'status', value: this.#deps.status() });
+  }
+
+  #send(message: MessageInitShape<typeof WatchRequestSchema>['message']): void {
+    this.#stream.write(create(WatchRequestSchema, { message }));
+  }
+
+  #end(reason: unknown): void {
+    clearTimeout(this.#silence);
+    clearInterval(this.#reporting);
+    this.#stream.cancel();
+    this.#resolveEnded(reason);
+  }
+}
+
+function openWatch({ client, metadata }: Pick<WatchStreamDeps, 'client' | 'metadata'>) {
+  return openBidi(client, ControlService.method.watch, metadata);
+}

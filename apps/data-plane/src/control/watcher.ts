@@ -1,0 +1,160 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { type Client, status as GrpcStatus, type Metadata, type ServiceError } from '@grpc/grpc-js';
+import type { BucketRef, Evidence, ProxyStatusSchema, WatchResponse } from '@weighbridge/contracts';
+import type { Logger } from '@weighbridge/runtime';
+import type { ControlState } from './controlState.ts';
+import type { HeartbeatState } from './heartbeatState.ts';
+import { WatchStream } from './watchStream.ts';
+
+export interface WatcherOptions {
+  readonly proxy: {
+    /** The epoch of its spool. */
+    readonly id: string;
+    /** The producer of its spool. */
+    readonly producerId: string;
+    readonly name: string;
+    readonly version: string;
+    readonly maxStalenessMs: number;
+  };
+  readonly state: ControlState;
+  readonly heartbeats: HeartbeatState;
+  /** Other proxies need budget that is leased from these buckets. */
+  readonly onReclaim: (buckets: readonly BucketRef[]) => void;
+  readonly onEvidence: (news: Evidence) => void;
+  /** This proxy's load, for its status reports. */
+  readonly load: () => {
+    readonly inFlightRequests: number;
+    readonly waitingUsageBytes: number;
+    readonly watermarkAgeMs: number;
+  };
+  readonly logger: Logger;
+}
+
+interface WatcherDeps extends WatcherOptions {
+  readonly client: Client;
+  readonly metadata: Metadata;
+  readonly wrongToken: () => Error;
+}
+
+export const RECONNECT_MAX_MS = 2_000;
+const RECONNECT_MIN_MS = 100;
+
+/** Holds a Watch stream open, reconnects it, and applies its messages. */
+export class Watcher {
+  readonly #deps: WatcherDeps;
+  readonly #closing = new AbortController();
+  readonly #watching: Promise<void>;
+  #stream: WatchStream | undefined;
+  #resolveFirst: () => void = () => {};
+  #rejectFirst: (error: Error) => void = () => {};
+  #refusal: Error | undefined;
+  /** Resolves with the first snapshot; rejects where the control plane refuses this process. */
+  readonly firstSnapshot = new Promise<void>((resolve, reject) => {
+    this.#resolveFirst = resolve;
+    this.#rejectFirst = reject;
+  });
+
+  constructor(deps: WatcherDeps) {
+    this.#deps = deps;
+    // Only a start without stored state waits for it.
+    this.firstSnapshot.catch(() => {});
+    this.#watching = this.#watch();
+  }
+
+  /** Why the control plane will never serve this process again. */
+  get refusal(): Error | undefined {
+    return this.#refusal;
+  }
+
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#stream?.close();
+    await this.#watching;
+  }
+
+  async #watch(): Promise<void> {
+    const { logger, wrongToken } = this.#deps;
+    let pauseMs = RECONNECT_MIN_MS;
+    while (!this.#closing.signal.aborted) {
+      const beganAtMs = Date.now();
+      const reason = await this.#watchOnce();
+      if (hasStatus(reason, GrpcStatus.UNAUTHENTICATED)) this.#rejectFirst(wrongToken());
+      if (this.#closing.signal.aborted) return;
+      if (hasStatus(reason, GrpcStatus.FAILED_PRECONDITION)) return this.#refused(reason.details);
+      if (Date.now() - beganAtMs > RECONNECT_MAX_MS) pauseMs = RECONNECT_MIN_MS;
+      logger.warn({ reason: String(reason) }, 'lost the stream from the control plane; reconnecting');
+      // Jitter, so that a restarted control plane is not hit by all proxies at once.
+      const jitteredMs = pauseMs * (0.5 + Math.random());
+      await sleep(jitteredMs, undefined, { signal: this.#closing.signal }).catch(() => {});
+      pauseMs = Math.min(pauseMs * 2, RECONNECT_MAX_MS);
+    }
+  }
+
+  async #watchOnce(): Promise<unknown> {
+    const { client, metadata, proxy, state } = this.#deps;
+    const { id: proxyId, producerId, name, version, maxStalenessMs } = proxy;
+    const resumeFrom = state.position;
+    const stream = new WatchStream({
+      client,
+      metadata,
+      hello: { proxyId, producerId, name, version, maxStalenessMs, ...(resumeFrom && { resumeFrom }) },
+      status: () => this.#status(),
+      onMessage: (message, helloAtMs) => this.#apply(message, helloAtMs),
+    });
+    this.#stream = stream;
+    const reason = await stream.ended;
+    this.#stream = undefined;
+    return reason;
+  }
+
+  #status(): MessageInitShape<typeof ProxyStatusSchema> {
+    const { inFlightRequests, waitingUsageBytes, watermarkAgeMs } = this.#deps.load();
+    return {
+      appliedRevision: this.#deps.state.position?.revision ?? 0n,
+      inFlightRequests,
+      waitingUsageBytes: BigInt(waitingUsageBytes),
+      markAgeMs: BigInt(watermarkAgeMs),
+      sentAtMs: BigInt(Math.floor(performance.now())),
+    };
+  }
+
+  /** Returns why the stream must be reopened. */
+  #apply(message: WatchResponse['message'], helloAtMs: number): string | undefined {
+    const { state, heartbeats } = this.#deps;
+    switch (message.case) {
+      case 'snapshot':
+        state.applySnapshot(message.value, helloAtMs);
+        this.#resolveFirst();
+        break;
+      case 'delta':
+        if (state.applyDelta(message.value) === 'gap') return 'a change is missing';
+        break;
+      case 'heartbeat':
+        state.heartbeat(message.value.revision, Number(message.value.answersSentAtMs));
+        heartbeats.receive(message.value, { monotonicMs: performance.now(), wallMs: Date.now() });
+        break;
+      case 'recall':
+        this.#deps.onReclaim(message.value.buckets);
+        break;
+      case 'evidence':
+        this.#deps.onEvidence(message.value);
+        break;
+    }
+    return undefined;
+  }
+
+  #refused(details: string): void {
+    this.#refusal = new Error(`The control plane no longer serves this process: ${details}`);
+    this.#rejectFirst(this.#refusal);
+    this.#deps.logger.fatal({ err: this.#refusal }, 'another process took over this proxy; stop this one');
+  }
+}
+
+function hasStatus(reason: unknown, status: GrpcStatus): reason is ServiceError {
+  return reason instanceof Error && (reason as Partial<ServiceError>).code === status;
+}
