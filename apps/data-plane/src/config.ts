@@ -192,7 +192,7 @@ export interface DataPlaneConfig {
   readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
   readonly bodyLimitBytes: number;
   readonly corsOrigins: readonly string[];
-  readonly drainCap: DrainLimits;
+  readonly drainLimits: DrainLimits;
   readonly responseCacheBytes: number;
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;
@@ -238,7 +238,7 @@ export function loadConfig(env: Environment): DataPlaneConfig {
     corsOrigins: settings.CORS_ORIGINS.split(',')
       .map((origin) => origin.trim())
       .filter((origin) => origin !== ''),
-    drainCap: {
+    drainLimits: {
       stalledMs: settings.UPSTREAM_CHUNK_TIMEOUT_MS,
       drainMs: settings.DRAIN_TIMEOUT_MS,
       drainBytes: settings.DRAIN_BYTES,

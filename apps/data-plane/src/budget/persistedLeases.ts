@@ -43,5 +43,7 @@ export function restoreLeases(
   // Where this clock is behind the last contact, the leases' age is unknown.
   if (!(lastContactWallMs > 0 && silenceMs >= 0)) return;
   heartbeats.noteContact({ monotonicMs: performance.now() - silenceMs, wallMs: lastContactWallMs });
-  book.restore([...stored.values()].map((bytes) => JSON.parse(Buffer.from(bytes).toString()) as PersistedLease));
+  book.restore(
+    [...stored.values()].map((bytes) => JSON.parse(Buffer.from(bytes).toString()) as PersistedLease),
+  );
 }

@@ -16,7 +16,12 @@ export function describeClockSkew(aheadMs: number): string | undefined {
 
 /** The client sees no detail; `problem` goes to the log. */
 export function clockSkewError(problem: string): AppError {
-  return new AppError('unavailable', 'clock_is_off', 'This proxy can not serve requests right now. Try again.', {
-    cause: new Error(problem),
-  });
+  return new AppError(
+    'unavailable',
+    'clock_is_off',
+    'This proxy can not serve requests right now. Try again.',
+    {
+      cause: new Error(problem),
+    },
+  );
 }

@@ -75,5 +75,7 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
 
 function wrongToken({ address, token }: ControlAddress): Error {
   const problem = token === undefined ? 'is missing' : "is not the control plane's";
-  return new Error(`The control plane at ${address} refuses this data plane: CONTROL_PLANE_TOKEN ${problem}.`);
+  return new Error(
+    `The control plane at ${address} refuses this data plane: CONTROL_PLANE_TOKEN ${problem}.`,
+  );
 }

@@ -2,8 +2,8 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import type { Client, Metadata } from '@grpc/grpc-js';
 import {
   ControlService,
-  openBidi,
   type HelloSchema,
+  openBidi,
   type ProxyStatusSchema,
   WatchRequestSchema,
   type WatchResponse,
@@ -45,13 +45,13 @@ export class WatchStream {
     this.#stream.on('data', ({ message }: WatchResponse) => this.#receive(message));
     this.#stream.on('error', (error) => this.#end(error));
     this.#stream.on('end', () => this.#end('the control plane ended the stream'));
-    this.#send({ case: 'hello', value: deps.hello });
+    this.#send({ message: { case: 'hello', value: deps.hello } });
     this.#report();
   }
 
   /** Says goodbye and ends the stream. */
   close(): void {
-    this.#send({ case: 'goodbye', value: {} });
+    this.#send({ message: { case: 'goodbye', value: {} } });
     this.#stream.end();
     setTimeout(() => this.#end('closing'), GOODBYE_MS);
   }
@@ -66,11 +66,12 @@ export class WatchStream {
 
   /** Skipped while the stream is congested: a later status replaces this one. */
   #report(): void {
-    if (!this.#stream.writableNeedDrain) this.#send({ case: 'status', value: this.#deps.status() });
+    if (this.#stream.writableNeedDrain) return;
+    this.#send({ message: { case: 'status', value: this.#deps.status() } });
   }
 
-  #send(message: MessageInitShape<typeof WatchRequestSchema>['message']): void {
-    this.#stream.write(create(WatchRequestSchema, { message }));
+  #send(request: MessageInitShape<typeof WatchRequestSchema>): void {
+    this.#stream.write(create(WatchRequestSchema, request));
   }
 
   #end(reason: unknown): void {
