@@ -1,16 +1,16 @@
 import type { BucketRef, BudgetLease } from '@weighbridge/contracts';
 
-/** What the control plane last said of a bucket, beyond what it granted. */
+/** The control plane's latest figures of a bucket, beyond its grant. */
 export interface BucketFigures {
   readonly limitNanoUsd: bigint | undefined;
   readonly spentNanoUsd: bigint;
   readonly leasedNanoUsd: bigint;
   readonly outcome: BudgetLease['outcome'];
-  /** When the call was sent that this answers, monotonic, in milliseconds. */
+  /** When the call was sent that returned them, monotonic, in milliseconds. */
   readonly askedAtMs: number;
 }
 
-/** A lease as it is written down. */
+/** A lease in the spool; amounts are nano-USD. */
 export interface PersistedLease {
   readonly bucket: readonly [
     policyId: string,
@@ -23,13 +23,13 @@ export interface PersistedLease {
   readonly used: string;
 }
 
-/** Of each second's spending, so much of what is known stays. */
+/** The weight of the past in the smoothed spending rate. */
 const BURN_MEMORY = 0.8;
 
 /**
- * This proxy's lease on one bucket: what it may spend without asking. All money is nano-USD. What is granted, returned
- * and used only ever grows; what is reserved goes down to nothing when nothing is under way. What is available may be
- * negative: an attempt that cost more than it reserved is a debt, which the next grants pay first.
+ * This proxy's lease on one bucket: what it may spend without asking. All amounts are nano-USD. Granted, returned and used
+ * only grow; reserved falls to 0 when no attempt is running. Available may be negative: an attempt that cost more than its
+ * reservation leaves a debt, which the next grants pay first.
  */
 export class Lease {
   readonly bucket: BucketRef;
@@ -40,25 +40,25 @@ export class Lease {
   #returned = 0n;
   #used = 0n;
   #reserved = 0n;
-  /** What of the returned the control plane is known to have heard. */
-  #returnHeard = 0n;
-  /** A call was not answered: it may have granted something all the same. */
-  #mayHaveMore = false;
+  /** The part of `#returned` that the control plane has acknowledged. */
+  #returnAcked = 0n;
+  /** A call got no response, and may have granted more. */
+  #mayHoldMore = false;
   #lastGrant = 0n;
   #burn: number | undefined;
   #usedBefore = 0n;
 
-  constructor(bucket: BucketRef, kept?: PersistedLease) {
+  constructor(bucket: BucketRef, persisted?: PersistedLease) {
     this.bucket = bucket;
-    if (!kept) return;
-    this.#granted = BigInt(kept.granted);
-    this.#returned = BigInt(kept.returned);
-    this.#used = BigInt(kept.used);
-    // What was said and not answered may have been heard, and granted.
-    this.#mayHaveMore = true;
+    if (!persisted) return;
+    this.#granted = BigInt(persisted.granted);
+    this.#returned = BigInt(persisted.returned);
+    this.#used = BigInt(persisted.used);
+    // The last calls of the earlier process may have been answered after it ended.
+    this.#mayHoldMore = true;
   }
 
-  /** To go on with it in another process, while nothing of it is reserved. */
+  /** For a later process of the same epoch; nothing may be reserved. */
   toPersisted(): PersistedLease {
     const { policyId, counterVersion, subject, windowStartMs } = this.bucket;
     return {
@@ -81,17 +81,17 @@ export class Lease {
     return this.#returned;
   }
 
-  /** The control plane has yet to hear of what was given back, or this proxy of what it was granted. */
-  get isUnsure(): boolean {
-    return this.#returnHeard < this.#returned || this.#mayHaveMore;
+  /** A return is not acknowledged yet, or a grant may be unknown here. */
+  get isUncertain(): boolean {
+    return this.#returnAcked < this.#returned || this.#mayHoldMore;
   }
 
-  /** Nothing is held here, and both sides know it. */
+  /** Nothing is held here, and the control plane knows it. */
   get isSettled(): boolean {
-    return this.#reserved === 0n && this.available <= 0n && !this.isUnsure;
+    return this.#reserved === 0n && this.available <= 0n && !this.isUncertain;
   }
 
-  /** Little is left of the newest grant, so that it is time to ask for the next. */
+  /** Less than half of the last grant is left: time to ask for the next. */
   get isLow(): boolean {
     return this.available < this.#lastGrant / 2n;
   }
@@ -106,39 +106,39 @@ export class Lease {
     this.reservedAtMs = nowMs;
   }
 
-  /** Ends a reservation with what the attempt really cost. */
+  /** Ends a reservation with the attempt's cost. */
   settle(reserved: bigint, actual: bigint): void {
     this.#reserved -= reserved;
     if (this.#reserved < 0n) throw new Error('more was released than reserved');
     this.#used += actual;
   }
 
-  /** Takes in a grant. It is cumulative: an answer that comes late or twice changes nothing. */
-  grant(grantedInAll: bigint): void {
-    if (grantedInAll <= this.#granted) return;
-    this.#lastGrant = grantedInAll - this.#granted;
-    this.#granted = grantedInAll;
+  /** Takes the cumulative grant; a late or repeated response changes nothing. */
+  grant(totalGranted: bigint): void {
+    if (totalGranted <= this.#granted) return;
+    this.#lastGrant = totalGranted - this.#granted;
+    this.#granted = totalGranted;
   }
 
-  /** The control plane answered a call that told it of so much. */
-  returnHeard(returned: bigint): void {
-    if (returned > this.#returnHeard) this.#returnHeard = returned;
-    this.#mayHaveMore = false;
+  /** The control plane answered a call that reported this cumulative return. */
+  callAnswered(returned: bigint): void {
+    if (returned > this.#returnAcked) this.#returnAcked = returned;
+    this.#mayHoldMore = false;
   }
 
   callFailed(): void {
-    this.#mayHaveMore = true;
+    this.#mayHoldMore = true;
   }
 
-  /** Gives back what is available beyond `keep`; false where there is nothing to give. */
-  giveBack(keep: bigint): boolean {
-    const idle = this.available - keep;
+  /** Returns what is available beyond `retained`; false where there is nothing to return. */
+  returnBeyond(retained: bigint): boolean {
+    const idle = this.available - retained;
     if (idle <= 0n) return false;
     this.#returned += idle;
     return true;
   }
 
-  /** To be called each second, so that the burn follows what is used. */
+  /** Updates the spending rate; call it each second. */
   measureBurn(): void {
     const used = Number(this.#used - this.#usedBefore);
     this.#usedBefore = this.#used;

@@ -3,64 +3,57 @@ import { type BucketRef, BucketRefSchema, BudgetLease_Outcome } from '@weighbrid
 import { type BudgetedPolicy, bucketKey } from '../control/keyPolicies.ts';
 import { Lease, type PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
-import { type Entry, newEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
+import { type LeaseEntry, newEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
+import { ANSWER_WAIT_MS, isCrowded, LeaseWait, type Shortage } from './leaseWait.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable } from './refusals.ts';
 
 export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstSeq'> {
-  /** How long the control plane has been silent, in milliseconds, by the larger of the monotonic and the wall clock. */
+  /** Time since the last contact with the control plane, in milliseconds, by the larger of both clocks. */
   readonly silenceMs: () => number;
   /** Unix milliseconds. */
   readonly wallMs: () => number;
-  /** Counts what an enforced policy would have refused, of one that is only watched. */
+  /** A shadow policy would have refused a request. */
   readonly onShadowRefusal: (policyId: string) => void;
 }
 
-/** What an attempt holds of its leases until it is settled. */
+/** The budget that an attempt holds until it is settled. */
 export interface Reservation {
   readonly amountNanoUsd: bigint;
   readonly leases: readonly Lease[];
 }
 
-/** So long after the last word of the control plane a lease is valid. */
+/** How long leases stay valid without contact with the control plane. */
 const LEASE_VALIDITY_MS = 600_000;
-/** How long a request waits for room that others hold. */
-const CONTENTION_WAIT_MS = 1_000;
-/** How long it waits for the control plane to answer at all. */
-const ANSWER_WAIT_MS = 2_500;
-/** How long a refusal may rest on the figures of an earlier one. */
+/** How old the figures behind a refusal may be. */
 const FIGURES_FRESH_MS = 100;
-/** Between two looks at a bucket that others hold. */
-const RETRY_MS = 100;
-/** How old the figures may be by which an answer's length is limited. */
-const ROOM_FRESH_MS = 1_000;
-/** Between two refills ahead of need. */
+/** How old the figures behind an output limit may be. */
+const HEADROOM_FRESH_MS = 1_000;
+/** Interval of refills ahead of need. */
 const REFILL_MS = 250;
-/** A lease that nothing was reserved from for so long is given back. */
+/** A lease from which nothing was reserved for this long is returned. */
 const IDLE_MS = 30_000;
-/** Heartbeats come every second: after so long, nobody takes anything back. */
+/** Heartbeats come every second; after this silence, the control plane can't take leases back. */
 const SILENT_MS = 3_000;
-/** What a recalled lease keeps: so many seconds of what it spends. */
-const KEPT_SECONDS = 2n;
+/** A reclaimed lease retains this many seconds of its spending. */
+const RETAINED_SECONDS = 2n;
 const SWEEP_MS = 60_000;
-/** Two, since the first may bring to light what was granted and not heard of, and one for an answer that got lost. */
+/** The first round may reveal a grant whose response was lost, the second returns it, the third is for a lost call. */
 const CLOSE_ROUNDS = 3;
-/** Longer than any clock is wrong, and any request takes. */
-const KEPT_AFTER_WINDOW_MS = 3_600_000;
-/** How many requests may wait for one bucket. */
-const MAX_WAITING = 1_000;
+/** Longer than any clock skew and any request. */
+const RETAINED_AFTER_WINDOW_MS = 3_600_000;
 
 /**
  * The leases of this proxy. A request reserves from every bucket of its chain or from none, in memory; it waits for the
- * control plane only where a lease does not suffice.
+ * control plane only where a lease is too small.
  *
- * A lease is kept until its window is over: its figures are cumulative, and what was said of them can't be unsaid.
+ * A lease is retained until its window is over, because its figures are cumulative and what was reported can't be undone.
  */
 export class LeaseBook {
   readonly #deps: LeaseBookDeps;
   readonly #calls: LeaseCalls;
-  readonly #leases = new Map<string, Entry>();
-  /** Those that something was reserved from of late, or is. */
-  readonly #active = new Set<Entry>();
+  readonly #entries = new Map<string, LeaseEntry>();
+  /** Entries with reservations now or recently. */
+  readonly #active = new Set<LeaseEntry>();
   #isClosing = false;
   #sweptAtMs: number;
 
@@ -68,19 +61,19 @@ export class LeaseBook {
     this.#deps = deps;
     this.#calls = new LeaseCalls({
       ...deps,
-      // Microseconds: no process makes more calls than that, and a later one of the same epoch begins above.
+      // In microseconds, which no process outruns: a later process of the same epoch begins above.
       firstSeq: BigInt(Math.floor(deps.wallMs())) * 1_000n,
       onAnswer: (lease, failure) => this.#answered(lease, failure),
     });
     this.#sweptAtMs = deps.nowMs();
   }
 
-  /** How many buckets there are leases on. */
+  /** The number of buckets with a lease. */
   get size(): number {
-    return this.#leases.size;
+    return this.#entries.size;
   }
 
-  /** Reserves at once; undefined where a lease does not suffice, and then nothing is reserved. */
+  /** Reserves at once; undefined, and nothing reserved, where a lease is too small. */
   tryReserve(policies: readonly BudgetedPolicy[], amount: bigint): Reservation | undefined {
     const nowMs = this.#deps.nowMs();
     const isValid = this.#isValid;
@@ -91,7 +84,7 @@ export class LeaseBook {
     }
     for (const [at, entry] of entries.entries()) {
       const { lease } = entry;
-      if (policies[at]?.enforcement === 'shadow') this.#watchShadow(entry, amount);
+      if (policies[at]?.enforcement === 'shadow') this.#checkShadow(entry, amount);
       lease.reserve(amount, nowMs);
       this.#active.add(entry);
       if (lease.isLow && nowMs - entry.refilledAtMs >= REFILL_MS) this.#refill(entry, amount, nowMs);
@@ -100,9 +93,9 @@ export class LeaseBook {
   }
 
   /**
-   * Reserves, and waits for room where there is none: for the control plane's answer, and up to a second for what others
-   * hold. Rejects with the refusal, `undefined` as the answer means that a counter was replaced or its window is over:
-   * the key has to be asked for anew.
+   * Reserves, and waits where a lease is too small: for the control plane's response, and up to a second for budget that
+   * others hold. Rejects with the refusal. Resolves with undefined where a counter was replaced or its window is over:
+   * look the key up again.
    */
   async reserve(
     policies: readonly BudgetedPolicy[],
@@ -110,54 +103,35 @@ export class LeaseBook {
     knowsAll: boolean,
   ): Promise<Reservation | undefined> {
     const beganAtMs = this.#deps.nowMs();
+    const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs);
     for (;;) {
       const reservation = this.tryReserve(policies, amount);
       if (reservation) return reservation;
       const nowMs = this.#deps.nowMs();
-      const short = policies.flatMap((policy) => {
-        const entry = this.#entryOf(policy);
-        const isShort = !this.#isValid || entry.lease.available < amount;
-        return isShort && policy.enforcement === 'enforce' ? [{ policy, entry }] : [];
-      });
-      for (const { policy, entry } of short) {
-        const { figures } = entry.lease;
+      const shortages = this.#shortagesOf(policies, amount);
+      for (const shortage of shortages) {
+        const { figures } = shortage.entry.lease;
         if (!figures || figures.askedAtMs < beganAtMs - FIGURES_FRESH_MS) continue;
-        if (isOver(entry.lease)) return undefined;
-        if (figures.outcome === BudgetLease_Outcome.CLOSED) throw budgetUnavailable('the epoch is closed');
-        if (entry.lease.available < amount && isExhausted(entry.lease, amount)) {
-          throw budgetExhausted(policy, figures, knowsAll);
-        }
+        if (isOver(shortage.entry.lease)) return undefined;
+        assertNotExhausted(shortage, knowsAll);
       }
-      const failed = short.find(({ entry }) => entry.failedAtMs >= beganAtMs);
-      const waitedMs = nowMs - beganAtMs;
-      if (failed || waitedMs >= ANSWER_WAIT_MS || short.length === 0) {
+      const failed = shortages.find(({ entry }) => wait.hasFailed(entry));
+      if (failed || wait.isAnswerOverdue(nowMs) || shortages.length === 0) {
         throw budgetUnavailable(failed?.entry.failure);
       }
-      // The control plane answered, and what is spent leaves room: others hold it.
-      const contended = short.find(({ entry }) => isAnswered(entry.lease, beganAtMs));
-      const isCrowded = short.some(({ entry }) => entry.waiting.length >= MAX_WAITING);
-      if (isCrowded || (contended && waitedMs >= CONTENTION_WAIT_MS)) {
-        throw budgetContended((contended ?? short[0])?.policy);
+      // The control plane answered and spend leaves room, so others hold it.
+      const contended = shortages.find(({ entry }) => wait.isAnswered(entry));
+      if (isCrowded(shortages) || (contended && wait.isContentionOver(nowMs))) {
+        throw budgetContended((contended ?? shortages[0])?.policy);
       }
-      for (const { entry } of short) {
-        const { figures } = entry.lease;
-        if (!figures || nowMs - figures.askedAtMs >= RETRY_MS || figures.askedAtMs < beganAtMs) {
-          // A debt has to be covered too, before anything is available. Nothing is missing where only its word is.
-          const missing = amount - entry.lease.available;
-          this.#calls.ask(entry.lease, missing > 0n ? missing : 0n);
-        }
-      }
-      await waitForChange(
-        short.map(({ entry }) => entry),
-        RETRY_MS,
-      );
+      await wait.forMore(shortages, nowMs);
     }
   }
 
   /**
-   * What a request may cost at most, as the control plane saw it a second ago at the most; undefined where nothing limits
-   * it, or where the control plane can't be asked. Waits up to a second for what is `useful` where only others hold it,
-   * and rejects where not even the `least` of it comes back.
+   * The most that a request may cost, by figures at most a second old; undefined where it is unlimited or the control plane
+   * can't be asked. Where others hold budget, waits up to a second for `useful`, and rejects where not even `least` comes
+   * free.
    */
   async headroom(
     policies: readonly BudgetedPolicy[],
@@ -167,133 +141,137 @@ export class LeaseBook {
       .filter(({ enforcement }) => enforcement === 'enforce')
       .map((policy) => ({ policy, entry: this.#entryOf(policy) }));
     const beganAtMs = this.#deps.nowMs();
-    const stale = enforced.filter(({ entry: { lease } }) => {
-      return !lease.figures || beganAtMs - lease.figures.askedAtMs >= ROOM_FRESH_MS;
-    });
-    for (const { entry } of stale) this.#calls.ask(entry.lease, 0n);
-    await Promise.all(stale.map(({ entry }) => waitForChange([entry], ANSWER_WAIT_MS)));
+    const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs - HEADROOM_FRESH_MS);
+    await this.#refreshFigures(enforced, beganAtMs);
     for (;;) {
       const nowMs = this.#deps.nowMs();
-      const rooms = enforced.flatMap(({ policy, entry }) => {
-        const room = roomOf(entry.lease);
-        return room ? [{ policy, entry, ...room }] : [];
+      const buckets = enforced.flatMap(({ policy, entry }) => {
+        const headroom = headroomOf(entry.lease);
+        return headroom ? [{ policy, entry, ...headroom, needed: lower(headroom.atRest, useful) }] : [];
       });
-      const free = smallest(rooms.map((each) => each.free));
+      const free = lowest(buckets.map((bucket) => bucket.free));
       if (free === undefined || free >= useful) return free;
-      const held = rooms.filter(({ free, atRest }) => free < (atRest < useful ? atRest : useful));
-      const isRefused = rooms.some(({ entry, atRest }) => atRest < least || isOver(entry.lease));
-      const isUnanswered = enforced.some(({ entry }) => entry.failedAtMs >= beganAtMs);
-      // What is spent leaves no room, or nobody answers: reserving it says so.
-      if (held.length === 0 || isRefused || isUnanswered) return free;
-      const isCrowded = held.some(({ entry }) => entry.waiting.length >= MAX_WAITING);
-      if (isCrowded || nowMs - beganAtMs >= CONTENTION_WAIT_MS) {
+      const held = buckets.filter((bucket) => bucket.free < bucket.needed);
+      const isRefused = buckets.some(({ entry, atRest }) => atRest < least || isOver(entry.lease));
+      const hasFailed = enforced.some(({ entry }) => wait.hasFailed(entry));
+      // Waiting won't help: what is missing is spent, or there is no answer. Reserving gives the reason.
+      if (held.length === 0 || isRefused || hasFailed) return free;
+      if (isCrowded(held) || wait.isContentionOver(nowMs)) {
         if (free >= least) return free;
-        throw budgetContended(held.find((each) => each.free < least)?.policy);
+        throw budgetContended(held.find((bucket) => bucket.free < least)?.policy);
       }
-      for (const { entry, atRest } of held) {
-        const { lease } = entry;
-        if (lease.figures && nowMs - lease.figures.askedAtMs < RETRY_MS) continue;
-        const missing = (atRest < useful ? atRest : useful) - lease.available;
-        this.#calls.ask(lease, missing > 0n ? missing : 0n);
-      }
-      await waitForChange(
-        held.map(({ entry }) => entry),
-        RETRY_MS,
-      );
+      await wait.forMore(held, nowMs);
     }
   }
 
-  /** Ends a reservation with what the attempt cost. */
+  /** Ends a reservation with the attempt's cost. */
   settle({ leases, amountNanoUsd }: Reservation, actual: bigint): void {
     for (const lease of leases) {
       lease.settle(amountNanoUsd, actual);
-      const entry = this.#leases.get(bucketKey(lease.bucket));
+      const entry = this.#entries.get(bucketKey(lease.bucket));
       if (entry) wakeOne(entry);
     }
   }
 
-  /** Others need room: what is idle goes back. */
+  /** Returns what is idle, because other proxies need it. */
   reclaim(buckets: readonly BucketRef[]): void {
     for (const bucket of buckets) {
-      const entry = this.#leases.get(bucketKey(bucket));
+      const entry = this.#entries.get(bucketKey(bucket));
       if (!entry) continue;
-      // Where requests wait here too, what is there does not suffice for any of them.
+      // Where requests wait here too, the lease is too small for each of them.
       const isShort = entry.waiting.length > 0;
-      this.#giveBack(entry.lease, isShort ? 0n : (entry.lease.burnPerSecond ?? 0n) * KEPT_SECONDS);
+      const retained = isShort ? 0n : (entry.lease.burnPerSecond ?? 0n) * RETAINED_SECONDS;
+      this.#returnBeyond(entry.lease, retained);
     }
   }
 
-  /** To be called each second: measures what is spent, and gives back what lies idle. */
+  /** Call it each second: measures spending and returns idle leases. */
   everySecond(): void {
     const nowMs = this.#deps.nowMs();
-    // Without the control plane it is all that there is to spend.
-    const canGiveBack = this.#deps.silenceMs() < SILENT_MS;
+    // Without the control plane, idle leases are all that can be spent.
+    const canReturn = this.#deps.silenceMs() < SILENT_MS;
     for (const entry of this.#active) {
       const { lease } = entry;
       lease.measureBurn();
-      if (!canGiveBack) continue;
+      if (!canReturn) continue;
       if (!isOver(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
-      this.#giveBack(lease, 0n);
+      this.#returnBeyond(lease, 0n);
       if (!lease.isSettled) continue;
       this.#active.delete(entry);
       if (isOver(lease) && !isNearEdge(entry, this.#deps.wallMs())) {
-        this.#leases.delete(bucketKey(lease.bucket));
+        this.#entries.delete(bucketKey(lease.bucket));
       }
     }
     if (nowMs - this.#sweptAtMs >= SWEEP_MS) this.#sweep(nowMs);
   }
 
-  /** What an earlier process held in the same epoch. */
-  restore(kept: readonly PersistedLease[]): void {
-    for (const one of kept) {
-      const [policyId, counterVersion, subject, windowStartMs] = one.bucket;
+  /** Takes over the leases of an earlier process of the same epoch. */
+  restore(persisted: readonly PersistedLease[]): void {
+    for (const lease of persisted) {
+      const [policyId, counterVersion, subject, windowStartMs] = lease.bucket;
       const bucket = create(BucketRefSchema, {
         policyId,
         counterVersion,
         subject,
         windowStartMs: BigInt(windowStartMs),
       });
-      const entry = newEntry(new Lease(bucket, one), undefined);
-      this.#leases.set(bucketKey(bucket), entry);
+      const entry = newEntry(new Lease(bucket, lease), undefined);
+      this.#entries.set(bucketKey(bucket), entry);
       this.#active.add(entry);
     }
   }
 
-  /** What a later process of the same epoch may go on with. To be called when nothing is reserved. */
+  /** For a later process of the same epoch. Call it when nothing is reserved. */
   toPersisted(): PersistedLease[] {
-    return [...this.#leases.values()].map(({ lease }) => lease.toPersisted());
+    return [...this.#entries.values()].map(({ lease }) => lease.toPersisted());
   }
 
-  /** Gives everything back that is not reserved; resolves when the control plane knows, or could not be told. */
+  /** Returns everything that is not reserved; resolves when the control plane has it, or the calls failed. */
   async close(): Promise<void> {
     this.#isClosing = true;
     for (let round = 0; round < CLOSE_ROUNDS; round++) {
-      for (const { lease } of this.#leases.values()) this.#giveBack(lease, 0n);
+      for (const { lease } of this.#entries.values()) this.#returnBeyond(lease, 0n);
       await this.#calls.idle();
     }
   }
 
-  /** The control plane was heard of not too long ago. */
   get #isValid(): boolean {
     return this.#deps.silenceMs() < LEASE_VALIDITY_MS;
   }
 
-  #entryOf(policy: BudgetedPolicy): Entry {
-    const known = this.#leases.get(policy.bucketKey);
-    if (known) return known;
+  #entryOf(policy: BudgetedPolicy): LeaseEntry {
+    const existing = this.#entries.get(policy.bucketKey);
+    if (existing) return existing;
     const entry = newEntry(new Lease(policy.bucket), policy.windowEndMs);
-    this.#leases.set(policy.bucketKey, entry);
+    this.#entries.set(policy.bucketKey, entry);
     return entry;
   }
 
-  #refill(entry: Entry, amount: bigint, nowMs: number): void {
+  #shortagesOf(policies: readonly BudgetedPolicy[], needed: bigint): Shortage[] {
+    const isValid = this.#isValid;
+    return policies.flatMap((policy) => {
+      const entry = this.#entryOf(policy);
+      const isShort = !isValid || entry.lease.available < needed;
+      return isShort && policy.enforcement === 'enforce' ? [{ policy, entry, needed }] : [];
+    });
+  }
+
+  async #refreshFigures(buckets: readonly { readonly entry: LeaseEntry }[], nowMs: number): Promise<void> {
+    const stale = buckets.filter(({ entry: { lease } }) => {
+      return !lease.figures || nowMs - lease.figures.askedAtMs >= HEADROOM_FRESH_MS;
+    });
+    for (const { entry } of stale) this.#calls.ask(entry.lease, 0n);
+    await Promise.all(stale.map(({ entry }) => waitForChange([entry], ANSWER_WAIT_MS)));
+  }
+
+  #refill(entry: LeaseEntry, amount: bigint, nowMs: number): void {
     if (this.#isClosing) return;
     entry.refilledAtMs = nowMs;
     this.#calls.ask(entry.lease, amount);
   }
 
-  /** A policy that is only watched refuses nothing, and counts what it would have refused. */
-  #watchShadow(entry: Entry, amount: bigint): void {
+  /** A shadow policy never refuses; it counts what it would have refused. */
+  #checkShadow(entry: LeaseEntry, amount: bigint): void {
     const { lease } = entry;
     if (lease.available >= amount) return;
     if (isExhausted(lease, amount)) this.#deps.onShadowRefusal(lease.bucket.policyId);
@@ -302,36 +280,45 @@ export class LeaseBook {
   }
 
   #answered(lease: Lease, failure: unknown): void {
-    const entry = this.#leases.get(bucketKey(lease.bucket));
+    const entry = this.#entries.get(bucketKey(lease.bucket));
     if (!entry) return;
     if (failure !== undefined) {
       entry.failure = failure;
       entry.failedAtMs = this.#deps.nowMs();
     }
-    // What an unanswered call had granted comes to light with the next.
+    // This response may reveal a grant of an earlier call whose response was lost.
     if (!lease.isSettled) this.#active.add(entry);
     wakeAll(entry);
   }
 
-  /** A window ends while nobody spends in it: what is kept of its lease goes some time later. */
+  /** Drops leases whose window ended some time ago without spending at its end. */
   #sweep(nowMs: number): void {
     this.#sweptAtMs = nowMs;
     const wallMs = this.#deps.wallMs();
-    for (const [key, { lease, windowEndMs }] of this.#leases) {
-      const isPast = windowEndMs !== undefined && windowEndMs + KEPT_AFTER_WINDOW_MS < wallMs;
-      if (isPast && lease.isSettled) this.#leases.delete(key);
+    for (const [key, { lease, windowEndMs }] of this.#entries) {
+      const isPast = windowEndMs !== undefined && windowEndMs + RETAINED_AFTER_WINDOW_MS < wallMs;
+      if (isPast && lease.isSettled) this.#entries.delete(key);
     }
   }
 
-  #giveBack(lease: Lease, keep: bigint): void {
-    if (lease.giveBack(keep) || lease.isUnsure) this.#calls.ask(lease, 0n);
+  #returnBeyond(lease: Lease, retained: bigint): void {
+    if (lease.returnBeyond(retained) || lease.isUncertain) this.#calls.ask(lease, 0n);
   }
 }
 
-/** Control planes whose clocks differ may call a window over and, a moment later, current: what it used must stay known. */
-function isNearEdge({ lease, windowEndMs }: Entry, wallMs: number): boolean {
+/** Throws where the control plane refused the amount for good. */
+function assertNotExhausted({ policy, entry: { lease }, needed }: Shortage, knowsAll: boolean): void {
+  const { figures } = lease;
+  if (figures?.outcome === BudgetLease_Outcome.CLOSED) throw budgetUnavailable('the epoch is closed');
+  if (figures && lease.available < needed && isExhausted(lease, needed)) {
+    throw budgetExhausted(policy, figures, knowsAll);
+  }
+}
+
+/** With skewed clocks, one control plane may call a window over and the next one current: its figures must be retained. */
+function isNearEdge({ lease, windowEndMs }: LeaseEntry, wallMs: number): boolean {
   const edges = [Number(lease.bucket.windowStartMs), windowEndMs ?? Number.POSITIVE_INFINITY];
-  return edges.some((edge) => Math.abs(wallMs - edge) < KEPT_AFTER_WINDOW_MS);
+  return edges.some((edge) => Math.abs(wallMs - edge) < RETAINED_AFTER_WINDOW_MS);
 }
 
 function isOver({ figures }: Lease): boolean {
@@ -342,8 +329,8 @@ function isExhausted({ figures }: Lease, amount: bigint): boolean {
   return figures?.limitNanoUsd !== undefined && figures.spentNanoUsd + amount > figures.limitNanoUsd;
 }
 
-/** What of a bucket's limit nobody else has, and what that will be when nobody holds anything. */
-function roomOf(lease: Lease): { readonly free: bigint; readonly atRest: bigint } | undefined {
+/** `free`: what no other proxy holds of a bucket's limit; `atRest`: the same once no one holds anything. */
+function headroomOf(lease: Lease): { readonly free: bigint; readonly atRest: bigint } | undefined {
   const { figures, available } = lease;
   if (figures?.limitNanoUsd === undefined) return undefined;
   const atRest = figures.limitNanoUsd - figures.spentNanoUsd;
@@ -351,13 +338,13 @@ function roomOf(lease: Lease): { readonly free: bigint; readonly atRest: bigint 
   return { free: available > 0n ? unleased + available : unleased, atRest };
 }
 
-function smallest(amounts: readonly bigint[]): bigint | undefined {
+function lower(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
+}
+
+function lowest(amounts: readonly bigint[]): bigint | undefined {
   return amounts.reduce<bigint | undefined>(
     (least, amount) => (least === undefined || amount < least ? amount : least),
     undefined,
   );
-}
-
-function isAnswered({ figures }: Lease, sinceMs: number): boolean {
-  return figures !== undefined && figures.askedAtMs >= sinceMs;
 }

@@ -3,32 +3,32 @@ import type { BudgetLease, LeaseRequestSchema, LeaseResponse } from '@weighbridg
 import type { Lease } from './lease.ts';
 
 export interface LeaseCallsDeps {
-  /** Rejects when the control plane can't be reached in time. */
+  /** Rejects where the control plane does not answer in time. */
   readonly call: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
   readonly producerId: string;
   readonly epoch: string;
   /** Monotonic, in milliseconds. */
   readonly nowMs: () => number;
-  /** Above those of all calls that this epoch ever made. */
+  /** Above the sequence numbers of all earlier calls of this epoch. */
   readonly firstSeq: bigint;
-  /** Told of each lease that a call has answered, or failed to. */
+  /** Called for each lease of a finished call; `failure` is undefined where it was answered. */
   readonly onAnswer: (lease: Lease, failure: unknown) => void;
 }
 
-/** How many buckets one call speaks of. */
+/** The most buckets in one call. */
 const MAX_BUCKETS_PER_CALL = 500;
-/** How many calls are under way at once, so that one slow bucket does not hold up the others. */
+/** Parallel calls, so that one slow bucket does not block the others. */
 const MAX_CALLS = 4;
 
 /**
- * The calls for leases: one at a time for each bucket, with all buckets that need one at that moment in the same call.
- * What is asked for a bucket while its call is under way goes with its next.
+ * The lease calls: one at a time for each bucket, batched over all buckets that need one. Requests for a bucket whose call
+ * is running go into its next.
  */
 export class LeaseCalls {
   readonly #deps: LeaseCallsDeps;
-  /** The least that helps, by lease. */
+  /** The minimum grant wanted, by lease. */
   readonly #wanted = new Map<Lease, bigint>();
-  readonly #underWay = new Set<Lease>();
+  readonly #running = new Set<Lease>();
   #seq: bigint;
   #calls = 0;
   #isPumping = false;
@@ -39,17 +39,17 @@ export class LeaseCalls {
     this.#seq = deps.firstSeq;
   }
 
-  /** Asks for at least `minimum`, or, where that is 0, tells what was given back. */
+  /** Asks for at least `minimum`; with 0, only reports what was returned. */
   ask(lease: Lease, minimum: bigint): void {
     const wanted = this.#wanted.get(lease) ?? 0n;
     this.#wanted.set(lease, wanted > minimum ? wanted : minimum);
     if (this.#isPumping) return;
     this.#isPumping = true;
-    // What else is asked for in this turn goes along.
+    // Batches the other requests of this turn.
     queueMicrotask(() => this.#pump());
   }
 
-  /** Resolves when nothing is under way any more. */
+  /** Resolves when no call is running or wanted. */
   async idle(): Promise<void> {
     if (this.#wanted.size === 0 && this.#calls === 0) return;
     await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
@@ -61,12 +61,12 @@ export class LeaseCalls {
       const batch: [Lease, bigint][] = [];
       for (const [lease, minimum] of this.#wanted) {
         if (batch.length === MAX_BUCKETS_PER_CALL) break;
-        if (!this.#underWay.has(lease)) batch.push([lease, minimum]);
+        if (!this.#running.has(lease)) batch.push([lease, minimum]);
       }
       if (batch.length === 0) break;
       for (const [lease] of batch) {
         this.#wanted.delete(lease);
-        this.#underWay.add(lease);
+        this.#running.add(lease);
       }
       this.#calls++;
       void this.#callOnce(batch).finally(() => {
@@ -81,7 +81,7 @@ export class LeaseCalls {
   async #callOnce(batch: readonly (readonly [Lease, bigint])[]): Promise<void> {
     const { call, producerId, epoch, nowMs, onAnswer } = this.#deps;
     const askedAtMs = nowMs();
-    const told = batch.map(([lease]) => lease.returned);
+    const returned = batch.map(([lease]) => lease.returned);
     const budgets = batch.map(([lease, minimum]) => {
       const burn = lease.burnPerSecond;
       return {
@@ -93,33 +93,33 @@ export class LeaseCalls {
       };
     });
     let failure: unknown;
-    let answers: readonly BudgetLease[] = [];
+    let results: readonly BudgetLease[] = [];
     try {
-      ({ budgets: answers } = await call({ producerId, epoch, budgets, rates: [] }));
+      ({ budgets: results } = await call({ producerId, epoch, budgets, rates: [] }));
     } catch (error) {
       failure = error ?? new Error('rejected without a reason');
     }
     for (const [at, [lease]] of batch.entries()) {
-      const answer = answers[at];
-      this.#underWay.delete(lease);
-      if (answer) {
-        lease.returnHeard(told[at] ?? 0n);
-        // An earlier process of this epoch, whose clock was ahead, has counted further.
-        if (answer.seq > this.#seq) this.#seq = answer.seq;
-        takeIn(lease, answer, askedAtMs);
+      const result = results[at];
+      this.#running.delete(lease);
+      if (result) {
+        lease.callAnswered(returned[at] ?? 0n);
+        // An earlier process of this epoch, with a clock ahead, used higher numbers.
+        if (result.seq > this.#seq) this.#seq = result.seq;
+        apply(lease, result, askedAtMs);
       } else lease.callFailed();
-      onAnswer(lease, answer ? undefined : (failure ?? new Error('the answer lacks a bucket')));
+      onAnswer(lease, result ? undefined : (failure ?? new Error('the lease response lacks a bucket')));
     }
   }
 }
 
-function takeIn(lease: Lease, answer: BudgetLease, askedAtMs: number): void {
-  lease.grant(answer.grantedNanoUsd);
+function apply(lease: Lease, result: BudgetLease, askedAtMs: number): void {
+  lease.grant(result.grantedNanoUsd);
   lease.figures = {
-    limitNanoUsd: answer.limitNanoUsd,
-    spentNanoUsd: answer.spentNanoUsd,
-    leasedNanoUsd: answer.leasedNanoUsd,
-    outcome: answer.outcome,
+    limitNanoUsd: result.limitNanoUsd,
+    spentNanoUsd: result.spentNanoUsd,
+    leasedNanoUsd: result.leasedNanoUsd,
+    outcome: result.outcome,
     askedAtMs,
   };
 }

@@ -1,16 +1,17 @@
 import type { Lease } from './lease.ts';
 
-/** A lease, and who waits for it. */
-export interface Entry {
+/** A lease and the requests that wait for it. */
+export interface LeaseEntry {
   readonly lease: Lease;
   readonly waiting: (() => void)[];
   readonly windowEndMs: number | undefined;
   refilledAtMs: number;
+  /** When the last failed call ended, and its error. */
   failedAtMs: number;
   failure: unknown;
 }
 
-export function newEntry(lease: Lease, windowEndMs: number | undefined): Entry {
+export function newEntry(lease: Lease, windowEndMs: number | undefined): LeaseEntry {
   const never = Number.NEGATIVE_INFINITY;
   return {
     lease,
@@ -22,8 +23,8 @@ export function newEntry(lease: Lease, windowEndMs: number | undefined): Entry {
   };
 }
 
-/** Resolves when one of them may have room, and after `timeoutMs` at the latest. */
-export function waitForChange(entries: readonly Entry[], timeoutMs: number): Promise<void> {
+/** Resolves when one of the leases may have changed, at the latest after `timeoutMs`. */
+export function waitForChange(entries: readonly LeaseEntry[], timeoutMs: number): Promise<void> {
   return new Promise((resolve) => {
     const wake = () => {
       clearTimeout(timer);
@@ -38,10 +39,10 @@ export function waitForChange(entries: readonly Entry[], timeoutMs: number): Pro
   });
 }
 
-export function wakeOne({ waiting }: Entry): void {
+export function wakeOne({ waiting }: LeaseEntry): void {
   waiting[0]?.();
 }
 
-export function wakeAll({ waiting }: Entry): void {
+export function wakeAll({ waiting }: LeaseEntry): void {
   for (const wake of [...waiting]) wake();
 }
