@@ -1,8 +1,8 @@
 type Element = string | number | bigint | boolean | Date | null | undefined;
 
 /**
- * A column of values as Postgres reads an array: one parameter for a whole column costs a fraction of one for each value.
- * Texts must not hold a NUL, which Postgres keeps nowhere.
+ * A column of values as the text of a Postgres array. One parameter for a column costs a fraction of one per value. Texts must
+ * not contain a NUL, which Postgres can't store.
  */
 export function arrayLiteral(values: readonly Element[]): string {
   let literal = '{';
@@ -16,7 +16,6 @@ export function arrayLiteral(values: readonly Element[]): string {
 const SPECIAL = /["\\]/;
 const EACH_SPECIAL = /["\\]/g;
 
-/** A value as it stands in such an array. */
 function arrayElement(value: Element): string {
   switch (typeof value) {
     case 'string':

@@ -1,14 +1,14 @@
 /**
- * Columns of values as Postgres sends and takes arrays itself: nothing has to be quoted here, nor parsed there. For columns
- * of thousands; for a few values, `arrayLiteral` does.
+ * The element type of an array in Postgres' binary format, in which nothing is quoted or parsed. For columns of thousands of
+ * values; for a few, `arrayLiteral` is enough.
  */
 export interface ElementType<V> {
   readonly name: string;
-  /** Postgres' number of it. */
+  /** The type's OID in Postgres. */
   readonly oid: number;
-  /** Bytes that a value takes at most: always the same, or as many for each unit of a text. */
+  /** The maximum size of a value; for text, per UTF-16 code unit. */
   readonly bytes: number;
-  /** Writes a value, and returns where the next one goes. */
+  /** Writes a value, and returns the offset after it. */
   write(to: Buffer, at: number, value: V): number;
 }
 
@@ -16,7 +16,7 @@ const HEADER_BYTES = 20;
 const LENGTH_BYTES = 4;
 const NULL_LENGTH = -1;
 
-/** One column of items. */
+/** Encodes one column of `items` as an array. */
 export function binaryArray<T, V extends string | number | bigint | boolean>(
   type: ElementType<V>,
   items: readonly T[],
@@ -31,7 +31,7 @@ export function binaryArray<T, V extends string | number | bigint | boolean>(
     if (value == null) {
       at = array.writeInt32BE(NULL_LENGTH, at);
     } else if (value === last) {
-      // Most columns hardly change from one row to the next.
+      // Neighbouring rows usually have the same value.
       const length = LENGTH_BYTES + array.readInt32BE(lastStart);
       array.copyWithin(at, lastStart, lastStart + length);
       at += length;
@@ -58,7 +58,7 @@ function mostBytes<T, V>(
   return most;
 }
 
-/** One dimension, counted from 1; https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/utils/adt/arrayfuncs.c */
+/** One dimension with lower bound 1: https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/utils/adt/arrayfuncs.c */
 function writeHeader(array: Buffer, oid: number, length: number): number {
   array.writeInt32BE(1, 0);
   array.writeInt32BE(0, 4);
@@ -102,16 +102,16 @@ export const BOOLEAN: ElementType<boolean> = {
   write: (to, at, value) => to.writeUInt8(value ? 1 : 0, at),
 };
 
-/** Texts must not hold a NUL, which Postgres keeps nowhere. */
+/** Must not contain a NUL, which Postgres can't store. */
 export const TEXT: ElementType<string> = {
   name: 'text',
   oid: 25,
-  // No character takes more than three bytes for each of its units.
+  // UTF-8 takes at most three bytes per UTF-16 code unit.
   bytes: 3,
   write: (to, at, value) => at + to.write(value, at),
 };
 
-/** As it is written, with dashes. */
+/** Written in hexadecimal digits, with or without dashes. */
 export const UUID: ElementType<string> = {
   name: 'uuid',
   oid: 2950,

@@ -5,27 +5,27 @@ import { schemaMismatch } from './migrate.ts';
 /** https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const INSUFFICIENT_PRIVILEGE = '42501';
 
-/** What there is to know of a database before a service works on it. */
+/** The state of a database, checked before a service uses it. */
 export interface DatabaseStatus {
   /** Such as `18.1`. */
   readonly version: string;
   /** A standby, or a session that may not write. */
   readonly isReadOnly: boolean;
-  /** What is wrong with the schema for this release, in words; undefined where it fits. */
+  /** Why the schema does not fit this release; undefined if it fits. */
   readonly schemaMismatch: string | undefined;
-  /** Whether this user may look which schema it is. */
+  /** Whether the user may read which migrations were applied. */
   readonly isSchemaReadable: boolean;
-  /** Tables of the schema that this user may not read and write. */
-  readonly lacking: readonly string[];
-  /** Whether it may make tables: a migration does, and metering, which makes the ledger's partitions. */
+  /** Tables that the user lacks a read or write privilege on. */
+  readonly inaccessibleTables: readonly string[];
+  /** Whether the user may create tables, as migrations do, and metering for the ledger's partitions. */
   readonly mayCreate: boolean;
-  /** Whether it owns the ledger, as whoever adds partitions to it must; undefined where there is none yet. */
+  /** Whether the user owns the ledger's table, which adding partitions requires; undefined if there is none yet. */
   readonly ownsLedger: boolean | undefined;
-  /** Of its clock. */
+  /** The database's clock. */
   readonly now: Date;
 }
 
-/** Looks at a database, and changes nothing. Rejects, in words for an operator, where it can't be reached. */
+/** Checks a database without changing it. Rejects, with a message for operators, if it is unreachable. */
 export async function checkDatabase(databaseUrl: string): Promise<DatabaseStatus> {
   const db = createDb(databaseUrl, {
     applicationName: 'weighbridge-doctor',
@@ -34,18 +34,20 @@ export async function checkDatabase(databaseUrl: string): Promise<DatabaseStatus
   });
   try {
     await checkConnection(db);
-    const { rows } = await sql<Omit<DatabaseStatus, 'schemaMismatch' | 'isSchemaReadable' | 'lacking'>>`
+    const { rows } = await sql<
+      Omit<DatabaseStatus, 'schemaMismatch' | 'isSchemaReadable' | 'inaccessibleTables'>
+    >`
       SELECT current_setting('server_version') AS version,
         pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' AS "isReadOnly",
         coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS "mayCreate",
         (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass('usage_events')) AS "ownsLedger",
         clock_timestamp() AS now`.execute(db);
-    const [facts] = rows;
-    if (!facts) throw new Error('a query without FROM answered no row');
+    const [status] = rows;
+    if (!status) throw new Error('a query without FROM returned no row');
     return {
-      ...facts,
-      ownsLedger: facts.ownsLedger ?? undefined,
-      lacking: await tablesLacking(db),
+      ...status,
+      ownsLedger: status.ownsLedger ?? undefined,
+      inaccessibleTables: await findInaccessibleTables(db),
       ...(await schemaOf(db)),
     };
   } finally {
@@ -62,11 +64,11 @@ async function schemaOf(db: Database): Promise<Pick<DatabaseStatus, 'schemaMisma
   }
 }
 
-async function tablesLacking(db: Database): Promise<string[]> {
+async function findInaccessibleTables(db: Database): Promise<string[]> {
   const { rows } = await sql<{ name: string }>`
     SELECT relname AS name FROM pg_class
     WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') AND NOT relispartition
-      -- Each of them: a list of privileges asks for any.
+      -- One call per privilege: given a list, the function checks for any of them.
       AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
         AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
     ORDER BY relname`.execute(db);

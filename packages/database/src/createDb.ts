@@ -4,25 +4,25 @@ import type { DB } from './tables.ts';
 
 export type Database = Kysely<DB>;
 
-/** A transaction in progress. Whatever takes a Database also takes one; a function that asks for one must be inside. */
+/** A transaction in progress. A function that takes a Database also takes a Tx; one that takes a Tx must run in a transaction. */
 export type Tx = Transaction<DB>;
 
 export interface DatabaseOptions {
   /** Shown in pg_stat_activity. */
   readonly applicationName: string;
   readonly maxConnections?: number;
-  /** How long one statement may take. Default 30 s. */
+  /** The timeout of a statement. Default: 30 s. */
   readonly statementTimeoutMs?: number;
-  /** An idle connection broke, for instance because Postgres restarted. The pool replaces it. */
+  /** Called when an idle connection breaks, for instance because Postgres restarts. The pool replaces the connection. */
   readonly onIdleError: (error: Error) => void;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
-/** No query of ours is meant to take longer; a stuck one must not hold a connection for good. */
+/** No query takes longer by design, and a stuck one must not hold its connection forever. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 const INT8_OID = 20;
 
-/** A pool of connections. `bigint` columns are read as BigInt: money must not pass through a float. */
+/** A connection pool. `bigint` columns are read as BigInt: money must not pass through a float. */
 export function createDb(databaseUrl: string, options: DatabaseOptions): Database {
   const pool = new pg.Pool({
     connectionString: databaseUrl,
@@ -35,23 +35,23 @@ export function createDb(databaseUrl: string, options: DatabaseOptions): Databas
         oid === INT8_OID ? (text: string) => BigInt(text) : pg.types.getTypeParser(oid, format as 'text'),
     },
   });
-  // A connection that breaks inside a transaction, between two queries, tells it by this event, and then by the next
-  // query's rejection. Without a listener the event would end the process.
+  // A connection that breaks between two queries of a transaction emits this event, which ends the process without a
+  // listener. The next query rejects.
   pool.on('connect', (client) => client.on('error', () => {}));
   pool.on('error', (error) => {
-    // While the pool is closing, a server that closes first is no news.
+    // While the pool closes, the server may close first.
     if (pool.ending) return;
-    // pg hangs the whole connection on the error: nothing that belongs in a log.
+    // pg attaches the connection to the error, which must not be logged.
     options.onIdleError(new Error(error.message));
   });
   return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
 }
 
-/** Rejects, in words for an operator, where the database can't be reached or does not let us in. */
+/** Rejects, with a message for operators, if the database is unreachable or refuses the connection. */
 export async function checkConnection(db: Database): Promise<void> {
   try {
     await sql`SELECT 1`.execute(db);
   } catch (error) {
-    throw new Error('The database does not answer. Check DATABASE_URL', { cause: error });
+    throw new Error('Database unavailable. Check DATABASE_URL', { cause: error });
   }
 }

@@ -1,9 +1,9 @@
-/** https://www.postgresql.org/docs/current/errcodes-appendix.html: a server that ends, starts, recovers, or is full. */
+/** A server that shuts down, starts, recovers, or has no free connection: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const STATES = new Set(['57P01', '57P02', '57P03', '53300']);
-/** A standby that was asked to write: another server takes over, or has. */
+/** A write on a standby, as during a failover. */
 const READ_ONLY = '25006';
 const CONNECTION_EXCEPTION = /^08[0-9A-Z]{3}$/;
-/** Of Node: the server is not there, or the line to it broke. */
+/** Node's codes for a server that is unreachable, or a broken connection. */
 const SYSTEM = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -15,7 +15,7 @@ const SYSTEM = new Set([
   'EAI_AGAIN',
   'ENOENT',
 ]);
-/** Of pg, which gives them no code. */
+/** Errors of pg, which have no code. */
 const UNCODED = [
   'Connection terminated',
   'timeout exceeded when trying to connect',
@@ -23,14 +23,14 @@ const UNCODED = [
 ];
 
 /**
- * Whether an error that a query rejected with says that there is no database to ask just now: unreachable, starting,
- * recovering or ending. The same query may succeed later. Of a write, it does not tell whether it was committed.
+ * Whether a query's error means that the database is unavailable at the moment: unreachable, starting, recovering or shutting
+ * down. The same query may succeed later. A write may have been committed nevertheless.
  */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code, syscall } = error as { readonly code?: unknown; readonly syscall?: unknown };
   if (typeof code !== 'string') return UNCODED.some((text) => error.message.startsWith(text));
   if (STATES.has(code) || code === READ_ONLY || CONNECTION_EXCEPTION.test(code)) return true;
-  // A file that is missing is no database; a socket in the file system is.
+  // ENOENT means an unavailable database only for a Unix socket.
   return SYSTEM.has(code) && (code !== 'ENOENT' || syscall === 'connect');
 }

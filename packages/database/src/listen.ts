@@ -9,8 +9,8 @@ const RECONNECT_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 
 /**
- * Calls a channel's handler with what each NOTIFY on it says, and, without a text, after each connection, since some may
- * have been missed. A notification is a hint, no message: what has to be known is read.
+ * Calls a channel's handler with the payload of each NOTIFY, and without one after each connect, since notifications may have
+ * been missed. A notification is only a hint: read the data itself.
  */
 export function listen(
   databaseUrl: string,

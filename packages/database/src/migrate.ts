@@ -3,10 +3,10 @@ import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } fr
 import { checkConnection, createDb, type Database } from './createDb.ts';
 
 const MIGRATIONS = new URL('../migrations/', import.meta.url);
-/** A change of a large table takes longer than any query of a service may. */
+/** Altering a large table takes longer than any query of a service. */
 const STATEMENT_TIMEOUT_MS = 3_600_000;
 
-/** Brings the schema to this release's; safe when several processes start at once. Returns the names of what it applied. */
+/** Migrates the schema to this release. Safe when several processes start at once. Returns the names of the applied migrations. */
 export async function migrate(db: Database): Promise<string[]> {
   const { newer } = await compareSchema(db);
   if (newer) throw new Error(`This release can't use the database: ${newer}`);
@@ -14,17 +14,14 @@ export async function migrate(db: Database): Promise<string[]> {
   const { error, results = [] } = await migrator.migrateToLatest();
   if (error) {
     const failed = results.find((result) => result.status === 'Error');
-    throw new Error(
-      `The migration ${failed?.migrationName ?? 'of the database'} failed and was rolled back.`,
-      {
-        cause: error,
-      },
-    );
+    throw new Error(`Migration ${failed?.migrationName ?? 'of the database'} failed and was rolled back.`, {
+      cause: error,
+    });
   }
   return results.map((result) => result.migrationName);
 }
 
-/** As `migrate`, for callers that have only an address. */
+/** As `migrate`, for callers that have only a URL. */
 export async function migrateToLatest(databaseUrl: string): Promise<string[]> {
   const db = createDb(databaseUrl, {
     applicationName: 'weighbridge-migrate',
@@ -40,7 +37,7 @@ export async function migrateToLatest(databaseUrl: string): Promise<string[]> {
   }
 }
 
-/** What is wrong with the schema for this release, in words for an operator; undefined where it fits. */
+/** Why the schema does not fit this release, as a message for operators; undefined if it fits. */
 export async function schemaMismatch(db: Database): Promise<string | undefined> {
   const { newer, older } = await compareSchema(db);
   return newer ?? older;
@@ -53,10 +50,10 @@ async function compareSchema(db: Database): Promise<{ newer?: string; older?: st
   const unknown = applied.filter((name) => !known.includes(name));
   return {
     ...(unknown.length > 0 && {
-      newer: `the database is newer than this release: it has the migration ${unknown.at(-1)}`,
+      newer: `the schema is newer than this release: it has the migration ${unknown.at(-1)}`,
     }),
     ...(missing.length > 0 && {
-      older: `the database lacks the migration ${missing[0]}: run \`weighbridge migrate\`, or start the control plane first`,
+      older: `the schema lacks the migration ${missing[0]}; run \`weighbridge migrate\` or start the control plane first`,
     }),
   };
 }

@@ -7,12 +7,12 @@ export interface HeldLock {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const RETRY_MS = 500;
-/** The server may not have noticed yet that a holder was killed. */
+/** After a holder is killed, the server may take a moment to notice. */
 const TRIES = 4;
 
 /**
- * Takes a lock of a database for as long as this process runs; undefined where another one holds it. The server gives it
- * up with the connection: where that breaks, it is taken again, and `onTaken` tells that another process was faster.
+ * Takes an advisory lock for as long as the process runs; undefined if another process holds it. The server releases it when the
+ * connection breaks; it is then taken again, and `onTaken` is called if another process was faster.
  */
 export async function takeLock(
   databaseUrl: string,
@@ -30,7 +30,7 @@ export async function takeLock(
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       keepAlive: true,
     });
-    // A connection that breaks ends too.
+    // A broken connection also emits `end`.
     client.on('error', () => {});
     let taken = false;
     try {

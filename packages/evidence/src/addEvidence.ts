@@ -4,11 +4,11 @@ import type { LedgerEvent, WorkloadType } from '@weighbridge/ledger';
 import { addToStrata, type StratumChange } from './addToStrata.ts';
 import { evidenceOf } from './evidenceOf.ts';
 
-/** How many workload types one transaction tells apart: what names more of them is no work but noise. */
+/** How many workload types one transaction distinguishes. The rest count as unnamed. */
 const MAX_TYPES = 100;
 const UNNAMED: WorkloadType = { key: '', name: '' };
 
-/** Adds what events say of their models. For rows that the same transaction inserted: counted twice, they would be in twice. */
+/** Adds the evidence of attempts to the strata. Only for rows that the same transaction inserted, or they would count twice. */
 export async function addEvidence(tx: Tx, newEvents: readonly LedgerEvent[], now: Date): Promise<void> {
   const changes = new Map<string, StratumChange>();
   const types = new Set<string>();

@@ -22,7 +22,7 @@ const record = (events: readonly ReturnType<typeof event>[], now = NOW) =>
 const strata = (now = NOW) => readStrata(ledger.db, {}, now);
 
 describe('evidence', () => {
-  it('adds up what attempts say of their models, by workload type', async () => {
+  it('sums attempts by model and workload type', async () => {
     await record([
       event({ durationUs: 2_000_000, firstByteUs: 300_000, cost: 500n }),
       event({ durationUs: 4_000_000, firstByteUs: null, cost: 700n }),
@@ -49,7 +49,7 @@ describe('evidence', () => {
     ]);
   });
 
-  it('counts each event once, however often it comes', async () => {
+  it('counts each event once, however often it is delivered', async () => {
     const events = [event(), event({ outcome: 'upstream_unreachable' })];
     await record(events);
     await record(events);
@@ -60,7 +60,7 @@ describe('evidence', () => {
     expect(stratum?.successes).toBeCloseTo(fade + 1, 9);
   });
 
-  it('learns nothing from what says nothing of the model', async () => {
+  it('ignores attempts that tell nothing about the model', async () => {
     await record([
       event({ outcome: 'client_gone', firstByteUs: null, durationUs: 1_000_000 }),
       event({ outcome: 'client_gone', firstByteUs: 5, durationUs: 60_000_000 }),
@@ -69,7 +69,7 @@ describe('evidence', () => {
     ]);
     expect(await strata()).toEqual([]);
     expect(evidenceOf({ row: { ...event().row, cache_hit: true } })).toBeUndefined();
-    // Whoever waited in vain for long enough was not served; nor was whoever got half an answer.
+    // A long wait without a byte counts as a failure, and so does half a response.
     await record([
       event({ outcome: 'client_gone', firstByteUs: null, durationUs: 31_000_000 }),
       event({ outcome: 'interrupted', durationUs: 5 }),
@@ -77,18 +77,18 @@ describe('evidence', () => {
     expect(await strata()).toMatchObject([{ requests: 2, successes: 0 }]);
   });
 
-  it('learns nothing from requests that vendors find fault with', async () => {
+  it('ignores requests that the vendor rejects as invalid', async () => {
     const refused = (httpStatus: number) => event({ outcome: 'upstream_error', cost: 0n, httpStatus });
     await record([400, 404, 413, 415, 422, 451].map(refused));
     await record([event({ outcome: 'interrupted', httpStatus: 400 })]);
     expect(await strata()).toEqual([]);
-    // These are of the account or of the vendor, and of an answer that failed after its status was told.
+    // Errors of the account or the vendor, and a response that failed after its status was sent.
     const counted = [200, 401, 402, 403, 408, 409, 429, 500, 503];
     await record(counted.map(refused));
     expect(await strata()).toMatchObject([{ requests: counted.length, successes: 0 }]);
   });
 
-  it('fades with the time and with the requests of its workload type, as the strata of the domain do', async () => {
+  it('fades with time and with the requests of its workload type, like the strata of the domain', async () => {
     await record([event({ cost: 1_000n }), event({ model: 'mock/other' })]);
     const first = await strata();
     const many = Array.from({ length: HALF_LIFE_REQUESTS }, () => event());
@@ -105,19 +105,19 @@ describe('evidence', () => {
     expect(faded?.requests).toBeCloseTo(2 ** -3, 9);
   });
 
-  it('goes on for any time and any number of requests', async () => {
+  it('holds for any time and any number of requests', async () => {
     await record([event({ cost: 10n ** 15n })]);
     for (const years of [1, 2, 300, 301]) {
       await record([event({ outcome: 'upstream_error', cost: 0n })], later(years * 365 * 86_400_000));
     }
-    // A clock that was set back ages nothing.
+    // A clock that is set back ages nothing.
     await record([event({ outcome: 'upstream_error', cost: 0n })], NOW);
     const [stratum] = await strata(later(301 * 365 * 86_400_000));
     expect(stratum).toMatchObject({ successes: 0, costNanoUsd: 0 });
     expect(stratum?.requests).toBeCloseTo(2, 2);
   });
 
-  it('is exact where many write at once', async () => {
+  it('is exact with concurrent writers', async () => {
     const writers = Array.from({ length: 8 }, (_, n) =>
       Array.from({ length: 20 }, () => event({ workloadType: n % 2 ? CHAT : CODE })).concat(
         event({ workloadType: n % 2 ? CODE : CHAT }),
@@ -125,7 +125,7 @@ describe('evidence', () => {
     );
     await Promise.all(writers.map((events) => record(events)));
     const found = await strata();
-    // Each of a transaction's requests ages what was there before by as much.
+    // Each request of a transaction ages the earlier ones.
     for (const { requests } of found) expect(requests).toBeGreaterThan(70);
     expect((await readWorkloadTypes(ledger.db)).map(({ version }) => version)).toEqual([8n, 8n]);
   });
@@ -134,7 +134,7 @@ describe('evidence', () => {
 describe('the number of workload types', () => {
   const typed = (n: number) => ({ key: n.toString(16).padStart(16, '0'), name: `type ${n}` });
 
-  it('is bounded: what there is no room for counts as the unnamed one, until upkeep makes room', async () => {
+  it('is bounded: types beyond it count as unnamed, until maintenance deletes some', async () => {
     for (let n = 0; n < MAX_WORKLOAD_TYPES; n += 100) {
       const events = Array.from({ length: 100 }, (_, at) => event({ workloadType: typed(n + at) }));
       await record(events, later(n));
@@ -149,22 +149,22 @@ describe('the number of workload types', () => {
 
     await pruneEvidence(ledger.db, later(90_000));
     await record([event({ workloadType: CHAT })], later(90_000));
-    const kept = (await readWorkloadTypes(ledger.db)).map(({ workloadType }) => workloadType);
-    expect(kept.length).toBeLessThan(MAX_WORKLOAD_TYPES);
-    expect(kept).toContain(CHAT.key);
-    // It was used of late, unlike those that came with it.
-    expect(kept).toContain(typed(5).key);
-    expect(kept).not.toContain(typed(6).key);
+    const stored = (await readWorkloadTypes(ledger.db)).map(({ workloadType }) => workloadType);
+    expect(stored.length).toBeLessThan(MAX_WORKLOAD_TYPES);
+    expect(stored).toContain(CHAT.key);
+    // It was used recently, unlike those inserted with it.
+    expect(stored).toContain(typed(5).key);
+    expect(stored).not.toContain(typed(6).key);
   });
 
-  it('is bounded within a transaction, too', async () => {
+  it('is bounded within a transaction', async () => {
     await record(Array.from({ length: 150 }, (_, n) => event({ workloadType: typed(n) })));
     const types = await readWorkloadTypes(ledger.db);
     expect(types.length).toBe(101);
     expect(await readStrata(ledger.db, { workloadTypes: [''] }, NOW)).toMatchObject([{ requests: 50 }]);
   });
 
-  it('forgets strata that have faded away', async () => {
+  it('deletes strata that have faded away', async () => {
     await record([event()]);
     await pruneEvidence(ledger.db, later(HALF_LIFE_MS * 5));
     expect(await strata(later(HALF_LIFE_MS * 5))).toHaveLength(1);
@@ -172,14 +172,14 @@ describe('the number of workload types', () => {
     expect(await strata(later(HALF_LIFE_MS * 12))).toEqual([]);
   });
 
-  it('forgets no strata of a workload type that somebody adds to', async () => {
+  it('deletes no strata of a workload type that is being added to', async () => {
     await record([event(), event({ workloadType: CODE, model: 'mock/other' })]);
     const now = later(HALF_LIFE_MS * 12);
-    let tidied: Promise<void> | undefined;
+    let pruned: Promise<void> | undefined;
     await ledger.db.transaction().execute(async (tx) => {
-      // As far as a statement that adds may have got.
+      // The locks of a statement that is adding evidence.
       await sql`SELECT FROM evidence_types ORDER BY workload_type COLLATE "C" FOR UPDATE`.execute(tx);
-      tidied = pruneEvidence(ledger.db, now);
+      pruned = pruneEvidence(ledger.db, now);
       await eventually(async () => {
         const { rows } = await sql`
           SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`.execute(
@@ -191,7 +191,7 @@ describe('the number of workload types', () => {
       await sql`SELECT FROM evidence_strata FOR UPDATE NOWAIT`.execute(tx);
       await addToStrata(tx, [{ type: CHAT, model: 'mock/echo', sums: { ...NO_SUMS, requests: 1 } }], now);
     });
-    await tidied;
+    await pruned;
     expect(await strata(now)).toMatchObject([{ workloadType: CHAT.key, model: 'mock/echo' }]);
   });
 });

@@ -25,11 +25,11 @@ const served = (fields: AttemptFields = {}) =>
     [attempt(++ids, { request: 'req_1', workloadType: TYPE, attribution: ATTRIBUTION, ...fields })],
     NOW,
   );
-const say = (score: number, more: Partial<Feedback> = {}, rules: { now?: Date; mayCome?: boolean } = {}) =>
+const rate = (score: number, more: Partial<Feedback> = {}, rules: { now?: Date; mayArrive?: boolean } = {}) =>
   recordFeedback(
     ledger.db,
     { requestId: 'req_1', principalId: 'ada', keyId: 'key_1', score, comment: undefined, ...more },
-    { now: NOW, mayCome: false, ...rules },
+    { now: NOW, mayArrive: false, ...rules },
   );
 const scores = async (now = NOW) =>
   (await readStrata(ledger.db, {}, now)).map(({ model, scores: count, scoreSum }) => ({
@@ -39,10 +39,10 @@ const scores = async (now = NOW) =>
   }));
 
 describe('feedback', () => {
-  it('counts at the model that answered', async () => {
+  it('counts for the model that responded', async () => {
     await served({ attempt: 1, model: 'mock/first', outcome: 'upstream_error' });
     await served({ attempt: 2, model: 'mock/second' });
-    expect(await say(0.75, { comment: 'mostly right' })).toBe('counted');
+    expect(await rate(0.75, { comment: 'mostly right' })).toBe('counted');
     expect(await scores()).toEqual([
       { model: 'mock/first', count: 0, scoreSum: 0 },
       { model: 'mock/second', count: 1, scoreSum: 0.75 },
@@ -52,36 +52,36 @@ describe('feedback', () => {
     ]);
   });
 
-  it('counts once: said again, the later word replaces the earlier one', async () => {
+  it('counts once: later feedback replaces the earlier one', async () => {
     await served();
-    await say(1);
-    await say(0.25);
+    await rate(1);
+    await rate(0.25);
     expect(await scores()).toEqual([{ model: 'mock/echo', count: 1, scoreSum: 0.25 }]);
-    // By then it counts half: and so does what replaces it.
+    // After a half-life it counts half, and so does its replacement.
     const at = later(HALF_LIFE_MS);
-    await say(0.75, {}, { now: at });
+    await rate(0.75, {}, { now: at });
     expect(await scores(at)).toEqual([{ model: 'mock/echo', count: 0.5, scoreSum: 0.375 }]);
     const end = later(2 * HALF_LIFE_MS);
-    await say(0, {}, { now: end });
+    await rate(0, {}, { now: end });
     expect(await scores(end)).toEqual([{ model: 'mock/echo', count: 0.25, scoreSum: 0 }]);
   });
 
-  it('counts once where it is said many times at once', async () => {
+  it('counts once when sent many times at once', async () => {
     await served();
-    await Promise.all(Array.from({ length: 8 }, () => say(0.5)));
+    await Promise.all(Array.from({ length: 8 }, () => rate(0.5)));
     expect(await scores()).toEqual([{ model: 'mock/echo', count: 1, scoreSum: 0.5 }]);
   });
 
-  it("knows nothing of another principal's request, or of nobody's", async () => {
+  it("is unknown for another principal's request or a missing one", async () => {
     await served();
-    expect(await say(0, { principalId: 'eve' }, { mayCome: true })).toBe('unknown');
-    expect(await say(0, { requestId: 'req_2' })).toBe('unknown');
+    expect(await rate(0, { principalId: 'eve' }, { mayArrive: true })).toBe('unknown');
+    expect(await rate(0, { requestId: 'req_2' })).toBe('unknown');
     expect(await scores()).toEqual([{ model: 'mock/echo', count: 0, scoreSum: 0 }]);
   });
 
-  it('waits for its request to reach the ledger', async () => {
-    expect(await say(0, {}, { mayCome: true })).toBe('pending');
-    expect(await say(0.5, {}, { mayCome: true })).toBe('pending');
+  it('is pending until its request is in the ledger', async () => {
+    expect(await rate(0, {}, { mayArrive: true })).toBe('pending');
+    expect(await rate(0.5, {}, { mayArrive: true })).toBe('pending');
     expect(await countPendingFeedback(ledger.db, NOW, WAIT_MS)).toBe(0);
     await served();
     expect(await countPendingFeedback(ledger.db, NOW, WAIT_MS)).toBe(1);
@@ -89,9 +89,9 @@ describe('feedback', () => {
     expect(await scores()).toEqual([{ model: 'mock/echo', count: 1, scoreSum: 0.5 }]);
   });
 
-  it("is dropped where the request turns out to be another's, or does not come", async () => {
-    await say(0, { principalId: 'eve' }, { mayCome: true });
-    await say(1, { requestId: 'req_never' }, { mayCome: true });
+  it("is deleted if the request turns out to be another principal's, or never arrives", async () => {
+    await rate(0, { principalId: 'eve' }, { mayArrive: true });
+    await rate(1, { requestId: 'req_never' }, { mayArrive: true });
     await served();
     await countPendingFeedback(ledger.db, NOW, WAIT_MS);
     expect(await scores()).toEqual([{ model: 'mock/echo', count: 0, scoreSum: 0 }]);
@@ -100,7 +100,7 @@ describe('feedback', () => {
     expect((await readFeedback(ledger.db, ['req_1', 'req_never'])).size).toBe(0);
   });
 
-  it('waits for so many requests of a principal at most', async () => {
+  it('is pending for a limited number of requests per principal', async () => {
     await ledger.db
       .insertInto('feedback')
       .values(
@@ -113,7 +113,7 @@ describe('feedback', () => {
         })),
       )
       .execute();
-    expect(await say(0, {}, { mayCome: true })).toBe('too_many');
-    expect(await say(0, { principalId: 'bob' }, { mayCome: true })).toBe('pending');
+    expect(await rate(0, {}, { mayArrive: true })).toBe('too_many');
+    expect(await rate(0, { principalId: 'bob' }, { mayArrive: true })).toBe('pending');
   });
 });

@@ -4,7 +4,7 @@ import type { WorkloadType } from '@weighbridge/ledger';
 import { type Selectable, sql, type Updateable } from 'kysely';
 import { addToStrata } from './addToStrata.ts';
 
-/** What a caller says of the answer to a request of its own. */
+/** A caller's rating of the response to one of its requests. */
 export interface Feedback {
   readonly requestId: string;
   readonly principalId: string;
@@ -14,56 +14,61 @@ export interface Feedback {
   readonly comment: string | undefined;
 }
 
-/** Counted; kept until the ledger has the request; another's or nobody's request; too many wait already. */
+/**
+ * - `counted`: it is in the evidence.
+ * - `pending`: stored until the ledger has the request.
+ * - `unknown`: the caller made no such request.
+ * - `too_many`: too much of the caller's feedback is pending.
+ */
 export type FeedbackResult = 'counted' | 'pending' | 'unknown' | 'too_many';
 
 export interface FeedbackRules {
   readonly now: Date;
-  /** The ledger may not have the request yet. */
-  readonly mayCome: boolean;
+  /** True: the request may be too recent for the ledger to have it. */
+  readonly mayArrive: boolean;
 }
 
-/** How much of one principal's waits for requests that the ledger does not have yet. */
+/** How much of a principal's feedback may be pending. */
 export const MAX_PENDING = 1_000;
 
-/** Takes what a caller says of a request, once: said again, the later word replaces the earlier one. */
+/** Records feedback on a request. It counts once: later feedback of the same principal replaces it. */
 export async function recordFeedback(
   db: Database,
   feedback: Feedback,
-  { now, mayCome }: FeedbackRules,
+  { now, mayArrive }: FeedbackRules,
 ): Promise<FeedbackResult> {
   return await db.transaction().execute(async (tx) => {
-    const answer = await findAnswer(tx, feedback.requestId);
-    if (answer ? answer.principalId !== feedback.principalId : !mayCome) return 'unknown';
-    if (!answer && (await countPending(tx, feedback.principalId)) >= MAX_PENDING) return 'too_many';
+    const response = await findResponse(tx, feedback.requestId);
+    if (response ? response.principalId !== feedback.principalId : !mayArrive) return 'unknown';
+    if (!response && (await countPending(tx, feedback.principalId)) >= MAX_PENDING) return 'too_many';
     const before = await lockRow(tx, feedback, now);
-    const counted = answer && (await count(tx, answer, feedback.score, before, now));
+    const counted = response && (await addScore(tx, response, feedback.score, before, now));
     const { keyId: key_id, score, comment = null } = feedback;
     await update(tx, before, { key_id, score, comment, given_at: now, ...counted });
     return counted ? 'counted' : 'pending';
   });
 }
 
-/** Counts what waited for its request, and forgets what waited in vain. Returns how much was counted. */
+/** Counts pending feedback whose request is in the ledger now, and deletes what was pending for `waitMs`. Returns how much it counted. */
 export async function countPendingFeedback(db: Database, now: Date, waitMs: number): Promise<number> {
   const { rows } = await sql<FeedbackRow>`
     SELECT * FROM feedback WHERE model IS NULL
       AND EXISTS (SELECT FROM usage_events AS event WHERE event.request_id = feedback.request_id)
-    ORDER BY given_at LIMIT ${PENDING_AT_ONCE}`.execute(db);
-  for (const row of rows) await db.transaction().execute((tx) => countWaiting(tx, row, now));
-  const waitsSince = new Date(now.getTime() - waitMs);
-  await db.deleteFrom('feedback').where('model', 'is', null).where('given_at', '<', waitsSince).execute();
+    ORDER BY given_at LIMIT ${PENDING_PER_RUN}`.execute(db);
+  for (const row of rows) await db.transaction().execute((tx) => countPendingRow(tx, row, now));
+  const expired = new Date(now.getTime() - waitMs);
+  await db.deleteFrom('feedback').where('model', 'is', null).where('given_at', '<', expired).execute();
   return rows.length;
 }
 
-const PENDING_AT_ONCE = 500;
+const PENDING_PER_RUN = 500;
 
-/** Counts one that waited, as it is by now. What was said of somebody else's request is forgotten. */
-async function countWaiting(tx: Tx, { request_id, principal_id }: FeedbackRow, now: Date): Promise<void> {
+/** Counts a pending row in its current state. Feedback on another principal's request is deleted. */
+async function countPendingRow(tx: Tx, { request_id, principal_id }: FeedbackRow, now: Date): Promise<void> {
   const row = await selectRow(tx, request_id, principal_id).executeTakeFirst();
-  const answer = row && row.model === null ? await findAnswer(tx, request_id) : undefined;
-  if (!row || !answer) return;
-  if (answer.principalId !== principal_id) {
+  const response = row && row.model === null ? await findResponse(tx, request_id) : undefined;
+  if (!row || !response) return;
+  if (response.principalId !== principal_id) {
     await tx
       .deleteFrom('feedback')
       .where('request_id', '=', request_id)
@@ -71,7 +76,7 @@ async function countWaiting(tx: Tx, { request_id, principal_id }: FeedbackRow, n
       .execute();
     return;
   }
-  await update(tx, row, await count(tx, answer, row.score, row, now));
+  await update(tx, row, await addScore(tx, response, row.score, row, now));
 }
 
 function selectRow(tx: Tx, requestId: string, principalId: string) {
@@ -98,7 +103,7 @@ async function update(
 
 export type FeedbackRow = Selectable<FeedbackTable>;
 
-/** What was said of requests, by their ids. */
+/** The feedback on requests, by request id. */
 export async function readFeedback(
   db: Database,
   requestIds: readonly string[],
@@ -119,14 +124,14 @@ export async function pruneFeedback(db: Database, { givenBefore }: { readonly gi
   await db.deleteFrom('feedback').where('given_at', '<', givenBefore).execute();
 }
 
-interface Answer {
+interface RatedResponse {
   readonly principalId: string;
   readonly model: string;
   readonly type: WorkloadType;
 }
 
-/** What answered a request: its last attempt. */
-async function findAnswer(tx: Tx, requestId: string): Promise<Answer | undefined> {
+/** The response to a request comes from its last attempt. */
+async function findResponse(tx: Tx, requestId: string): Promise<RatedResponse | undefined> {
   const { rows } = await sql<{ principalId: string; model: string; key: string; name: string }>`
     SELECT principal_id AS "principalId", model,
            coalesce(left(attribution ->> 'workload_type_sha256', 16), '') AS key,
@@ -144,7 +149,7 @@ async function countPending(tx: Tx, principalId: string): Promise<number> {
   return rows[0]?.pending ?? 0;
 }
 
-/** Its row, new or not, locked: what is said twice at once is counted one after the other. */
+/** Locks the feedback's row, inserted if missing, so that concurrent feedback is counted one after the other. */
 async function lockRow(tx: Tx, { requestId, principalId, keyId, score }: Feedback, now: Date) {
   const key = { request_id: requestId, principal_id: principalId };
   await tx
@@ -155,22 +160,27 @@ async function lockRow(tx: Tx, { requestId, principalId, keyId, score }: Feedbac
   return await selectRow(tx, requestId, principalId).executeTakeFirstOrThrow();
 }
 
-/** Adds a score to the stratum of the answer. One that replaces another adds the difference, as far as that still counts. */
-async function count(tx: Tx, { type, model }: Answer, score: number, before: FeedbackRow, now: Date) {
+/** Adds a score to the response's stratum. If it replaces an earlier score, adds the difference, faded like the earlier one. */
+async function addScore(
+  tx: Tx,
+  { type, model }: RatedResponse,
+  score: number,
+  before: FeedbackRow,
+  now: Date,
+) {
   const add = async (to: WorkloadType, sums: Partial<StratumSums>) => {
     const [changed] = await addToStrata(tx, [{ type: to, model, sums: { ...NO_SUMS, ...sums } }], now);
-    if (!changed) throw new Error('nothing was added to a stratum');
+    if (!changed) throw new Error('no stratum was changed');
     return { workload_type: changed.workloadType, model, age: changed.age };
   };
   if (before.age !== null && before.workload_type !== null) {
     const counted = { key: before.workload_type, name: before.workload_type === '' ? '' : type.name };
     const { age } = await add(counted, {});
-    // A type that was forgotten since began anew, without it.
+    // A type that was deleted since has started again at age 0, without the earlier score.
     if (age >= before.age) {
       await add(counted, { scoreSum: (score - before.score) * 0.5 ** (age - before.age) });
       return { age: before.age };
     }
-    // As it counts from now on.
     return await add(counted, { scores: 1, scoreSum: score });
   }
   return await add(type, { scores: 1, scoreSum: score });

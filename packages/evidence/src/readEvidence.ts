@@ -3,20 +3,20 @@ import { HALF_LIFE_MS, type Stratum } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { SUMS } from './addToStrata.ts';
 
-/** A workload type of which something is known. */
+/** A workload type that has evidence. */
 export interface WorkloadTypeVersion {
   readonly workloadType: string;
-  /** Counts up with each change of its strata. */
+  /** Incremented by each change of its strata. */
   readonly version: bigint;
 }
 
-/** A stratum with what people call its workload type. */
+/** A stratum with the display name of its workload type. */
 export interface NamedStratum extends Stratum {
   readonly name: string;
   readonly usedAt: Date;
 }
 
-/** Which workload types there are. Their number is bounded. */
+/** All workload types. Their number is bounded. */
 export async function readWorkloadTypes(db: Database): Promise<WorkloadTypeVersion[]> {
   return await db
     .selectFrom('evidence_types')
@@ -30,7 +30,7 @@ export interface EvidenceFilter {
   readonly models?: readonly string[] | undefined;
 }
 
-/** Strata as they count now, by workload type and model. */
+/** Strata, faded to `now`, ordered by workload type and model. */
 export async function readStrata(db: Database, filter: EvidenceFilter, now: Date): Promise<NamedStratum[]> {
   const { workloadTypes, models } = filter;
   const { rows } = await sql<NamedStratum>`

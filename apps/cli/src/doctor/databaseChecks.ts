@@ -45,9 +45,9 @@ function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseStatus): Fi
   );
 }
 
-function rightsFinding({ lacking, mayCreate, ownsLedger }: DatabaseStatus): Finding {
+function rightsFinding({ inaccessibleTables, mayCreate, ownsLedger }: DatabaseStatus): Finding {
   const missing = [
-    ...(lacking.length > 0 ? [`may not read and write ${some(lacking)}`] : []),
+    ...(inaccessibleTables.length > 0 ? [`may not read and write ${some(inaccessibleTables)}`] : []),
     ...(mayCreate ? [] : ['may not make tables in the schema']),
     ...(ownsLedger === false ? ['does not own usage_events'] : []),
   ];

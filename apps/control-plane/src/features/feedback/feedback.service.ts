@@ -24,8 +24,8 @@ export async function submitFeedback(
   }
   if (!isId('req', requestId)) return 'unknown';
   const at = now();
-  const mayCome = Math.abs(at.getTime() - idTimeMs(requestId)) <= MAX_PENDING_MS;
-  return await recordFeedback(db, { requestId, principalId, keyId, score, comment }, { now: at, mayCome });
+  const mayArrive = Math.abs(at.getTime() - idTimeMs(requestId)) <= MAX_PENDING_MS;
+  return await recordFeedback(db, { requestId, principalId, keyId, score, comment }, { now: at, mayArrive });
 }
 
 function invalid(param: string, what: string): AppError {
