@@ -16,7 +16,7 @@ export const text = fc.oneof(
   { weight: 3, arbitrary: fc.string({ minLength: 1, unit: 'grapheme-ascii' }) },
   fc.string({ unit: 'binary' }),
   fc.constantFrom('', '\0', 'NULL', '{}', '"', '\\', "'; DROP TABLE usage_events; --", 'a"b\\c,{d}'),
-  // Beyond what an index takes, and not to be made smaller by packing.
+  // Too long for an index, and not compressible.
   fc.uint8Array({ minLength: 2_000, maxLength: 2_000 }).map((bytes) => Buffer.from(bytes).toString('base64')),
 );
 const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
@@ -30,7 +30,7 @@ const eventId = fc.oneof(
   fc.date({ noInvalidDate: true, min: new Date(0), max: new Date('9999-12-31') }).map(uuidAt),
   text,
 );
-/** All that the schema allows, of which most is near to what a proxy sends: else none would ever pass. */
+/** Anything that the schema allows, mostly close to what a proxy sends, so that some pass validation. */
 const event = fc.record(
   {
     eventId,
@@ -76,11 +76,11 @@ const event = fc.record(
     attempt: uint32,
     modelAttempt: uint32,
   },
-  // Each field is left as a proxy has it, or is anything.
+  // Each field is either as a proxy sends it, or anything.
   { requiredKeys: [] },
 );
 
-/** Few fields of an event differ from what a proxy sends, or none of it is an event at all. */
+/** An event with a few unusual fields, or arbitrary bytes. */
 export const anyEvent: fc.Arbitrary<Uint8Array> = fc.oneof(
   {
     weight: 8,
@@ -95,7 +95,7 @@ export const anyEvent: fc.Arbitrary<Uint8Array> = fc.oneof(
 );
 
 const name = fc.string({ minLength: 1, maxLength: 60, unit: 'grapheme-ascii' });
-/** As proxies write them: ids of ASCII, anything in what callers say. */
+/** Events as proxies write them: ids in ASCII, any text in what callers send. */
 export const proxyEvent: fc.Arbitrary<EventFields> = fc
   .record({
     eventId: fc.nat({ max: 86_400_000 }).map((ms) => uuidAt(new Date(Date.now() - ms))),
@@ -117,5 +117,5 @@ export const proxyEvent: fc.Arbitrary<EventFields> = fc
     priceSource: fc.integer({ min: 0, max: 2 }),
     attribution: maybe(fc.record({ user: maybe(fc.string()), labels: fc.dictionary(name, fc.string()) })),
   })
-  // What is left out is undefined here.
+  // Absent fields are undefined here.
   .map((fields) => fields as EventFields);

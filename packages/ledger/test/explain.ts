@@ -10,19 +10,19 @@ interface PlanNode {
 }
 
 export interface Cost {
-  /** Pages of 8 KiB that the query touched: the same on any machine, however busy. */
+  /** The 8 KiB pages that the query touched, which is the same on any machine. */
   readonly blocks: number;
   readonly indexes: string[];
-  /** Kinds of plan nodes, but for those that touched nothing: an empty partition is scanned for free. */
+  /** The types of the plan's nodes that touched pages: scanning an empty partition is free. */
   readonly nodes: string[];
 }
 
-/** Runs a query and tells what it cost. */
+/** Runs a query, and returns its cost. */
 export async function costOf(db: Database, query: RawBuilder<unknown>): Promise<Cost> {
   const { rows } = await sql<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>`
     EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) ${query}`.execute(db);
   const plan = rows[0]?.['QUERY PLAN'][0].Plan;
-  if (!plan) throw new Error('EXPLAIN answered no plan');
+  if (!plan) throw new Error('EXPLAIN returned no plan');
   const all = flat(plan);
   return {
     blocks: blocksOf(plan),

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { beforeAll, beforeEach } from 'vitest';
 import type { ReceivedRange, UsageToRecord } from '../src/events/usage.ts';
 
-/** A ledger of the file's own, empty before each test, with room for the events of the tests (November 2026). */
+/** A database per test file, empty before each test, with a partition for the events of the tests (November 2026). */
 export function useLedger(): Pick<TestDatabase, 'url' | 'db'> {
   const database = useDatabase();
   beforeAll(() => openMonth(database.db, new Date('2026-11-10T12:00:00Z')));
@@ -17,7 +17,7 @@ export function useLedger(): Pick<TestDatabase, 'url' | 'db'> {
   return database;
 }
 
-/** Makes room for events of a month, and of all between it and the present one. */
+/** Creates the partitions from the month of `at` to the current one, in either order. */
 export async function openMonth(db: Database, at: Date): Promise<void> {
   await sql`
     SELECT create_usage_partition(month AT TIME ZONE 'UTC')
@@ -28,17 +28,17 @@ export async function openMonth(db: Database, at: Date): Promise<void> {
   );
 }
 
-/** Only these, of no producer. */
+/** Usage with only these events, of no producer. */
 export function eventsOnly(events: UsageToRecord['events']): UsageToRecord {
   return { events, refused: [], received: [] };
 }
 
-/** Only that these numbers came. */
+/** Usage with only these received numbers. */
 export function rangesOnly(...received: ReceivedRange[]): UsageToRecord {
   return { events: [], refused: [], received };
 }
 
-/** A UUIDv7 of a moment. */
+/** A UUIDv7 with a given time. */
 export function uuidAt(at: Date): string {
   const ms = at.getTime().toString(16).padStart(12, '0');
   const random = randomBytes(8).toString('hex');

@@ -3,7 +3,7 @@ import type { Selectable } from 'kysely';
 
 export type PolicyRow = Selectable<Policies>;
 
-/** A policy of which nothing matters but what it counts by: a day in UTC, for each key, unless told otherwise. */
+/** A policy with a counter per key and day in UTC, unless given. */
 export async function insertPolicy(
   db: Database,
   id: string,
@@ -27,7 +27,7 @@ export async function insertPolicy(
     .executeTakeFirstOrThrow();
 }
 
-/** A key of a principal, which draws on the counter of `counterKey`. */
+/** A key of a principal that counts in the counter of `counterKey`. */
 export async function insertKey(
   db: Database,
   id: string,

@@ -2,7 +2,7 @@ import type { Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type BucketRef, bucketKey } from '../src/buckets/bucketRef.ts';
 
-/** What each bucket has spent, in nano-USD; one that never counted anything has spent nothing. */
+/** The spend of each bucket in nano-USD; 0 for a bucket without a row. */
 export async function readSpent(db: Database, buckets: readonly BucketRef[]): Promise<Map<string, NanoUsd>> {
   const keys = buckets.map(bucketKey);
   const spent = new Map(keys.map((key) => [key, 0n]));

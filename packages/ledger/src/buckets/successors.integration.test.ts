@@ -17,7 +17,7 @@ const NOW = new Date('2026-11-20T09:40:00Z');
 const CREATED = new Date('2026-11-01T00:00:00Z');
 const KEYS = { key_1: 'ada', key_2: 'ada', key_3: 'bob' } as const;
 type KeyId = keyof typeof KEYS;
-/** Key 2 was issued by key 1, and draws on its counter. */
+/** Key 2 was issued by key 1, and counts in its counter. */
 const counterKey = (key: KeyId) => (key === 'key_2' ? 'key_1' : key);
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
@@ -60,7 +60,7 @@ function windowStart(policy: PolicyRow, at: Date): Date {
   return windowAt(policy.window_kind, policy.timezone, at).start;
 }
 
-/** An event that was admitted while these were the policies of its chain. */
+/** An event admitted under a given state of its policies. */
 function event(usage: Usage, chain: readonly PolicyRow[]): LedgerEvent {
   const made = ledgerEvent(nextEvent++, { ...usage, principal: KEYS[usage.key] });
   return { ...made, buckets: chain.map((policy) => bucket(policy, usage)) };
@@ -85,7 +85,7 @@ async function change(
   });
 }
 
-/** What the policy's present counters have spent, by the start of their window and their subject. */
+/** The spend of the policy's current counters, by window start and subject. */
 async function spent({ id, counter_version }: PolicyRow): Promise<Record<string, bigint>> {
   const rows = await db
     .selectFrom('spend_buckets')
@@ -98,7 +98,7 @@ async function spent({ id, counter_version }: PolicyRow): Promise<Record<string,
   );
 }
 
-/** The same, from the events alone: those of the windows from the one in which the counter was opened. */
+/** The same, computed from the events of the windows since the one in which the counter was opened. */
 function expectedSpent(policy: PolicyRow, usages: readonly Usage[]): Record<string, bigint> {
   const sums: Record<string, bigint> = {};
   for (const usage of usages) {
@@ -123,7 +123,7 @@ const definition = fc.record({
 });
 const usage: fc.Arbitrary<Usage> = fc.record({
   key: fc.constantFrom('key_1', 'key_2', 'key_3'),
-  // From some windows before the change to a little after it: clocks of proxies run ahead.
+  // From some windows before the change to a little after it: proxies' clocks may be ahead.
   admittedAt: fc
     .oneof(fc.integer({ min: -3 * 86_400_000, max: 0 }), fc.integer({ min: -3_600_000, max: 1_800_000 }))
     .map((ms) => new Date(NOW.getTime() + ms)),
@@ -131,7 +131,7 @@ const usage: fc.Arbitrary<Usage> = fc.record({
 });
 
 describe('a new counter', () => {
-  it('has all that was admitted in its windows, whichever counter it came on, before, during or after the change', async () => {
+  it('counts everything admitted in its windows, whichever counter it was admitted on, before, during or after the change', async () => {
     let round = 0;
     await fc.assert(
       fc.asyncProperty(
@@ -142,7 +142,7 @@ describe('a new counter', () => {
           const pause = async () => await sleep(delays.next().value);
           const own = await insertPolicy(db, `pol_own${round}`, { created_at: CREATED });
           const parent = await insertPolicy(db, `pol_parent${round++}`, { created_at: CREATED });
-          // What proxies know; an old lease may be used long after a change.
+          // What proxies know: an old lease may be used long after a change.
           const known = [own];
           const write = async (waiting: (typeof batches)[number][]) => {
             for (const batch of waiting) {
@@ -175,7 +175,7 @@ describe('a new counter', () => {
     await expectIdentity();
   });
 
-  it('does not begin with what comes late for windows before it', async () => {
+  it('does not count late events of earlier windows', async () => {
     const day = await insertPolicy(db, 'pol_day', { created_at: CREATED });
     const before: Usage = { key: 'key_1', admittedAt: new Date('2026-11-20T08:59:59Z'), cost: 5n };
     const after: Usage = { key: 'key_3', admittedAt: new Date('2026-11-20T09:00:00Z'), cost: 7n };

@@ -13,7 +13,7 @@ const today = new Date('2026-11-10T00:00:00Z');
 const now = new Date('2026-11-10T12:00:00Z');
 let n = 0;
 
-/** What was spent on a policy's counter, in a window. */
+/** Spends on a policy's counter in a window. */
 async function spent(policyId: string, subject: string, windowStart: Date, cost: bigint): Promise<void> {
   const event = {
     row: ledgerEvent(++n, { cost, admittedAt: now }).row,
@@ -22,7 +22,7 @@ async function spent(policyId: string, subject: string, windowStart: Date, cost:
   await recordUsage(ledger.db, eventsOnly([event]), now);
 }
 
-it('tells of each policy how much of its limit the fullest counter of this window has used, the fullest first', async () => {
+it("lists how much of its limit each policy's fullest counter has used in the current window, the fullest first", async () => {
   const created_at = yesterday;
   await insertPolicy(ledger.db, 'pol_each', { limit_nano_usd: 1_000n, created_at });
   await insertPolicy(ledger.db, 'pol_pooled', {

@@ -26,7 +26,7 @@ async function pooled(limit: bigint | null, enforcement = 'enforce'): Promise<Bu
   return { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart };
 }
 
-/** Records attempts in one transaction; returns the percentages that it told of. */
+/** Records attempts in one transaction, and returns the percentages reached. */
 async function spend(bucket: BucketRef, ...costs: readonly bigint[]): Promise<number[]> {
   const events = costs.map((cost) => ({
     row: ledgerEvent(++nextId, { cost, admittedAt: now }).row,
@@ -43,7 +43,7 @@ async function audited({ policyId }: BucketRef): Promise<unknown[]> {
   return rows.map(({ detail }) => detail);
 }
 
-it('each threshold is told once in a window, when its counter reaches it, with figures as the API has them', async () => {
+it('each threshold is recorded once per window, when its counter reaches it, with the amounts of the API', async () => {
   const bucket = await pooled(10_000_000n);
   expect(await spend(bucket, 4_999_999n)).toEqual([]);
   expect(await spend(bucket, 1n)).toEqual([50]);
@@ -64,13 +64,13 @@ it('each threshold is told once in a window, when its counter reaches it, with f
   expect(await audited(bucket)).toHaveLength(4);
 });
 
-it('nothing is told of a policy without a limit, nor of one that is off', async () => {
+it('no threshold is recorded for a policy without a limit, or one that is off', async () => {
   expect(await spend(await pooled(null), 10n)).toEqual([]);
   expect(await spend(await pooled(10n, 'off'), 10n)).toEqual([]);
   expect(await spend(await pooled(10n, 'shadow'), 10n)).toEqual([50, 80, 100]);
 });
 
-it('what is reached by a correction or by a lowered limit is told too, once, in the present window alone', async () => {
+it('a threshold reached by a correction or a lowered limit is recorded too, once, in the current window only', async () => {
   const overdue = async ({ policyId }: BucketRef, at = now) =>
     (await recordOverdueThresholds(ledger.db, at)).flatMap((one) =>
       one.policyId === policyId ? one.percent : [],

@@ -14,7 +14,7 @@ const ledger = useLedger();
 const producerId = '5f0c8f5e-8a86-4d0e-9d63-0d1c7a1f0a01';
 
 describe('validation', () => {
-  it('lets nothing pass that the database refuses: any event is recorded or quarantined', async () => {
+  it('accepts nothing that the database refuses: each event is recorded or quarantined', async () => {
     const ids = await readIdRange(ledger.db);
     let recorded = 0;
     let refused = 0;
@@ -40,11 +40,11 @@ describe('validation', () => {
       SELECT (SELECT count(*)::integer FROM usage_events) AS events,
              (SELECT count(*)::integer FROM quarantined_usage) AS held`.execute(ledger.db);
     expect(rows).toEqual([{ events: recorded, held: refused }]);
-    // Of either kind enough to mean something.
+    // Enough of both kinds for the test to be meaningful.
     expect(Math.min(recorded, refused)).toBeGreaterThan(100);
   }, 60_000);
 
-  it('refuses whole what does not say whose it is, and claims no numbers for it', async () => {
+  it('refuses a message without a valid producer as a whole, and marks no numbers of it as received', async () => {
     const ids = await readIdRange(ledger.db);
     await fc.assert(
       fc.asyncProperty(

@@ -43,7 +43,7 @@ async function holder(producerId = uuid(++nextId)): Promise<Holder> {
   return made;
 }
 
-/** The one bucket of a new policy. */
+/** The only bucket of a new policy. */
 async function bucketOf(limit: bigint | null, fields: Partial<PolicyRow> = {}): Promise<BucketRef> {
   const id = `pol_${++nextId}`;
   await insertPolicy(ledger.db, id, {
@@ -55,19 +55,19 @@ async function bucketOf(limit: bigint | null, fields: Partial<PolicyRow> = {}): 
   return { policyId: id, counterVersion: 1, subject: POLICY_SUBJECT, windowStart };
 }
 
-/** One call, for 10 unless told otherwise. */
+/** One call, for 10 unless given. */
 async function call(
   by: Holder,
   bucket: BucketRef,
   fields: Partial<LeaseCall> & { seq: bigint },
 ): Promise<LeaseResult> {
   const made = { bucket, returnedNanoUsd: 0n, wantNanoUsd: 10n, minimumNanoUsd: 0n, ...fields };
-  const [answer] = await answerLeaseCalls(ledger.db, { ...by, calls: [made], now });
-  if (!answer) throw new Error('one call, no answer');
-  return answer;
+  const [result] = await answerLeaseCalls(ledger.db, { ...by, calls: [made], now });
+  if (!result) throw new Error('no result for the call');
+  return result;
 }
 
-/** An attempt that was admitted on the bucket; of nobody, unless told otherwise. */
+/** Records an attempt admitted on the bucket, of a holder if one is given. */
 async function spend(bucket: BucketRef, cost: bigint, by?: Holder): Promise<void> {
   const n = BigInt(++nextId);
   const made = ledgerEvent(nextId, { cost, admittedAt: now });
@@ -99,8 +99,8 @@ async function setLimit(
   });
 }
 
-describe('a call for a lease', () => {
-  it('is granted what it wants, then what room is left, and nothing below its minimum', async () => {
+describe('a lease call', () => {
+  it('is granted what it wants, then the headroom that is left, and nothing below its minimum', async () => {
     const bucket = await bucketOf(100n);
     const [a, b, c] = [await holder(), await holder(), await holder()];
     expect(await call(a, bucket, { seq: 1n, wantNanoUsd: 70n })).toEqual({
@@ -118,7 +118,7 @@ describe('a call for a lease', () => {
     expect(cut).toMatchObject({ grantedNanoUsd: 30n, leasedNanoUsd: 100n, outcome: 'partly' });
   });
 
-  it('is exhausted only where what was spent leaves no room for its minimum, contended where holds do not', async () => {
+  it('is exhausted only if spend leaves no headroom for its minimum, and contended if leases leave none', async () => {
     const bucket = await bucketOf(100n);
     const [a, b] = [await holder(), await holder()];
     await call(a, bucket, { seq: 1n, wantNanoUsd: 100n });
@@ -129,7 +129,7 @@ describe('a call for a lease', () => {
     expect(large.outcome).toBe('exhausted');
   });
 
-  it('changes nothing when it comes again, and counts what it returns once', async () => {
+  it('changes nothing when repeated, and counts its returns once', async () => {
     const bucket = await bucketOf(100n);
     const a = await holder();
     const first = { seq: 1n, wantNanoUsd: 60n };
@@ -138,11 +138,11 @@ describe('a call for a lease', () => {
     const back = { seq: 2n, returnedNanoUsd: 50n, wantNanoUsd: 0n };
     await call(a, bucket, back);
     expect(await call(a, bucket, back)).toMatchObject({ grantedNanoUsd: 60n, leasedNanoUsd: 10n });
-    // The first one again, much later: neither is it granted anything, nor does it undo what was returned since.
+    // Repeated much later, the first call is granted nothing, and does not undo the later return.
     expect(await call(a, bucket, first)).toMatchObject({ grantedNanoUsd: 60n, leasedNanoUsd: 10n });
   });
 
-  it('is granted no more than the limit by however many connections it comes at once', async () => {
+  it('is granted no more than the limit, over any number of concurrent connections', async () => {
     const bucket = await bucketOf(100n);
     const holders = await Promise.all(Array.from({ length: 4 }, () => holder()));
     for (let round = 1n; round <= 10n; round++) {
@@ -152,12 +152,12 @@ describe('a call for a lease', () => {
       const held = answers.reduce((sum, { grantedNanoUsd }) => sum + grantedNanoUsd, 0n);
       expect(held).toBe(100n * round);
       expect((await bucketRow(bucket)).leased_nano_usd).toBe(100n);
-      // All of it is spent: the next round starts with another 100.
+      // All of it is spent, and the next round starts with another 100.
       await Promise.all(answers.map((answer, i) => settleAll(answer, holders[i])));
       await setLimit(bucket, 100n * (round + 1n));
     }
     async function settleAll({ grantedNanoUsd }: LeaseResult, by: Holder | undefined) {
-      if (!by) throw new Error('nobody to settle for');
+      if (!by) throw new Error('no holder to settle for');
       const { settled } = await ledger.db
         .selectFrom('budget_leases')
         .select('settled_nano_usd as settled')
@@ -167,7 +167,7 @@ describe('a call for a lease', () => {
     }
   });
 
-  it('settles several buckets at once, each for itself', async () => {
+  it('answers for several buckets, each independently', async () => {
     const [tight, wide] = [await bucketOf(5n), await bucketOf(null)];
     const a = await holder();
     const wanted = { seq: 1n, returnedNanoUsd: 0n, wantNanoUsd: 10n, minimumNanoUsd: 10n };
@@ -185,7 +185,7 @@ describe('a call for a lease', () => {
     ]);
   });
 
-  it('is granted nothing once its epoch was superseded, given up for lost or closed, or was never heard of', async () => {
+  it('is granted nothing if its epoch is superseded, lost, closed or unknown', async () => {
     const bucket = await bucketOf(100n);
     const old = await holder();
     await call(old, bucket, { seq: 1n });
@@ -202,7 +202,7 @@ describe('a call for a lease', () => {
     expect(await call(unknown, bucket, { seq: 1n })).toMatchObject({ grantedNanoUsd: 0n, outcome: 'closed' });
   });
 
-  it('is granted nothing of a counter that was replaced, nor of another window than the present one', async () => {
+  it('is granted nothing of a replaced counter, or of another window than the current one', async () => {
     const bucket = await bucketOf(100n);
     const a = await holder();
     const tomorrow = { ...bucket, windowStart: new Date('2026-11-11T00:00:00Z') };
@@ -211,26 +211,26 @@ describe('a call for a lease', () => {
     expect((await call(a, { ...bucket, policyId: 'pol_gone' }, { seq: 1n })).outcome).toBe('stale');
   });
 
-  it('sees a lowered limit as soon as it is committed, and takes nothing back of what was granted before', async () => {
+  it('sees a lowered limit as soon as it is committed, and takes no earlier grant back', async () => {
     const bucket = await bucketOf(100n);
     const [a, b] = [await holder(), await holder()];
     await call(a, bucket, { seq: 1n, wantNanoUsd: 60n });
     let waiting: Promise<LeaseResult> | undefined;
-    // It comes while the limit is being changed: it must not be granted by the limit that it would have found before.
+    // The call arrives while the limit is being changed: it must not be granted by the earlier limit.
     await setLimit(bucket, 50n, async () => {
       waiting = call(b, bucket, { seq: 1n, wantNanoUsd: 40n, minimumNanoUsd: 1n });
       await Promise.race([waiting, sleep(200)]);
     });
     expect(await waiting).toMatchObject({ grantedNanoUsd: 0n, limitNanoUsd: 50n, outcome: 'contended' });
     expect(await bucketRow(bucket)).toMatchObject({ limit_nano_usd: 50n, leased_nano_usd: 60n });
-    // Raised again, or lifted, it is granted.
+    // Without a limit it is granted.
     await setLimit(bucket, null);
     expect(await call(b, bucket, { seq: 2n, wantNanoUsd: 40n })).toMatchObject({ grantedNanoUsd: 40n });
   });
 });
 
 describe('what a lease holds', () => {
-  it('falls by what attempts cost, not by time or restart, and ends when all that its epoch wrote is there', async () => {
+  it('falls by the cost of attempts, not with time or a restart, and ends when the ledger has all events of its epoch', async () => {
     const bucket = await bucketOf(100n);
     const old = await holder();
     await call(old, bucket, { seq: 1n, wantNanoUsd: 100n });
@@ -248,7 +248,7 @@ describe('what a lease holds', () => {
       ]),
     );
 
-    // A late event takes off what it cost; when the spool says that it was the last, the rest goes back.
+    // A late event reduces it by its cost. When the spool declares it the last one, the rest is returned.
     await spend(bucket, 20n, old);
     expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(50n);
     await closeEpoch(ledger.db, { ...old, lastN: [0n, 0n, 0n, 0n], now });
@@ -256,7 +256,7 @@ describe('what a lease holds', () => {
     expect((await readUnattributed(ledger.db, [key])).get(key)).toBe(0n);
   });
 
-  it('ends when all that its epoch wrote is there, also where its loss had been accepted', async () => {
+  it('ends when the ledger has all events of its epoch, even if their loss was accepted', async () => {
     const bucket = await bucketOf(100n);
     const lost = await holder();
     await call(lost, bucket, { seq: 1n, wantNanoUsd: 100n });
@@ -270,11 +270,11 @@ describe('what a lease holds', () => {
     expect(await bucketRow(bucket)).toMatchObject({ spent_nano_usd: 30n, leased_nano_usd: 0n });
   });
 
-  it('ends with its epoch also where it is granted just as the epoch is closed', async () => {
+  it('ends with its epoch even if granted while the epoch is being closed', async () => {
     const bucket = await bucketOf(100n);
     const a = await holder();
     const done = await ledger.db.transaction().execute(async (tx) => {
-      // The call gets as far as writing its lease, and no further.
+      // The call gets as far as writing its lease, and waits there.
       await sql`LOCK TABLE budget_leases IN SHARE MODE`.execute(tx);
       const granted = call(a, bucket, { seq: 1n });
       await sleep(200);
@@ -287,7 +287,7 @@ describe('what a lease holds', () => {
     expect((await bucketRow(bucket)).leased_nano_usd).toBe(0n);
   });
 
-  it('counts in the counter that follows, whose it was there, until it is spent or returned', async () => {
+  it('counts in the next counter of its subject as well, until it is spent or returned', async () => {
     await insertKey(ledger.db, 'key_lease', 'grace');
     const own = { ...(await bucketOf(100n, { counter_scope: 'key' })), subject: keySubject('key_lease') };
     const a = await holder();
@@ -312,7 +312,7 @@ describe('what a lease holds', () => {
     expect((await call(b, next, { seq: 2n, ...contended })).outcome).toBe('granted');
   });
 
-  it('is forgotten with its window or its epoch, but never while it holds something', async () => {
+  it('is deleted with its window or its epoch, but never while it holds something', async () => {
     const [returned, held, unending] = [
       await bucketOf(9n),
       await bucketOf(9n),
@@ -337,7 +337,7 @@ describe('what a lease holds', () => {
     expect(await ledger.db.selectFrom('producers').selectAll().execute()).toEqual([]);
   });
 
-  it('can neither shrink what it counted, nor exceed a limit, whatever the code does', async () => {
+  it('can neither decrease its amounts nor exceed a limit, whatever the code does', async () => {
     const bucket = await bucketOf(100n);
     await call(await holder(), bucket, { seq: 1n, wantNanoUsd: 50n });
     const shrink = (to: object) => ledger.db.updateTable('budget_leases').set(to).execute();

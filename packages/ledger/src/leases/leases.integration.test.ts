@@ -13,9 +13,9 @@ import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 
 const SEQUENCES = 500;
-/** So many at once, each with policies, proxies and windows of its own. */
+/** Each has its own policies, proxies and windows. */
 const CONCURRENT_SIMULATIONS = 24;
-/** Under a minute, on a machine that does nothing else. */
+/** It takes under a minute on an idle machine. */
 const TIMEOUT_MS = 600_000;
 const SIZE = { steps: 60, windowSteps: 45 };
 
@@ -34,7 +34,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Records what worlds settle at the same time in one transaction, as metering does. */
+/** Records the events of concurrent simulations in one transaction, as metering does. */
 function gatherUsage(db: Database): (event: LedgerEvent, range: ReceivedRange) => Promise<void> {
   let waiting: { event: LedgerEvent; range: ReceivedRange; done: (error?: unknown) => void }[] = [];
   let isRecording = false;
@@ -65,7 +65,7 @@ function gatherUsage(db: Database): (event: LedgerEvent, range: ReceivedRange) =
 
 describe('the ledger', () => {
   it(
-    'grants, settles and closes exactly as the rules have it, and so never lets the bill exceed the limits',
+    'grants, settles and closes exactly by the rules, so that the bill never exceeds the limits',
     async () => {
       let seed = 0;
       const worker = async () => {
@@ -100,10 +100,10 @@ describe('the ledger', () => {
     'forget-overage',
     'stamp-at-settle',
   ];
-  it.each(planted)('is caught when broken by %s', async (fault) => {
+  it.each(planted)('fails the simulation with the fault %s', async (fault) => {
     const size = { steps: 120, windowSteps: 90 };
     const [breaking] = await findBreaking(fault, size, { last: 3_000, count: 1 });
-    if (!breaking) throw new Error(`no seed shows ${fault}`);
+    if (!breaking) throw new Error(`no seed reveals ${fault}`);
     const ledger = sqlLedger({ db, simulation: nextSimulation++, ...size, record, fault });
     await expect(runSimulation(ledger, faultySimulation(fault, breaking.seed, size))).rejects.toThrow(
       `seed ${breaking.seed}, step `,
@@ -111,7 +111,7 @@ describe('the ledger', () => {
   });
 });
 
-/** What each bucket has leased is what leases hold in it, and what it has spent is what its events cost. */
+/** Checks that each bucket's leased amount is the sum of its leases' holds, and its spend the sum of its events' costs. */
 async function expectSums(): Promise<void> {
   const { rows: leased } = await sql`
     SELECT bucket.bucket_key, bucket.leased_nano_usd, held.nano_usd

@@ -14,7 +14,7 @@ beforeAll(async () => {
   db = createDb(database.url, { applicationName: 'test', onIdleError: () => {}, maxConnections: 1 });
   await sql`DROP SCHEMA public CASCADE`.execute(db);
   await sql`CREATE SCHEMA public`.execute(db);
-  // Months must be cut in UTC wherever the server is.
+  // Partitions must start in UTC, whatever the server's time zone.
   await sql`SET timezone = 'America/St_Johns'`.execute(db);
 });
 afterAll(async () => {
@@ -29,10 +29,10 @@ const migrateUpTo = async (from: string, to: string) => {
   }
 };
 
-it('the ledger of before keeps every sum: buckets are what they were, and opening and rows add up to them', async () => {
+it('the migration keeps every sum: buckets are unchanged, and equal their opening balance plus their rows', async () => {
   await migrateUpTo('0001', '0010');
   // 600 attempts over half a year, some with several counters, of principals with any characters; and one of an id that
-  // tells no time. A bucket was opened with what had been spent before it.
+  // contains no time. A bucket was opened with what had been spent before it.
   await sql`
     INSERT INTO usage_events (event_id, request_id, key_id, principal_id, model_requested, model, connector_id,
       input_tokens, cache_read_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, cost_nano_usd,
@@ -77,7 +77,7 @@ it('the ledger of before keeps every sum: buckets are what they were, and openin
   const after = await sql<Record<string, unknown>>`
     SELECT bucket_key, spent_nano_usd FROM spend_buckets ORDER BY bucket_key`.execute(db);
   expect(after.rows).toEqual(before.rows);
-  // A rebuild knows the ledger as it is today.
+  // A rebuild requires the latest schema.
   await migrateUpTo('0011', '9999');
   expect(await rebuildBuckets(db, { apply: false })).toMatchObject({
     events: 599n,
@@ -87,7 +87,7 @@ it('the ledger of before keeps every sum: buckets are what they were, and openin
   const { rows: opened } = await sql<{ policy_id: string; opening: bigint }>`
     SELECT policy_id, sum(opening_nano_usd)::bigint AS opening FROM spend_buckets
     GROUP BY policy_id ORDER BY policy_id`.execute(db);
-  // What the row of the id that tells no time cost, and what pol_b's buckets had been opened with.
+  // The cost of the row whose id contains no time, and the opening balances of pol_b's buckets.
   const buckets = before.rows.filter(({ bucket_key }) => String(bucket_key).startsWith('pol_b/')).length;
   expect(opened).toEqual([
     { policy_id: 'pol_a', opening: 6_000n },
@@ -104,7 +104,7 @@ it('the ledger of before keeps every sum: buckets are what they were, and openin
     Record<string, unknown>
   >`SELECT kind, state, reason FROM quarantined_usage`.execute(db);
   expect(held).toEqual([{ kind: 'batch', state: 'held', reason: 'batch: unreadable' }]);
-  // Room for what comes now and in the two months ahead, without a hole.
+  // Partitions for the current and the next two months, without a gap.
   const { rows: months } = await sql<{ partitions: number; months: number; last: boolean }>`
     SELECT count(*)::integer AS partitions,
       (12 * (max(year) - min(year)) + max(at) FILTER (WHERE newest) - max(at) FILTER (WHERE oldest) + 1)::integer AS months,

@@ -43,7 +43,7 @@ const spentByKey = async () =>
     ]),
   );
 
-it('partitions are made two months ahead, without a hole, however long nobody came by', async () => {
+it('partitions are created two months ahead, without a gap, however long maintenance was down', async () => {
   expect(
     await maintainPartitions(ledger.db, { now: new Date('2026-06-15T12:00:00Z'), retentionDays: 400 }),
   ).toEqual([]);
@@ -53,7 +53,7 @@ it('partitions are made two months ahead, without a hole, however long nobody ca
   expect(await readIdRange(ledger.db)).toEqual({ from: month('2026-01'), before: month('2026-09') });
 });
 
-it('dropping months keeps every bucket: opening balance and the rows that are left add up to it', async () => {
+it('dropping months keeps every bucket equal to its opening balance plus the remaining rows', async () => {
   const events = Array.from({ length: 120 }, (_, n) =>
     eventIn(n, `2026-0${1 + (n % 3)}-1${n % 10}T08:00:00Z`, BigInt(n * 7 + 1)),
   );
@@ -79,7 +79,7 @@ it('dropping months keeps every bucket: opening balance and the rows that are le
   expect(opened.some(({ opening_nano_usd }) => opening_nano_usd > 0n)).toBe(true);
 });
 
-it('nothing is dropped by a clock that runs ahead of the database, however far', async () => {
+it("nothing is dropped by a clock ahead of the database's, however far", async () => {
   const present = new Date();
   await sql`SELECT create_usage_partition(${present})`.execute(ledger.db);
   await recordUsage(ledger.db, eventsOnly([eventIn(1, present.toISOString(), 5n)]));
@@ -89,13 +89,13 @@ it('nothing is dropped by a clock that runs ahead of the database, however far',
   expect((await readIdRange(ledger.db)).from.getTime()).toBeLessThanOrEqual(present.getTime());
 });
 
-it('no more than some years are made ahead by a clock that is decades off', async () => {
+it('a clock that is decades ahead creates partitions for a few years only', async () => {
   await maintainPartitions(ledger.db, { now: new Date('9000-01-01T00:00:00Z'), retentionDays: 400 });
   const { before } = await readIdRange(ledger.db);
   expect(before.getTime()).toBeLessThan(Date.now() + 6 * 366 * 86_400_000);
 });
 
-it('a counter that began after rows were dropped says from when on it is complete; one before has them', async () => {
+it('a counter started after a drop reports from when it counts; one started before includes the dropped rows', async () => {
   const db = ledger.db;
   const windowStart = new Date(0);
   for (const [id, since] of [
@@ -112,7 +112,7 @@ it('a counter that began after rows were dropped says from when on it is complet
   expect([await from('pol_before'), await from('pol_after')]).toEqual([windowStart, month('2026-02')]);
 });
 
-it('what comes late, from before the rows that are left, is refused before any SQL', async () => {
+it('a late event from before the oldest partition is refused before any SQL', async () => {
   const late = encodedEvent({ eventId: uuidAt(new Date('2026-01-31T23:59:59Z')), principalId: 'ada' });
   expect(decodeEvent(late, undefined, await readIdRange(ledger.db)).refused).toEqual([]);
   await maintainPartitions(ledger.db, {
@@ -133,20 +133,20 @@ it('what comes late, from before the rows that are left, is refused before any S
   expect(decodeEvent(last, undefined, ids).events).toHaveLength(1);
 });
 
-it('dropping loses nothing of what is written at the same moment', async () => {
+it('dropping loses nothing that is written at the same time', async () => {
   let stopped = false;
   let written = 0;
   const writers = [0, 1, 2].map(async (writer) => {
     for (let at = 0; !stopped; at++) {
       const events = Array.from({ length: 20 }, (_, n) =>
-        // Some of them still for the month that is being dropped.
+        // Some are for the month that is being dropped.
         eventIn(n, `2026-0${at % 4 === 0 ? 1 : 3}-1${writer}T08:00:00Z`, 1n),
       );
       try {
         const { newEvents } = await recordUsage(ledger.db, eventsOnly(events));
         written += newEvents;
       } catch {
-        // The partition is gone, or this one was ended for a deadlock: nothing of it was written.
+        // The partition is gone, or the transaction was aborted by a deadlock: none of it was written.
       }
     }
   });
@@ -159,7 +159,7 @@ it('dropping loses nothing of what is written at the same moment', async () => {
       });
       break;
     } catch {
-      // Too busy: as the upkeep, again.
+      // Too busy: retry, as maintenance does.
     }
   }
   await new Promise((resolve) => setTimeout(resolve, 100));

@@ -41,7 +41,7 @@ async function write(count: number): Promise<void> {
   await recordUsage(db, eventsOnly(events));
 }
 
-/** All that is derived, as the plainest reading of the ledger's rows has it. */
+/** Checks all derived sums against the ledger's rows. */
 async function expectDerived(): Promise<void> {
   const buckets = await sql`
     SELECT key, sum(cost_nano_usd)::bigint AS nano FROM usage_events, unnest(bucket_keys) AS key GROUP BY key ORDER BY key`;
@@ -65,7 +65,7 @@ async function expectDerived(): Promise<void> {
   expect(hours).toEqual((await rows.execute(db)).rows);
 }
 
-/** What bugs, and people with psql, may leave behind. */
+/** Damage as from bugs, or from people with psql. */
 async function damage(): Promise<void> {
   await sql`UPDATE spend_buckets SET spent_nano_usd = spent_nano_usd + 17 WHERE subject = 'policy'`.execute(
     db,
@@ -85,13 +85,13 @@ async function damage(): Promise<void> {
 }
 
 describe('a rebuild', () => {
-  it('finds nothing where nothing is wrong', async () => {
+  it('finds no differences in a correct ledger', async () => {
     await write(300);
     expect(await rebuildBuckets(db, { apply: true })).toMatchObject({ ...CLEAN, events: BigInt(next) });
     await expectDerived();
   });
 
-  it('only tells what is wrong, unless it is to mend it', async () => {
+  it('only reports differences unless told to apply them', async () => {
     const { bucket_key: bucketKey } = await db
       .selectFrom('spend_buckets')
       .select('bucket_key')
@@ -113,7 +113,7 @@ describe('a rebuild', () => {
     expect(await rebuildBuckets(db, { apply: false })).toMatchObject(CLEAN);
   });
 
-  it('mends whatever is wrong while usage goes on being written, and loses and doubles none of it', async () => {
+  it('corrects all differences while usage is being written, without losing or doubling any', async () => {
     for (let round = 0; round < 4; round++) {
       await damage();
       let isWriting = true;
@@ -130,7 +130,7 @@ describe('a rebuild', () => {
     }
   });
 
-  it('keeps what a bucket opened with, and the hours whose rows were dropped', async () => {
+  it('keeps opening balances, and the hours whose rows were dropped', async () => {
     await sql`UPDATE spend_buckets SET opening_nano_usd = 5, spent_nano_usd = spent_nano_usd + 5
               WHERE subject = 'policy'`.execute(db);
     await sql`UPDATE ledger_floor SET dropped_before = ${new Date(START)}`.execute(db);
@@ -141,7 +141,7 @@ describe('a rebuild', () => {
     await expectDerived();
   });
 
-  it('is refused while another one runs', async () => {
+  it('is refused while another one is running', async () => {
     const inTheWay = await db.startTransaction().execute();
     await sql`LOCK TABLE usage_by_hour IN ACCESS EXCLUSIVE MODE`.execute(inTheWay);
     const first = rebuildBuckets(db, { apply: true });

@@ -49,7 +49,7 @@ const stateOf = async ({ epoch }: Run) => (await listed(epoch))?.state;
 const listed = async (epoch: string) =>
   (await listProducers(ledger.db, { limit: 10 })).find((producer) => producer.epoch === epoch);
 
-it('usage is as of the reading itself where nobody may still hand something over', async () => {
+it('without open producers, usage is complete up to the time of the query', async () => {
   const before = Date.now();
   expect((await ledgerAsOf(ledger.db)).getTime()).toBeGreaterThanOrEqual(before - MINUTE_MS);
   const spend = await readSpend(
@@ -61,18 +61,18 @@ it('usage is as of the reading itself where nobody may still hand something over
   expect(spend.asOf).toEqual(spend.queriedAt);
 });
 
-it('usage is as of the least mark of those that are open, and a mark never goes back', async () => {
+it('usage is complete up to the lowest watermark of open epochs, and a watermark never decreases', async () => {
   const [slow, fast] = [runSince(60), runSince(30)];
   await register(slow);
   await register(fast);
-  // Nothing is known of them yet but when they began.
+  // Only their start is known yet.
   expect(await ledgerAsOf(ledger.db)).toEqual(beganAt(slow));
   await mark(slow, ago(10));
   await mark(fast, ago(2));
   const tenAgo = await ledgerAsOf(ledger.db);
   expect(Math.abs(tenAgo.getTime() - ago(10).getTime())).toBeLessThan(MINUTE_MS);
   await mark(slow, ago(20));
-  // A clock that runs ahead promises nothing.
+  // A clock that is ahead moves no watermark into the future.
   await mark(fast, new Date(Date.now() + 60 * MINUTE_MS));
   expect(await ledgerAsOf(ledger.db)).toEqual(tenAgo);
   await mark(slow, ago(1));
@@ -80,16 +80,16 @@ it('usage is as of the least mark of those that are open, and a mark never goes 
   expect((await ledgerAsOf(ledger.db)).getTime()).toBeLessThanOrEqual(Date.now());
 });
 
-it('usage of somebody who never said hello holds it back to when that one began', async () => {
+it('events of an unregistered epoch hold completeness back to the start of that epoch', async () => {
   const unknown = runSince(45);
   await recordUsage(ledger.db, rangesOnly(range(unknown, 1, 3)));
   expect(await ledgerAsOf(ledger.db)).toEqual(beganAt(unknown));
   expect(await closeEpoch(ledger.db, { ...unknown, lastN: [0n, 3n, 0n, 0n], now: new Date() })).toBe(true);
-  // Who has handed over all that there is holds nothing back.
+  // A closed epoch holds nothing back.
   expect((await ledgerAsOf(ledger.db)).getTime()).toBeGreaterThan(ago(1).getTime());
 });
 
-it('whoever takes a spool over supersedes those before, which stay open until all of theirs is here', async () => {
+it('a process that takes a spool over supersedes the earlier epochs, which stay open until the ledger has all of their events', async () => {
   const first = runSince(60);
   const second = runSince(5, first.producerId);
   expect(await register(first)).toBe('registered');
@@ -98,17 +98,17 @@ it('whoever takes a spool over supersedes those before, which stay open until al
   expect(await register(first)).toBe('superseded');
   expect(await stateOf(first)).toBe('open');
   expect((await listed(first.epoch))?.superseded_by).toBe(second.epoch);
-  // Nor is it open again by that once it was given up.
+  // Nor does it reopen a lost epoch.
   await markLost(ledger.db, { silentSince: new Date(Date.now() + MINUTE_MS), now: new Date() });
   expect(await register(first)).toBe('superseded');
   expect([await stateOf(first), await stateOf(second)]).toEqual(['lost', 'lost']);
-  // Another spool is not concerned.
+  // Another spool is not affected.
   const other = runSince(60);
   await register(other);
   expect((await listed(other.epoch))?.superseded_by).toBeNull();
 });
 
-it('whoever lives on in an epoch that was closed is told to end, and supersedes nobody', async () => {
+it('a process in a closed epoch is told that it is superseded, and supersedes none', async () => {
   const copied = runSince(60);
   await register(copied);
   expect(await closeEpoch(ledger.db, { ...copied, lastN: [0n, 0n, 0n, 0n], now: new Date() })).toBe(true);
@@ -123,7 +123,7 @@ it('whoever lives on in an epoch that was closed is told to end, and supersedes 
   expect(await stateOf(alone)).toBe('closed');
 });
 
-it('two that take a spool over at once never both keep it', async () => {
+it('of two processes that take a spool over at the same time, only one keeps it', async () => {
   for (let round = 0; round < 10; round++) {
     const producerId = randomUUID();
     const runs = [runSince(3, producerId), runSince(2, producerId), runSince(1, producerId)];
@@ -137,7 +137,7 @@ it('two that take a spool over at once never both keep it', async () => {
   }
 });
 
-it('who is silent is lost: it holds nothing back, the windows it lived in are incomplete, until a replay', async () => {
+it('a silent epoch is lost: it holds nothing back, and its windows are incomplete until a replay', async () => {
   const run = runSince(90);
   await register(run);
   await recordUsage(ledger.db, rangesOnly(range(run, 1, 2), range(run, 4, 1)));
@@ -153,12 +153,12 @@ it('who is silent is lost: it holds nothing back, the windows it lived in are in
     run.epoch,
   ]);
   expect(await isComplete()).toBe(false);
-  // A window that began after it was gone does not miss anything.
+  // A window that starts after the loss is complete.
   expect(await isComplete(new Date(Date.now() + MINUTE_MS))).toBe(true);
   expect((await ledgerAsOf(ledger.db)).getTime()).toBeGreaterThan(ago(1).getTime());
   expect(await readLedgerState(ledger.db)).toMatchObject({ openProducers: 0, lostProducers: 1, gaps: 1 });
 
-  // A replay of its spool: what was missing, and how much there is.
+  // A replay of its spool delivers the missing events and declares the last number.
   await recordUsage(ledger.db, rangesOnly(range(run, 3, 1)));
   expect(await stateOf(run)).toBe('lost');
   expect(await closeEpoch(ledger.db, { ...run, lastN: [0n, 5n, 0n, 0n], now: new Date() })).toBe(false);
@@ -167,7 +167,7 @@ it('who is silent is lost: it holds nothing back, the windows it lived in are in
   expect(await isComplete()).toBe(true);
 });
 
-it('an accepted loss makes windows complete again, and what still comes of it is recorded', async () => {
+it('an accepted loss makes windows complete again, and late events are still recorded', async () => {
   const run = runSince(90);
   await register(run);
   const retire = () => retireProducer(ledger.db, { epoch: run.epoch, retiredBy: 'grace', now: new Date() });
@@ -180,12 +180,12 @@ it('an accepted loss makes windows complete again, and what still comes of it is
   const { acks } = await recordUsage(ledger.db, rangesOnly(range(run, 1, 2)));
   expect(acks).toMatchObject([{ n: 3n }]);
   expect(await stateOf(run)).toBe('retired');
-  // The folder was found after all, and has nothing more: then nothing was lost.
+  // The spool is found, and has no further events: nothing was lost.
   expect(await closeEpoch(ledger.db, { ...run, lastN: [0n, 3n, 0n, 0n], now: new Date() })).toBe(true);
   expect(await stateOf(run)).toBe('closed');
 });
 
-it('whoever was given up and speaks again is open again', async () => {
+it('a lost epoch that reports again is open again', async () => {
   const [greeting, reporting] = [runSince(90), runSince(90)];
   for (const run of [greeting, reporting]) await register(run, ago(30));
   await markLost(ledger.db, { silentSince: ago(25), now: new Date() });
@@ -195,13 +195,13 @@ it('whoever was given up and speaks again is open again', async () => {
   expect((await ledgerAsOf(ledger.db)).getTime()).toBeLessThan(ago(80).getTime());
 });
 
-it('a gap is shown with what is missing, makes spend incomplete when it lasts, and is gone when it is filled', async () => {
+it('a gap lists the missing numbers, makes spend incomplete if it lasts, and disappears when it is filled', async () => {
   const run = runSince(10);
   await register(run);
   await recordUsage(ledger.db, rangesOnly(range(run, 1, 2), range(run, 4, 2), range(run, 9, 1)));
   const [shard] = (await listed(run.epoch))?.shards ?? [];
   expect(shard).toMatchObject({ shard: 1, recordedN: 2n, lastN: null, missing: '{[3,4),[6,9)}' });
-  // Batches overtake each other all the time.
+  // A short gap is normal: batches overtake each other.
   expect(await isComplete()).toBe(true);
   await ledger.db
     .updateTable('producer_shards')
@@ -214,7 +214,7 @@ it('a gap is shown with what is missing, makes spend incomplete when it lasts, a
   expect(await isComplete()).toBe(true);
 });
 
-it('epochs that ended are forgotten with time, those that are open or lost are not', async () => {
+it('ended epochs are deleted after a time; open and lost ones are not', async () => {
   const [closed, open, lost] = [runSince(90), runSince(90), runSince(90)];
   await register(lost, ago(60));
   await markLost(ledger.db, { silentSince: ago(50), now: ago(40) });
@@ -227,7 +227,7 @@ it('epochs that ended are forgotten with time, those that are open or lost are n
   expect(left.map(({ state }) => state).sort()).toEqual(['lost', 'open']);
 });
 
-it('are listed page by page, the youngest first, by their states', async () => {
+it('epochs are listed by page, the newest first, filtered by state', async () => {
   const runs = [runSince(1), runSince(2), runSince(3)];
   for (const run of runs) await register(run);
   const page = async (after?: string) =>
@@ -237,7 +237,7 @@ it('are listed page by page, the youngest first, by their states', async () => {
   expect(await listProducers(ledger.db, { limit: 2, states: ['lost', 'retired'] })).toEqual([]);
 });
 
-/** When a run began, as its epoch tells it. */
+/** The start of a run, from its epoch's UUIDv7. */
 function beganAt({ epoch }: Run): Date {
   return new Date(Number.parseInt(epoch.slice(0, 8) + epoch.slice(9, 13), 16));
 }

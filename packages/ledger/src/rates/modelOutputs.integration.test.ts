@@ -4,11 +4,11 @@ import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { measureModelOutputs, readModelOutputs } from './modelOutputs.ts';
 
-describe('how long answers are of late', () => {
+describe('the output length of a model', () => {
   const ledger = useLedger();
   const NOW = new Date('2026-11-20T12:00:00Z');
 
-  it('is what all but one in twenty of a model stay below, by answers that the vendor counted', async () => {
+  it("is the 95th percentile of a model's recent responses with the vendor's own token count", async () => {
     const answers = Array.from({ length: 100 }, (_, n) =>
       ledgerEvent(n, { model: 'mock/echo', tokens: n + 1 }),
     );
@@ -24,11 +24,11 @@ describe('how long answers are of late', () => {
     const few = Array.from({ length: 19 }, (_, n) => ledgerEvent(3_000 + n, { model: 'mock/rare' }));
     await recordUsage(ledger.db, eventsOnly([...answers, ...guesses, ...failures, ...hits, ...few]));
     await measureModelOutputs(ledger.db, NOW);
-    // An event has five times as many tokens of output.
+    // An event has five times as many output tokens.
     expect(await readModelOutputs(ledger.db)).toEqual([{ model: 'mock/echo', p95Tokens: 475 }]);
   });
 
-  it('stays as it was last measured for a model that nobody asks any more', async () => {
+  it('keeps its last value for a model without recent traffic', async () => {
     await measureModelOutputs(ledger.db, NOW);
     expect(await readModelOutputs(ledger.db)).toEqual([{ model: 'mock/echo', p95Tokens: 475 }]);
   });

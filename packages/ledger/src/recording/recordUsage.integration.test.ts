@@ -37,7 +37,7 @@ const range = (epoch: string, firstN: number, count: number, shard = 0): Receive
   count,
 });
 
-/** Buckets and events, added up. */
+/** The sums over events and buckets. */
 async function sums() {
   const { rows } = await sql<{ events: bigint; cost: bigint; spent: bigint }>`
     SELECT count(*) AS events, coalesce(sum(cost_nano_usd), 0)::bigint AS cost,
@@ -64,7 +64,7 @@ const stateOf = async (epoch: string) =>
   ).state;
 
 describe('recordUsage', () => {
-  it('counts an event once, however often and in whatever company it comes', async () => {
+  it('counts an event once, however often and with whichever others it is delivered', async () => {
     const byPrincipal = counter(principalSubject('ada'));
     const [first, second] = [event(1, 100n, [byPrincipal]), event(2, 23n, [byPrincipal])];
     const record = async (...events: LedgerEvent[]) =>
@@ -93,7 +93,7 @@ describe('recordUsage', () => {
     expect([...(await readSpent(ledger.db, [own, counter('policy')])).values()]).toEqual([12n, 0n]);
   });
 
-  it('counts exactly when many writers write the same buckets at once', async () => {
+  it('counts exactly with many concurrent writers of the same buckets', async () => {
     const shared = counter('policy');
     const batches = Array.from({ length: 8 }, (_, batch) =>
       Array.from({ length: 50 }, (_, i) =>
@@ -105,7 +105,7 @@ describe('recordUsage', () => {
     expect((await readSpent(ledger.db, [shared])).values().next().value).toBe(225n);
   });
 
-  it('is all or nothing: what fails leaves no trace of events, quarantine or numbers', async () => {
+  it('is atomic: a failure leaves no events, no quarantine and no numbers', async () => {
     const broken = event(2, 1n, [counter('policy')]);
     const usage = {
       events: [event(1, 1n, [counter('policy')])],
@@ -129,7 +129,7 @@ describe('recordUsage', () => {
     expect(await sums()).toEqual({ events: 1n, cost: 1n, spent: 1n });
   });
 
-  it('runs the last step in its transaction, with the events that are new', async () => {
+  it('runs the last step in its transaction, with the new events', async () => {
     const [first, second] = [event(1, 1n, [counter('policy')]), event(2, 1n, [counter('policy')])];
     await recordUsage(ledger.db, eventsOnly([first]));
     const failing = recordUsage(ledger.db, eventsOnly([first, second]), new Date(), async () => {
@@ -149,7 +149,7 @@ describe('recordUsage', () => {
     expect(seen).toEqual(['2 rows', second.row.event_id]);
   });
 
-  it('keeps texts as they are, whatever characters they hold', async () => {
+  it('stores texts unchanged, whatever characters they contain', async () => {
     const text = `"quoted", {curly}, \\ back\\\\slashes, 'NULL', \n\t\r, ☃ 😀, NULL`;
     const bucket = { ...counter(`key:${text}`), policyId: text.replaceAll('/', '') };
     const one = event(1, 9n, [bucket], text);
@@ -171,8 +171,8 @@ describe('recordUsage', () => {
   });
 });
 
-describe('the numbers of what was received', () => {
-  it('come in any order, overlapping and repeated, and are acked up to the first that is missing', async () => {
+describe('received numbers', () => {
+  it('arrive in any order, overlapping and repeated, and are acked up to the first missing one', async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     let state = seed;
     const random = (below: number) => {
@@ -203,7 +203,7 @@ describe('the numbers of what was received', () => {
     ]);
   });
 
-  it('are never acked beyond one that is missing behind a shard that had no gap before', async () => {
+  it('are never acked beyond a missing one, also in a shard without an earlier gap', async () => {
     const epoch = newEpoch();
     const ackedBy = async (firstN: number, count: number) =>
       (await recordUsage(ledger.db, rangesOnly(range(epoch, firstN, count)))).acks.map(({ n }) => n);
@@ -216,7 +216,7 @@ describe('the numbers of what was received', () => {
     expect(await ackedBy(2, 2)).toEqual([10n]);
   });
 
-  it('close an epoch when the last one comes, in whatever order it is declared and arrives', async () => {
+  it('close an epoch when the last one arrives, declared before or after that', async () => {
     const [before, after, never] = [newEpoch(), newEpoch(), newEpoch()];
     const now = new Date();
     const close = (epoch: string, lastN: bigint[]) =>
@@ -238,7 +238,7 @@ describe('the numbers of what was received', () => {
     expect(await stateOf(never)).toBe('closed');
   });
 
-  it('close an epoch also when the last ones of its shards are committed at the same moment', async () => {
+  it('close an epoch even if the last ones of its shards are committed at the same time', async () => {
     for (let round = 0; round < 15; round++) {
       const epoch = newEpoch();
       await Promise.all([
@@ -250,7 +250,7 @@ describe('the numbers of what was received', () => {
   });
 });
 
-it('is exact when connections die at any moment and the outcome of a commit is unknown', async () => {
+it('is exact when connections break at any time and the outcome of a commit is unknown', async () => {
   const cutting = await startCuttingProxy(ledger.url);
   const killed = createDb(cutting.url, { applicationName: 'to be killed', onIdleError: () => {} });
   const epoch = newEpoch();
@@ -273,7 +273,7 @@ it('is exact when connections die at any moment and the outcome of a commit is u
       refused: [],
       received: [range(epoch, message * 20 + 1, 20)],
     };
-    // As a message that is delivered again until it is acknowledged.
+    // Like a message that is delivered again until it is acknowledged.
     for (;;) {
       try {
         const { acks, newEvents } = await recordUsage(killed, usage);
@@ -289,13 +289,13 @@ it('is exact when connections die at any moment and the outcome of a commit is u
   await killer;
   await killed.destroy();
   await cutting.close();
-  // Some failed after they had been committed, some before.
+  // Some failed after their commit, some before.
   expect(repeated).toBeGreaterThan(5);
   expect(failures).toBeGreaterThan(repeated);
   expect(await sums()).toEqual({ events: 1_000n, cost: 1_000n, spent: 1_000n });
 }, 60_000);
 
-/** A way to Postgres on which the answer to every third commit gets lost, with the connection. */
+/** A TCP proxy to Postgres that cuts the connection before the response to every third commit. */
 async function startCuttingProxy(databaseUrl: string) {
   const target = new URL(databaseUrl);
   let commits = 0;
@@ -307,7 +307,7 @@ async function startCuttingProxy(databaseUrl: string) {
       socket.on('error', () => {});
       socket.on('close', () => {
         client.destroy();
-        // Not destroyed: what was sent is still to arrive there.
+        // Not destroyed: what was sent must still arrive.
         upstream.end();
         sockets.delete(socket);
       });

@@ -37,7 +37,7 @@ const lastUsed = async (id: string) =>
     .last_used_at;
 
 describe('the last use of a key', () => {
-  it('is its newest admission, and of no other key', async () => {
+  it("is the newest admission of the key's own events", async () => {
     await touchKeys(
       database.db,
       [used('key_1', 5), used('key_1', 7), used('key_1', 6), used('key_gone', 9)],
@@ -48,7 +48,7 @@ describe('the last use of a key', () => {
     await touchKeys(database.db, [], NOW);
   });
 
-  it('is written once in half a minute, so that it is never further behind than that, and never goes back', async () => {
+  it('is written at most every half minute, lags no further, and never goes back', async () => {
     const written = new Set<number>();
     for (let at = 0; at <= 300; at += 3) {
       await touchKeys(database.db, [used('key_1', at)], NOW);
@@ -62,12 +62,12 @@ describe('the last use of a key', () => {
     expect(await lastUsed('key_1')).toEqual(last);
   });
 
-  it('is never in the future, whatever a proxy takes for now', async () => {
+  it("is never in the future, whatever a proxy's clock says", async () => {
     await touchKeys(database.db, [used('key_1', 90_000)], NOW);
     expect(await lastUsed('key_1')).toEqual(NOW);
   });
 
-  it('is no change of the key: neither updated_at nor the revision moves', async () => {
+  it('is not a change of the key: neither updated_at nor the revision changes', async () => {
     const revision = () => database.db.selectFrom('revision').select('revision').executeTakeFirstOrThrow();
     const before = await revision();
     await touchKeys(database.db, [used('key_1', 5)], NOW);
@@ -80,7 +80,7 @@ describe('the last use of a key', () => {
     expect(key.updated_at).toEqual(START);
   });
 
-  it('comes out right when shards write of the same keys at once, in any order', async () => {
+  it('is right when shards update the same keys concurrently, in any order', async () => {
     const shard = (keys: string[], from: number) =>
       Promise.all(
         Array.from({ length: 8 }, (_, i) =>

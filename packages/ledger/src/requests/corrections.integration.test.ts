@@ -49,14 +49,14 @@ async function correct(fields: Partial<Correction> & Pick<Correction, 'amountNan
   return await db.transaction().execute((tx) => recordCorrection(tx, correction));
 }
 
-/** What each bucket of the policies has spent, by key. */
+/** The spend of each bucket of the policies, by key. */
 async function spent(): Promise<Record<string, bigint>> {
   const rows = await db.selectFrom('spend_buckets').selectAll().execute();
   return Object.fromEntries(rows.map((row) => [row.bucket_key, row.spent_nano_usd]));
 }
 
 describe('a correction', () => {
-  it('is a row of its own that counts in every bucket and breakdown of its attempt, and in cost alone', async () => {
+  it('is its own row, and counts in every bucket and breakdown of its attempt, by cost only', async () => {
     await record({ cost: 100n, policies: ['pol_a', 'pol_b'], attribution: { team: 't' } }, { cost: 7n });
     const before = await spent();
     const row = await correct({ amountNanoUsd: -30n });
@@ -81,7 +81,7 @@ describe('a correction', () => {
       ['pol_b', -30n],
       ['pol_b', -30n],
     ]);
-    // From the hours, and from the rows.
+    // Once read from the hours, once from the rows.
     for (const to of [new Date('2026-11-11T00:00:00Z'), new Date(admittedAt.getTime() + 1)]) {
       const query = { filter: { from: admittedAt, to }, groupBy: ['team' as const], bucketEdges: [] };
       expect(await readSpendRows(db, query, { after: undefined, limit: 10 })).toMatchObject([
@@ -96,7 +96,7 @@ describe('a correction', () => {
     });
   });
 
-  it('is of the attempt that it names, and none where there is no such attempt', async () => {
+  it('applies to the attempt that it names, and is not recorded if there is none', async () => {
     await record({ cost: 1n }, { cost: 2n }, { cost: 4n, request: 'req_2' });
     const correction = await correct({ amountNanoUsd: 8n, eventId: eventId(1) });
     expect(correction?.corrects).toBe(eventId(1));
@@ -108,7 +108,7 @@ describe('a correction', () => {
     expect(request?.corrections.map((row) => row.cost_nano_usd)).toEqual([8n]);
   });
 
-  it('is recorded once, however often and from how many sides it comes', async () => {
+  it('is recorded once, however often and concurrently it is sent', async () => {
     await record({ cost: 100n });
     const same = { correctionId: newUuid(), amountNanoUsd: 11n };
     const rows = await Promise.all([correct(same), correct(same), correct(same)]);
@@ -117,7 +117,7 @@ describe('a correction', () => {
     expect(new Set(Object.values(await spent()))).toEqual(new Set([111n]));
   });
 
-  it('counts in the counter that followed the one of its attempt, too', async () => {
+  it("counts in the counter that replaced its attempt's, too", async () => {
     const id = 'pol_a';
     await insertPolicy(db, id, { created_at: new Date('2026-11-01T00:00:00Z') });
     await record({ cost: 100n, principal: 'ada' });

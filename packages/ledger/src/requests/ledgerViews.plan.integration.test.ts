@@ -14,7 +14,7 @@ import { findRequests, type RequestFilter, type RequestPosition, requestsSql } f
 
 const ROWS = 40_000;
 const FROM = new Date('2026-01-01T00:00:00Z');
-/** One attempt in each 225 seconds: they are in partitions of four months. */
+/** One attempt every 225 seconds, in partitions of four months. */
 const STEP_MS = 225_000;
 const TO = new Date(FROM.getTime() + ROWS * STEP_MS);
 
@@ -49,7 +49,7 @@ afterAll(async () => {
 
 const SIZE = 101;
 
-/** What the first page costs, and one that begins nine tenths further on. */
+/** The cost of the first page, and of one that starts after nine tenths of the rows. */
 async function firstAndLate(filter: RequestFilter) {
   const [oldest] = await findRequests(
     db,
@@ -83,12 +83,12 @@ describe('a page of requests', () => {
         expect(nodes).not.toContain('Sort');
       }
       expect(late.blocks).toBeLessThan(first.blocks * 1.1 + 10);
-      // Far from the thousands that all rows are on.
+      // Far fewer than the thousands of pages of all rows.
       expect(first.blocks).toBeLessThan(SIZE * 50);
     },
   );
 
-  it('of one request or one session is found without reading the others', async () => {
+  it('for one request or session does not read the others', async () => {
     const one = (narrow: Partial<RequestFilter>) =>
       costOf(db, requestsSql({ from: new Date(0), to: TO, ...narrow }, { after: undefined, limit: SIZE }));
     expect((await one({ requestId: 'req_37777' })).blocks).toBeLessThan(50);
@@ -105,7 +105,7 @@ describe('a page of spend', () => {
     bucketEdges: calendarEdges('day', 'UTC', filter.from, filter.to),
   });
 
-  it('reads whole hours from the sums by hour, and of the rows only those at the ends', async () => {
+  it('reads whole hours from the sums by hour, and only the ends from the rows', async () => {
     const cost = await costOf(db, spendSql(query({ from: FROM, to: new Date(TO.getTime() - 1) }), undefined));
     expect(cost.blocks).toBeLessThan(5_000);
     const short = { from: new Date(FROM.getTime() + 1_800_000), to: day(1) };
@@ -116,7 +116,7 @@ describe('a page of spend', () => {
     expect(blocks).toBeLessThan(200);
   });
 
-  it('of some days reads these days alone, by an index', async () => {
+  it('for some days reads only these days, by an index', async () => {
     for (const labels of [[], [['a', '1']] as const]) {
       const cost = await costOf(db, spendSql(query({ from: day(40), to: day(41), labels }), undefined));
       expect(cost.nodes).not.toContain('Seq Scan');
@@ -125,14 +125,14 @@ describe('a page of spend', () => {
     }
   });
 
-  it('does not look at the months before it', async () => {
+  it('skips the partitions of earlier months', async () => {
     const labels = [['a', '1']] as const;
     const { indexes } = await costOf(db, spendSql(query({ from: day(40), to: day(41), labels }), undefined));
     expect(indexes).not.toContain('usage_events_2026_01_admitted_at_event_id_idx');
     expect(indexes).toContain('usage_events_2026_02_admitted_at_event_id_idx');
   });
 
-  it('never costs more for being late: the buckets before it are not read again', async () => {
+  it('costs no more for being a later page: earlier buckets are not read again', async () => {
     const all = query({ from: FROM, to: TO });
     const rows = await readSpendRows(db, all, { after: undefined, limit: 200_000 });
     const cost = async (after: readonly string[] | undefined) =>

@@ -23,7 +23,7 @@ const START = Date.parse('2026-11-01T00:00:00Z');
 const RANGE = { from: new Date(START), to: new Date(START + 10_000) };
 const seconds = (n: number) => new Date(START + n);
 
-/** The ids of all requests that a filter finds, turning pages of a size; `between` runs after each page. */
+/** The ids of all requests that match a filter, read by pages; `between` runs after each page. */
 async function listed(filter: RequestFilter, size: number, between = async () => {}): Promise<string[]> {
   const ids: string[] = [];
   for (let after: RequestPosition | undefined; ; ) {
@@ -36,7 +36,7 @@ async function listed(filter: RequestFilter, size: number, between = async () =>
 }
 
 describe('the list of requests', () => {
-  it('has each request once, by its first attempt that the filter lets through, the newest first', async () => {
+  it('has each request once, at its first attempt that matches the filter, the newest first', async () => {
     const event: fc.Arbitrary<EventFields> = fc.record({
       request: fc.integer({ min: 0, max: 60 }).map((n) => `req_${n}`),
       principal: fc.constantFrom('ada', 'bob'),
@@ -44,7 +44,7 @@ describe('the list of requests', () => {
       outcome: fc.constantFrom('success', 'upstream_error'),
       cost: fc.bigInt({ min: 0n, max: 3n }),
       estimated: fc.boolean(),
-      // So few instants that many attempts share one.
+      // Few distinct times, so that many attempts share one.
       admittedAt: fc.integer({ min: 0, max: 40 }).map(seconds),
     });
     const events = fc.sample(event, { numRuns: 200, seed: 7 });
@@ -88,11 +88,11 @@ describe('the list of requests', () => {
     expect(await findRequest(db, 'req_none')).toBeUndefined();
   });
 
-  it('shows each request that was there once, whatever is written while the pages are turned', async () => {
+  it('lists each existing request once, whatever is written between the pages', async () => {
     const before = await listed(RANGE, 500);
     let n = 1_000;
     const seen = await listed(RANGE, 7, async () => {
-      // A new request, and another attempt of every old one.
+      // A new request, and another attempt of each earlier one.
       const again = before.map((request) => ledgerEvent(n++, { request, admittedAt: seconds(9_000) }));
       await recordUsage(db, eventsOnly([ledgerEvent(n++, { admittedAt: seconds(9_001) }), ...again]));
     });

@@ -23,7 +23,7 @@ const HOSTILE_KEYS = [
 const VALUES = ['', 'x', 'X', 'ä', '=1+1', 'a,b', 'line\nbreak', '"', '\u{1f4b8}', '{}', 'null'];
 const FIRST = Date.parse('2026-03-25T00:00:00Z');
 const LAST = Date.parse('2026-11-05T00:00:00Z');
-// Hours around the changes of the clocks in Berlin and Havana, and the year between.
+// Hours around the daylight saving changes in Berlin and Havana, and the year between.
 const SPOTS = [
   '2026-03-29T00:30:00Z',
   '2026-03-29T01:00:00Z',
@@ -47,7 +47,7 @@ const attempt: fc.Arbitrary<Fields> = fc.record({
   principal: fc.constantFrom('ada', 'bob'),
   policies: fc.constantFrom(['pol_a'], ['pol_a', 'pol_b'], ['pol_b']),
   model: fc.constantFrom('mock/echo', 'mock/other', 'together/meta/llama', 'Mock/echo'),
-  // Their sum is beyond what a bigint column holds.
+  // Their sum exceeds a bigint column.
   cost: fc.oneof(fc.bigInt({ min: 0n, max: 10n ** 17n }), fc.constantFrom(0n, 499n, 500n)),
   tokens: fc.integer({ min: 0, max: 400_000_000 }),
   estimated: fc.boolean(),
@@ -75,7 +75,7 @@ const attempt: fc.Arbitrary<Fields> = fc.record({
   modelAttempt: fc.integer({ min: 1, max: 2 }),
   shard: fc.constantFrom(null, 0, 3),
 });
-/** Adds to the cost, and to nothing else. */
+/** A correction adds to the cost only. */
 const correction = fc.tuple(attempt, fc.bigInt({ min: -(10n ** 9n), max: 10n ** 9n })).map(([of, cost]) => ({
   ...of,
   ...{ cost, tokens: 0, attempt: 0, modelAttempt: 0, shard: null, estimated: false, outcome: 'correction' },
@@ -96,7 +96,7 @@ beforeAll(async () => {
   events = fc.sample(event, { numRuns: 800, seed: 20_261_120 });
   await openMonth(db, new Date(FIRST));
   await openMonth(db, new Date('2026-12-01T00:00:00Z'));
-  // Their buckets would overflow, which is another story: here only the rows and the hours count.
+  // Only rows and hours: buckets would overflow, which is not tested here.
   const rows = events.map(rowOf);
   for (let n = 0; n < rows.length; n += 37) {
     const batch = rows.slice(n, n + 37);
@@ -127,7 +127,7 @@ function rowOf(fields: Fields, n: number) {
   };
 }
 
-/** What an event's value is, by the plainest reading. */
+/** The value of an event in a dimension. */
 function valueOfEvent(fields: EventFields, name: SpendDimension): string | null {
   const attribution = (fields.attribution ?? {}) as Record<string, unknown>;
   if (name.startsWith('label:')) {
@@ -240,7 +240,7 @@ const query: fc.Arbitrary<SpendQuery> = fc
       { requiredKeys: [] },
     ),
     narrow: fc.boolean(),
-    // Ends on whole hours, within an hour, or anywhere.
+    // Range ends on whole hours, within an hour, or anywhere.
     shape: fc.constantFrom('hours', 'short', 'any'),
   })
   .map(({ ends, groupBy, unit, zone, filter, narrow, shape }) => {
@@ -255,7 +255,7 @@ const query: fc.Arbitrary<SpendQuery> = fc
   });
 
 describe('spend by groups', () => {
-  it('is what adding up by hand gives, for any grouping, range, time zone and filter, on pages of any size', async () => {
+  it('equals the sums computed in memory, for any grouping, range, time zone and filter, in pages of any size', async () => {
     await fc.assert(
       fc.asyncProperty(query, fc.integer({ min: 1, max: 400 }), async (wanted, size) => {
         expect(await pages(wanted, Math.max(size, 50))).toEqual(oracle(wanted));
@@ -277,7 +277,7 @@ describe('spend by groups', () => {
     }
   });
 
-  it('comes by a cursor as it comes by pages', async () => {
+  it('is the same by cursor as by pages', async () => {
     const filter = { from: new Date(FIRST), to: new Date(LAST) };
     const wanted: SpendQuery = {
       filter,
@@ -293,7 +293,7 @@ describe('spend by groups', () => {
     expect(streamed).toEqual(oracle(wanted));
   });
 
-  it('lets its connection go when nobody reads on', async () => {
+  it('releases its connection when its reader stops', async () => {
     const filter = { from: new Date(FIRST), to: new Date(LAST) };
     for (let n = 0; n < 10; n++) {
       for await (const rows of streamSpendRows(db, { filter, groupBy: ['user'], bucketEdges: [] })) {
@@ -303,7 +303,7 @@ describe('spend by groups', () => {
     }
   });
 
-  it('is read from the sums by hour where it can be, whatever became of the rows', async () => {
+  it('is read from the sums by hour where possible, even if the rows are gone', async () => {
     const filter = { from: new Date('2026-12-01T00:30:00Z'), to: new Date('2026-12-01T03:30:00Z') };
     const made = ['00:30', '01:00', '02:59', '03:00'].map((time, n) =>
       rowOf(
@@ -331,7 +331,7 @@ describe('spend by groups', () => {
     expect(await read({})).toEqual([1_111n]);
     const edges = (zone: string) => calendarEdges('hour', zone, filter.from, filter.to);
     expect(await read({ bucketEdges: edges('UTC') })).toEqual([1n, 10n, 100n, 1_000n]);
-    // What only the rows can tell.
+    // Queries that only the rows can answer.
     expect(await read({ bucketEdges: edges('Asia/Kathmandu') })).toEqual([1n, 1_000n]);
     expect(await read({ groupBy: ['label:a'] })).toEqual([1_001n]);
   });

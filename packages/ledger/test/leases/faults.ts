@@ -2,7 +2,7 @@ import type { Fault } from './leaseLedger.ts';
 import { referenceLedger } from './referenceLedger.ts';
 import { runSimulation, type SimulationOptions } from './simulation.ts';
 
-/** Worlds in which each of the faults shows soon. */
+/** Options with which each fault shows soon. */
 const FAULTS: Readonly<
   Record<Fault, Pick<SimulationOptions, 'mode' | 'calm' | 'maxInFlight' | 'usageRate'>>
 > = {
@@ -17,7 +17,7 @@ const FAULTS: Readonly<
   'returns-as-deltas': { mode: 'hard' },
   'counter-not-carried': { mode: 'hard' },
   'stamp-at-settle': { mode: 'hard' },
-  // What is forgotten adds up beyond what is in flight at once only where little is, and the ledger is far behind.
+  // The forgotten overage exceeds what is in flight only if little is in flight and the ledger is far behind.
   'forget-overage': { mode: 'balanced', calm: true, maxInFlight: 1, usageRate: 0.02 },
 };
 
@@ -25,7 +25,7 @@ export function faults(): Fault[] {
   return Object.keys(FAULTS) as Fault[];
 }
 
-/** The options of a world with a fault. */
+/** The options of a simulation with a fault. */
 export function faultySimulation(
   fault: Fault,
   seed: number,
@@ -34,7 +34,7 @@ export function faultySimulation(
   return { ...FAULTS[fault], ...size, seed, fault };
 }
 
-/** The first seeds, of those up to `last`, with which the reference model breaks by a fault, and how. */
+/** The first `count` seeds up to `last` with which the reference model fails with a fault, and the failures. */
 export async function findBreaking(
   fault: Fault,
   size: Pick<SimulationOptions, 'steps' | 'windowSteps'>,

@@ -1,9 +1,9 @@
-/** The policies of a simulated world: A and B are children of P. */
+/** The policies of a simulation: A and B are children of P. */
 export type PolicyName = 'P' | 'A' | 'B';
 export const POLICIES: readonly PolicyName[] = ['P', 'A', 'B'];
 
 export interface Counter {
-  /** Names it within its world. */
+  /** Unique within its simulation. */
   readonly key: string;
   readonly policy: PolicyName;
   readonly version: number;
@@ -14,7 +14,7 @@ export function counter(policy: PolicyName, version: number, window: number): Co
   return { key: `${policy}|${version}|${window}`, policy, version, window };
 }
 
-/** A proxy in one run of its process. */
+/** One run of a proxy's process. */
 export interface Holder {
   readonly proxy: number;
   readonly epoch: number;
@@ -27,7 +27,7 @@ export interface SimulatedCall {
   readonly returned: number;
   readonly want: number;
   readonly minimum: number;
-  /** Only by the fault `close-returns-unsettled`: to be taken as given back but for what the ledger has settled. */
+  /** Only with the fault `close-returns-unsettled`: everything that the ledger has not settled counts as returned. */
   readonly release: boolean;
 }
 
@@ -35,14 +35,14 @@ export interface SimulatedEvent {
   readonly id: number;
   readonly holder: Holder;
   readonly n: number;
-  /** Those that it was admitted on, unless the fault `stamp-at-settle` is planted. */
+  /** The counters that it was admitted on, unless the fault `stamp-at-settle` is planted. */
   readonly counters: readonly Counter[];
   readonly cost: number;
   readonly reserve: number;
   readonly admittedStep: number;
 }
 
-/** What a plausible but wrong reading of the rules would do. Each loses money, or room for good. */
+/** Plausible but wrong readings of the rules. Each loses money or headroom. */
 export type Fault =
   | 'settle-by-reserve'
   | 'close-returns-unsettled'
@@ -72,23 +72,23 @@ interface HeldAtRest {
 /** The state machine under test: the reference model, or the ledger's SQL. */
 export interface LeaseLedger {
   start(limits: Readonly<Record<PolicyName, number>>): void | Promise<void>;
-  /** A proxy's process started, in place of its earlier one where there was any. */
+  /** A proxy's process started, in place of an earlier one if there was one. */
   register(holder: Holder, before: Holder | undefined): void | Promise<void>;
-  /** Answers what was granted so far, in the order of the calls. */
+  /** Returns the cumulative grants, in the order of the calls. */
   call(
     holder: Holder,
     calls: readonly SimulatedCall[],
     step: number,
   ): readonly number[] | Promise<readonly number[]>;
   record(event: SimulatedEvent): void | Promise<void>;
-  /** The epoch ended, and wrote this many events. */
+  /** The epoch ended after this many events. */
   declareLast(holder: Holder, lastN: number, step: number): void | Promise<void>;
   setLimit(policy: PolicyName, limit: number): void | Promise<void>;
-  /** A policy's definition changed: it counts anew, in this counter. */
+  /** A policy's definition changed, which starts this counter. */
   startCounter(next: Counter, step: number): void | Promise<void>;
-  /** Some holder was silent for too long; `which` picks one. By the rules, nothing happens. */
+  /** A holder was silent for too long; `which` selects it. By the rules, nothing happens. */
   expire(which: number): void | Promise<void>;
-  /** All that is spent or may be spent of a counter. */
+  /** Everything that is spent or may still be spent of a counter. */
   exposure(of: Counter): number | Promise<number>;
   atRest(): AtRest | Promise<AtRest>;
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { AtRest, LeaseLedger } from './leaseLedger.ts';
 
-/** A ledger that must answer as the reference does, to the last unit, whatever is asked of it. Rejects where it does not. */
+/** A ledger that is compared with the reference after each operation. Rejects at the first difference. */
 export function lockstep(reference: LeaseLedger, ledger: LeaseLedger): LeaseLedger {
   const same = <T>(what: string, expected: T, actual: T): T => {
     if (isDeepStrictEqual(expected, actual)) return actual;

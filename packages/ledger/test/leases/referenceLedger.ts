@@ -9,7 +9,7 @@ import type {
   SimulatedEvent,
 } from './leaseLedger.ts';
 
-/** A lease. All but `forfeited`, which only faults know, grows only. */
+/** A lease. All amounts only grow, except `forfeited`, which only faults use. */
 interface Lease {
   readonly holder: Holder;
   readonly counter: Counter;
@@ -30,7 +30,7 @@ interface Epoch {
   superseded: boolean;
 }
 
-/** The rules in their plainest form, in memory: what the SQL is held against. `fault` breaks one of them. */
+/** The rules in their simplest form, in memory; the SQL is compared with it. `fault` breaks one of them. */
 export function referenceLedger(options: {
   readonly windowSteps: number;
   readonly fault?: Fault;
@@ -38,7 +38,7 @@ export function referenceLedger(options: {
   const { windowSteps, fault } = options;
   const limits: Record<PolicyName, number> = { P: 0, A: 0, B: 0 };
   const versions: Record<PolicyName, number> = { P: 0, A: 0, B: 0 };
-  /** By policy and window: the newest counter that was started in it, where there was a first one before. */
+  /** By policy and window: the newest counter started in it, if it replaced an earlier one. */
   const newestIn = new Map<string, string>();
   const spent = new Map<string, number>();
   const leases = new Map<string, Lease>();
@@ -87,14 +87,14 @@ export function referenceLedger(options: {
     }
     return epoch;
   }
-  /** Rule 9: closed once the ledger has all that it wrote. */
+  /** Rule 9: an epoch is closed when the ledger has all of its events. */
   function closeIfComplete(epoch: Epoch): void {
     if (epoch.closed || epoch.lastN === undefined) return;
     for (let n = 1; n <= epoch.lastN; n++) if (!epoch.recorded.has(n)) return;
     epoch.closed = true;
     for (const lease of leases.values()) if (sameHolder(lease.holder, epoch.holder)) lease.closed = true;
   }
-  /** What no rule allows: what is held and not settled goes back. */
+  /** Against the rules: returns what is held and not settled. */
   function refund(lease: Lease): void {
     lease.returned = Math.max(lease.returned, lease.granted - lease.settled);
   }
@@ -120,7 +120,7 @@ export function referenceLedger(options: {
     return lease.granted;
   }
 
-  /** Rule 7: by the cost, never by the reserve. */
+  /** Rule 7: settle by the cost, never by the reservation. */
   function settle(lease: Lease, event: SimulatedEvent): void {
     if (fault === 'expiry-reversed-whole') lease.forfeited = 0;
     if (fault === 'expiry-reversed-by-cost') lease.forfeited = Math.max(0, lease.forfeited - event.cost);
@@ -144,7 +144,7 @@ export function referenceLedger(options: {
         events.set(event.id, event);
         for (const of of event.counters) {
           add(of.key, event.cost);
-          // Rule 13: later events of an earlier counter count in the newest as well.
+          // Rule 13: events of an earlier counter count in the newest as well.
           const newest = newestIn.get(`${of.policy}|${of.window}`) ?? of.key;
           if (newest !== of.key) add(newest, event.cost);
         }
@@ -172,7 +172,7 @@ export function referenceLedger(options: {
       if (fault === 'counter-not-carried') return;
       for (const lease of leases.values()) {
         if (!isOfWindow(lease.counter)) continue;
-        // It holds in the newest counter, and no more in one in between.
+        // It holds in the newest counter, and no longer in an earlier replacement.
         if (lease.also) {
           const between = leasesByCounter.get(lease.also.key) ?? [];
           between.splice(between.indexOf(lease), 1);

@@ -21,20 +21,20 @@ import {
 
 const HOUR_MS = 3_600_000;
 const START_MS = Date.parse('2026-01-01T00:00:00Z');
-/** The windows of two worlds never meet. */
+/** The windows of two simulations never overlap. */
 const HOURS_PER_SIMULATION = 24;
 
 export interface SqlLedgerOptions {
   readonly db: Database;
-  /** Sets its policies, proxies and events apart from those of other worlds of the database. */
+  /** Separates its policies, proxies and events from those of other simulations in the database. */
   readonly simulation: number;
   readonly windowSteps: number;
   readonly fault?: Fault;
-  /** Writes one event; may do so together with those of other worlds. */
+  /** Records one event, possibly in a transaction with events of other simulations. */
   readonly record: (event: LedgerEvent, range: ReceivedRange) => Promise<void>;
 }
 
-/** The ledger itself, by what the control plane and metering call. A fault is planted beside it, in SQL. */
+/** The ledger, through the functions that the control plane and metering call. A fault is planted in SQL beside it. */
 export function sqlLedger({ db, simulation, windowSteps, fault, record }: SqlLedgerOptions): LeaseLedger {
   const startMs = START_MS + simulation * HOURS_PER_SIMULATION * HOUR_MS;
   const policyId = (policy: PolicyName) => `pol_${simulation}_${policy}`;
@@ -56,7 +56,7 @@ export function sqlLedger({ db, simulation, windowSteps, fault, record }: SqlLed
     return made;
   }
 
-  /** What no rule allows: what is held and not settled goes back. */
+  /** Against the rules: returns what is held and not settled. */
   async function refund(of: { readonly epoch?: string; readonly key?: string; readonly which?: number }) {
     await db.transaction().execute(async (tx) => {
       const { rows } = await sql<{ bucket_key: string; epoch: string }>`
@@ -81,7 +81,7 @@ export function sqlLedger({ db, simulation, windowSteps, fault, record }: SqlLed
     });
   }
 
-  /** Settles what was reserved beyond the cost as well. */
+  /** Against the rules: also settles the part of the reservation beyond the cost. */
   async function settleReserve({ holder, counters, cost, reserve }: SimulatedEvent) {
     await sql`
       WITH held AS (
@@ -236,7 +236,7 @@ export function sqlLedger({ db, simulation, windowSteps, fault, record }: SqlLed
   };
 }
 
-/** Of a simulation's proxy (epoch 0), or of one of its epochs, counted from 1. A UUIDv7 of 2026. */
+/** The UUIDv7, of 2026, of a simulation's proxy (epoch 0) or of one of its epochs, counted from 1. */
 function uuid(simulation: number, proxy: number, epoch: number): string {
   const hex = (value: number, length: number) => value.toString(16).padStart(length, '0');
   return `019b7000-0000-7000-8${hex(proxy, 3)}-${hex(simulation, 8)}${hex(epoch, 4)}`;
