@@ -4,9 +4,9 @@ import { USAGE_SHARDS } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { addEvidence } from '@weighbridge/evidence';
 import {
-  createKnownParts,
+  createDecodeCache,
+  type DecodeCache,
   decodeBatch,
-  type KnownParts,
   MAX_EVENTS_PER_TRANSACTION,
   readIdRange,
   recordUsage,
@@ -44,7 +44,7 @@ interface Worker extends Omit<MeteringDeps, 'metrics'> {
   readonly ackSender: AckSender;
   readonly logger: Logger;
   /** Shared by all shards: events are sharded by policy, so shards see the same models. */
-  readonly decodeCache: KnownParts;
+  readonly decodeCache: DecodeCache;
 }
 
 /** Records usage batches in the ledger, with one reader per shard, and runs the ledger's maintenance. */
@@ -58,7 +58,7 @@ export async function startMetering(deps: MeteringDeps, context: ServiceContext)
   onShutdown('requests for acks', () => requests.stop());
   const ackSender = createAckSender(deps.stream);
   onShutdown('acks', () => ackSender.stop());
-  const worker = { ...deps, metrics, ackSender, logger, decodeCache: createKnownParts() };
+  const worker = { ...deps, metrics, ackSender, logger, decodeCache: createDecodeCache() };
   const subscriptions: Subscription[] = [];
   // Waits until the batches in progress are committed and acknowledged to the stream.
   const stop = async () => void (await Promise.all(subscriptions.map((subscription) => subscription.stop())));

@@ -11,8 +11,8 @@ export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
 export { setBucketLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
+export { createDecodeCache, type DecodeCache } from './events/decodeCache.ts';
 export { decodeBatch } from './events/decodeUsage.ts';
-export { createKnownParts, type KnownParts } from './events/knownParts.ts';
 export {
   type Ack,
   type EventOrigin,

@@ -15,7 +15,7 @@ import {
   parseAttribution,
   type TokenUsage,
 } from '@weighbridge/domain';
-import { createKnownParts, decodeBatch } from '@weighbridge/ledger';
+import { createDecodeCache, decodeBatch } from '@weighbridge/ledger';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cappedCost, eventHead, eventTail } from './usageEvent.ts';
@@ -171,7 +171,7 @@ it('is taken by the ledger whatever a vendor or a caller says that was used, and
 });
 
 it('is read by the ledger in place, and known again by who pays', () => {
-  const known = createKnownParts();
+  const known = createDecodeCache();
   const payers: unknown[] = [];
   const noting = {
     ...known,

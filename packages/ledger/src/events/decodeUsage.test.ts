@@ -11,8 +11,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyEvent, proxyEvent } from '../../test/anyEvent.ts';
 import { encodedEvent } from '../../test/usageEvents.ts';
+import { createDecodeCache } from './decodeCache.ts';
 import { decodeBatch, decodeByLibrary, decodeEvent, decodeInPlace } from './decodeUsage.ts';
-import { createKnownParts } from './knownParts.ts';
 
 const ids = { from: new Date(0), before: new Date('9999-12-31') };
 const origin = {
@@ -22,11 +22,11 @@ const origin = {
   n: 3n,
 };
 
-/** What is put before, between or behind the fields of an encoding, or in place of some of its bytes. */
+/** Bytes inserted before, between or after the fields of an encoding, or in place of some of its bytes. */
 const change = fc.oneof(
   fc.record({ cut: fc.nat({ max: 400 }) }),
   fc.record({ at: fc.nat({ max: 400 }), byte: fc.nat({ max: 255 }) }),
-  // Mostly the last ones, which then come again.
+  // Mostly the last fields, which are then repeated.
   fc.record({
     field: fc.oneof(fc.integer({ min: 23, max: 25 }), fc.integer({ min: 1, max: 40 })),
     value: fc.nat({ max: 300 }),
@@ -53,7 +53,7 @@ function changed(event: Uint8Array, { cut, at, byte, field, value, text }: Chang
 }
 
 const BUCKETS = UsageEventSchema.field.buckets.number;
-/** Whatever is zero or empty, an encoding leaves out. */
+/** An encoding omits zero and empty fields. */
 const EVERY_FIELD = {
   estimated: true,
   httpStatus: 200,
@@ -65,7 +65,7 @@ const EVERY_FIELD = {
   priceSource: PriceSource.CATALOG,
   cacheHit: true,
 };
-/** Of the messages within it, other fields. */
+/** Other fields of the nested messages. */
 const OTHER_VALUES = {
   ...EVERY_FIELD,
   requestId: 'req_2',
@@ -103,13 +103,13 @@ function fieldsOf(payload: Uint8Array): Map<number, Uint8Array> {
   return fields;
 }
 
-/** Mostly such as are read in place, and quickly made. */
+/** Mostly events that are decoded in place, and quickly generated. */
 const someEvent = fc.oneof({ weight: 9, arbitrary: proxyEvent.map(encodedEvent) }, anyEvent);
 
-describe('an event read in place', () => {
-  it('is what the library makes of it, whatever its fields hold, are missing, or come again', () => {
-    // Kept over all of them: what is known of one event must not be taken for what another says.
-    const known = createKnownParts();
+describe('an event decoded in place', () => {
+  it('equals what the library decodes, whatever its fields contain, lack or repeat', () => {
+    // One cache for all events: a cached part must not be used for another event's bytes.
+    const known = createDecodeCache();
     let read = 0;
     fc.assert(
       fc.property(someEvent, fc.option(change, { freq: 3 }), (event, toChange) => {
@@ -124,11 +124,11 @@ describe('an event read in place', () => {
     expect(read).toBeGreaterThan(80);
   });
 
-  it('has no field twice but its buckets: the library knows what is merged, and of what the last one counts', () => {
+  it('has no repeated field but its buckets: merging is left to the library', () => {
     const [fields, others] = [fieldsOf(encodedEvent(EVERY_FIELD)), fieldsOf(encodedEvent(OTHER_VALUES))];
     const every = UsageEventSchema.fields.map(({ number }) => number);
     expect([[...fields.keys()], [...others.keys()]]).toEqual([every, every]);
-    const known = createKnownParts();
+    const known = createDecodeCache();
     const isRead = (all: Iterable<Uint8Array>) =>
       decodeInPlace(Buffer.concat([...all]), origin, ids, known) !== undefined;
     expect(isRead(fields.values())).toBe(true);
@@ -140,8 +140,8 @@ describe('an event read in place', () => {
     }
   });
 
-  it('is what the library makes of it, in whatever order its fields stand', () => {
-    const known = createKnownParts();
+  it('equals what the library decodes, in any order of its fields', () => {
+    const known = createDecodeCache();
     let read = 0;
     const fields = [...fieldsOf(encodedEvent(EVERY_FIELD)).values()];
     const shuffled = fc.shuffledSubarray(fields, { minLength: fields.length });
@@ -160,8 +160,8 @@ describe('an event read in place', () => {
     expect(read).toBeGreaterThan(20);
   });
 
-  it('is every event that a proxy writes, also one of a later release', () => {
-    const known = createKnownParts();
+  it('covers every event that a proxy writes, also one of a later release', () => {
+    const known = createDecodeCache();
     fc.assert(
       fc.property(proxyEvent, fc.boolean(), (fields, isLater) => {
         const event = encodedEvent(fields);
@@ -171,8 +171,8 @@ describe('an event read in place', () => {
     );
   });
 
-  it('is known again by all of its bytes that say who pays', () => {
-    const known = createKnownParts();
+  it('is cached by all bytes of its payer', () => {
+    const known = createDecodeCache();
     const read = (keyId: string, limit: number) => {
       for (let at = 0; at < limit; at++) {
         decodeInPlace(encodedEvent({ keyId: `${keyId}${at}` }), origin, ids, known);
@@ -180,12 +180,12 @@ describe('an event read in place', () => {
       return decodeInPlace(encodedEvent({ keyId }), origin, ids, known)?.row.key_id;
     };
     expect(read('key_a', 10)).toBe('key_a');
-    // More than are kept.
+    // More than the cache holds.
     expect(read('key_b', 5_000)).toBe('key_b');
   });
 });
 
-describe('a message read in place', () => {
+describe('a message decoded in place', () => {
   const uuid = fc.uuid();
   const batch = fc.record({
     producerId: uuid,
@@ -197,7 +197,7 @@ describe('a message read in place', () => {
   const encode = (fields: MessageInitShape<typeof UsageBatchSchema>) =>
     toBinary(UsageBatchSchema, create(UsageBatchSchema, fields));
 
-  it('is what the library makes of it', () => {
+  it('equals what the library decodes', () => {
     let read = 0;
     fc.assert(
       fc.property(batch, fc.option(change), (fields, toChange) => {
@@ -220,9 +220,9 @@ describe('a message read in place', () => {
   });
 });
 
-it('what can not be read at all is said to be no usage, in words that say what it was to be', () => {
+it("a payload that can't be decoded is refused with a reason that names the expected message", () => {
   const garbage = new TextEncoder().encode('this is no protobuf');
-  const reason = /^it can not be read as a Usage(Batch|Event) \(.+\)$/;
+  const reason = /^can't be decoded as a Usage(Batch|Event) \(.+\)$/;
   expect(decodeBatch(garbage, ids).refused).toMatchObject([
     { kind: 'batch', reason: expect.stringMatching(reason) },
   ]);

@@ -8,8 +8,8 @@ import {
   type UsageEvent,
   UsageEventSchema,
 } from '@weighbridge/contracts';
+import { createDecodeCache, type DecodeCache } from './decodeCache.ts';
 import { attributionOf, NO_ATTRIBUTION, payerOf } from './eventParts.ts';
-import { createKnownParts, type KnownParts } from './knownParts.ts';
 import { ledgerEvent } from './ledgerEvent.ts';
 import {
   type EventOrigin,
@@ -21,22 +21,21 @@ import {
 } from './usage.ts';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-/** Far beyond what any proxy counts to, and far below where a bigint ends. */
+/** More than any proxy writes, and far below the maximum of a bigint column. */
 const MAX_N = 2n ** 53n;
 
 /**
- * A message of the usage stream, decoded and checked: what the ledger takes, and what it refuses. Never throws. A message
- * that does not say whose it is, or cannot be read, is refused whole; of any other each event goes its own way. Whoever
- * decodes many of them keeps what is known.
+ * Decodes and validates a message of the usage stream. Never throws. A message that can't be decoded, or has no valid producer,
+ * is refused as a whole; otherwise each event is accepted or refused by itself. Pass a cache to decode many messages.
  */
 export function decodeBatch(
   payload: Uint8Array,
   ids: IdRange,
-  known: KnownParts = createKnownParts(),
+  cache: DecodeCache = createDecodeCache(),
 ): UsageToRecord {
   let batch: UsageBatchFields;
   try {
-    batch = readUsageBatch(payload) ?? decoded(UsageBatchSchema, payload);
+    batch = readUsageBatch(payload) ?? decodeMessage(UsageBatchSchema, payload);
     checkBatch(batch);
   } catch (error) {
     const reason = reasonOf(error);
@@ -51,7 +50,7 @@ export function decodeBatch(
   const refused: RefusedUsage[] = [];
   let n = firstN;
   for (const event of batch.events) {
-    const decoded = decodeOne(event, { producerId, epoch, shard, n }, ids, known);
+    const decoded = decodeOne(event, { producerId, epoch, shard, n }, ids, cache);
     if ('row' in decoded) events.push(decoded);
     else refused.push(decoded);
     n++;
@@ -63,13 +62,13 @@ export function decodeBatch(
   };
 }
 
-/** One event of the quarantine, checked: recorded or refused. */
+/** Decodes and validates one event of the quarantine. */
 export function decodeEvent(
   payload: Uint8Array,
   origin: EventOrigin | undefined,
   ids: IdRange,
 ): Pick<UsageToRecord, 'events' | 'refused'> {
-  const decoded = decodeOne(payload, origin, ids, createKnownParts());
+  const decoded = decodeOne(payload, origin, ids, createDecodeCache());
   return 'row' in decoded ? { events: [decoded], refused: [] } : { events: [], refused: [decoded] };
 }
 
@@ -77,9 +76,9 @@ function decodeOne(
   payload: Uint8Array,
   origin: EventOrigin | undefined,
   ids: IdRange,
-  known: KnownParts,
+  cache: DecodeCache,
 ): LedgerEvent | RefusedUsage {
-  return decodeInPlace(payload, origin, ids, known) ?? decodeByLibrary(payload, origin, ids);
+  return decodeInPlace(payload, origin, ids, cache) ?? decodeByLibrary(payload, origin, ids);
 }
 
 /** Undefined if the library has to decode the event, or to say why the ledger refuses it. */
@@ -87,17 +86,17 @@ export function decodeInPlace(
   payload: Uint8Array,
   origin: EventOrigin | undefined,
   ids: IdRange,
-  known: KnownParts,
+  cache: DecodeCache,
 ): LedgerEvent | undefined {
   const event = readUsageEvent(payload);
   if (!event) return undefined;
   const { bytes, payerStart, payerEnd, attributionStart, attributionEnd } = event;
   try {
-    const payer = known.payer(bytes, payerStart, payerEnd);
+    const payer = cache.payer(bytes, payerStart, payerEnd);
     const attribution =
       attributionStart === attributionEnd
         ? NO_ATTRIBUTION
-        : known.attribution(bytes, attributionStart, attributionEnd);
+        : cache.attribution(bytes, attributionStart, attributionEnd);
     return ledgerEvent(event, payer, attribution, origin, ids);
   } catch {
     return undefined;
@@ -112,11 +111,11 @@ export function decodeByLibrary(
 ): LedgerEvent | RefusedUsage {
   let event: UsageEvent | undefined;
   try {
-    event = decoded(UsageEventSchema, payload);
+    event = decodeMessage(UsageEventSchema, payload);
     const attribution = event.attribution ? attributionOf(event.attribution) : NO_ATTRIBUTION;
     return ledgerEvent(event, payerOf(event), attribution, origin, ids);
   } catch (error) {
-    const principalId = event && isKept(event.principalId) ? event.principalId : undefined;
+    const principalId = event && isStorable(event.principalId) ? event.principalId : undefined;
     return { kind: 'event', payload, reason: reasonOf(error), origin, principalId };
   }
 }
@@ -124,28 +123,28 @@ export function decodeByLibrary(
 function checkBatch({ producerId, epoch, shard, firstN, events }: UsageBatchFields): void {
   if (!UUID.test(producerId)) throw new Error('producer_id is not a UUID');
   if (!UUID.test(epoch)) throw new Error('epoch is not a UUID');
-  if (shard >= USAGE_SHARDS) throw new Error(`there is no shard ${shard}`);
+  if (shard >= USAGE_SHARDS) throw new Error(`shard ${shard} does not exist`);
   if (firstN < 1n || firstN > MAX_N) throw new Error('first_n is out of range');
   if (events.length > MAX_EVENTS_PER_TRANSACTION) {
-    throw new Error(`a message holds at most ${MAX_EVENTS_PER_TRANSACTION} events`);
+    throw new Error(`a message may contain at most ${MAX_EVENTS_PER_TRANSACTION} events`);
   }
 }
 
-/** Whether it may say whose spend a refused event is. */
-function isKept(principalId: string): boolean {
+/** Whether the id of a refused event's principal can be stored. */
+function isStorable(principalId: string): boolean {
   return principalId !== '' && !principalId.includes('\0');
 }
 
-/** In words for an operator: a decoder's own say nothing of what it was to read. */
-function decoded<Desc extends DescMessage>(schema: Desc, payload: Uint8Array): MessageShape<Desc> {
+/** The library's own message does not name what it tried to decode. */
+function decodeMessage<Desc extends DescMessage>(schema: Desc, payload: Uint8Array): MessageShape<Desc> {
   try {
     return fromBinary(schema, payload);
   } catch (error) {
-    throw new Error(`it can not be read as a ${schema.name} (${reasonOf(error)})`);
+    throw new Error(`can't be decoded as a ${schema.name} (${reasonOf(error)})`);
   }
 }
 
-/** Of a decoder's error, too: it may quote what it read. */
+/** Cut and without NUL, since the library's message may quote the payload. */
 function reasonOf(error: unknown): string {
   return (error as Error).message.replaceAll('\0', '').slice(0, 500);
 }

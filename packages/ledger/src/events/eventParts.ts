@@ -1,13 +1,13 @@
 import type { Attribution, UsageEvent } from '@weighbridge/contracts';
 import { workloadTypeKey } from '@weighbridge/domain';
 import type { BucketRef } from '../buckets/bucketRef.ts';
-import { atMost, checkText, id, MAX_INTEGER, time } from './checks.ts';
 import type { LedgerEvent, WorkloadType } from './usage.ts';
+import { atMost, checkedId, checkedTime, checkText, MAX_INTEGER } from './validation.ts';
 
 const MAX_BUCKETS = 64;
 const SHA256_BYTES = 32;
 
-/** Who pays an event, and for which model: the same in all events of a key's calls of a model in one window. */
+/** Who pays for an event, and for which model. It is the same in all events of a key, model and window. */
 export interface EventPayer
   extends Pick<
     LedgerEvent['row'],
@@ -16,20 +16,20 @@ export interface EventPayer
   readonly buckets: readonly BucketRef[];
 }
 
-/** The fields of an event that say so. They follow each other in its encoding. */
+/** The payer's fields of an event. They are adjacent in its encoding. */
 export type PayerFields = Pick<
   UsageEvent,
   'keyId' | 'principalId' | 'buckets' | 'modelRequested' | 'model' | 'connectorId'
 >;
 
-/** What an event is attributed to: the same in all events of one caller's work. */
+/** The attribution of an event. Many events of a caller share it. */
 export interface EventAttribution {
   /** JSON. */
   readonly attribution: string;
   readonly workloadType: WorkloadType | undefined;
 }
 
-/** Throws, saying why, on what the ledger could not take. */
+/** Throws with the reason if the ledger can't store it. */
 export function payerOf(event: PayerFields): EventPayer {
   checkText('key_id', event.keyId);
   checkText('principal_id', event.principalId);
@@ -38,13 +38,13 @@ export function payerOf(event: PayerFields): EventPayer {
   checkText('connector_id', event.connectorId);
   const buckets = bucketsOf(event);
   const [governing] = buckets;
-  if (!governing) throw new Error('no bucket is named');
+  if (!governing) throw new Error('the event names no bucket');
   return {
-    key_id: id('key_id', event.keyId),
-    principal_id: id('principal_id', event.principalId),
+    key_id: checkedId('key_id', event.keyId),
+    principal_id: checkedId('principal_id', event.principalId),
     policy_id: governing.policyId,
     model_requested: event.modelRequested,
-    model: id('model', event.model),
+    model: checkedId('model', event.model),
     connector_id: event.connectorId,
     buckets,
   };
@@ -56,17 +56,17 @@ function bucketsOf({ buckets }: Pick<UsageEvent, 'buckets'>): BucketRef[] {
     checkText('a bucket', policyId);
     checkText('a bucket', subject);
     return {
-      policyId: id('policy_id', policyId),
+      policyId: checkedId('policy_id', policyId),
       counterVersion: atMost(MAX_INTEGER, 'counter_version', counterVersion),
-      subject: id('subject', subject),
-      windowStart: time('window_start', windowStartMs),
+      subject: checkedId('subject', subject),
+      windowStart: checkedTime('window_start', windowStartMs),
     };
   });
 }
 
 export const NO_ATTRIBUTION: EventAttribution = { attribution: '{}', workloadType: undefined };
 
-/** Throws, saying why, on what the ledger could not take. */
+/** Throws with the reason if the ledger can't store it. */
 export function attributionOf(attribution: Attribution): EventAttribution {
   checkAttribution(attribution);
   return {
@@ -81,12 +81,12 @@ function checkAttribution(attribution: Attribution): void {
     checkText('attribution', text);
   }
   for (const [name, text] of Object.entries(attribution.labels)) {
-    // The names of labels are text of the caller's: not fit for a reason.
+    // The reason must not quote label names, which are the caller's text.
     checkText('a label', name);
     checkText('a label', text);
   }
   for (const hash of [attribution.sessionSha256, attribution.workloadTypeSha256]) {
-    if (hash && hash.length !== SHA256_BYTES) throw new Error('a SHA-256 has not 32 bytes');
+    if (hash && hash.length !== SHA256_BYTES) throw new Error('a SHA-256 does not have 32 bytes');
   }
 }
 
@@ -98,7 +98,7 @@ function workloadTypeOf({
   return { key: workloadTypeKey({ text, sha256: workloadTypeSha256 }), name: text };
 }
 
-/** As it is shown and grouped by; a hash stands beside a value that may have been cut. */
+/** The attribution as it is shown and grouped by. A value that may be cut has a hash beside it. */
 function attributionJson(from: Attribution): Record<string, unknown> {
   const { user, team, project, env, namespace, workload, pod, sessionId, workloadType, labels } = from;
   const hex = (bytes: Uint8Array | undefined) => bytes && Buffer.from(bytes).toString('hex');

@@ -5,17 +5,17 @@ import {
   PriceSource,
   type UsageEventFields,
 } from '@weighbridge/contracts';
-import { atMost, checkText, id, MAX_INTEGER, time } from './checks.ts';
 import type { EventAttribution, EventPayer } from './eventParts.ts';
 import type { EventOrigin, IdRange, LedgerEvent } from './usage.ts';
+import { atMost, checkedId, checkedTime, checkText, MAX_INTEGER } from './validation.ts';
 
 const MAX_SMALLINT = 32_767;
 const MAX_HTTP_STATUS = 999;
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 /**
- * An event as the ledger keeps it. Throws, saying why, on what the ledger could not take or should not: it is checked
- * here, before any SQL, so that one bad event never holds up the others.
+ * An event as the ledger stores it. Throws with the reason if the ledger can't or should not store it. Events are validated
+ * before any SQL, so that an invalid event never holds up others.
  */
 export function ledgerEvent(
   event: UsageEventFields,
@@ -29,7 +29,7 @@ export function ledgerEvent(
   checkText('response_id', event.responseId);
   if (!event.usage) throw new Error('usage is missing');
   if (event.costNanoUsd < 0n) throw new Error('the cost is negative');
-  if (event.costNanoUsd > MAX_COST_NANO_USD) throw new Error('the cost is above a million dollars');
+  if (event.costNanoUsd > MAX_COST_NANO_USD) throw new Error('the cost exceeds one million dollars');
   const { input, cacheRead, cacheWrite, cacheWrite1h, output } = event.usage;
   atMost(MAX_TOKENS, 'the number of tokens', input + cacheRead + cacheWrite + cacheWrite1h + output);
   return {
@@ -37,7 +37,7 @@ export function ledgerEvent(
     workloadType,
     row: {
       event_id: event.eventId,
-      request_id: id('request_id', event.requestId),
+      request_id: checkedId('request_id', event.requestId),
       attempt: ordinal('attempt', event.attempt),
       model_attempt: ordinal('model_attempt', event.modelAttempt),
       key_id: payer.key_id,
@@ -59,9 +59,9 @@ export function ledgerEvent(
       http_status: atMost(MAX_HTTP_STATUS, 'http_status', event.httpStatus),
       streamed: event.streamed,
       cache_hit: event.cacheHit,
-      admitted_at: time('admitted_at', event.admittedAtMs),
-      settled_at: time('settled_at', event.settledAtMs),
-      // Half an hour and more is as long as the column can tell.
+      admitted_at: checkedTime('admitted_at', event.admittedAtMs),
+      settled_at: checkedTime('settled_at', event.settledAtMs),
+      // The column holds at most 35 minutes.
       first_byte_us: event.firstByteUs === undefined ? null : Math.min(event.firstByteUs, MAX_INTEGER),
       duration_us: Math.min(event.durationUs, MAX_INTEGER),
       attribution,
@@ -74,7 +74,7 @@ export function ledgerEvent(
   };
 }
 
-/** A proxy of a later release may know more outcomes than this one. */
+/** A proxy of a later release may send outcomes that are not listed. */
 const OUTCOMES: Partial<Record<number, string>> = {
   [Outcome.UNSPECIFIED]: 'unknown',
   [Outcome.SUCCESS]: 'success',
@@ -84,19 +84,19 @@ const OUTCOMES: Partial<Record<number, string>> = {
   [Outcome.CLIENT_GONE]: 'client_gone',
 };
 
-/** The time in the id decides where the event is kept: there has to be such a place. */
+/** The time in the id selects the partition, which must exist. */
 function checkId(eventId: string, { from, before }: IdRange): void {
   if (!UUID_V7.test(eventId)) throw new Error('event_id is not a UUIDv7');
   const ms = Number.parseInt(eventId.slice(0, 8) + eventId.slice(9, 13), 16);
   if (ms < from.getTime()) {
-    throw new Error(`event_id is from before ${from.toISOString()}, where the ledger begins`);
+    throw new Error(`the time of event_id is before ${from.toISOString()}, the start of the ledger`);
   }
   if (ms >= before.getTime()) {
-    throw new Error(`event_id is from after ${before.toISOString()}, where the ledger ends`);
+    throw new Error(`the time of event_id is not before ${before.toISOString()}, the end of the ledger`);
   }
 }
 
-/** Counted from 1; a proxy that does not tell is taken to have tried once. */
+/** Counted from 1; 1 if the proxy sent none. */
 function ordinal(name: string, value: number): number {
   return Math.max(1, atMost(MAX_SMALLINT, name, value));
 }

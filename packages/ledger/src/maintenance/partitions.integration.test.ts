@@ -123,11 +123,11 @@ it('a late event from before the oldest partition is refused before any SQL', as
   expect(ids.from).toEqual(month('2026-02'));
   expect(decodeEvent(late, undefined, ids)).toMatchObject({
     events: [],
-    refused: [{ principalId: 'ada', reason: expect.stringContaining('before 2026-02-01') }],
+    refused: [{ principalId: 'ada', reason: expect.stringContaining('is before 2026-02-01') }],
   });
   const future = encodedEvent({ eventId: uuidAt(ids.before) });
   expect(decodeEvent(future, undefined, ids).refused).toMatchObject([
-    { reason: expect.stringContaining('after 2026-07-01') },
+    { reason: expect.stringContaining('not before 2026-07-01') },
   ]);
   const last = encodedEvent({ eventId: uuidAt(new Date(ids.before.getTime() - 1)) });
   expect(decodeEvent(last, undefined, ids).events).toHaveLength(1);

@@ -1,17 +1,17 @@
-/** Of what stands in an index, in UTF-8: an entry takes 2,700. */
+/** In UTF-8. An index entry of Postgres holds at most 2,700. */
 const MAX_ID_BYTES = 1_000;
 export const MAX_INTEGER = 2_147_483_647;
-/** The last millisecond that is written with four digits for the year. */
+/** The last millisecond of the year 9999. */
 const MAX_TIME_MS = 253_402_300_799_999;
 
-/** Postgres keeps no NUL in a text. Halves of surrogate pairs, the other thing that it refuses, no decoder lets in. */
+/** Throws on a NUL, which Postgres can't store in a text. It also refuses lone surrogates, which the decoder doesn't produce. */
 export function checkText(name: string, text: string | undefined): void {
-  if (text?.includes('\0')) throw new Error(`${name} holds what no database keeps as text`);
+  if (text?.includes('\0')) throw new Error(`${name} contains a NUL character`);
 }
 
-export function id(name: string, text: string): string {
+export function checkedId(name: string, text: string): string {
   if (text === '') throw new Error(`${name} is empty`);
-  // No character takes more than three bytes for each of its units.
+  // UTF-8 takes at most three bytes per UTF-16 code unit.
   if (text.length * 3 > MAX_ID_BYTES && Buffer.byteLength(text) > MAX_ID_BYTES) {
     throw new Error(`${name} is longer than ${MAX_ID_BYTES} bytes`);
   }
@@ -23,7 +23,7 @@ export function atMost(most: number, name: string, value: number): number {
   return value;
 }
 
-export function time(name: string, ms: bigint | number): Date {
+export function checkedTime(name: string, ms: bigint | number): Date {
   if (ms < 0 || ms > MAX_TIME_MS) throw new Error(`${name} is out of range`);
   return new Date(Number(ms));
 }
