@@ -11,7 +11,7 @@ import { CHAT_COMPLETIONS } from '../src/formats/operation.ts';
 import { scanObject } from '../src/formats/scanJson.ts';
 import { SseSplitter } from '../src/formats/sseSplitter.ts';
 import { StreamTap } from '../src/formats/streamTap.ts';
-import type { ModelRequest } from '../src/observe/attempt.ts';
+import type { ObservedModelRequest } from '../src/observe/observedAttempt.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/recordFormat.ts';
 import { leastCost } from './hotPathCost.ts';
@@ -145,7 +145,7 @@ function observeRequest(): () => void {
     model: { id: 'mock/echo' },
     connector: { id: 'con_1', provider: 'mock' },
     generation: { operation: CHAT_COMPLETIONS },
-  } as unknown as ModelRequest;
+  } as unknown as ObservedModelRequest;
   const { end } = settledAttempt();
   return () => {
     const observed = observer.begin(begun, {});

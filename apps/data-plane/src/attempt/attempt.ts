@@ -4,7 +4,7 @@ import type { NanoUsd } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { noFacts } from '../formats/responseFormat.ts';
-import type { AttemptEnd, PreparedRequest } from '../observe/attempt.ts';
+import type { AttemptEnd } from '../observe/observedAttempt.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { upstreamHeaders } from '../upstream/headers.ts';
@@ -14,7 +14,7 @@ import type { Upstreams } from '../upstream/upstreams.ts';
 import { AttemptBilling, type AttemptCounter, type BillingDeps } from './attemptBilling.ts';
 import type { ResponseResult } from './charge.ts';
 import type { ClientConnection } from './clientConnection.ts';
-import type { Plan } from './plan.ts';
+import type { Plan, PreparedRequest } from './plan.ts';
 import type { BilledRequest } from './usageEvent.ts';
 
 /**
@@ -255,8 +255,8 @@ export class Attempt {
     if (this.#state === 'settled') return;
     this.#enter('settled');
     const { observed } = this.#context;
-    observed.last = { outcome, status };
-    observed.trace?.attemptEnded(observed.last);
+    observed.lastAttempt = { outcome, status };
+    observed.trace?.attemptEnded(observed.lastAttempt);
   }
 
   async #end(

@@ -6,9 +6,10 @@ import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
-import type { AttemptEnd, ModelRequest, PreparedRequest } from '../observe/attempt.ts';
+import type { AttemptEnd } from '../observe/observedAttempt.ts';
 import type { RecordedAttempt, UsageLog } from '../record/usageLog.ts';
 import { type Charge, type ChargedAttempt, chargeFor, chargeReservation } from './charge.ts';
+import type { ModelRequest, PreparedRequest } from './plan.ts';
 import { estimateReservation } from './reservationEstimate.ts';
 import { type BilledRequest, cappedCost, eventHead, eventTail } from './usageEvent.ts';
 

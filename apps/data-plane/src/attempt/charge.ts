@@ -4,7 +4,7 @@ import type { RequestBody } from '../formats/requestBody.ts';
 import { textOfRequest } from '../formats/requestText.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
-import type { PreparedRequest } from '../observe/attempt.ts';
+import type { PreparedRequest } from './plan.ts';
 
 /** How a response ended, and what was read from it. */
 export interface ResponseResult {
@@ -73,6 +73,6 @@ export function chargeReservation({ inputTokens, outputTokens, costNanoUsd }: Es
 async function countRequest(body: RequestBody | undefined, countTokens: CountTokens): Promise<number> {
   if (!body) return 0;
   if (body.length > MAX_COUNTED_BYTES) return estimateTokens(body.length);
-  const { text, overhead } = textOfRequest(body.toBuffer());
-  return (await countTokens(text)) + overhead;
+  const { text, framingTokens } = textOfRequest(body.toBuffer());
+  return (await countTokens(text)) + framingTokens;
 }

@@ -4,7 +4,7 @@ import type { RoutableConnector } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { Operation } from '../formats/operation.ts';
-import type { PreparedRequest } from '../observe/attempt.ts';
+import type { RequestBody } from '../formats/requestBody.ts';
 import type { PinDecision } from '../routing/sessionPins.ts';
 
 /** What is decided of a request before anything is sent. */
@@ -40,4 +40,17 @@ export interface StoredPlan extends AnyPlan {
   readonly kind: 'stored_response';
   /** In the order in which they are asked. */
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
+}
+
+/** A request that is ready to be sent to one connector. */
+export interface PreparedRequest {
+  readonly connector: RoutableConnector;
+  readonly body: RequestBody | undefined;
+  /** Undefined for a stored response, which no model works on. */
+  readonly modelRequest: ModelRequest | undefined;
+}
+
+/** A generation request for one model at one connector, with the limits that hold there. */
+export interface ModelRequest extends Target {
+  readonly generation: GenerationRequest;
 }

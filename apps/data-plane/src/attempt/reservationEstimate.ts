@@ -2,7 +2,7 @@ import { balancedEstimate, type Estimate, hardEstimate, type OutputSize } from '
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
-import type { PreparedRequest } from '../observe/attempt.ts';
+import type { PreparedRequest } from './plan.ts';
 import { cappedCost } from './usageEvent.ts';
 
 /** What an attempt reserves, and is charged where its real cost stays unknown. */

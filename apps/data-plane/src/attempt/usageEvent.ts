@@ -18,7 +18,7 @@ import {
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
-import type { AttemptEnd } from '../observe/attempt.ts';
+import type { AttemptEnd } from '../observe/observedAttempt.ts';
 
 /** What the ledger's columns hold: some 35 minutes. */
 const MAX_MICROSECONDS = 2_147_483_647;

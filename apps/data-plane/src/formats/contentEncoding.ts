@@ -12,35 +12,35 @@ import {
   inflate,
 } from 'node:zlib';
 
-/** The content encodings (RFC 9110, section 8.4.1) that this service can read on their way. */
-const READABLE = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'identity']);
+/** The content encodings (RFC 9110, section 8.4.1) that this service can decode. */
+const DECODABLE = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'identity']);
 
-/** What a vendor may answer in: what the caller takes and this service can read. */
+/** The `accept-encoding` for the vendor: what the client accepts and this service can decode. */
 export function decodableEncodings(acceptEncoding: string | string[] | undefined): string {
   if (acceptEncoding === undefined) return 'identity';
-  const wish = String(acceptEncoding);
-  const known = passable.get(wish);
-  if (known !== undefined) return known;
-  const passes = readableOf(wish);
-  if (passable.size < MAX_WISHES) passable.set(wish, passes);
-  return passes;
+  const accepted = String(acceptEncoding);
+  const cached = decodableOf.get(accepted);
+  if (cached !== undefined) return cached;
+  const decodable = filterDecodable(accepted);
+  if (decodableOf.size < MAX_CACHED) decodableOf.set(accepted, decodable);
+  return decodable;
 }
 
-/** Clients of one kind all wish for the same; others may wish for whatever they like. */
-const passable = new Map<string, string>();
-const MAX_WISHES = 64;
+/** By `accept-encoding`. Few values are common, but a client may send any. */
+const decodableOf = new Map<string, string>();
+const MAX_CACHED = 64;
 
-function readableOf(wish: string): string {
-  const accepted = wish
+function filterDecodable(acceptEncoding: string): string {
+  const decodable = acceptEncoding
     .split(',')
     .map((one) => one.trim())
-    .filter((one) => READABLE.has((one.split(';')[0] ?? '').trim().toLowerCase()));
-  return accepted.join(', ') || 'identity';
+    .filter((one) => DECODABLE.has((one.split(';')[0] ?? '').trim().toLowerCase()));
+  return decodable.join(', ') || 'identity';
 }
 
 export type Encoding = 'gzip' | 'deflate' | 'br';
 
-/** How an answer is encoded: undefined where it is plain, `unknown` where nobody here can read it. */
+/** The encoding of a response: undefined where it is plain, `unknown` where this service cannot decode it. */
 export function encodingOf(contentEncoding: unknown): Encoding | 'unknown' | undefined {
   const name = String(contentEncoding ?? '')
     .trim()
@@ -50,17 +50,17 @@ export function encodingOf(contentEncoding: unknown): Encoding | 'unknown' | und
   return name === 'deflate' || name === 'br' ? name : 'unknown';
 }
 
-// An answer that was cut short still gives what it holds.
+// A truncated response decodes as far as it goes.
 const LENIENT = { finishFlush: constants.Z_SYNC_FLUSH };
 const LENIENT_BROTLI = { finishFlush: constants.BROTLI_OPERATION_FLUSH };
 
-const DECODE_WHOLE = {
+const DECODERS = {
   gzip: promisify<Buffer, object, Buffer>(gunzip),
   deflate: promisify<Buffer, object, Buffer>(inflate),
   br: promisify<Buffer, object, Buffer>(brotliDecompress),
 };
 
-/** A whole answer, decoded; undefined where it is damaged, or larger than `maxBytes` when decoded. */
+/** Decodes a whole response; undefined where it is damaged, or larger than `maxBytes` when decoded. */
 export async function decodeBody(
   encoding: Encoding,
   body: Buffer,
@@ -68,13 +68,13 @@ export async function decodeBody(
 ): Promise<Buffer | undefined> {
   const lenient = encoding === 'br' ? LENIENT_BROTLI : LENIENT;
   try {
-    return await DECODE_WHOLE[encoding](body, { ...lenient, maxOutputLength: maxBytes });
+    return await DECODERS[encoding](body, { ...lenient, maxOutputLength: maxBytes });
   } catch {
     return undefined;
   }
 }
 
-/** Decodes an answer piece by piece. */
+/** Decodes a response chunk by chunk. */
 export class StreamDecoder {
   readonly #engine: Gunzip | Inflate | BrotliDecompress;
   #decoded: Buffer[] = [];
@@ -93,12 +93,12 @@ export class StreamDecoder {
     });
   }
 
-  /** What a piece decodes to together with those before it; nothing more once the encoding turned out damaged. */
-  async push(piece: Buffer): Promise<Buffer> {
+  /** Returns what the chunk decodes to; nothing once the encoding turned out to be damaged. */
+  async push(chunk: Buffer): Promise<Buffer> {
     if (this.#damaged) return Buffer.alloc(0);
     await new Promise<void>((resolve) => {
       this.#engine.once('close', resolve);
-      this.#engine.write(piece, () => {
+      this.#engine.write(chunk, () => {
         this.#engine.off('close', resolve);
         resolve();
       });
@@ -116,7 +116,7 @@ export class StreamDecoder {
     return this.#take();
   }
 
-  /** Frees the engine's memory at once. */
+  /** Frees the decoder's memory. */
   close(): void {
     this.#engine.destroy();
   }

@@ -4,40 +4,41 @@ import type { Operation } from './operation.ts';
 import type { Edit, RequestBody } from './requestBody.ts';
 import { JsonScanError, type Span, scanObject } from './scanJson.ts';
 
-/** A request to an operation as it came, with what admission and forwarding have to know of it. */
+/** A client's request to an operation, with the fields that admission and forwarding need. */
 export interface GenerationRequest {
   readonly operation: Operation;
   readonly body: RequestBody;
   readonly model: string;
   readonly stream: boolean;
-  /** The caller asked for the chunk that reports usage, so it gets to see it. */
+  /** The client asked for the chunk that reports usage. */
   readonly wantsUsage: boolean;
-  /** The vendor keeps the answer. */
+  /** The vendor stores the response. */
   readonly isStored: boolean;
-  /** How long the answer of a response in the background may get; undefined where one is waited for. */
+  /** The output limit of a background response; undefined for any other request. */
   readonly backgroundOutputTokens: number | undefined;
-  /** How much may be written; undefined where the model writes nothing. */
+  /** What limits the output; undefined where the model writes none. */
   readonly output: OutputSize | undefined;
-  /** The stored response that this one goes on from. */
+  /** The stored response that this request continues. */
   readonly previousResponseId: string | undefined;
-  /** Calls with the same one share a beginning that the vendor may have cached. */
+  /** Requests with the same key share a prefix that the vendor may have cached. */
   readonly promptCacheKey: string | undefined;
+  /** Where the fields of the operation have their values in the body. */
   readonly spans: ReadonlyMap<string, Span>;
-  /** Right behind the brace that opens it. */
+  /** After the opening brace of the body: an empty span. */
   readonly start: Span;
-  /** The wish to be told the usage, where the body lacks it. */
+  /** Adds `stream_options.include_usage`, where the body needs it. */
   readonly usageEdit: Edit | undefined;
-  /** What the vendor may add to the input by itself; only asked for where nothing may cost more than is told beforehand. */
+  /** Tokens that the vendor may add to the input; only set under a hard budget. */
   readonly addedInputTokens?: number;
-  /** A limit that this service sets to the answer's length, and the field that the upstream takes it in. */
+  /** A limit that this service sets to the output, and the field for it. */
   readonly limit?: { readonly field: string; readonly tokens: number };
 }
 
-/** More than any vendor takes. */
+/** More than any vendor accepts. */
 export const MAX_CHOICES = 128;
 const STREAM_OPTIONS_FIELDS = new Set(['include_usage']);
 
-/** Reads a body; what is wrong with it is a 400 that says what and where. */
+/** Reads the body. Throws a 400 that says what is wrong and where. */
 export function readGenerationRequest(operation: Operation, body: RequestBody): GenerationRequest {
   return body.read((bytes) => ({ ...readBytes(operation, bytes), operation, body }));
 }
@@ -54,7 +55,7 @@ function readBytes(operation: Operation, body: Buffer): Omit<GenerationRequest, 
   const options = spans.get('stream_options');
   const background = backgroundOutputTokens(body, spans);
   const stream = valueAt(body, spans.get('stream')) === true;
-  const wantsUsage = isObject(body, options) && valueAt(body, includeUsage(body, options)) === true;
+  const wantsUsage = isObject(body, options) && valueAt(body, includeUsageSpan(body, options)) === true;
   return {
     model,
     stream,
@@ -66,11 +67,12 @@ function readBytes(operation: Operation, body: Buffer): Omit<GenerationRequest, 
     promptCacheKey: textAt(body, spans.get('prompt_cache_key')),
     spans,
     start: afterBrace(body, 0),
-    usageEdit: operation.needsIncludeUsage && stream && !wantsUsage ? askForUsage(body, options) : undefined,
+    usageEdit:
+      operation.needsIncludeUsage && stream && !wantsUsage ? includeUsageEdit(body, options) : undefined,
   };
 }
 
-/** Nobody tells what a response in the background came to, so it has to say how long it may get: that is charged. */
+/** The usage of a background response is never reported, so its limit is required, and charged. */
 function backgroundOutputTokens(body: Buffer, spans: ReadonlyMap<string, Span>): number | undefined {
   if (valueAt(body, spans.get('background')) !== true) return undefined;
   const limit = countAt(body, spans.get('max_output_tokens'));
@@ -78,12 +80,12 @@ function backgroundOutputTokens(body: Buffer, spans: ReadonlyMap<string, Span>):
   throw new AppError(
     'invalid_request',
     'max_output_tokens_required',
-    'A response in the background is charged by its max_output_tokens: send that field, or leave background out.',
+    'A background response is charged by its max_output_tokens. Send that field, or remove background.',
     { param: 'max_output_tokens' },
   );
 }
 
-/** What a body says of its answer's length. What is no number of tokens there is for the vendor to judge. */
+/** The limits of the output in a body. Values that are not a number of tokens are left to the vendor. */
 function outputSize(
   { outputLimits }: Operation,
   body: Buffer,
@@ -99,14 +101,14 @@ function outputSize(
   return {
     maxTokens,
     choices: Math.min(countAt(body, spans.get('n')) ?? 1, MAX_CHOICES),
-    // It is charged for whole.
+    // Its limit is charged in full.
     usualTokens: background,
   };
 }
 
 /**
- * The body for the vendor: byte for byte the caller's, but for the model's name, and, where it streams and would not be
- * told the usage otherwise, the wish for that; and the limit of the answer's length, where this service sets one.
+ * The body for the vendor: byte for byte the client's, except for the model's name, `include_usage` where a stream would
+ * not report its usage, and the output limit where this service sets one.
  */
 export function upstreamBody(
   { body, spans, start, usageEdit, limit }: GenerationRequest,
@@ -116,11 +118,11 @@ export function upstreamBody(
   const model = spans.get('model');
   if (model) edits.push({ span: model, text: JSON.stringify(upstreamModel) });
   if (usageEdit) edits.push(usageEdit);
-  if (limit) edits.push(limitOutput(spans, start, limit));
+  if (limit) edits.push(limitEdit(spans, start, limit));
   return body.withEdits(edits);
 }
 
-function limitOutput(
+function limitEdit(
   spans: ReadonlyMap<string, Span>,
   start: Span,
   { field, tokens }: NonNullable<GenerationRequest['limit']>,
@@ -129,34 +131,34 @@ function limitOutput(
   return given ? { span: given, text: String(tokens) } : { span: start, text: `"${field}":${tokens},` };
 }
 
-function askForUsage(body: Buffer, options: Span | undefined): Edit {
+function includeUsageEdit(body: Buffer, options: Span | undefined): Edit {
   if (!options) {
-    // Right behind the opening brace of an object that has a member already: `model`.
+    // A comma follows: the body has at least one member, `model`.
     return { span: afterBrace(body, 0), text: '"stream_options":{"include_usage":true},' };
   }
   if (!isObject(body, options)) return { span: options, text: '{"include_usage":true}' };
-  const given = includeUsage(body, options);
+  const given = includeUsageSpan(body, options);
   if (given) return { span: given, text: 'true' };
   const isEmpty = /^\{\s*\}$/.test(body.toString('latin1', options.start, options.end));
   return { span: afterBrace(body, options.start), text: `"include_usage":true${isEmpty ? '' : ','}` };
 }
 
-/** Where `stream_options.include_usage` has its value. */
-function includeUsage(body: Buffer, options: Span): Span | undefined {
+/** The span of the value of `stream_options.include_usage`. */
+function includeUsageSpan(body: Buffer, options: Span): Span | undefined {
   const inner = scanFields(body.subarray(options.start, options.end), STREAM_OPTIONS_FIELDS).get(
     'include_usage',
   );
   return inner && { start: options.start + inner.start, end: options.start + inner.end };
 }
 
-/** Where top-level fields have their values; what is wrong with the body is a 400 that says what and where. */
+/** The spans of the values of top-level fields. Throws a 400 that says what is wrong and where. */
 export function scanFields(bytes: Buffer, fields: ReadonlySet<string>): ReadonlyMap<string, Span> {
   try {
     return scanObject(bytes, fields);
   } catch (error) {
     if (!(error instanceof JsonScanError)) throw error;
     if (error.duplicate) {
-      throw new AppError('invalid_request', 'duplicate_field', `${error.message}: send it once.`, {
+      throw new AppError('invalid_request', 'duplicate_field', `${error.message}. Send it once.`, {
         param: error.duplicate,
       });
     }
@@ -188,6 +190,6 @@ function textAt(body: Buffer, span: Span | undefined): string | undefined {
 function valueAt(body: Buffer, span: Span | undefined): unknown {
   if (!span) return undefined;
   const text = body.toString('utf8', span.start, span.end);
-  // Nearly all texts are what they look like.
+  // Without escapes, the text between the quotes is the value.
   return text.startsWith('"') && !text.includes('\\') ? text.slice(1, -1) : JSON.parse(text);
 }

@@ -4,28 +4,28 @@ import { messagesFormat } from './messagesFormat.ts';
 import type { ResponseFormat } from './responseFormat.ts';
 import { responsesFormat } from './responsesFormat.ts';
 
-/** Whose wire an operation speaks: what its errors look like, and how a vendor is shown the credential. */
+/** The family of an API: the form of its errors, and the header for the credential. */
 export type Dialect = 'openai' | 'anthropic';
 
-/** An operation in which a model works. Everything that sets one apart from the others is here. */
+/** An inference operation. All differences between the operations are declared here. */
 export interface Operation {
-  /** Below `/v1` here, and below the connector's base URL there. */
+  /** Below `/v1` of this service, and below the connector's base URL. */
   readonly path: string;
-  /** What a connector has to serve. */
+  /** The route that a connector must serve. */
   readonly route: Route;
   readonly dialect: Dialect;
-  /** The top-level fields of the body that the service reads. All others are the vendor's business. */
+  /** The top-level fields of the body that this service reads. */
   readonly fields: ReadonlySet<string>;
-  /** Those of them that limit how long the answer gets; undefined where the model writes none. */
+  /** Those of `fields` that limit the output; undefined where the model writes none. */
   readonly outputLimits: readonly string[] | undefined;
-  /** A stream reports its usage only where `stream_options.include_usage` asks for it. */
+  /** A stream reports its usage only with `stream_options.include_usage`. */
   readonly needsIncludeUsage: boolean;
   readonly responseFormat: ResponseFormat;
-  /** What the vendor charges for. Anything else needs no budget and leaves no event. */
+  /** The vendor charges for it. Otherwise it needs no budget and leaves no usage event. */
   readonly isBilled: boolean;
-  /** The vendor keeps the answer unless the body says `store: false`; whose it is, is recorded. */
+  /** The vendor stores the response unless the body says `store: false`; this service records its owner. */
   readonly isStored: boolean;
-  /** Fields of the body that no answer depends on, nor repeats: requests that differ in them alone are the same. */
+  /** Fields that do not influence the response, nor appear in it: the cache key leaves them out. */
   readonly cacheIgnoredFields: ReadonlySet<string>;
 }
 
@@ -74,7 +74,7 @@ export const RESPONSES: Operation = {
   responseFormat: responsesFormat,
   isBilled: true,
   isStored: true,
-  // Its answer repeats what other routes only take note of.
+  // A response repeats the fields that other routes only take note of.
   cacheIgnoredFields: new Set(),
 };
 
@@ -112,7 +112,7 @@ const EMBEDDINGS: Operation = {
   cacheIgnoredFields: new Set(['user']),
 };
 
-/** What is done to a response that a vendor keeps: no model works, so nothing is charged. */
+/** Reads or deletes a response that a vendor stores: no model works, so nothing is charged. */
 export const STORED_RESPONSE: Operation = {
   ...RESPONSES,
   fields: new Set(),
@@ -121,7 +121,7 @@ export const STORED_RESPONSE: Operation = {
   isStored: false,
 };
 
-/** The map of what models do here. */
+/** Every operation with a generation route. */
 export const OPERATIONS: readonly Operation[] = [
   CHAT_COMPLETIONS,
   RESPONSES,

@@ -1,22 +1,22 @@
 import type { Span } from './scanJson.ts';
 
-/** Another text in place of what stands there. */
+/** Replaces a span of a body by a text. */
 export interface Edit {
   readonly span: Span;
   readonly text: string;
 }
 
-/** Up to here, a copy costs less than writing a body in pieces does. */
+/** Up to this size, one copy costs less than a write in pieces. */
 const MAX_COPIED_BYTES = 64 * 1024;
-/** Beyond it, a body is made whole to be read: so much is kept for reading. */
+/** The limit of the shared scratch buffer. A larger body is concatenated to be read. */
 const MAX_SCRATCH_BYTES = 4 * 1024 * 1024;
 
 let scratch = Buffer.alloc(0);
 
 /**
- * A request's body, in the pieces that it came in or is sent in. A large one is copied as seldom as may be: what buffers
- * hold is not in the heap, yet every so many MiB of it make Node look through all of that, which cost more than everything
- * else that was done with a prompt of 100 KB.
+ * The body of a request, in the pieces that it arrived in or is sent in. Large bodies are copied as little as possible:
+ * memory of buffers is off-heap, but allocating it triggers garbage collections, which cost more than all other work on a
+ * prompt of 100 KB.
  */
 export class RequestBody {
   readonly length: number;
@@ -31,16 +31,16 @@ export class RequestBody {
     return this.#pieces;
   }
 
-  /** All of it in one buffer, which it keeps. */
+  /** The body as one buffer, which replaces the pieces. */
   toBuffer(): Buffer {
     const [first] = this.#pieces;
     if (this.#pieces.length === 1 && first) return first;
-    const whole = Buffer.concat(this.#pieces, this.length);
-    this.#pieces = [whole];
-    return whole;
+    const joined = Buffer.concat(this.#pieces, this.length);
+    this.#pieces = [joined];
+    return joined;
   }
 
-  /** Its bytes for `read`, which must not keep them: the next body comes to the same place. */
+  /** Passes the bytes to `read`, which must not retain them: the next body overwrites them. */
   read<Result>(read: (bytes: Buffer) => Result): Result {
     if (this.#pieces.length === 1 || this.length > MAX_SCRATCH_BYTES) return read(this.toBuffer());
     if (scratch.length < this.length) scratch = Buffer.allocUnsafeSlow(this.length);
@@ -49,26 +49,26 @@ export class RequestBody {
     return read(scratch.subarray(0, at));
   }
 
-  /** The same with some texts replaced, none of which overlap; this one stays as it is. */
+  /** A copy with edits, which must not overlap. */
   withEdits(edits: readonly Edit[]): RequestBody {
     if (edits.length === 0) return this;
     const pieces: Buffer[] = [];
     let at = 0;
     for (const { span, text } of edits.toSorted((a, b) => a.span.start - b.span.start)) {
-      this.#cut(at, span.start, pieces);
+      this.#addViews(at, span.start, pieces);
       pieces.push(Buffer.from(text));
       at = span.end;
     }
-    this.#cut(at, this.length, pieces);
+    this.#addViews(at, this.length, pieces);
     return new RequestBody(this.length <= MAX_COPIED_BYTES ? [Buffer.concat(pieces)] : pieces);
   }
 
-  /** Adds what is from `start` to `end`, as views. */
-  #cut(start: number, end: number, to: Buffer[]): void {
+  /** Adds the bytes from `start` to `end`, as views. */
+  #addViews(start: number, end: number, to: Buffer[]): void {
     let from = 0;
     for (const piece of this.#pieces) {
-      const cut = piece.subarray(Math.max(0, start - from), Math.max(0, end - from));
-      if (cut.length > 0) to.push(cut);
+      const view = piece.subarray(Math.max(0, start - from), Math.max(0, end - from));
+      if (view.length > 0) to.push(view);
       from += piece.length;
     }
   }

@@ -1,12 +1,15 @@
-/** Where a value stands in the bytes: from `start` up to, not including, `end`. */
+import { firstControlCharacter } from './controlCharacters.ts';
+
+/** The bytes of a value: from `start` up to, not including, `end`. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
-/** The bytes are not JSON, or not of the kind wanted; `message` says what and where, for the caller. */
+/** The bytes are not a JSON object. `message` says what is wrong and where; it is shown to the client. */
 export class JsonScanError extends Error {
   override readonly name = 'JsonScanError';
+  /** The name of a field that occurs twice. */
   readonly duplicate: string | undefined;
   constructor(message: string, duplicate?: string) {
     super(message);
@@ -28,21 +31,21 @@ const DOT = 0x2e;
 const ZERO = 0x30;
 const LOWER_U = 0x75;
 
-/** From here on, looking for the end of a text at once is faster than byte by byte. */
+/** From this length on, `indexOf` finds the end of a string faster than a loop over its bytes. */
 const LONG_TEXT_BYTES = 256;
 
-/** Which bytes may follow a backslash. */
+/** The bytes that may follow a backslash. */
 const ESCAPES = new Set([...'"\\/bfnrtu'].map((character) => character.charCodeAt(0)));
 
 export interface ScanOptions {
-  /** What a wanted field that is there twice means; a refusal unless told otherwise. */
+  /** A wanted field that occurs twice is an error, or its last value counts. Default: `refuse`. */
   readonly duplicates?: 'refuse' | 'last';
 }
 
 /**
- * Finds top-level fields of a JSON object in one pass over its bytes, without making an object of it: memory stays
- * flat however large or deeply nested it is. What it accepts is what `JSON.parse` accepts, except that a wanted field
- * may stand there only once: which of two a vendor would read is nobody's guess.
+ * Finds top-level fields of a JSON object in one pass over its bytes, without parsing it: memory stays flat however large
+ * or deeply nested it is. It accepts what `JSON.parse` accepts, except that a wanted field may occur only once: vendors
+ * differ in which of two they read.
  */
 export function scanObject(
   bytes: Uint8Array,
@@ -52,15 +55,15 @@ export function scanObject(
   return new Scanner(bytes, options.duplicates === 'last').object(wanted);
 }
 
-/** Deep enough for most. One scan ends before another begins, so all of them share it. */
-const USUAL_STACK = new Uint8Array(64);
+/** Deep enough for most. Scans do not overlap, so they share it. */
+const SHARED_STACK = new Uint8Array(64);
 
 class Scanner {
   readonly #bytes: Buffer;
   readonly #lastCounts: boolean;
   #at = 0;
-  /** One bit per open container below the top: set for an object. A stack of our own can't overflow. */
-  #stack = USUAL_STACK;
+  /** One bit per open container below the top level: set for an object. Unlike recursion, it cannot overflow. */
+  #stack = SHARED_STACK;
   #depth = 0;
 
   constructor(bytes: Uint8Array, lastCounts: boolean) {
@@ -73,13 +76,13 @@ class Scanner {
   object(wanted: ReadonlySet<string>): Map<string, Span> {
     const found = new Map<string, Span>();
     this.#space();
-    if (this.#bytes[this.#at] !== OPEN_OBJECT) throw this.#error('an object was expected');
+    if (this.#bytes[this.#at] !== OPEN_OBJECT) throw this.#error('expected an object');
     this.#at++;
     this.#space();
     if (this.#bytes[this.#at] === CLOSE_OBJECT) this.#at++;
     else this.#members(wanted, found);
     this.#space();
-    if (this.#at < this.#bytes.length) throw this.#error('nothing was expected after the object');
+    if (this.#at < this.#bytes.length) throw this.#error('unexpected bytes after the object');
     return found;
   }
 
@@ -90,24 +93,24 @@ class Scanner {
       const start = this.#at;
       this.#value();
       if (name !== undefined) {
-        if (found.has(name) && !this.#lastCounts) throw new JsonScanError(`"${name}" is there twice`, name);
+        if (found.has(name) && !this.#lastCounts) throw new JsonScanError(`"${name}" occurs twice`, name);
         found.set(name, { start, end: this.#at });
       }
       this.#space();
       const next = this.#bytes[this.#at++];
       if (next === CLOSE_OBJECT) return;
-      if (next !== COMMA) throw this.#error('"," or "}" was expected', this.#at - 1);
+      if (next !== COMMA) throw this.#error('expected "," or "}"', this.#at - 1);
       this.#space();
     }
   }
 
-  /** Reads a key and its colon; returns the name where it is a wanted one. */
+  /** Reads a key and its colon; returns the name where it is wanted. */
   #key(wanted: ReadonlySet<string>): string | undefined {
     const start = this.#at;
     const escaped = this.#string();
     const end = this.#at;
     this.#space();
-    if (this.#bytes[this.#at++] !== COLON) throw this.#error('":" was expected', this.#at - 1);
+    if (this.#bytes[this.#at++] !== COLON) throw this.#error('expected ":"', this.#at - 1);
     const name: string = escaped
       ? JSON.parse(this.#bytes.toString('utf8', start, end))
       : this.#bytes.toString('latin1', start + 1, end - 1);
@@ -142,7 +145,7 @@ class Scanner {
     }
   }
 
-  /** After a value: moves past what ends with it. True when that was the value asked for; else the next one follows. */
+  /** Moves past the brackets after a value. True where the outermost value ended; else another value follows. */
   #closeContainers(floor: number): boolean {
     while (this.#depth > floor) {
       this.#space();
@@ -154,7 +157,7 @@ class Scanner {
         return false;
       }
       if (byte !== (inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) {
-        throw this.#error(`"," or "${inObject ? '}' : ']'}" was expected`, this.#at - 1);
+        throw this.#error(`expected "," or "${inObject ? '}' : ']'}"`, this.#at - 1);
       }
       this.#depth--;
     }
@@ -164,25 +167,25 @@ class Scanner {
   #skipKey(): void {
     this.#string();
     this.#space();
-    if (this.#bytes[this.#at++] !== COLON) throw this.#error('":" was expected', this.#at - 1);
+    if (this.#bytes[this.#at++] !== COLON) throw this.#error('expected ":"', this.#at - 1);
     this.#space();
   }
 
-  /** Reads a string, from quote to quote; returns whether it holds an escape. */
+  /** Reads a string, quotes included; returns whether it has an escape. */
   #string(): boolean {
     const bytes = this.#bytes;
-    if (bytes[this.#at] !== QUOTE) throw this.#error('a string in double quotes was expected');
+    if (bytes[this.#at] !== QUOTE) throw this.#error('expected a string in double quotes');
     let at = this.#at + 1;
     let escaped = false;
     let longFrom = at + LONG_TEXT_BYTES;
     for (;;) {
       const byte = bytes[at];
-      if (byte === undefined) throw this.#error('a string does not end', at);
+      if (byte === undefined) throw this.#error('unterminated string', at);
       if (at === longFrom) {
         at = this.#plainEnd(at);
         longFrom = -1;
       }
-      // Most letters: first, since there are so many of them.
+      // First, since most letters are above.
       else if (byte > BACKSLASH) at++;
       else if (byte === QUOTE) break;
       else if (byte < 0x20) throw this.#error('a control character in a string must be escaped', at);
@@ -196,10 +199,10 @@ class Scanner {
     return escaped;
   }
 
-  /** Where text that stands as it is ends, by what finds it faster in long text: an image is a string of megabytes. */
+  /** The end of text without escapes, for long strings: an image is a string of megabytes. */
   #plainEnd(at: number): number {
     const end = Math.min(this.#next(QUOTE, at), this.#next(BACKSLASH, at));
-    return firstControl(this.#bytes, at, end);
+    return firstControlCharacter(this.#bytes, at, end);
   }
 
   #next(byte: number, at: number): number {
@@ -209,7 +212,7 @@ class Scanner {
 
   #escape(at: number): number {
     const kind = this.#bytes[at + 1] ?? 0;
-    if (!ESCAPES.has(kind)) throw this.#error('an escape that JSON does not know', at);
+    if (!ESCAPES.has(kind)) throw this.#error('unknown escape', at);
     if (kind !== LOWER_U) return at + 2;
     for (let digit = at + 2; digit < at + 6; digit++) {
       if (!isHexDigit(this.#bytes[digit])) throw this.#error('\\u takes four hexadecimal digits', at);
@@ -221,7 +224,7 @@ class Scanner {
     const byte = this.#bytes[this.#at];
     if (byte === MINUS || isDigit(byte)) this.#number();
     else if (!this.#literal('true') && !this.#literal('false') && !this.#literal('null')) {
-      throw this.#error('a value was expected');
+      throw this.#error('expected a value');
     }
   }
 
@@ -242,7 +245,7 @@ class Scanner {
   }
 
   #digits(): void {
-    if (!isDigit(this.#bytes[this.#at])) throw this.#error('a digit was expected');
+    if (!isDigit(this.#bytes[this.#at])) throw this.#error('expected a digit');
     while (isDigit(this.#bytes[this.#at])) this.#at++;
   }
 
@@ -284,7 +287,7 @@ class Scanner {
   }
 
   #error(what: string, at = this.#at): JsonScanError {
-    const where = at >= this.#bytes.length ? 'at its end' : `at byte ${at}`;
+    const where = at >= this.#bytes.length ? 'at the end' : `at byte ${at}`;
     return new JsonScanError(`${what}, ${where}`);
   }
 }
@@ -295,33 +298,4 @@ function isDigit(byte: number | undefined): boolean {
 
 function isHexDigit(byte: number | undefined): boolean {
   return isDigit(byte) || (byte !== undefined && (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
-}
-
-/** The first control character from `from` up to `to`, else `to`; sixteen bytes at a time. */
-function firstControl(bytes: Uint8Array, from: number, to: number): number {
-  let at = from;
-  for (; at < to && ((bytes.byteOffset + at) & 3) !== 0; at++) if (isControl(bytes[at])) return at;
-  if (at >= to) return to;
-  const words = new Int32Array(bytes.buffer, bytes.byteOffset + at, (to - at) >> 2);
-  for (let index = 3; index < words.length; index += 4, at += 16) {
-    const found =
-      below0x20(words[index - 3]) |
-      below0x20(words[index - 2]) |
-      below0x20(words[index - 1]) |
-      below0x20(words[index]);
-    if ((found & HIGH_BITS) !== 0) break;
-  }
-  while (at < to && !isControl(bytes[at])) at++;
-  return at;
-}
-
-const HIGH_BITS = 0x80808080 | 0;
-
-/** The high bit of some byte is set where some byte is below 0x20: https://graphics.stanford.edu/~seander/bithacks.html#HasLessInWord */
-function below0x20(word = 0): number {
-  return (word - 0x20202020) & ~word;
-}
-
-function isControl(byte: number | undefined): boolean {
-  return byte !== undefined && byte < 0x20;
 }

@@ -2,33 +2,34 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const SPACE = 0x20;
 const DATA = Buffer.from('data:');
-/** An event beyond this size goes on in pieces, unread: what is held stays bounded whatever a vendor sends. */
+/** A larger event passes in pieces, unread, so that the buffer stays bounded. */
 const MAX_EVENT_BYTES = 16 * 1024 * 1024;
 
 /**
- * Cuts a stream of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) at the blank
- * lines between them, however the bytes are cut into chunks. Lines end in LF, CR LF or CR. No byte is lost or changed.
+ * Splits a stream of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) at the blank
+ * lines between them, wherever the chunks end. Lines end in LF, CR LF or CR. No byte is lost or changed.
  */
 export class SseSplitter {
-  #held: Buffer[] = [];
-  #heldBytes = 0;
-  /** Whether the line that the held bytes end in has anything in it yet. */
+  /** The beginning of an event whose end has not arrived. */
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
+  /** Whether the last line of the pending bytes is empty. */
   #lineIsEmpty = true;
-  /** The held bytes end in the CR of a line; an LF that comes next belongs to it. */
+  /** The pending bytes end in CR; an LF that comes next belongs to it. */
   #afterReturn = false;
-  /** That CR ended a blank line, so the event is complete but for that LF. */
-  #complete = false;
+  /** That CR ended a blank line: the event is complete except for a possible LF. */
+  #isComplete = false;
 
-  /** Takes a chunk and returns the events that it completes, each with the blank line that ends it. */
+  /** Returns the events that the chunk completes, each with the blank line that ends it. */
   push(chunk: Buffer): Buffer[] {
     const events: Buffer[] = [];
     if (chunk.length === 0) return events;
     let start = 0;
     let line = this.#afterReturn && chunk[0] === LINE_FEED ? 1 : 0;
     this.#afterReturn = false;
-    if (this.#complete) {
+    if (this.#isComplete) {
       events.push(this.#take(chunk.subarray(0, line)));
-      this.#complete = false;
+      this.#isComplete = false;
       start = line;
     }
     let feed = chunk.indexOf(LINE_FEED, line);
@@ -42,9 +43,9 @@ export class SseSplitter {
         else if (line === chunk.length) this.#afterReturn = true;
       }
       this.#lineIsEmpty = true;
-      if (isBlank && this.#afterReturn) this.#complete = true;
+      if (isBlank && this.#afterReturn) this.#isComplete = true;
       else if (isBlank) {
-        // Mostly a chunk is an event.
+        // The common case: the chunk is one event.
         const isAll = start === 0 && line === chunk.length;
         events.push(this.#take(isAll ? chunk : chunk.subarray(start, line)));
         start = line;
@@ -53,33 +54,33 @@ export class SseSplitter {
       if (back >= 0 && back < line) back = chunk.indexOf(CARRIAGE_RETURN, line);
     }
     if (line < chunk.length) this.#lineIsEmpty = false;
-    if (start < chunk.length) this.#hold(chunk.subarray(start));
-    if (this.#heldBytes > MAX_EVENT_BYTES) events.push(this.rest());
+    if (start < chunk.length) this.#keepPending(chunk.subarray(start));
+    if (this.#pendingBytes > MAX_EVENT_BYTES) events.push(this.rest());
     return events;
   }
 
-  /** What came after the last whole event. */
+  /** The bytes after the last complete event. */
   rest(): Buffer {
     return this.#take(Buffer.alloc(0));
   }
 
-  #hold(bytes: Buffer): void {
-    // A copy of a small rest, so that it does not keep the whole chunk in memory: thousands may wait for their callers.
-    this.#held.push(bytes.length * 2 < bytes.buffer.byteLength ? Buffer.from(bytes) : bytes);
-    this.#heldBytes += bytes.length;
+  #keepPending(bytes: Buffer): void {
+    // A small rest is copied, so that it does not retain its chunk: there may be thousands of slow streams.
+    this.#pending.push(bytes.length * 2 < bytes.buffer.byteLength ? Buffer.from(bytes) : bytes);
+    this.#pendingBytes += bytes.length;
   }
 
   #take(last: Buffer): Buffer {
-    if (this.#held.length === 0) return last;
-    this.#held.push(last);
-    const taken = Buffer.concat(this.#held);
-    this.#held = [];
-    this.#heldBytes = 0;
+    if (this.#pending.length === 0) return last;
+    this.#pending.push(last);
+    const taken = Buffer.concat(this.#pending);
+    this.#pending = [];
+    this.#pendingBytes = 0;
     return taken;
   }
 }
 
-/** The data of an event: its `data:` lines, joined. Undefined where it has none, as a comment that keeps a line alive. */
+/** The `data:` lines of an event, joined; undefined where it has none, such as a keep-alive comment. */
 export function eventData(event: Buffer): Buffer | undefined {
   let data: Buffer | undefined;
   for (let at = 0; at < event.length; ) {

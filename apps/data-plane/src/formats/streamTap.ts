@@ -9,22 +9,22 @@ const LOWER_N = 0x6e;
 
 export interface StreamTapOptions {
   readonly format: ResponseFormat;
-  /** The event that only reports usage stays hidden: the caller did not ask for it. */
+  /** Hides the event that only reports usage: the client did not ask for it. */
   readonly hideUsage: boolean;
-  /** Told of each event, whole and as it came. */
+  /** Called with each complete event, unchanged. */
   readonly onEvent?: ((event: Buffer, isOnlyUsage: boolean) => void) | undefined;
 }
 
 /**
- * Reads a streamed answer as its bytes pass. Events go on whole, so that an error can follow any of them, and unchanged,
- * but for a hidden one.
+ * Reads a streamed response as its bytes pass. Events pass complete, so that an error event can follow any of them, and
+ * unchanged, unless hidden.
  */
 export class StreamTap {
   readonly facts: ResponseFacts = noFacts();
   readonly #splitter = new SseSplitter();
   readonly #format: ResponseFormat;
   readonly #markers: readonly Buffer[];
-  readonly #begins: Uint8Array;
+  readonly #secondBytes: Uint8Array;
   readonly #hideUsage: boolean;
   readonly #onEvent: StreamTapOptions['onEvent'];
   #isFirst = true;
@@ -32,36 +32,36 @@ export class StreamTap {
   constructor({ format, hideUsage, onEvent }: StreamTapOptions) {
     this.#format = format;
     this.#markers = format.markers;
-    this.#begins = beginningsOf(format.markers);
+    this.#secondBytes = secondBytesOf(format.markers);
     this.#hideUsage = hideUsage;
     this.#onEvent = onEvent;
   }
 
-  /** Takes what came and returns what goes to the caller. */
+  /** Returns the bytes for the client. */
   push(chunk: Buffer): Buffer {
     const events = this.#splitter.push(chunk);
-    let shown = 0;
+    let visible = 0;
     for (const event of events) {
       const isOnlyUsage = this.#read(event);
       this.#onEvent?.(event, isOnlyUsage);
-      if (!isOnlyUsage || !this.#hideUsage) events[shown++] = event;
+      if (!isOnlyUsage || !this.#hideUsage) events[visible++] = event;
     }
-    events.length = shown;
+    events.length = visible;
     const [only] = events;
-    return only && shown === 1 ? only : Buffer.concat(events);
+    return only && visible === 1 ? only : Buffer.concat(events);
   }
 
-  /** What is left when the vendor's stream ends well. */
+  /** The last bytes for the client, after the vendor's stream ended without an error. */
   end(): Buffer {
     const rest = this.#splitter.rest();
-    // One document that calls itself a stream.
+    // A JSON document that is labelled as a stream.
     if (this.#isFirst && rest[0] === OPEN_BRACE) this.#format.readBody(rest, this.facts);
     const isOnlyUsage = rest.length > 0 && this.#read(rest);
     if (rest.length > 0) this.#onEvent?.(rest, isOnlyUsage);
     return isOnlyUsage && this.#hideUsage ? NOTHING : rest;
   }
 
-  /** Takes note of an event; true where it does nothing but report usage. */
+  /** Returns true where the event only reports usage. */
   #read(event: Buffer): boolean {
     if (!this.#isFirst && !this.#hasMarker(event)) return false;
     const data = eventData(event);
@@ -72,33 +72,32 @@ export class StreamTap {
 
   #hasMarker(event: Buffer): boolean {
     const markers = this.#markers;
-    // Calls cost more than a look at each byte, unless there are many.
-    if (event.length > SMALL_EVENT_BYTES) return markers.some((marker) => saysSomething(event, marker, 0));
-    const begins = this.#begins;
+    // For a small event, a loop over its bytes costs less than the calls of `indexOf`.
+    if (event.length > SMALL_EVENT_BYTES) return markers.some((marker) => hasValue(event, marker, 0));
+    const secondBytes = this.#secondBytes;
     const last = event.length - 1;
     for (let at = 0; at < last; at++) {
-      if (event[at] !== QUOTE || begins[event[at + 1] ?? 0] === 0) continue;
-      for (const marker of markers)
-        if (isAt(event, marker, at) && saysSomething(event, marker, at)) return true;
+      if (event[at] !== QUOTE || secondBytes[event[at + 1] ?? 0] === 0) continue;
+      for (const marker of markers) if (isAt(event, marker, at) && hasValue(event, marker, at)) return true;
     }
     return false;
   }
 }
 
 const SMALL_EVENT_BYTES = 1_024;
-/** All markers are names of fields. */
+/** Every marker begins with a quote. */
 const QUOTE = 0x22;
 
-const knownBeginnings = new WeakMap<readonly Buffer[], Uint8Array>();
+const knownSecondBytes = new WeakMap<readonly Buffer[], Uint8Array>();
 
-/** 1 for each byte that a marker goes on with behind its quote. */
-function beginningsOf(markers: readonly Buffer[]): Uint8Array {
-  const known = knownBeginnings.get(markers);
+/** 1 for each byte that follows the quote of a marker. */
+function secondBytesOf(markers: readonly Buffer[]): Uint8Array {
+  const known = knownSecondBytes.get(markers);
   if (known) return known;
-  const begins = new Uint8Array(256);
-  for (const marker of markers) begins[marker[1] ?? 0] = 1;
-  knownBeginnings.set(markers, begins);
-  return begins;
+  const secondBytes = new Uint8Array(256);
+  for (const marker of markers) secondBytes[marker[1] ?? 0] = 1;
+  knownSecondBytes.set(markers, secondBytes);
+  return secondBytes;
 }
 
 function isAt(event: Buffer, marker: Buffer, at: number): boolean {
@@ -107,10 +106,10 @@ function isAt(event: Buffer, marker: Buffer, at: number): boolean {
 }
 
 /**
- * Whether a marker stands in an event, from some place on, with anything but null behind it: vendors write `"usage":null` in
- * every chunk.
+ * Whether the event has a marker, from `from` on, with a value other than null: vendors write `"usage":null` in every
+ * chunk.
  */
-function saysSomething(event: Buffer, marker: Buffer, from: number): boolean {
+function hasValue(event: Buffer, marker: Buffer, from: number): boolean {
   for (let at = event.indexOf(marker, from); at >= 0; at = event.indexOf(marker, at)) {
     at += marker.length;
     let next = event[at];

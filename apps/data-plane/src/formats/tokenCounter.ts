@@ -1,14 +1,14 @@
-/** A text is counted piece by piece: a tokenizer takes quadratic time on a long run without any break in it. */
+/** A text is counted in pieces: the tokenizer takes quadratic time on a long run without a break. */
 const PIECE_CHARACTERS = 512;
-/** Beyond this, the rest is taken to be like the beginning: counting must not hold up other requests. */
+/** The rest of a longer text is extrapolated: counting must not block other requests. */
 const MAX_COUNTED_CHARACTERS = 64 * 1024;
 
-/** How many tokens a text is. */
+/** Returns the number of tokens of a text. */
 export type CountTokens = (text: string) => Promise<number>;
 
 /**
- * Counts by the encoding of current OpenAI models, near enough for the others. The encoding takes some 70 MB, so it is
- * loaded only when a vendor first leaves out what it counted.
+ * Counts with the encoding of current OpenAI models, which is close enough for others. The encoding takes about 70 MB, so
+ * it is loaded when a vendor first reports no usage.
  */
 export function createTokenCounter(): CountTokens {
   let encoding: Promise<(text: string) => number> | undefined;
@@ -27,6 +27,6 @@ export function createTokenCounter(): CountTokens {
 
 async function loadEncoding(): Promise<(text: string) => number> {
   const { countTokens } = await import('gpt-tokenizer/encoding/o200k_base');
-  // What looks like a control token is text here, as it is to the vendors.
+  // Special tokens in a text count as text, as they do at the vendors.
   return (text) => countTokens(text, { allowedSpecial: new Set(), disallowedSpecial: new Set() });
 }

@@ -1,12 +1,12 @@
 import { type TokenUsage, totalInputTokens } from '@weighbridge/domain';
 import type { CostCounter, Counter, Histogram, Metrics } from '@weighbridge/runtime';
-import type { AttemptEnd, ModelRequest } from './attempt.ts';
 import { genAiOperation, genAiProvider } from './endpoints.ts';
 import { getOrCreate } from './getOrCreate.ts';
+import type { AttemptEnd, ObservedModelRequest } from './observedAttempt.ts';
 import { type AttemptOutcome, attemptOutcome } from './outcomes.ts';
 import { policyOf, type RequestObservation } from './requestObservation.ts';
 
-// As the conventions ask for (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/).
+// The buckets of the GenAI conventions (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/).
 const TOKENS = Array.from({ length: 14 }, (_, at) => 4 ** at);
 const SECONDS = Array.from({ length: 14 }, (_, at) => 0.01 * 2 ** at).map((bound) =>
   Number(bound.toFixed(2)),
@@ -16,7 +16,7 @@ const FIRST_CHUNK_SECONDS = [
 ];
 const OPERATION_LABELS = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model'];
 
-/** What is counted of one operation of one model at one connector. */
+/** The series of one operation of one model at one connector. */
 interface TargetSeries {
   readonly ended: Map<AttemptOutcome, EndedSeries>;
   readonly duration: Histogram;
@@ -25,7 +25,7 @@ interface TargetSeries {
   readonly input: Counter;
   readonly output: Counter;
   readonly cost: CostCounter;
-  // What not every target has, from when it has it.
+  // Created on first use: not every target has them.
   firstChunk?: Histogram;
   cacheRead?: Counter;
   cacheWrite?: Counter;
@@ -38,15 +38,20 @@ interface EndedSeries {
   readonly duration: Histogram;
 }
 
-/** Counts attempts as they are settled. What that costs is measured in test/hotPath.test.ts. */
+/** Counts attempts as they are settled. test/hotPath.test.ts bounds its cost. */
 export function createAttemptMetrics(
   metrics: Metrics,
-): (observed: RequestObservation, modelRequest: ModelRequest, end: AttemptEnd, endedAt: number) => void {
+): (
+  observed: RequestObservation,
+  modelRequest: ObservedModelRequest,
+  end: AttemptEnd,
+  endedAt: number,
+) => void {
   const families = createFamilies(metrics);
   const models = new Map<string, Map<string, TargetSeries>>();
   const policies = new Map<string, CostCounter>();
 
-  function ofTarget(modelRequest: ModelRequest): TargetSeries {
+  function ofTarget(modelRequest: ObservedModelRequest): TargetSeries {
     const ofModel = getOrCreate(models, modelRequest.model.id, () => new Map<string, TargetSeries>());
     const { id } = modelRequest.connector;
     const key = genAiOperation(modelRequest.generation.operation) === 'chat' ? id : `${id} embeddings`;
@@ -103,27 +108,28 @@ export function createAttemptMetrics(
 }
 
 function createFamilies(metrics: Metrics) {
-  const attempts = metrics.counterFamily('weighbridge_attempts_total', 'Attempts at vendors that ended.', [
+  const attempts = metrics.counterFamily('weighbridge_attempts_total', 'Attempts that ended.', [
     'connector',
     'outcome',
   ]);
   const attemptDuration = metrics.histogramFamily(
     'weighbridge_attempt_duration_seconds',
-    'From when an attempt was sent until it was over.',
+    'Time from sending an attempt until it ended.',
     ['connector'],
     SECONDS,
   );
-  const tokens = metrics.counterFamily('weighbridge_tokens_total', 'Tokens of attempts; the types add up.', [
-    'model',
-    'type',
-  ]);
-  const cost = metrics.costCounterFamily('weighbridge_cost_usd_total', 'What attempts cost, in US dollars.', [
+  const tokens = metrics.counterFamily(
+    'weighbridge_tokens_total',
+    'Tokens of attempts. The types do not overlap.',
+    ['model', 'type'],
+  );
+  const cost = metrics.costCounterFamily('weighbridge_cost_usd_total', 'Cost of attempts, in US dollars.', [
     'model',
     'connector',
   ]);
   const estimatedCost = metrics.costCounterFamily(
     'weighbridge_cost_estimated_usd_total',
-    'The part of the cost that was estimated, as no vendor told what was used.',
+    'Estimated part of the cost: the vendor reported no usage.',
     ['model'],
   );
   const tokenUsage = metrics.histogramFamily(
@@ -144,7 +150,7 @@ function createFamilies(metrics: Metrics) {
     OPERATION_LABELS,
     FIRST_CHUNK_SECONDS,
   );
-  const named = ({ generation, connector, model }: ModelRequest) => [
+  const labelsOf = ({ generation, connector, model }: ObservedModelRequest) => [
     genAiOperation(generation.operation),
     genAiProvider(connector.provider),
     model.id,
@@ -152,24 +158,24 @@ function createFamilies(metrics: Metrics) {
   return {
     tokens,
     estimatedCost,
-    firstChunk: (modelRequest: ModelRequest) => firstChunk.of(...named(modelRequest)),
+    firstChunk: (modelRequest: ObservedModelRequest) => firstChunk.of(...labelsOf(modelRequest)),
     costByPolicy: metrics.costCounterFamily(
       'weighbridge_cost_by_policy_usd_total',
-      'What attempts cost, in US dollars, by the governing policy.',
+      'Cost of attempts by governing policy, in US dollars.',
       ['policy'],
     ),
-    ofTarget: (modelRequest: ModelRequest): TargetSeries => ({
+    ofTarget: (modelRequest: ObservedModelRequest): TargetSeries => ({
       ended: new Map(),
       duration: attemptDuration.of(modelRequest.connector.id),
-      inputTokens: tokenUsage.of(...named(modelRequest), 'input'),
-      outputTokens: tokenUsage.of(...named(modelRequest), 'output'),
+      inputTokens: tokenUsage.of(...labelsOf(modelRequest), 'input'),
+      outputTokens: tokenUsage.of(...labelsOf(modelRequest), 'output'),
       input: tokens.of(modelRequest.model.id, 'input'),
       output: tokens.of(modelRequest.model.id, 'output'),
       cost: cost.of(modelRequest.model.id, modelRequest.connector.id),
     }),
-    ofOutcome: (modelRequest: ModelRequest, outcome: AttemptOutcome): EndedSeries => ({
+    ofOutcome: (modelRequest: ObservedModelRequest, outcome: AttemptOutcome): EndedSeries => ({
       attempts: attempts.of(modelRequest.connector.id, outcome),
-      duration: operationDuration.of(...named(modelRequest), outcome === 'success' ? '' : outcome),
+      duration: operationDuration.of(...labelsOf(modelRequest), outcome === 'success' ? '' : outcome),
     }),
   };
 }

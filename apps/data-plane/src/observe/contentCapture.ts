@@ -3,15 +3,15 @@ import { isRecord, type JsonRecord, parseJson } from '../formats/jsonFields.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 
 export interface ContentOptions {
-  /** Of the prompt, and of the answer: so many characters, the latest of the prompt and the first of the answer. */
+  /** Maximum characters: the last of the prompt, and the first of the response. */
   readonly maxLength: number;
 }
 
-/** What an operator has asked traces to say of prompts and answers, by the conventions for generative AI. */
+/** Prompts and responses as span attributes of the OpenTelemetry GenAI conventions; off unless an operator enables it. */
 export interface ContentCapture {
-  /** Of the body that a vendor gets. */
+  /** From the body sent to the vendor. */
   input(body: RequestBody): SpanAttributes;
-  /** Of what a model wrote. */
+  /** From what the model wrote. */
   output(text: string): SpanAttributes;
 }
 
@@ -20,20 +20,20 @@ interface Message {
   readonly parts: readonly Part[];
 }
 
-/** Without `content`: something that is no text, an image for instance. */
+/** `content` is absent where the part is not text, such as an image. */
 interface Part {
   readonly type: string;
   readonly content?: string;
   readonly name?: string;
 }
 
-/** A larger body is not parsed for it. */
+/** A larger body is not parsed. */
 const MAX_PARSED_BYTES = 256 * 1024;
 const MAX_MESSAGES = 200;
 const MAX_PARTS = 100;
-/** Of a type, a role or a tool's name. */
+/** For a type, a role or a tool's name. */
 const MAX_WORD_LENGTH = 64;
-/** What a span has room for: cut there, it would be no JSON any more. */
+/** The limit of a span attribute. Longer JSON would be truncated and invalid, so it is omitted. */
 const MAX_JSON_LENGTH = 64 * 1024;
 const OMITTED: SpanAttributes = { 'weighbridge.content.omitted': true };
 
@@ -57,23 +57,23 @@ function attribute(name: string, messages: readonly Message[]): SpanAttributes {
   return json.length <= MAX_JSON_LENGTH ? { [name]: json } : OMITTED;
 }
 
-/** The last messages that there is room for, each whole but for the first of them. */
+/** The last messages within `maxLength`; the first of them may be cut. */
 function latest(messages: readonly Message[], maxLength: number): Message[] {
-  const kept: Message[] = [];
-  let room = maxLength;
+  const latestMessages: Message[] = [];
+  let remaining = maxLength;
   for (const { role, parts } of messages.slice(-MAX_MESSAGES).reverse()) {
-    if (room <= 0) break;
+    if (remaining <= 0) break;
     const cut = parts.map((part) => {
-      const content = part.content?.slice(0, room);
-      room -= content?.length ?? 0;
+      const content = part.content?.slice(0, remaining);
+      remaining -= content?.length ?? 0;
       return content === undefined ? part : { ...part, content };
     });
-    kept.unshift({ role, parts: cut });
+    latestMessages.unshift({ role, parts: cut });
   }
-  return kept;
+  return latestMessages;
 }
 
-/** In any dialect: what stands for all messages first, then each of them. */
+/** In any dialect: the system prompt first, then the messages. */
 function messagesOf(request: JsonRecord): Message[] {
   const system = request.system ?? request.instructions;
   const given = request.messages ?? request.input;
@@ -86,7 +86,7 @@ function messagesOf(request: JsonRecord): Message[] {
 function messageOf(value: unknown): Message {
   if (!isRecord(value)) return { role: 'user', parts: partsOf(value) };
   const { role, content, type, tool_calls: calls } = value;
-  // An item of a response's input that is no message.
+  // A Responses input item that is not a message.
   if (role === undefined && content === undefined) return { role: wordOf(type), parts: [partOf(value)] };
   return { role: wordOf(role), parts: [...partsOf(content), ...(calls === undefined ? [] : partsOf(calls))] };
 }
@@ -113,7 +113,7 @@ function partOf(value: unknown): Part {
   };
 }
 
-/** What a caller may have put there is cut and redacted like its texts. */
+/** The client controls it, so it is cut and redacted like text. */
 function wordOf(value: unknown): string {
   return typeof value === 'string' ? redactSecrets(value).slice(0, MAX_WORD_LENGTH) : 'other';
 }

@@ -1,6 +1,6 @@
 import type { Operation } from '../formats/operation.ts';
 
-/** What a caller asked for, in metrics, the log and traces. */
+/** The label of a route in metrics, log and traces. */
 export type Endpoint =
   | 'chat_completions'
   | 'responses'
@@ -12,7 +12,7 @@ export type Endpoint =
   | 'feedback'
   | 'other';
 
-const OF_PATH: Readonly<Record<string, Endpoint>> = {
+const ENDPOINT_OF_PATH: Readonly<Record<string, Endpoint>> = {
   '/chat/completions': 'chat_completions',
   '/responses': 'responses',
   '/messages': 'messages',
@@ -24,22 +24,22 @@ const OF_PATH: Readonly<Record<string, Endpoint>> = {
 };
 
 export function endpointOf({ path }: Pick<Operation, 'path'>): Endpoint {
-  return OF_PATH[path] ?? 'other';
+  return ENDPOINT_OF_PATH[path] ?? 'other';
 }
 
-/** By the template of a route, such as `/v1/responses/:id`; undefined where a path has no route. */
+/** `route`: the template of a route, such as `/v1/responses/:id`; undefined where a path has no route. */
 export function endpointOfRoute(route: string | undefined): Endpoint {
   if (!route?.startsWith('/v1/')) return 'other';
   const path = route.slice('/v1'.length);
-  return path.startsWith('/responses/:id') ? 'stored_responses' : (OF_PATH[path] ?? 'other');
+  return path.startsWith('/responses/:id') ? 'stored_responses' : (ENDPOINT_OF_PATH[path] ?? 'other');
 }
 
-/** The conventions' name for what a model does (https://opentelemetry.io/docs/specs/semconv/gen-ai/). */
+/** The operation's name in the OpenTelemetry GenAI conventions (https://opentelemetry.io/docs/specs/semconv/gen-ai/). */
 export function genAiOperation({ path }: Pick<Operation, 'path'>): 'chat' | 'embeddings' {
   return path === '/embeddings' ? 'embeddings' : 'chat';
 }
 
-/** Theirs for the vendors that they know; the others keep the name that the installation gives them. */
+/** The provider's name in the conventions, where they have one; else its id. */
 export function genAiProvider(provider: string): string {
   return Object.hasOwn(PROVIDERS, provider) ? (PROVIDERS[provider] ?? provider) : provider;
 }

@@ -2,29 +2,28 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { totalInputTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Metrics, Tracing } from '@weighbridge/runtime';
-import type { AttemptEnd, ModelRequest } from './attempt.ts';
 import { createAttemptMetrics } from './attemptMetrics.ts';
 import { type ContentOptions, createContentCapture } from './contentCapture.ts';
+import type { AttemptEnd, ObservedModelRequest } from './observedAttempt.ts';
 import { outcomeOfError, outcomeOfResponse, type RequestOutcome } from './outcomes.ts';
 import { createRequestLog, type RequestLogDeps } from './requestLog.ts';
 import { createRequestMetrics } from './requestMetrics.ts';
 import { observe, type RequestObservation } from './requestObservation.ts';
 import { traceRequest } from './requestTrace.ts';
 
-/** Watches requests. Each is told of its end once, whatever becomes of it. */
+/** Reports requests to metrics, log and traces. Each request begun ends once, by `answered` or `failed`. */
 export interface Observer {
-  /** A request has come, with these headers. */
   begin(request: BegunRequest, headers: IncomingHttpHeaders): RequestObservation;
-  /** A model's attempt is settled; `output` is what it wrote, where that is known. */
+  /** A billed attempt is settled. `output`: what the model wrote, where it is known. */
   attempted(
     observed: RequestObservation,
-    modelRequest: ModelRequest,
+    modelRequest: ObservedModelRequest,
     end: AttemptEnd,
     output?: () => string,
   ): void;
-  /** It was answered, with this status. */
+  /** The client got a response with this status. */
   answered(observed: RequestObservation, status: number): void;
-  /** Its caller is told of this error, by this status. */
+  /** The client got this error, with this status. */
   failed(observed: RequestObservation, error: unknown, status: number): void;
 }
 
@@ -33,9 +32,9 @@ type BegunRequest = Pick<RequestObservation, 'id' | 'endpoint' | 'receivedAt' | 
 export interface ObserverDeps {
   readonly metrics: Metrics;
   readonly log: Omit<RequestLogDeps, 'random'>;
-  /** Undefined: nothing is traced. */
+  /** Undefined: tracing is off. */
   readonly tracing: Tracing | undefined;
-  /** Undefined: traces say nothing of prompts and answers. */
+  /** Undefined: prompts and responses are not captured. */
   readonly content?: ContentOptions | undefined;
 }
 
@@ -58,14 +57,15 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
       return observed;
     },
     attempted(observed, modelRequest, end, output) {
-      note(observed, modelRequest, end);
+      addAttempt(observed, modelRequest, end);
       countAttempt(observed, modelRequest, end, performance.now());
       observed.trace?.attemptEnded(end, output);
     },
     answered(observed, status) {
-      const { outcome, last } = observed;
-      // Where nothing was tried and nothing went wrong, nobody waited.
-      end(observed, status, outcome ?? (last ? outcomeOfResponse(last, status) : 'client_gone'));
+      const { outcome, lastAttempt } = observed;
+      // Without an attempt and without an error, the client disconnected before.
+      const known = outcome ?? (lastAttempt && outcomeOfResponse(lastAttempt, status));
+      end(observed, status, known ?? 'client_gone');
     },
     failed(observed, error, status) {
       if (error instanceof AppError) observed.errorCode = error.code;
@@ -74,9 +74,13 @@ export function createObserver({ metrics, log, tracing, content }: ObserverDeps)
   };
 }
 
-function note(observed: RequestObservation, { model, connector }: ModelRequest, end: AttemptEnd): void {
+function addAttempt(
+  observed: RequestObservation,
+  { model, connector }: ObservedModelRequest,
+  end: AttemptEnd,
+): void {
   observed.attempts++;
-  observed.last = end;
+  observed.lastAttempt = end;
   observed.model = model.id;
   observed.connectorId = connector.id;
   observed.costNanoUsd += end.costNanoUsd;

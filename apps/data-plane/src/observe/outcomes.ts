@@ -1,7 +1,8 @@
 import { Outcome } from '@weighbridge/contracts';
 import { AppError, type ErrorKind } from '@weighbridge/errors';
+import type { OutcomeAndStatus } from './observedAttempt.ts';
 
-/** What a request came to; docs/metrics.md says what each means. */
+/** The result of a request. docs/metrics.md explains each. */
 export type RequestOutcome =
   | 'success'
   | 'cache_hit'
@@ -16,7 +17,7 @@ export type RequestOutcome =
   | 'unavailable'
   | 'fault';
 
-/** What an attempt came to. Beside `success`, each is an `error.type` of the GenAI conventions. */
+/** The result of an attempt. All but `success` are an `error.type` of the OpenTelemetry GenAI conventions. */
 export type AttemptOutcome =
   | 'success'
   | 'client_error'
@@ -29,13 +30,7 @@ export type AttemptOutcome =
   | 'interrupted'
   | 'client_gone';
 
-/** How an attempt ended, and the vendor's status: 0 where it gave none. */
-export interface Ended {
-  readonly outcome: Outcome;
-  readonly status: number;
-}
-
-export function attemptOutcome({ outcome, status }: Ended): AttemptOutcome {
+export function attemptOutcome({ outcome, status }: OutcomeAndStatus): AttemptOutcome {
   switch (outcome) {
     case Outcome.SUCCESS:
       return 'success';
@@ -44,23 +39,23 @@ export function attemptOutcome({ outcome, status }: Ended): AttemptOutcome {
     case Outcome.UPSTREAM_UNREACHABLE:
       return 'unreachable';
     case Outcome.UPSTREAM_ERROR:
-      return ofStatus(status);
+      return outcomeOfStatus(status);
     default:
       return 'interrupted';
   }
 }
 
-function ofStatus(status: number): AttemptOutcome {
+function outcomeOfStatus(status: number): AttemptOutcome {
   if (status >= 500) return 'server_error';
   if (status === 429) return 'rate_limited';
   if (status >= 401 && status <= 403) return 'credential';
   if (status >= 400) return 'client_error';
-  // A good status does not keep an answer from saying that it failed.
+  // A vendor may report an error in the body of a 200.
   return status >= 300 ? 'redirect' : 'stream_error';
 }
 
-/** Of a request whose last attempt has ended; `shown` is the status that its caller got. */
-export function outcomeOfResponse({ outcome, status }: Ended, shown: number): RequestOutcome {
+/** The result of a request, from its last attempt and the status that the client got. */
+export function outcomeOfResponse({ outcome, status }: OutcomeAndStatus, sentStatus: number): RequestOutcome {
   switch (outcome) {
     case Outcome.SUCCESS:
       return 'success';
@@ -69,17 +64,17 @@ export function outcomeOfResponse({ outcome, status }: Ended, shown: number): Re
     case Outcome.UPSTREAM_ERROR:
       return status >= 400 && status < 500 ? 'vendor_refused' : 'vendor_error';
     default:
-      return shown < 500 ? 'interrupted' : shown === 503 ? 'unavailable' : 'vendor_error';
+      return sentStatus < 500 ? 'interrupted' : sentStatus === 503 ? 'unavailable' : 'vendor_error';
   }
 }
 
-/** Of a request whose caller was told of an error of ours. */
+/** The result of a request that this service answered with an error. */
 export function outcomeOfError(error: unknown): RequestOutcome {
   if (!(error instanceof AppError)) return 'fault';
-  return error.code === 'caller_left' ? 'client_gone' : OF_KIND[error.kind];
+  return error.code === 'caller_left' ? 'client_gone' : OUTCOME_OF_KIND[error.kind];
 }
 
-const OF_KIND: Readonly<Record<ErrorKind, RequestOutcome>> = {
+const OUTCOME_OF_KIND: Readonly<Record<ErrorKind, RequestOutcome>> = {
   invalid_request: 'invalid',
   authentication: 'unauthorized',
   permission: 'unauthorized',

@@ -4,13 +4,13 @@ import { policyOf, type RequestObservation } from './requestObservation.ts';
 
 export interface RequestLogDeps {
   readonly logger: Logger;
-  /** Which part of the requests that succeed is logged, from 0 to 1. */
+  /** The share of successful requests that is logged, from 0 to 1. */
   readonly successRatio: number;
   /** From 0 up to 1. */
   readonly random: () => number;
 }
 
-/** What callers do wrong, they may do as often as they like. */
+/** Clients can cause errors without limit. */
 const MAX_LINES_PER_SECOND = 100;
 
 const LEVELS: Readonly<Record<RequestOutcome, 'info' | 'warn' | 'error'>> = {
@@ -29,8 +29,8 @@ const LEVELS: Readonly<Record<RequestOutcome, 'info' | 'warn' | 'error'>> = {
 };
 
 /**
- * A line for each request that fails, and for some of those that succeed. All that it says was made here or is an
- * operator's: nothing of it is a caller's or a vendor's.
+ * Logs each failed request, and a sample of the successful ones. A line contains only values made by this service or its
+ * operators, never text from a client or a vendor.
  */
 export function createRequestLog({
   logger,
@@ -39,18 +39,18 @@ export function createRequestLog({
 }: RequestLogDeps): (observed: RequestObservation, outcome: RequestOutcome, endedAt: number) => void {
   let secondEndsAt = 0;
   let lines = 0;
-  let leftOut = 0;
+  let skipped = 0;
 
-  /** Whether there is room for one more in this second. */
-  function hasRoom(nowMs: number): boolean {
+  /** Whether this second's limit allows another line. */
+  function mayLog(nowMs: number): boolean {
     if (nowMs >= secondEndsAt) {
       secondEndsAt = nowMs + 1_000;
       lines = 0;
-      if (leftOut > 0) logger.warn({ leftOut }, 'requests were not logged: there were too many of them');
-      leftOut = 0;
+      if (skipped > 0) logger.warn({ skipped }, 'skipped request log lines; the limit is 100 a second');
+      skipped = 0;
     }
     if (lines++ < MAX_LINES_PER_SECOND) return true;
-    leftOut++;
+    skipped++;
     return false;
   }
 
@@ -58,7 +58,7 @@ export function createRequestLog({
     const isGood = outcome === 'success' || outcome === 'cache_hit';
     if (isGood && random() >= successRatio) return;
     const level = LEVELS[outcome];
-    if (!logger.isLevelEnabled(level) || !hasRoom(endedAt)) return;
+    if (!logger.isLevelEnabled(level) || !mayLog(endedAt)) return;
     logger[level](lineOf(observed, outcome, endedAt), 'request');
   };
 }

@@ -21,7 +21,7 @@ interface EndedSeries {
   readonly byModel: Map<string, Counter>;
 }
 
-/** Counts requests at their end. What it costs is measured in test/hotPath.test.ts. */
+/** Counts requests at their end. test/hotPath.test.ts bounds its cost. */
 export function createRequestMetrics(
   metrics: Metrics,
 ): (observed: RequestObservation, outcome: RequestOutcome, endedAt: number) => void {
@@ -32,25 +32,25 @@ export function createRequestMetrics(
   ]);
   const duration = metrics.histogramFamily(
     'weighbridge_request_duration_seconds',
-    'From when the head of a request was here until all of it was settled.',
+    'Time from the head of a request until it was settled.',
     ['endpoint', 'outcome'],
     REQUEST_SECONDS,
   );
   const overhead = metrics.histogramFamily(
     'weighbridge_request_overhead_seconds',
-    "What a request took besides waiting for vendors, until its vendor's answer began.",
+    'Time until the response began, without the time spent waiting for vendors.',
     ['endpoint'],
     OVERHEAD_SECONDS,
   );
   const firstChunk = metrics.histogramFamily(
     'weighbridge_time_to_first_chunk_seconds',
-    'From when the head of a request was here until the first chunk of its streamed answer was.',
+    'Time from the head of a request until the first chunk of its streamed response.',
     ['endpoint'],
     FIRST_CHUNK_SECONDS,
   );
   const refusals = metrics.counter(
     'weighbridge_limit_refusals_total',
-    'Requests that were refused because of a limit, by the governing policy of their key.',
+    'Requests refused because of a limit, by the governing policy of the key.',
     ['policy', 'limit'],
   );
   const series = new Map<Endpoint, EndpointSeries>();
@@ -63,16 +63,16 @@ export function createRequestMetrics(
 
   return (observed, outcome, endedAt) => {
     const { endpoint, model, receivedAt } = observed;
-    const ofThis = getOrCreate(series, endpoint, () => ofEndpoint(endpoint));
-    const ended = getOrCreate(ofThis.ended, outcome, () => ({
+    const ofRequest = getOrCreate(series, endpoint, () => ofEndpoint(endpoint));
+    const ended = getOrCreate(ofRequest.ended, outcome, () => ({
       duration: duration.of(endpoint, outcome),
       byModel: new Map<string, Counter>(),
     }));
     getOrCreate(ended.byModel, model, () => total.of(endpoint, model || 'none', outcome)).add(1);
     ended.duration.observe((endedAt - receivedAt) / 1_000);
-    if (observed.overheadMs !== undefined) ofThis.overhead.observe(observed.overheadMs / 1_000);
+    if (observed.overheadMs !== undefined) ofRequest.overhead.observe(observed.overheadMs / 1_000);
     if (observed.firstChunkAt !== undefined) {
-      ofThis.firstChunk.observe((observed.firstChunkAt - receivedAt) / 1_000);
+      ofRequest.firstChunk.observe((observed.firstChunkAt - receivedAt) / 1_000);
     }
     if (outcome === 'budget' || outcome === 'rate_limit') {
       const limit = outcome === 'budget' ? 'budget' : 'rate';

@@ -1,51 +1,56 @@
 import type { TraceHeaders } from '@weighbridge/runtime';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Operation } from '../formats/operation.ts';
-import type { AttemptEnd, PreparedRequest } from './attempt.ts';
 import type { Endpoint } from './endpoints.ts';
-import type { Ended, RequestOutcome } from './outcomes.ts';
+import type { AttemptEnd, ObservedAttempt, OutcomeAndStatus } from './observedAttempt.ts';
+import type { RequestOutcome } from './outcomes.ts';
+
+/** The key of a request, as far as it is observed. */
+interface ObservedKey {
+  readonly id: string;
+  /** The governing policy first. */
+  readonly policies: readonly { readonly bucket: { readonly policyId: string } }[];
+}
 
 /** The spans of one request. */
 export interface RequestTrace {
-  /** Of the request itself; undefined where it is not exported. */
+  /** Undefined where the trace is not sampled. */
   readonly traceId: string | undefined;
-  /** Begins an attempt's; returns what is to be sent along with it. */
-  attempt(operation: Operation, prepared: PreparedRequest): TraceHeaders;
-  /** Ends that. What is not billed has no usage and no cost; `output` is what the model wrote. */
-  attemptEnded(end: Ended & Partial<AttemptEnd>, output?: () => string): void;
+  /** Begins the span of an attempt; returns its trace headers for the vendor. */
+  attempt(operation: Operation, attempt: ObservedAttempt): TraceHeaders;
+  /** Ends the span of an attempt. Unbilled attempts have no usage and no cost; `output` is what the model wrote. */
+  attemptEnded(end: OutcomeAndStatus & Partial<AttemptEnd>, output?: () => string): void;
   ended(observed: RequestObservation, outcome: RequestOutcome): void;
 }
 
-/** What one request turns out to be, noted as it goes: what metrics, the log and traces are made of at its end. */
+/** Facts about one request, collected while it runs; reported to metrics, log and traces at its end. */
 export interface RequestObservation {
   readonly id: string;
   readonly endpoint: Endpoint;
   /** Monotonic, in milliseconds. */
   readonly receivedAt: number;
-  /** Undefined where it could not be told. */
-  key: ResolvedKey | undefined;
+  /** Undefined until the request is authenticated. */
+  key: ObservedKey | undefined;
   streamed: boolean;
-  /** The id of the model that worked at it last, or was to; empty where none was chosen. */
+  /** The model of the last attempt, or of the plan before it; empty where none was chosen. */
   model: string;
   connectorId: string;
   attempts: number;
-  /** How its last attempt ended. */
-  last: Ended | undefined;
-  /** Set where it is known before the end. */
+  lastAttempt: OutcomeAndStatus | undefined;
+  /** Set where it is known before the request ends. */
   outcome: RequestOutcome | undefined;
-  /** What was not spent waiting for vendors, until the answer began. */
+  /** Time until the response began, without the time spent waiting for vendors. */
   overheadMs: number | undefined;
-  /** Of the answer that the caller got; monotonic, in milliseconds. */
+  /** Of the streamed response that the client got. Monotonic, in milliseconds. */
   firstChunkAt: number | undefined;
-  /** Of all its attempts. */
+  /** Cost and tokens of all attempts. */
   costNanoUsd: bigint;
   inputTokens: number;
   outputTokens: number;
-  /** What its caller got, as far as that is known. */
+  /** The HTTP status that the client got; 0 where it is not known. */
   status: number;
-  /** Undefined where nothing is traced. */
+  /** Undefined where tracing is off. */
   trace: RequestTrace | undefined;
-  /** The code of the error that its caller was told of by this service. */
+  /** The code of the error that this service answered with; empty where there was none. */
   errorCode: string;
 }
 
@@ -61,7 +66,7 @@ export function observe(
     model: '',
     connectorId: '',
     attempts: 0,
-    last: undefined,
+    lastAttempt: undefined,
     outcome: undefined,
     overheadMs: undefined,
     firstChunkAt: undefined,
@@ -74,7 +79,7 @@ export function observe(
   };
 }
 
-/** The governing policy of its key. */
+/** The id of the key's governing policy. */
 export function policyOf({ key }: Pick<RequestObservation, 'key'>): string {
   return key?.policies[0]?.bucket.policyId ?? 'none';
 }

@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { totalInputTokens } from '@weighbridge/domain';
 import type { SpanAttributes, TracedSpan, Tracing } from '@weighbridge/runtime';
 import type { Operation } from '../formats/operation.ts';
-import type { AttemptEnd, PreparedRequest } from './attempt.ts';
 import type { ContentCapture } from './contentCapture.ts';
 import { type Endpoint, genAiOperation, genAiProvider } from './endpoints.ts';
-import { attemptOutcome, type Ended, type RequestOutcome } from './outcomes.ts';
+import type { AttemptEnd, ObservedAttempt, OutcomeAndStatus } from './observedAttempt.ts';
+import { attemptOutcome, type RequestOutcome } from './outcomes.ts';
 import { policyOf, type RequestObservation, type RequestTrace } from './requestObservation.ts';
 
-/** Below `/v1`; where a path has no route, nothing of it is told. */
+/** Undefined where a path has no route: it may contain anything, so it is not exported. */
 const ROUTES: Readonly<Record<Endpoint, string | undefined>> = {
   chat_completions: '/v1/chat/completions',
   responses: '/v1/responses',
@@ -20,17 +20,17 @@ const ROUTES: Readonly<Record<Endpoint, string | undefined>> = {
   feedback: '/v1/feedback',
   other: undefined,
 };
-/** What is no failure of this service or of a vendor. */
+/** Outcomes that do not mark the span as failed. */
 const NO_FAILURE: ReadonlySet<RequestOutcome> = new Set(['success', 'cache_hit', 'client_gone']);
 const MAX_RESPONSE_ID_LENGTH = 256;
 
 export interface RequestTraceDeps {
   readonly tracing: Tracing;
-  /** Undefined: nothing is said of prompts and answers. */
+  /** Undefined: prompts and responses are not captured. */
   readonly capture: ContentCapture | undefined;
 }
 
-/** Begins the spans of a request, as part of its caller's trace. */
+/** Begins the span of a request, as a child of the client's span. */
 export function traceRequest(
   { tracing, capture }: RequestTraceDeps,
   { id, endpoint }: Pick<RequestObservation, 'id' | 'endpoint'>,
@@ -51,7 +51,7 @@ export function traceRequest(
   return {
     traceId: span.isSampled ? span.traceId : undefined,
     attempt(operation, prepared) {
-      // One that costs nothing and could not be written down has no other sign of its end.
+      // An unrecorded free attempt has no `attemptEnded`.
       endAttempt(undefined);
       attempts++;
       const name = prepared.modelRequest
@@ -70,7 +70,7 @@ export function traceRequest(
       const outcome = attemptOutcome(end);
       if (attempt.isSampled) {
         attempt.set(attributesOfEnd(end));
-        // A vendor's error is none of a model's words, and may repeat what is a secret between the two of us.
+        // An error is not model output, and may repeat the vendor's credential.
         if (capture && output && end.status < 300) attempt.set(capture.output(output()));
       }
       endAttempt(outcome === 'success' ? undefined : outcome);
@@ -85,7 +85,7 @@ export function traceRequest(
 
 function attributesOf(
   operation: Operation,
-  { connector, modelRequest }: PreparedRequest,
+  { connector, modelRequest }: ObservedAttempt,
   attempt: number,
 ): SpanAttributes {
   const { hostname, port, protocol } = new URL(connector.baseUrl);
@@ -104,7 +104,7 @@ function attributesOf(
   };
 }
 
-function attributesOfEnd(end: Ended & Partial<AttemptEnd>): SpanAttributes {
+function attributesOfEnd(end: OutcomeAndStatus & Partial<AttemptEnd>): SpanAttributes {
   const { status, usage, costNanoUsd, estimated, dispatchedAt, firstByteAt, responseId } = end;
   return {
     ...(status > 0 && { 'http.response.status_code': status }),

@@ -3,7 +3,7 @@ import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey 
 import { raise } from '@weighbridge/errors';
 import { usageBacklog } from '../attempt/attemptBilling.ts';
 import { limitOutput } from '../attempt/limitOutput.ts';
-import type { GenerationPlan, StoredPlan } from '../attempt/plan.ts';
+import type { GenerationPlan, PreparedRequest, StoredPlan } from '../attempt/plan.ts';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { ResponseOwners } from '../control/responseOwners.ts';
@@ -13,7 +13,6 @@ import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../
 import { assertAllowedInHardMode } from '../formats/hardMode.ts';
 import { type Operation, STORED_RESPONSE } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
-import type { PreparedRequest } from '../observe/attempt.ts';
 import type { UsageLog } from '../record/usageLog.ts';
 import { targetAt, targetsForModels } from '../routing/modelTargets.ts';
 import { drawOf, pinKeyOf } from '../routing/pinKey.ts';
