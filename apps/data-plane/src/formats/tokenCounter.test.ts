@@ -42,7 +42,7 @@ it('counts of a request what a model gets to read, in any dialect', () => {
         },
       ],
     }),
-  ).toEqual({ text: 'S\nA\nB\nf\n{}', overhead: 11 });
-  expect(text({ input: 'A', instructions: 'B' })).toEqual({ text: 'B\nA', overhead: 0 });
+  ).toEqual({ text: 'S\nA\nB\nf\n{}', framingTokens: 11 });
+  expect(text({ input: 'A', instructions: 'B' })).toEqual({ text: 'B\nA', framingTokens: 0 });
   expect(text({ input: ['A', 'B'] }).text).toBe('A\nB');
 });
