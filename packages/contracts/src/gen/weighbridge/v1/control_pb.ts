@@ -15,7 +15,7 @@ export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
   fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSLJAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZSKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNImgKFVJlY29yZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCSIYChZSZWNvcmRSZXNwb25zZVJlc3BvbnNlIkAKE0ZpbmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJItgBChRGaW5kUmVzcG9uc2VSZXNwb25zZRJBCglvd25lcnNoaXAYASABKA4yLi53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZS5Pd25lcnNoaXASFAoMY29ubmVjdG9yX2lkGAIgASgJImcKCU93bmVyc2hpcBIZChVPV05FUlNISVBfVU5TUEVDSUZJRUQQABIVChFPV05FUlNISVBfVU5LTk9XThABEhEKDU9XTkVSU0hJUF9PV04QAhIVChFPV05FUlNISVBfRk9SRUlHThADIkcKEUNsb3NlRXBvY2hSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEg4KBmxhc3RfbhgDIAMoBCInChJDbG9zZUVwb2NoUmVzcG9uc2USEQoJaXNfY2xvc2VkGAEgASgIIogBCgxMZWFzZVJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSKwoHYnVkZ2V0cxgDIAMoCzIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldENhbGwSJwoFcmF0ZXMYBCADKAsyGC53ZWlnaGJyaWRnZS52MS5SYXRlQ2FsbCK9AQoKQnVkZ2V0Q2FsbBIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSCwoDc2VxGAIgASgEEhkKEXJldHVybmVkX25hbm9fdXNkGAMgASgDEhgKEG1pbmltdW1fbmFub191c2QYBCABKAMSJQoYYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kGAUgASgDSACIAQFCGwoZX2J1cm5fbmFub191c2RfcGVyX3NlY29uZCJ5CghSYXRlQ2FsbBIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSDgoGbWludXRlGAQgASgEEhAKCHJlcXVlc3RzGAUgASgDEg4KBnRva2VucxgGIAEoAyJnCg1MZWFzZVJlc3BvbnNlEiwKB2J1ZGdldHMYASADKAsyGy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZRIoCgVyYXRlcxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLlJhdGVHcmFudCLZAgoLQnVkZ2V0TGVhc2USCwoDc2VxGAEgASgEEhgKEGdyYW50ZWRfbmFub191c2QYAiABKAMSGwoObGltaXRfbmFub191c2QYAyABKANIAIgBARIWCg5zcGVudF9uYW5vX3VzZBgEIAEoAxIXCg9sZWFzZWRfbmFub191c2QYBSABKAMSNAoHb3V0Y29tZRgGIAEoDjIjLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlLk91dGNvbWUiiwEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfR1JBTlRFRBABEhUKEU9VVENPTUVfRVhIQVVTVEVEEAISFQoRT1VUQ09NRV9DT05URU5ERUQQAxIQCgxPVVRDT01FX09WRVIQBBISCg5PVVRDT01FX0NMT1NFRBAFQhEKD19saW1pdF9uYW5vX3VzZCJpCglSYXRlR3JhbnQSDgoGbWludXRlGAEgASgEEhAKCHJlcXVlc3RzGAIgASgDEg4KBnRva2VucxgDIAEoAxIVCg1yZXF1ZXN0c19sZWZ0GAQgASgDEhMKC3Rva2Vuc19sZWZ0GAUgASgDIoIBChVSZWNvcmRGZWVkYmFja1JlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEg0KBXNjb3JlGAQgASgBEhQKB2NvbW1lbnQYBSABKAlIAIgBAUIKCghfY29tbWVudCLKAQoWUmVjb3JkRmVlZGJhY2tSZXNwb25zZRI9CgZyZXN1bHQYASABKA4yLS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlLlJlc3VsdCJxCgZSZXN1bHQSFgoSUkVTVUxUX1VOU1BFQ0lGSUVEEAASEgoOUkVTVUxUX0NPVU5URUQQARISCg5SRVNVTFRfUEVORElORxACEhIKDlJFU1VMVF9VTktOT1dOEAMSEwoPUkVTVUxUX1RPT19NQU5ZEAQy3gQKDkNvbnRyb2xTZXJ2aWNlEkgKBVdhdGNoEhwud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXNwb25zZSgBMAESSgoHUmVzb2x2ZRIeLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXF1ZXN0Gh8ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlc3BvbnNlEl8KDlJlY29yZFJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXNwb25zZRJZCgxGaW5kUmVzcG9uc2USIy53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXF1ZXN0GiQud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources]);
 
 /**
- * What a proxy keeps on its disk, sealed, so that it can start while its control plane is away.
+ * What a proxy stores on its disk, sealed, so that it can start while the control plane is unreachable.
  *
  * @generated from message weighbridge.v1.ProxyState
  */
@@ -26,7 +26,7 @@ export type ProxyState = Message<"weighbridge.v1.ProxyState"> & {
   snapshot?: Snapshot | undefined;
 
   /**
-   * When the control plane was last heard of, in Unix milliseconds of this host.
+   * When the last message of the control plane arrived, in Unix milliseconds of this host.
    *
    * @generated from field: int64 heard_at_ms = 2;
    */
@@ -119,7 +119,7 @@ export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
  */
 export type Hello = Message<"weighbridge.v1.Hello"> & {
   /**
-   * A UUID of this run of the proxy's process: the epoch of the usage that it writes.
+   * The UUID of this run of the proxy's process: the epoch of its usage events.
    *
    * @generated from field: string proxy_id = 1;
    */
@@ -131,28 +131,28 @@ export type Hello = Message<"weighbridge.v1.Hello"> & {
   version: string;
 
   /**
-   * What it has applied, to go on from there; absent in a proxy that knows nothing yet.
+   * The position that it has applied; absent if it has no snapshot yet.
    *
    * @generated from field: weighbridge.v1.Position resume_from = 3;
    */
   resumeFrom?: Position | undefined;
 
   /**
-   * For how long after its last heartbeat it goes on serving what it knows.
+   * How long it continues to serve after its last heartbeat.
    *
    * @generated from field: uint32 max_staleness_ms = 4;
    */
   maxStalenessMs: number;
 
   /**
-   * The host or pod that it runs on, for people.
+   * The host or pod that it runs on, for display.
    *
    * @generated from field: string name = 5;
    */
   name: string;
 
   /**
-   * UUID of the spool that it writes to. Whoever wrote to it before gets nothing any more.
+   * The UUID of the spool that it writes to. It supersedes the process that wrote to that spool before.
    *
    * @generated from field: string producer_id = 6;
    */
@@ -167,7 +167,7 @@ export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 3);
 
 /**
- * The proxy serves no more. A stream that merely ends says nothing of that.
+ * The proxy no longer serves. A stream that ends without it leaves the proxy's right to serve as it is.
  *
  * @generated from message weighbridge.v1.Goodbye
  */
@@ -182,7 +182,7 @@ export const GoodbyeSchema: GenMessage<Goodbye> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 4);
 
 /**
- * A revision, and of which history: after a restore or a failover the same number may name something else.
+ * A revision and its history: after a restore or a failover, the same number may stand for another state.
  *
  * @generated from message weighbridge.v1.Position
  */
@@ -211,7 +211,7 @@ export const PositionSchema: GenMessage<Position> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 5);
 
 /**
- * Sent after each change that was applied, and every second.
+ * Sent after each applied change, and every second.
  *
  * @generated from message weighbridge.v1.ProxyStatus
  */
@@ -232,14 +232,14 @@ export type ProxyStatus = Message<"weighbridge.v1.ProxyStatus"> & {
   waitingUsageBytes: bigint;
 
   /**
-   * The proxy's own monotonic clock, in milliseconds: what the next heartbeat answers.
+   * The proxy's monotonic clock, in milliseconds; the next heartbeat returns it.
    *
    * @generated from field: uint64 sent_at_ms = 4;
    */
   sentAtMs: bigint;
 
   /**
-   * How long ago it was when all that had been settled until then was in the ledger, in milliseconds.
+   * The age of the watermark, in milliseconds: all usage that was settled before it is in the ledger.
    *
    * @generated from field: uint64 mark_age_ms = 5;
    */
@@ -301,8 +301,8 @@ export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 7);
 
 /**
- * Everything that a proxy needs besides keys, at one revision. Sent by itself, it also says that every key that is known
- * has to be asked for again: the proxy missed too much, or another history.
+ * Everything that a proxy needs besides keys, at one revision. As a message of the stream it also drops all keys: the
+ * proxy missed too many changes, or the database has another history.
  *
  * @generated from message weighbridge.v1.Snapshot
  */
@@ -341,7 +341,7 @@ export const SnapshotSchema: GenMessage<Snapshot> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 8);
 
 /**
- * What was committed after `from_revision`, up to and including `to_revision`.
+ * The changes after `from_revision`, up to and including `to_revision`.
  *
  * @generated from message weighbridge.v1.Delta
  */
@@ -357,7 +357,7 @@ export type Delta = Message<"weighbridge.v1.Delta"> & {
   toRevision: bigint;
 
   /**
-   * Keys to forget: by their ids, by a policy in their chain, by their principal.
+   * Keys to drop: by their ids, by a policy in their chain, by their principal.
    *
    * @generated from field: repeated string key_ids = 3;
    */
@@ -374,14 +374,14 @@ export type Delta = Message<"weighbridge.v1.Delta"> & {
   principalIds: string[];
 
   /**
-   * All keys are to be forgotten: a default policy changed, which governs any of them.
+   * Drop all keys: a default policy changed, which may govern any of them.
    *
    * @generated from field: bool all_keys = 6;
    */
   allKeys: boolean;
 
   /**
-   * Connectors, models and profiles as they are now; absent where none of them changed.
+   * All connectors, models and profiles; absent if none of them changed.
    *
    * @generated from field: weighbridge.v1.Snapshot tables = 7;
    */
@@ -396,27 +396,28 @@ export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 9);
 
 /**
- * How well models do of late, by workload type. It belongs to no revision: a proxy without it chooses as if nothing were known.
+ * Recent evidence on models, by workload type. It belongs to no revision. A proxy without it chooses as if there were no
+ * evidence.
  *
  * @generated from message weighbridge.v1.Evidence
  */
 export type Evidence = Message<"weighbridge.v1.Evidence"> & {
   /**
-   * Each workload type that is named comes with all of its models.
+   * Each of these workload types comes with all its models.
    *
    * @generated from field: repeated weighbridge.v1.WorkloadEvidence types = 1;
    */
   types: WorkloadEvidence[];
 
   /**
-   * Nothing is known of these any more.
+   * There is no evidence on these any more.
    *
    * @generated from field: repeated string forgotten_types = 2;
    */
   forgottenTypes: string[];
 
   /**
-   * What was told before is to be forgotten.
+   * Drop all earlier evidence.
    *
    * @generated from field: bool is_first = 3;
    */
@@ -435,7 +436,7 @@ export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
  */
 export type WorkloadEvidence = Message<"weighbridge.v1.WorkloadEvidence"> & {
   /**
-   * The first 8 bytes of the SHA-256 of what callers call it, in hex; empty where they say nothing.
+   * The first 8 bytes of the SHA-256 of the X-Svc-Workload-Type, in hex; empty for requests that sent none.
    *
    * @generated from field: string workload_type = 1;
    */
@@ -447,7 +448,7 @@ export type WorkloadEvidence = Message<"weighbridge.v1.WorkloadEvidence"> & {
   models: ModelEvidence[];
 
   /**
-   * How long ago the sums were as they are told, in milliseconds.
+   * How long ago the sums were read, in milliseconds.
    *
    * @generated from field: uint64 age_ms = 3;
    */
@@ -462,7 +463,7 @@ export const WorkloadEvidenceSchema: GenMessage<WorkloadEvidence> = /*@__PURE__*
   messageDesc(file_weighbridge_v1_control, 11);
 
 /**
- * Sums over the attempts of late, the older ones counting less.
+ * Sums over recent attempts; older ones count less.
  *
  * @generated from message weighbridge.v1.ModelEvidence
  */
@@ -483,26 +484,28 @@ export type ModelEvidence = Message<"weighbridge.v1.ModelEvidence"> & {
   successes: number;
 
   /**
-   * Of the successes.
+   * The sum over successful attempts.
    *
    * @generated from field: double latency_ms = 4;
    */
   latencyMs: number;
 
   /**
-   * Of the timed ones.
+   * The sum over the attempts whose first token was timed.
    *
    * @generated from field: double time_to_first_token_ms = 5;
    */
   timeToFirstTokenMs: number;
 
   /**
+   * How many those were.
+   *
    * @generated from field: double timed = 6;
    */
   timed: number;
 
   /**
-   * For statistics: no money.
+   * For statistics only, hence not exact.
    *
    * @generated from field: double cost_nano_usd = 7;
    */
@@ -527,7 +530,7 @@ export const ModelEvidenceSchema: GenMessage<ModelEvidence> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 12);
 
 /**
- * Says that the stream is alive and what the newest committed revision is.
+ * Shows that the stream is alive, and that the proxy was sent every change up to `revision`.
  *
  * @generated from message weighbridge.v1.Heartbeat
  */
@@ -550,15 +553,15 @@ export type Heartbeat = Message<"weighbridge.v1.Heartbeat"> & {
   liveProxies: number;
 
   /**
-   * Of the newest status that had arrived when the proxy's right to serve was put on record. The right counts from there:
-   * a heartbeat that was long on its way gives no more than was written down.
+   * `sent_at_ms` of the newest status that had arrived when the proxy's right to serve was recorded. The right counts
+   * from there, so a delayed heartbeat does not extend it beyond the record.
    *
    * @generated from field: uint64 answers_sent_at_ms = 4;
    */
   answersSentAtMs: bigint;
 
   /**
-   * Sent when they changed: how long the models' answers are of late.
+   * The recent output lengths of models; sent only when they changed.
    *
    * @generated from field: repeated weighbridge.v1.ModelOutput model_outputs = 5;
    */
@@ -597,7 +600,7 @@ export const ModelOutputSchema: GenMessage<ModelOutput> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 14);
 
 /**
- * Others need room in these buckets: what is idle of their leases is to be given back now.
+ * Reclaims leases: other proxies need headroom in these buckets. Return the idle part of the leases now.
  *
  * @generated from message weighbridge.v1.LeaseRecall
  */
@@ -637,21 +640,21 @@ export const ResolveRequestSchema: GenMessage<ResolveRequest> = /*@__PURE__*/
  */
 export type ResolveResponse = Message<"weighbridge.v1.ResolveResponse"> & {
   /**
-   * Absent where no key has this token.
+   * Absent if no key has this token.
    *
    * @generated from field: weighbridge.v1.Key key = 1;
    */
   key?: Key | undefined;
 
   /**
-   * Read before the key: what was committed later may be in the answer, and is not said to be.
+   * Read before the key: the response may include changes after this revision.
    *
    * @generated from field: uint64 revision = 2;
    */
   revision: bigint;
 
   /**
-   * After so long the figures of its counters are to be asked for again; the key itself stays.
+   * After this time the proxy resolves the key again for its counters; the key itself stays valid.
    *
    * @generated from field: uint32 max_age_ms = 3;
    */
@@ -742,7 +745,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
   ownership: FindResponseResponse_Ownership;
 
   /**
-   * The connector that made it; empty unless it is the principal's own.
+   * The connector that made it; empty unless the principal owns it.
    *
    * @generated from field: string connector_id = 2;
    */
@@ -766,7 +769,7 @@ export const FindResponseResponse_Ownership = {
   UNSPECIFIED: 0,
 
   /**
-   * This service never saw it, or forgot it.
+   * Not recorded, or pruned.
    *
    * @generated from enum value: OWNERSHIP_UNKNOWN = 1;
    */
@@ -809,7 +812,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
   epoch: string;
 
   /**
-   * The number of the last event of each shard, by shard; 0 where it wrote none.
+   * The number of the last event of each shard, by shard; 0 for a shard without events.
    *
    * @generated from field: repeated uint64 last_n = 3;
    */
@@ -828,7 +831,7 @@ export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE_
  */
 export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & {
   /**
-   * The ledger has all of it.
+   * The ledger has all events of the epoch.
    *
    * @generated from field: bool is_closed = 1;
    */
@@ -875,7 +878,7 @@ export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 24);
 
 /**
- * Speaks for one epoch's lease on one bucket.
+ * Asks for, and returns, the lease of one epoch on one bucket.
  *
  * @generated from message weighbridge.v1.BudgetCall
  */
@@ -886,28 +889,28 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
   bucket?: BucketRef | undefined;
 
   /**
-   * Counts up with each call for the bucket: an older one is answered, and grants nothing.
+   * Incremented with each call for the bucket: an older call is answered, and grants nothing.
    *
    * @generated from field: uint64 seq = 2;
    */
   seq: bigint;
 
   /**
-   * Cumulative: all that was ever given back.
+   * Cumulative: the total that the epoch returned.
    *
    * @generated from field: int64 returned_nano_usd = 3;
    */
   returnedNanoUsd: bigint;
 
   /**
-   * The least that helps; 0 where nothing is wanted.
+   * The least amount that helps; 0 to ask for nothing.
    *
    * @generated from field: int64 minimum_nano_usd = 4;
    */
   minimumNanoUsd: bigint;
 
   /**
-   * How fast it is spent here; absent where that is not known yet.
+   * The proxy's burn rate; absent if not known yet.
    *
    * @generated from field: optional int64 burn_nano_usd_per_second = 5;
    */
@@ -922,7 +925,7 @@ export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 25);
 
 /**
- * Asks for more of this minute's requests and tokens than the share that each proxy has unasked.
+ * Asks for more requests and tokens in a minute than each proxy may use without a grant.
  *
  * @generated from message weighbridge.v1.RateCall
  */
@@ -943,7 +946,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
   subject: string;
 
   /**
-   * Which minute, counted from the epoch of Unix, shifted by the counter's phase.
+   * The minute since the Unix epoch, shifted by the counter's phase.
    *
    * @generated from field: uint64 minute = 4;
    */
@@ -1001,14 +1004,14 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
   seq: bigint;
 
   /**
-   * Cumulative: all that was ever granted to this epoch.
+   * Cumulative: the total that was granted to this epoch.
    *
    * @generated from field: int64 granted_nano_usd = 2;
    */
   grantedNanoUsd: bigint;
 
   /**
-   * The bucket as it stands. No limit: unlimited.
+   * The state of the bucket. Absent if the bucket has no limit.
    *
    * @generated from field: optional int64 limit_nano_usd = 3;
    */
@@ -1052,28 +1055,28 @@ export const BudgetLease_Outcome = {
   GRANTED: 1,
 
   /**
-   * What is spent and the minimum pass the limit.
+   * Spend and the minimum together exceed the limit.
    *
    * @generated from enum value: OUTCOME_EXHAUSTED = 2;
    */
   EXHAUSTED: 2,
 
   /**
-   * Only what others hold stands in the way.
+   * Only the leases of other proxies prevent the grant.
    *
    * @generated from enum value: OUTCOME_CONTENDED = 3;
    */
   CONTENDED: 3,
 
   /**
-   * The window is over or the counter was replaced: the key has to be asked for anew.
+   * The window ended or the counter was replaced: resolve the key again.
    *
    * @generated from enum value: OUTCOME_OVER = 4;
    */
   OVER: 4,
 
   /**
-   * The epoch gets nothing any more: another process took its spool over, or it was taken for lost.
+   * The epoch gets no more leases: another process took over its spool, or the proxy counts as lost.
    *
    * @generated from enum value: OUTCOME_CLOSED = 5;
    */
@@ -1101,7 +1104,7 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
   minute: bigint;
 
   /**
-   * What of the call was granted, once.
+   * The grant of this call; not cumulative.
    *
    * @generated from field: int64 requests = 2;
    */
@@ -1113,7 +1116,7 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
   tokens: bigint;
 
   /**
-   * What nobody was granted yet of what is shared.
+   * The part of the shared limit that is still free.
    *
    * @generated from field: int64 requests_left = 4;
    */
@@ -1210,14 +1213,14 @@ export const RecordFeedbackResponse_Result = {
   PENDING: 2,
 
   /**
-   * Nobody's request, or another principal's.
+   * No request has this id, or it is another principal's.
    *
    * @generated from enum value: RESULT_UNKNOWN = 3;
    */
   UNKNOWN: 3,
 
   /**
-   * Too much of this principal's is pending.
+   * Too much feedback of this principal is pending.
    *
    * @generated from enum value: RESULT_TOO_MANY = 4;
    */
@@ -1236,13 +1239,14 @@ export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse
   enumDesc(file_weighbridge_v1_control, 31, 0);
 
 /**
- * What the control plane tells the proxies.
+ * What the control plane serves to proxies.
  *
  * @generated from service weighbridge.v1.ControlService
  */
 export const ControlService: GenService<{
   /**
-   * One stream per proxy: what it missed, then each change as it is committed, and a heartbeat every second.
+   * The control stream of a proxy: first the changes that it missed, then each committed change, and a heartbeat every
+   * second.
    *
    * @generated from rpc weighbridge.v1.ControlService.Watch
    */
@@ -1252,7 +1256,7 @@ export const ControlService: GenService<{
     output: typeof WatchResponseSchema;
   },
   /**
-   * Looks a key up by the SHA-256 of its token. The answer holds at its revision, until the stream says otherwise.
+   * Looks up a key by the SHA-256 of its token. The response is valid from its revision until the stream drops the key.
    *
    * @generated from rpc weighbridge.v1.ControlService.Resolve
    */
@@ -1262,7 +1266,7 @@ export const ControlService: GenService<{
     output: typeof ResolveResponseSchema;
   },
   /**
-   * Says who made a stored response and through which connector. Answers once that is committed.
+   * Records the owner and the connector of a stored response. Returns once that is committed.
    *
    * @generated from rpc weighbridge.v1.ControlService.RecordResponse
    */
@@ -1272,7 +1276,7 @@ export const ControlService: GenService<{
     output: typeof RecordResponseResponseSchema;
   },
   /**
-   * Looks a stored response up for a principal.
+   * Looks up a stored response for a principal.
    *
    * @generated from rpc weighbridge.v1.ControlService.FindResponse
    */
@@ -1282,7 +1286,7 @@ export const ControlService: GenService<{
     output: typeof FindResponseResponseSchema;
   },
   /**
-   * Says that an epoch of a spool writes no more, and how many events it wrote. To be called until it answers.
+   * Closes an epoch of a spool that writes no more, with the number of events that it wrote. Retry until it succeeds.
    *
    * @generated from rpc weighbridge.v1.ControlService.CloseEpoch
    */
@@ -1292,7 +1296,8 @@ export const ControlService: GenService<{
     output: typeof CloseEpochResponseSchema;
   },
   /**
-   * Leases budgets and rates, and gives them back, in batches. Safe to repeat: all figures are cumulative.
+   * Grants leases on budgets, takes back what is returned, and grants rates, in batches. Safe to retry: all figures
+   * of budgets are cumulative.
    *
    * @generated from rpc weighbridge.v1.ControlService.Lease
    */
@@ -1302,7 +1307,7 @@ export const ControlService: GenService<{
     output: typeof LeaseResponseSchema;
   },
   /**
-   * Takes what a caller says of the answer to a request of its own. Safe to repeat: the last word counts.
+   * Records a caller's feedback on the response to one of its own requests. Safe to retry: the last feedback counts.
    *
    * @generated from rpc weighbridge.v1.ControlService.RecordFeedback
    */

@@ -13,7 +13,7 @@ export const file_weighbridge_v1_resources: GenFile = /*@__PURE__*/
   fileDesc("Ch53ZWlnaGJyaWRnZS92MS9yZXNvdXJjZXMucHJvdG8SDndlaWdoYnJpZGdlLnYxIo0CCgNLZXkSCgoCaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhoKDWV4cGlyZXNfYXRfbXMYBCABKANIAIgBARI2CgthdHRyaWJ1dGlvbhgFIAEoCzIhLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uEi8KCHBvbGljaWVzGAYgAygLMh0ud2VpZ2hicmlkZ2UudjEuUG9saWN5Q291bnRlchITCgtpc19vcGVyYXRvchgHIAEoCBIXCgpwcm9maWxlX2lkGAggASgJSAGIAQFCEAoOX2V4cGlyZXNfYXRfbXNCDQoLX3Byb2ZpbGVfaWQi9QEKEUxvY2tlZEF0dHJpYnV0aW9uEhEKBHVzZXIYASABKAlIAIgBARIRCgR0ZWFtGAIgASgJSAGIAQESFAoHcHJvamVjdBgDIAEoCUgCiAEBEhAKA2VudhgEIAEoCUgDiAEBEj0KBmxhYmVscxgFIAMoCzItLndlaWdoYnJpZGdlLnYxLkxvY2tlZEF0dHJpYnV0aW9uLkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudiKZBAoNUG9saWN5Q291bnRlchIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSMAoLZW5mb3JjZW1lbnQYAiABKA4yGy53ZWlnaGJyaWRnZS52MS5FbmZvcmNlbWVudBIbCg5saW1pdF9uYW5vX3VzZBgDIAEoA0gAiAEBEhoKDXdpbmRvd19lbmRfbXMYBSABKANIAYgBARIWCg5hbGxvd2VkX21vZGVscxgGIAMoCRIvCgtidWRnZXRfbW9kZRgHIAEoDjIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldE1vZGUSIAoTcmVxdWVzdHNfcGVyX21pbnV0ZRgIIAEoDUgCiAEBEh4KEXRva2Vuc19wZXJfbWludXRlGAkgASgDSAOIAQESGQoMbWF4X3BhcmFsbGVsGAogASgNSASIAQESIAoTd2luZG93X3JlbWFpbmluZ19tcxgLIAEoA0gFiAEBEigKBWNhY2hlGAwgASgLMhkud2VpZ2hicmlkZ2UudjEuQ2FjaGVSdWxlQhEKD19saW1pdF9uYW5vX3VzZEIQCg5fd2luZG93X2VuZF9tc0IWChRfcmVxdWVzdHNfcGVyX21pbnV0ZUIUChJfdG9rZW5zX3Blcl9taW51dGVCDwoNX21heF9wYXJhbGxlbEIWChRfd2luZG93X3JlbWFpbmluZ19tc0oECAQQBSJLCglDYWNoZVJ1bGUSKQoFc2NvcGUYASABKA4yGi53ZWlnaGJyaWRnZS52MS5DYWNoZVNjb3BlEhMKC3R0bF9zZWNvbmRzGAIgASgNImEKCUJ1Y2tldFJlZhIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSFwoPd2luZG93X3N0YXJ0X21zGAQgASgDIsAFCglDb25uZWN0b3ISCgoCaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSKAoHZGlhbGVjdBgDIAEoDjIXLndlaWdoYnJpZGdlLnYxLkRpYWxlY3QSEAoIYmFzZV91cmwYBCABKAkSEgoKY3JlZGVudGlhbBgFIAEoCRIQCghwcmlvcml0eRgGIAEoBRIOCgZtb2RlbHMYByADKAkSRAoOdXBzdHJlYW1fbmFtZXMYCCADKAsyLC53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuVXBzdHJlYW1OYW1lc0VudHJ5Eg4KBndlaWdodBgJIAEoDRI1CgZwcmljZXMYCiADKAsyJS53ZWlnaGJyaWRnZS52MS5Db25uZWN0b3IuUHJpY2VzRW50cnkSJQoGcm91dGVzGBQgAygOMhUud2VpZ2hicmlkZ2UudjEuUm91dGUSHQoVYWxsb3dfcHJpdmF0ZV9hZGRyZXNzGBUgASgIEhkKDG1heF9wYXJhbGxlbBgWIAEoDUgAiAEBEh8KEmNvbm5lY3RfdGltZW91dF9tcxgXIAEoDUgBiAEBEiIKFWZpcnN0X2J5dGVfdGltZW91dF9tcxgYIAEoDUgCiAEBEh0KEGNodW5rX3RpbWVvdXRfbXMYGSABKA1IA4gBARo0ChJVcHN0cmVhbU5hbWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARpECgtQcmljZXNFbnRyeRILCgNrZXkYASABKAkSJAoFdmFsdWUYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZToCOAFCDwoNX21heF9wYXJhbGxlbEIVChNfY29ubmVjdF90aW1lb3V0X21zQhgKFl9maXJzdF9ieXRlX3RpbWVvdXRfbXNCEwoRX2NodW5rX3RpbWVvdXRfbXMi5AEKBU1vZGVsEgoKAmlkGAEgASgJEhAKCHByb3ZpZGVyGAIgASgJEhUKDXVwc3RyZWFtX25hbWUYAyABKAkSJAoFcHJpY2UYBCABKAsyFS53ZWlnaGJyaWRnZS52MS5QcmljZRIeChFtYXhfb3V0cHV0X3Rva2VucxgFIAEoDUgAiAEBEhYKDmNvbnRleHRfd2luZG93GAYgASgNEhIKBXNjb3JlGAcgASgBSAGIAQESFAoMY2FwYWJpbGl0aWVzGAggAygJQhQKEl9tYXhfb3V0cHV0X3Rva2Vuc0IICgZfc2NvcmUi4gEKB1Byb2ZpbGUSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIqCghzdHJhdGVneRgDIAEoDjIYLndlaWdoYnJpZGdlLnYxLlN0cmF0ZWd5Ei4KB3RhcmdldHMYBCADKAsyHS53ZWlnaGJyaWRnZS52MS5Qcm9maWxlVGFyZ2V0EjcKC2NvbnN0cmFpbnRzGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuUHJvZmlsZUNvbnN0cmFpbnRzEigKBWNhY2hlGBQgASgLMhkud2VpZ2hicmlkZ2UudjEuQ2FjaGVSdWxlIi4KDVByb2ZpbGVUYXJnZXQSDQoFbW9kZWwYASABKAkSDgoGd2VpZ2h0GAIgASgNIvIBChJQcm9maWxlQ29uc3RyYWludHMSGwoOY29udGV4dF93aW5kb3cYASABKANIAIgBARIfChJtYXhfaW5wdXRfbmFub191c2QYAiABKANIAYgBARIgChNtYXhfb3V0cHV0X25hbm9fdXNkGAMgASgDSAKIAQESFgoJbWluX3Njb3JlGAQgASgBSAOIAQESFAoMY2FwYWJpbGl0aWVzGAUgAygJQhEKD19jb250ZXh0X3dpbmRvd0IVChNfbWF4X2lucHV0X25hbm9fdXNkQhYKFF9tYXhfb3V0cHV0X25hbm9fdXNkQgwKCl9taW5fc2NvcmUiaAoFUHJpY2USDwoHdmVyc2lvbhgBIAEoDRIkCgVyYXRlcxgCIAEoCzIVLndlaWdoYnJpZGdlLnYxLlJhdGVzEigKBXRpZXJzGAMgAygLMhkud2VpZ2hicmlkZ2UudjEuUHJpY2VUaWVyIk0KCVByaWNlVGllchIaChJhYm92ZV9pbnB1dF90b2tlbnMYASABKA0SJAoFcmF0ZXMYAiABKAsyFS53ZWlnaGJyaWRnZS52MS5SYXRlcyJnCgVSYXRlcxINCgVpbnB1dBgBIAEoAxIOCgZvdXRwdXQYAiABKAMSEgoKY2FjaGVfcmVhZBgDIAEoAxITCgtjYWNoZV93cml0ZRgEIAEoAxIWCg5jYWNoZV93cml0ZV8xaBgFIAEoAypcCgpDYWNoZVNjb3BlEhsKF0NBQ0hFX1NDT1BFX1VOU1BFQ0lGSUVEEAASGQoVQ0FDSEVfU0NPUEVfUFJJTkNJUEFMEAESFgoSQ0FDSEVfU0NPUEVfUE9MSUNZEAIqWQoKQnVkZ2V0TW9kZRIbChdCVURHRVRfTU9ERV9VTlNQRUNJRklFRBAAEhgKFEJVREdFVF9NT0RFX0JBTEFOQ0VEEAESFAoQQlVER0VUX01PREVfSEFSRBACKnAKC0VuZm9yY2VtZW50EhsKF0VORk9SQ0VNRU5UX1VOU1BFQ0lGSUVEEAASFwoTRU5GT1JDRU1FTlRfRU5GT1JDRRABEhYKEkVORk9SQ0VNRU5UX1NIQURPVxACEhMKD0VORk9SQ0VNRU5UX09GRhADKnkKBVJvdXRlEhUKEVJPVVRFX1VOU1BFQ0lGSUVEEAASGgoWUk9VVEVfQ0hBVF9DT01QTEVUSU9OUxABEhMKD1JPVVRFX1JFU1BPTlNFUxACEhIKDlJPVVRFX01FU1NBR0VTEAMSFAoQUk9VVEVfRU1CRURESU5HUxAEKk0KB0RpYWxlY3QSFwoTRElBTEVDVF9VTlNQRUNJRklFRBAAEhIKDkRJQUxFQ1RfT1BFTkFJEAESFQoRRElBTEVDVF9BTlRIUk9QSUMQAiquAQoIU3RyYXRlZ3kSGAoUU1RSQVRFR1lfVU5TUEVDSUZJRUQQABIUChBTVFJBVEVHWV9PUkRFUkVEEAESFQoRU1RSQVRFR1lfV0VJR0hURUQQAhIVChFTVFJBVEVHWV9DSEVBUEVTVBADEhQKEFNUUkFURUdZX0ZBU1RFU1QQBBIXChNTVFJBVEVHWV9CRVNUX1NDT1JFEAUSFQoRU1RSQVRFR1lfQURBUFRJVkUQBmIGcHJvdG8z");
 
 /**
- * A runtime key, with all that admission has to know about it.
+ * A runtime key, with everything that admission needs.
  *
  * @generated from message weighbridge.v1.Key
  */
@@ -34,14 +34,14 @@ export type Key = Message<"weighbridge.v1.Key"> & {
   disabled: boolean;
 
   /**
-   * Unix milliseconds; absent where the key does not expire.
+   * Unix milliseconds; absent if the key does not expire.
    *
    * @generated from field: optional int64 expires_at_ms = 4;
    */
   expiresAtMs?: bigint | undefined;
 
   /**
-   * Values that the caller of inference can't override.
+   * Values that a client can't override.
    *
    * @generated from field: weighbridge.v1.LockedAttribution attribution = 5;
    */
@@ -55,14 +55,14 @@ export type Key = Message<"weighbridge.v1.Key"> & {
   policies: PolicyCounter[];
 
   /**
-   * It holds the scope `operator`: a refusal may tell it what a parent policy has spent.
+   * It has the scope `operator`: an error may show it the spend of a parent policy.
    *
    * @generated from field: bool is_operator = 7;
    */
   isOperator: boolean;
 
   /**
-   * The routing profile of the nearest policy in its chain that names one: what `router/default` means to it.
+   * The profile that `router/default` stands for: that of the nearest policy in its chain that names one.
    *
    * @generated from field: optional string profile_id = 8;
    */
@@ -114,7 +114,7 @@ export const LockedAttributionSchema: GenMessage<LockedAttribution> = /*@__PURE_
   messageDesc(file_weighbridge_v1_resources, 1);
 
 /**
- * A policy as it applies to one key now, and the counter that the key draws on.
+ * A policy as it applies to one key now, and the bucket that the key spends from.
  *
  * @generated from message weighbridge.v1.PolicyCounter
  */
@@ -130,14 +130,14 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
   enforcement: Enforcement;
 
   /**
-   * Absent where the policy has no limit.
+   * Absent if the policy has no limit.
    *
    * @generated from field: optional int64 limit_nano_usd = 3;
    */
   limitNanoUsd?: bigint | undefined;
 
   /**
-   * Unix milliseconds of the first instant of the next window; absent where the window never ends.
+   * The start of the next window, in Unix milliseconds; absent if the window never ends.
    *
    * @generated from field: optional int64 window_end_ms = 5;
    */
@@ -154,7 +154,7 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
   budgetMode: BudgetMode;
 
   /**
-   * Absent where nothing limits them.
+   * Absent if not limited.
    *
    * @generated from field: optional uint32 requests_per_minute = 8;
    */
@@ -171,14 +171,14 @@ export type PolicyCounter = Message<"weighbridge.v1.PolicyCounter"> & {
   maxParallel?: number | undefined;
 
   /**
-   * How long the window still lasts: what the proxy goes by, whatever its clock says. Absent where it never ends.
+   * The remaining time of the window, which the proxy uses in case its clock is wrong. Absent if the window never ends.
    *
    * @generated from field: optional int64 window_remaining_ms = 11;
    */
   windowRemainingMs?: bigint | undefined;
 
   /**
-   * Absent where the policy says nothing of it.
+   * Absent if the policy sets no cache rule.
    *
    * @generated from field: weighbridge.v1.CacheRule cache = 12;
    */
@@ -193,7 +193,7 @@ export const PolicyCounterSchema: GenMessage<PolicyCounter> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 2);
 
 /**
- * Answers are kept, and given again to whoever asks the same.
+ * Responses are cached and returned for the same request.
  *
  * @generated from message weighbridge.v1.CacheRule
  */
@@ -228,14 +228,14 @@ export type BucketRef = Message<"weighbridge.v1.BucketRef"> & {
   policyId: string;
 
   /**
-   * Counts up when the policy's window, time zone or counter scope changes: that starts new counters.
+   * Incremented when the policy's window, time zone or counter scope changes, which starts new counters.
    *
    * @generated from field: uint32 counter_version = 2;
    */
   counterVersion: number;
 
   /**
-   * The key's id, the principal's id, or the policy's own, by the policy's counter scope.
+   * Identifies the key, the principal or the policy itself, by the policy's counter scope.
    *
    * @generated from field: string subject = 3;
    */
@@ -257,7 +257,7 @@ export const BucketRefSchema: GenMessage<BucketRef> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 4);
 
 /**
- * One upstream account.
+ * One account at a vendor.
  *
  * @generated from message weighbridge.v1.Connector
  */
@@ -283,7 +283,7 @@ export type Connector = Message<"weighbridge.v1.Connector"> & {
   baseUrl: string;
 
   /**
-   * Empty where the upstream wants none.
+   * Empty if the upstream needs none.
    *
    * @generated from field: string credential = 5;
    */
@@ -295,56 +295,56 @@ export type Connector = Message<"weighbridge.v1.Connector"> & {
   priority: number;
 
   /**
-   * Which of its provider's models it serves: anchored patterns of ids; empty for all of them.
+   * The models of its provider that it serves, as anchored patterns of ids; empty for all of them.
    *
    * @generated from field: repeated string models = 7;
    */
   models: string[];
 
   /**
-   * What this account calls a model, by the model's id, where that differs from the catalog.
+   * The account's names of models, by model id, where they differ from the catalog.
    *
    * @generated from field: map<string, string> upstream_names = 8;
    */
   upstreamNames: { [key: string]: string };
 
   /**
-   * Its share of the requests among connectors of the same priority. 0 from a control plane that does not tell: 1.
+   * Its share of the requests among connectors of the same priority. 0, from an older control plane, means 1.
    *
    * @generated from field: uint32 weight = 9;
    */
   weight: number;
 
   /**
-   * Negotiated prices by the model's id: at this connector they stand in for the catalog's.
+   * Negotiated prices by model id, which replace those of the catalog for this connector.
    *
    * @generated from field: map<string, weighbridge.v1.Price> prices = 10;
    */
   prices: { [key: string]: Price };
 
   /**
-   * The routes that the upstream serves. Empty from a control plane that does not tell: those of the dialect.
+   * The routes that the upstream serves. Empty, from an older control plane, means those of the dialect.
    *
    * @generated from field: repeated weighbridge.v1.Route routes = 20;
    */
   routes: Route[];
 
   /**
-   * The base URL may name a private or link-local address: the operator put it there or allowed it.
+   * The base URL may name a private or link-local address, since the operator configured or allowed it.
    *
    * @generated from field: bool allow_private_address = 21;
    */
   allowPrivateAddress: boolean;
 
   /**
-   * Requests that may be under way at once; absent where nothing limits them.
+   * The most requests in flight at once; absent if not limited.
    *
    * @generated from field: optional uint32 max_parallel = 22;
    */
   maxParallel?: number | undefined;
 
   /**
-   * Absent: the proxy's own settings.
+   * Absent: the proxy's settings apply.
    *
    * @generated from field: optional uint32 connect_timeout_ms = 23;
    */
@@ -369,7 +369,7 @@ export const ConnectorSchema: GenMessage<Connector> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 5);
 
 /**
- * A model of the catalog that is priced. The one without a price can't be routed to, so a proxy never hears of it.
+ * A priced model of the catalog. A model without a price can't be routed to, so it is not sent to proxies.
  *
  * @generated from message weighbridge.v1.Model
  */
@@ -387,7 +387,7 @@ export type Model = Message<"weighbridge.v1.Model"> & {
   provider: string;
 
   /**
-   * What the vendor calls it.
+   * The vendor's name of the model.
    *
    * @generated from field: string upstream_name = 3;
    */
@@ -399,7 +399,7 @@ export type Model = Message<"weighbridge.v1.Model"> & {
   price?: Price | undefined;
 
   /**
-   * The most that it writes in an answer; absent where nobody says.
+   * The most output tokens of a response; absent if not known.
    *
    * @generated from field: optional uint32 max_output_tokens = 5;
    */
@@ -411,7 +411,7 @@ export type Model = Message<"weighbridge.v1.Model"> & {
   contextWindow: number;
 
   /**
-   * The mean of its published benchmark scores, of 100; absent where none is published.
+   * The mean of its published benchmark scores, from 0 to 100; absent if none is published.
    *
    * @generated from field: optional double score = 7;
    */
@@ -431,7 +431,7 @@ export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 6);
 
 /**
- * A routing profile: which models stand for `router/<name>`, and in which order they are tried.
+ * A routing profile: the models that `router/<name>` stands for, and the order in which they are tried.
  *
  * @generated from message weighbridge.v1.Profile
  */
@@ -462,7 +462,7 @@ export type Profile = Message<"weighbridge.v1.Profile"> & {
   constraints?: ProfileConstraints | undefined;
 
   /**
-   * Absent where it says nothing of it.
+   * Absent if the profile sets no cache rule.
    *
    * @generated from field: weighbridge.v1.CacheRule cache = 20;
    */
@@ -481,7 +481,7 @@ export const ProfileSchema: GenMessage<Profile> = /*@__PURE__*/
  */
 export type ProfileTarget = Message<"weighbridge.v1.ProfileTarget"> & {
   /**
-   * `<provider>/<model name>`; whether it can be reached is not said.
+   * `<provider>/<model name>`; there may be no connector for it.
    *
    * @generated from field: string model = 1;
    */
@@ -501,7 +501,7 @@ export const ProfileTargetSchema: GenMessage<ProfileTarget> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 8);
 
 /**
- * What a model must fulfil to be chosen; absent where nothing is asked.
+ * What a model must fulfil to be chosen; absent fields require nothing.
  *
  * @generated from message weighbridge.v1.ProfileConstraints
  */
@@ -630,7 +630,7 @@ export const RatesSchema: GenMessage<Rates> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_resources, 12);
 
 /**
- * Whose questions an answer is given to; unspecified: its principal's.
+ * Who gets a cached response; unspecified: its principal.
  *
  * @generated from enum weighbridge.v1.CacheScope
  */
@@ -646,7 +646,7 @@ export const CacheScope = {
   PRINCIPAL: 1,
 
   /**
-   * All that the policy governs.
+   * All keys that the policy governs.
    *
    * @generated from enum value: CACHE_SCOPE_POLICY = 2;
    */
@@ -654,7 +654,7 @@ export const CacheScope = {
 } as const;
 
 /**
- * Whose questions an answer is given to; unspecified: its principal's.
+ * Who gets a cached response; unspecified: its principal.
  *
  * @generated from enum weighbridge.v1.CacheScope
  */
@@ -734,8 +734,8 @@ export const EnforcementSchema: GenEnum<Enforcement> = /*@__PURE__*/
   enumDesc(file_weighbridge_v1_resources, 2);
 
 /**
- * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
- * RESPONSES, token counting by MESSAGES.
+ * An operation of the inference API, by its path below `/v1`. RESPONSES includes stored responses, MESSAGES includes
+ * token counting.
  *
  * @generated from enum weighbridge.v1.Route
  */
@@ -767,8 +767,8 @@ export const Route = {
 } as const;
 
 /**
- * An operation of the inference surface, by its path below `/v1`. Its neighbours are meant too: stored responses by
- * RESPONSES, token counting by MESSAGES.
+ * An operation of the inference API, by its path below `/v1`. RESPONSES includes stored responses, MESSAGES includes
+ * token counting.
  *
  * @generated from enum weighbridge.v1.Route
  */
@@ -812,7 +812,7 @@ export const DialectSchema: GenEnum<Dialect> = /*@__PURE__*/
   enumDesc(file_weighbridge_v1_resources, 4);
 
 /**
- * UNSPECIFIED is one that the proxy does not know: as ORDERED.
+ * A strategy that the proxy does not know is UNSPECIFIED and acts as ORDERED.
  *
  * @generated from enum weighbridge.v1.Strategy
  */
@@ -854,7 +854,7 @@ export const Strategy = {
 } as const;
 
 /**
- * UNSPECIFIED is one that the proxy does not know: as ORDERED.
+ * A strategy that the proxy does not know is UNSPECIFIED and acts as ORDERED.
  *
  * @generated from enum weighbridge.v1.Strategy
  */

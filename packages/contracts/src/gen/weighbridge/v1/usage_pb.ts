@@ -21,21 +21,21 @@ export const file_weighbridge_v1_usage: GenFile = /*@__PURE__*/
  */
 export type UsageBatch = Message<"weighbridge.v1.UsageBatch"> & {
   /**
-   * UUID of the spool that it comes from.
+   * The UUID of the spool that it was sent from.
    *
    * @generated from field: string producer_id = 1;
    */
   producerId: string;
 
   /**
-   * Each a UsageEvent. Apart, so that one that can't be read keeps its number.
+   * Each a UsageEvent, encoded separately: one that can't be decoded still takes its number.
    *
    * @generated from field: repeated bytes events = 2;
    */
   events: Uint8Array[];
 
   /**
-   * UUID of the run of the process that wrote them.
+   * The UUID of the process run that wrote them.
    *
    * @generated from field: string epoch = 3;
    */
@@ -47,7 +47,7 @@ export type UsageBatch = Message<"weighbridge.v1.UsageBatch"> & {
   shard: number;
 
   /**
-   * The number of the first event; each producer counts from 1 in each epoch and shard.
+   * The number of the first event; numbers start at 1 in each epoch and shard of a producer.
    *
    * @generated from field: uint64 first_n = 5;
    */
@@ -62,7 +62,7 @@ export const UsageBatchSchema: GenMessage<UsageBatch> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_usage, 0);
 
 /**
- * Says that the ledger holds all events of a producer's epoch and shard up to and including `n`.
+ * An ack: the ledger holds all events of a producer's epoch and shard up to and including `n`.
  *
  * @generated from message weighbridge.v1.UsageConfirm
  */
@@ -96,7 +96,7 @@ export const UsageConfirmSchema: GenMessage<UsageConfirm> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_usage, 1);
 
 /**
- * What metering tells the proxies, after it committed and when it is asked.
+ * The acks that metering sends to proxies, after a commit and in reply to a query.
  *
  * @generated from message weighbridge.v1.UsageConfirms
  */
@@ -115,7 +115,7 @@ export const UsageConfirmsSchema: GenMessage<UsageConfirms> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_usage, 2);
 
 /**
- * A proxy asks what the ledger holds of some of its epochs.
+ * A proxy's query for the acks of some of its epochs.
  *
  * @generated from message weighbridge.v1.UsageConfirmQuery
  */
@@ -139,14 +139,13 @@ export const UsageConfirmQuerySchema: GenMessage<UsageConfirmQuery> = /*@__PURE_
   messageDesc(file_weighbridge_v1_usage, 3);
 
 /**
- * One per attempt that was sent to a vendor, or answer that came from the cache. It carries its cost: metering prices
- * nothing.
+ * One per attempt that was sent to a vendor, or response from the cache. It carries its cost: metering computes no prices.
  *
  * @generated from message weighbridge.v1.UsageEvent
  */
 export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
   /**
-   * UUIDv7: what makes an event count once.
+   * UUIDv7. An event counts once by this id.
    *
    * @generated from field: string event_id = 1;
    */
@@ -168,7 +167,7 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
   principalId: string;
 
   /**
-   * The counters that it was admitted on, the governing policy's first.
+   * The buckets that it was reserved from, that of the governing policy first.
    *
    * @generated from field: repeated weighbridge.v1.BucketRef buckets = 5;
    */
@@ -205,7 +204,7 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
   priceVersion: number;
 
   /**
-   * The vendor did not say what was used, so it was estimated.
+   * The vendor reported no usage, so it was estimated.
    *
    * @generated from field: bool estimated = 12;
    */
@@ -217,7 +216,7 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
   outcome: Outcome;
 
   /**
-   * The vendor's status; 0 where none came.
+   * The vendor's status; 0 if it sent no response.
    *
    * @generated from field: uint32 http_status = 14;
    */
@@ -241,14 +240,14 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
   settledAtMs: bigint;
 
   /**
-   * From dispatch to the first byte of the vendor's body; absent where none came.
+   * From dispatch to the first byte of the vendor's body; absent if there was none.
    *
    * @generated from field: optional uint32 first_byte_us = 18;
    */
   firstByteUs?: number | undefined;
 
   /**
-   * From dispatch to the end.
+   * From dispatch to the end of the response.
    *
    * @generated from field: uint32 duration_us = 19;
    */
@@ -260,21 +259,21 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
   attribution?: Attribution | undefined;
 
   /**
-   * What the vendor called its answer.
+   * The vendor's id of its response.
    *
    * @generated from field: string response_id = 21;
    */
   responseId: string;
 
   /**
-   * Whose versions `price_version` counts. Unspecified from a proxy that does not tell: the catalog's.
+   * The price list that `price_version` belongs to. Unspecified, from an older proxy, means the catalog.
    *
    * @generated from field: weighbridge.v1.PriceSource price_source = 22;
    */
   priceSource: PriceSource;
 
   /**
-   * Which of its request's attempts it is, and which of those on the same model, both from 1.
+   * The number of the attempt within its request, and among those on the same model; both from 1.
    *
    * @generated from field: uint32 attempt = 23;
    */
@@ -286,8 +285,8 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
   modelAttempt: number;
 
   /**
-   * Nothing was sent: an earlier answer was given again. No tokens, no cost; the model and the connector are those that
-   * made it.
+   * A cached response was returned and no request was sent: no tokens, no cost. Model and connector are those that
+   * produced the response.
    *
    * @generated from field: bool cache_hit = 25;
    */
@@ -302,7 +301,7 @@ export const UsageEventSchema: GenMessage<UsageEvent> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_usage, 4);
 
 /**
- * Disjoint classes: their sum is every token counted.
+ * Disjoint classes, whose sum is the total.
  *
  * @generated from message weighbridge.v1.TokenUsage
  */
@@ -385,7 +384,7 @@ export type Attribution = Message<"weighbridge.v1.Attribution"> & {
   pod?: string | undefined;
 
   /**
-   * Cut for display; the hash is of the whole.
+   * Cut for display; the hash covers the whole value.
    *
    * @generated from field: optional string session_id = 9;
    */
