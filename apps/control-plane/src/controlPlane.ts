@@ -11,7 +11,7 @@ import {
 } from '@weighbridge/runtime';
 import type { ControlPlaneConfig } from './config.ts';
 import { hasOperatorKey } from './features/access/access.service.ts';
-import { openIdConnect } from './features/access/oidc/oidc.ts';
+import { createOidcVerifier } from './features/access/oidc/oidc.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
 import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
 import { applyEnvironmentConnectors } from './features/connectors/environmentConnectors.service.ts';
@@ -19,7 +19,7 @@ import { resealCredentials } from './features/connectors/resealCredentials.servi
 import { loadPeppers } from './features/keys/peppers.ts';
 import { listenGrpc } from './features/proxies/grpcServer.ts';
 import { startWatchers } from './features/proxies/watchers.service.ts';
-import { startForgettingResponses } from './features/responses/responses.service.ts';
+import { startPruningResponses } from './features/responses/responses.service.ts';
 import { type AppDeps, buildApp } from './http/app.ts';
 
 export interface ControlPlane {
@@ -52,7 +52,7 @@ export async function startControlPlane(
   const peppers = await loadPeppers(db, config.peppers, now());
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   await prepareData(deps, config);
-  startForgettingResponses(deps, context);
+  startPruningResponses(deps, context);
   watchCredentialFiles(deps, context);
   const observed = { ...deps, metrics, tracing };
   const grpcAddress = await serveGrpc(observed, config, context);
@@ -105,7 +105,7 @@ async function serveHttp(
   { oidc }: ControlPlaneConfig,
   { onShutdown }: ServiceContext,
 ): Promise<RequestListener> {
-  const tokenVerifier = oidc && openIdConnect(oidc, deps);
+  const tokenVerifier = oidc && createOidcVerifier(oidc, deps);
   const app = buildApp({ ...deps, tokenVerifier, notReady: () => undefined });
   serveMetrics(app, deps.metrics);
   onShutdown('control plane API', () => app.close());

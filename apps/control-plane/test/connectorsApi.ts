@@ -11,7 +11,7 @@ export const ENVIRONMENT = { OPENAI_API_KEY: 'sk-of-the-environment' };
 
 type Connector = Json & { id: string };
 
-/** The operator API for the tests of a file, where credentials can be sealed, beside a vendor that refuses every one. */
+/** The operator API of a test file, with a key-encryption key, and a vendor that rejects every credential. */
 export function useConnectorsApi() {
   let api: TestApi;
   let vendor: Server;
@@ -56,7 +56,7 @@ export function useConnectorsApi() {
     async revision(): Promise<bigint> {
       return (await api.db.selectFrom('revision').select('revision').executeTakeFirstOrThrow()).revision;
     },
-    /** What the audit log says was done to it, oldest first. */
+    /** The audited actions on a resource, oldest first. */
     async auditOf(id: string): Promise<string[]> {
       const log = api.db.selectFrom('audit_log').select('action').where('resource_id', '=', id).orderBy('id');
       return (await log.execute()).map(({ action }) => action);
@@ -64,9 +64,9 @@ export function useConnectorsApi() {
   };
 }
 
-/** The status of an answer, the code of its error and the field at fault. */
-export async function refusalOf(answer: Promise<{ status: number; body: Json }>) {
-  const { status, body } = await answer;
+/** The status of a response, the code of its error, and the field at fault. */
+export async function refusalOf(response: Promise<{ status: number; body: Json }>) {
+  const { status, body } = await response;
   const error = body.error as { code: string; param: string | null } | undefined;
   return [status, error?.code, error?.param];
 }

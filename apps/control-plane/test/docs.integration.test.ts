@@ -7,8 +7,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-describe('the document and its page', () => {
-  it('are there without a key', async () => {
+describe('the OpenAPI document and the docs page', () => {
+  it('are served without a key', async () => {
     const document = await api.get('/api/v1/openapi.json');
     expect(document.status).toBe(200);
     expect(JSON.parse(document.text)).toEqual(api.document);
@@ -17,7 +17,7 @@ describe('the document and its page', () => {
     expect((await api.get('/docs/')).status).toBe(200);
   });
 
-  it('need nothing of another server, and are told not to take it', async () => {
+  it('load nothing from another server, and a Content-Security-Policy forbids it', async () => {
     const page = await api.get('/docs');
     const sources = [...page.text.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, source]) => source ?? '');
     expect(sources.length).toBeGreaterThan(3);

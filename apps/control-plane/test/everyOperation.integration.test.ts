@@ -7,7 +7,7 @@ import { SCOPES } from '../src/shared/scopes.ts';
 import { fixtures } from './fixtures.ts';
 import { startTestApi, type TestApi } from './testApi.ts';
 
-/** Who gets in where, for every management operation of the document; a new one is covered by itself. */
+/** Authentication and authorization of every management operation in the document, including new ones. */
 
 const document: OpenApiDocument = JSON.parse(
   readFileSync(new URL('../openapi.json', import.meta.url), 'utf8'),
@@ -60,7 +60,7 @@ async function token(scopes: readonly string[], sub = 'ada'): Promise<string> {
   return await issuer.token(api.now, { sub, groups: scopes.map(groupOf) });
 }
 
-/** Calls an operation on resources of its own, or on those that are named. */
+/** Calls an operation on new resources, or on those with the given ids. */
 async function call(
   { operation, method, path, parameters, takesBody }: Managed,
   { key, ids, body }: { key?: string | null; ids?: string; body?: unknown } = {},
@@ -83,33 +83,33 @@ const refusalOf = ({ status, body }: Awaited<ReturnType<typeof call>>) => [
 ];
 
 describe.each(managed)('$operation ($method $path)', (operation) => {
-  it('takes no one without a key', async () => {
-    const answer = await call(operation, { key: null });
-    expect(refusalOf(answer)).toEqual([401, 'missing_api_key']);
-    expect(answer.headers['www-authenticate']).toBe('Bearer');
+  it('rejects a call without a key', async () => {
+    const response = await call(operation, { key: null });
+    expect(refusalOf(response)).toEqual([401, 'missing_api_key']);
+    expect(response.headers['www-authenticate']).toBe('Bearer');
   });
 
-  it('takes no bad key, be it mistyped or never issued', async () => {
+  it('rejects a malformed or unknown key', async () => {
     expect(refusalOf(await call(operation, { key: 'sk-svc-nonsense' }))).toEqual([401, 'invalid_api_key']);
     expect(refusalOf(await call(operation, { key: mintToken() }))).toEqual([401, 'invalid_api_key']);
   });
 
-  it('takes no disabled and no expired key, whatever scopes they hold', async () => {
+  it('rejects a disabled or expired key, whatever its scopes', async () => {
     expect(refusalOf(await call(operation, { key: keys.disabled }))).toEqual([401, 'key_disabled']);
     expect(refusalOf(await call(operation, { key: keys.expired }))).toEqual([401, 'key_expired']);
   });
 
-  it(`takes no key without the scope ${operation.scope}, though it hold all others, and names it`, async () => {
+  it(`rejects a key with all scopes but ${operation.scope}, and names that scope`, async () => {
     const { key } = await api.issue({ scopes: SCOPES.filter((scope) => scope !== operation.scope) });
-    // Before the path and the body are looked at: who may not call learns nothing of what is there.
+    // Checked before path and body: a caller without the scope learns nothing about resources.
     for (const ids of [undefined, 'no-such-thing']) {
-      const answer = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
-      expect(refusalOf(answer)).toEqual([403, 'insufficient_scope']);
-      expect(answer.body.error).toMatchObject({ required_scope: operation.scope });
+      const response = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
+      expect(refusalOf(response)).toEqual([403, 'insufficient_scope']);
+      expect(response.body.error).toMatchObject({ required_scope: operation.scope });
     }
   });
 
-  it('takes no bad token, be it expired, for another service or unsigned', async () => {
+  it('rejects a token that is expired, for another service or unsigned', async () => {
     const claims = { groups: OF_TOKENS.map(groupOf) };
     const expired = await issuer.token(new Date(api.now.getTime() - 2 * 60 * 60_000), claims);
     expect(refusalOf(await call(operation, { key: expired }))).toEqual([401, 'token_expired']);
@@ -122,64 +122,64 @@ describe.each(managed)('$operation ($method $path)', (operation) => {
     ]);
   });
 
-  it(`takes no token whose groups do not give ${operation.scope}, nor one of an unknown principal`, async () => {
+  it(`rejects a token whose groups do not map to ${operation.scope}, or of an unknown principal`, async () => {
     const key = await token(SCOPES.filter((scope) => scope !== operation.scope));
     for (const ids of [undefined, 'no-such-thing']) {
-      const answer = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
-      expect(refusalOf(answer)).toEqual([403, 'insufficient_scope']);
-      expect(answer.body.error).toMatchObject({ required_scope: operation.scope });
+      const response = await call(operation, { key, ...(ids && { ids }), body: { no_such_field: 1 } });
+      expect(refusalOf(response)).toEqual([403, 'insufficient_scope']);
+      expect(response.body.error).toMatchObject({ required_scope: operation.scope });
     }
     const strangers = await token(OF_TOKENS, 'a-stranger');
     expect(refusalOf(await call(operation, { key: strangers }))).toEqual([403, 'principal_unknown']);
   });
 
-  it('lets an operator in by a token', async () => {
-    const answer = await call(operation, { key: await token(OF_TOKENS) });
-    expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+  it('accepts a token of an operator', async () => {
+    const response = await call(operation, { key: await token(OF_TOKENS) });
+    expect(response.status, JSON.stringify(response.body)).toBeLessThan(300);
   });
 
   if (operation.scope !== 'operator') {
-    it("shows another principal's things to no token, and lets it have its own", async () => {
-      const answer = await call(operation, { key: await token([operation.scope], 'somebody-else') });
-      if (operation.parameters.length > 0) expect(answer.status).toBe(404);
-      else expect(answer.status).toBeLessThan(300);
+    it("hides another principal's resources from a token, and shows its own", async () => {
+      const response = await call(operation, { key: await token([operation.scope], 'somebody-else') });
+      if (operation.parameters.length > 0) expect(response.status).toBe(404);
+      else expect(response.status).toBeLessThan(300);
     });
 
-    it("shows another principal's things to nobody, and lets it have its own", async () => {
+    it("hides another principal's resources from a key, and shows its own", async () => {
       const { key } = await api.issue({ principal_id: 'somebody-else', scopes: [operation.scope] });
-      const answer = await call(operation, { key });
-      if (operation.parameters.length > 0) expect(answer.status).toBe(404);
-      else expect(answer.status).toBeLessThan(300);
+      const response = await call(operation, { key });
+      if (operation.parameters.length > 0) expect(response.status).toBe(404);
+      else expect(response.status).toBeLessThan(300);
     });
   }
 
-  it('lets the operator in', async () => {
-    const answer = await call(operation);
-    expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
+  it('accepts the operator key', async () => {
+    const response = await call(operation);
+    expect(response.status, JSON.stringify(response.body)).toBeLessThan(300);
   });
 
   if (operation.parameters.length > 0 && !fixtures.takesAnyId.has(operation.operation)) {
-    it('tells what is not there before it looks at the body', async () => {
+    it('answers 404 for an unknown id before it checks the body', async () => {
       for (const ids of ['no-such-thing', '%', 'a/b', 'x'.repeat(300)]) {
         expect((await call(operation, { ids, body: { no_such_field: 1 } })).status).toBe(404);
       }
     });
   }
 
-  it('takes SQL in its path and in its query as a text like any other', async () => {
+  it('treats SQL in its path and query as text', async () => {
     const text = `x'"); DROP TABLE keys; --`;
     const queries = operation.filters.map((name) => `?${name}=${encodeURIComponent(text)}`);
     const named = operation.parameters.length > 0 && !fixtures.takesAnyId.has(operation.operation);
     for (const query of [...(named ? [''] : []), ...queries]) {
       const path = `${operation.path}${query}`;
-      const answer = await call({ ...operation, path }, { ...(named && { ids: text }) });
-      expect(answer.status, query).toBeLessThan(500);
+      const response = await call({ ...operation, path }, { ...(named && { ids: text }) });
+      expect(response.status, query).toBeLessThan(500);
     }
     expect((await api.call('GET', '/keys?page_size=1')).status).toBe(200);
   });
 
-  it('refuses a query parameter that it does not know', async () => {
-    const answer = await call({ ...operation, path: `${operation.path}?no_such_parameter=1` });
-    expect(answer.status).toBe(400);
+  it('rejects an unknown query parameter', async () => {
+    const response = await call({ ...operation, path: `${operation.path}?no_such_parameter=1` });
+    expect(response.status).toBe(400);
   });
 });

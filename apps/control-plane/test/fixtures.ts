@@ -9,7 +9,7 @@ type Make<T> = (api: TestApi) => Promise<T>;
 const dollars = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });
 const PRICE = { input_price: dollars(1), output_price: dollars(2) };
 const CATALOG_MODEL = { context_window: 1_000, price: PRICE };
-/** Its credential is nowhere to be found: so nothing is ever sent. */
+/** Its credential does not exist, so no request is ever sent. */
 const CONNECTOR = {
   provider: 'mock',
   dialect: 'openai',
@@ -18,7 +18,7 @@ const CONNECTOR = {
 };
 const PROFILE = { strategy: 'ordered', targets: [{ model: 'mock/echo' }] };
 
-/** By the name of a path parameter: makes a thing that the operator may do anything with, and returns its id. */
+/** By path parameter: creates a resource that the operator may change, and returns its id. */
 const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => Promise<string>>> = {
   key_id: async (api) => (await api.issue({ principal_id: 'an-owner' })).id,
   policy_id: async (api) => await made(api, '/policies', { name: 'made by a test' }),
@@ -32,7 +32,7 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
     const model = `mock/made-${Math.random()}`;
     await api.call('PUT', `/catalog/models/${encodeURIComponent(model)}`, { body: CATALOG_MODEL });
     if (operation === 'deleteConnectorPrice') {
-      // The newest one is that of the same path.
+      // The first connector is the one in the same path.
       const { data } = (await api.call('GET', '/connectors?page_size=1')).body as { data: { id: string }[] };
       const path = `/connectors/${data[0]?.id}/prices/${encodeURIComponent(model)}`;
       await api.call('PUT', path, { body: PRICE });
@@ -42,7 +42,7 @@ const PARAMETERS: Readonly<Record<string, (api: TestApi, operation: string) => P
   profile_id: async (api) => await made(api, '/profiles', { ...PROFILE, name: `made-${Math.random()}` }),
 };
 
-/** By operation: a body that is accepted. A PATCH needs none, since `{}` is one. */
+/** By operation: a valid body. A PATCH accepts `{}`. */
 const BODIES: Readonly<Record<string, Make<unknown>>> = {
   createKey: async () => ({ name: 'made by a test' }),
   rotateKey: async () => ({ grace_seconds: 0 }),
@@ -59,13 +59,13 @@ const BODIES: Readonly<Record<string, Make<unknown>>> = {
   explainProfile: async () => ({ route: 'chat_completions' }),
 };
 
-/** What a test needs that calls an operation about which it knows only what the OpenAPI document says. */
+/** Path parameters and bodies for tests that know an operation only from the OpenAPI document. */
 export const fixtures = {
   async parameter(api: TestApi, name: string, operation: string): Promise<string> {
     const make = PARAMETERS[name];
     if (make) return await make(api, operation);
     throw new Error(
-      `${operation} has the path parameter ${name}, of which no fixture is known: add it to PARAMETERS in apps/control-plane/test/fixtures.ts`,
+      `${operation} has the path parameter ${name}, which has no fixture: add it to PARAMETERS in apps/control-plane/test/fixtures.ts`,
     );
   },
   async body(api: TestApi, operation: string, method: string): Promise<unknown> {
@@ -73,10 +73,10 @@ export const fixtures = {
     if (make) return await make(api);
     if (method === 'PATCH') return {};
     throw new Error(
-      `${operation} takes a body, and none is known that it accepts: add one to BODIES in apps/control-plane/test/fixtures.ts`,
+      `${operation} takes a body, for which there is no fixture: add one to BODIES in apps/control-plane/test/fixtures.ts`,
     );
   },
-  /** Operations that make what their path names, where it is not there. */
+  /** Operations that create the resource in their path if it does not exist. */
   takesAnyId: new Set(['putPrincipal', 'putCatalogModel']),
 };
 

@@ -6,11 +6,11 @@ import { DEFAULT_SCOPES, SCOPES, type Scope } from '../src/shared/scopes.ts';
 import { type Json, startTestApi, type TestApi } from './testApi.ts';
 
 /**
- * Random operations on keys, policies and principals, several at once, by operators and by others. Whatever they do to
- * one another, what the service promises of its state holds after each round of them.
+ * Random concurrent operations on keys, policies and principals, by operators and other callers. The invariants of the
+ * service hold after each round.
  */
 
-/** Which of the things that there are, by a number that is taken modulo their count. */
+/** An index into the existing resources, modulo their count. */
 type Pick = number;
 type Choice = Pick | null | undefined;
 
@@ -40,7 +40,7 @@ interface Operation {
   };
 }
 
-// Mostly the same few, so that operations meet.
+// Mostly the same few resources, so that operations collide.
 const pick = fc.oneof(
   { weight: 3, arbitrary: fc.nat({ max: 3 }) },
   { weight: 1, arbitrary: fc.nat({ max: 1_000 }) },
@@ -98,7 +98,7 @@ class World {
   readonly api: TestApi;
   readonly keys: KnownKey[] = [];
   readonly policies: string[] = [];
-  /** What the audit log must hold of this round, as `action resource`; what may have changed nothing is apart. */
+  /** The audit entries of this round, as `action resource`: those that must exist, and those that may. */
   certain: string[] = [];
   possible: string[] = [];
   #names = 0;
@@ -113,7 +113,7 @@ class World {
     const { kind: keyKind, scopes, disabled, expires_at, default_for, self_service } = fields;
     const policy = this.choose(operation.policy, this.policies);
     const key = at(this.keys, operation.target);
-    // A new name each time: so that what is accepted always changes something.
+    // A new name each time, so that an accepted operation always changes something.
     const name = `n${this.#names++}`;
     switch (kind) {
       case 'createKey':
@@ -133,7 +133,7 @@ class World {
         const { status, body } = await this.call(caller, 'POST', `/keys/${key.id}/rotate`, {});
         if (status >= 300) return;
         this.changed(caller, key, `key.rotated ${key.id}`);
-        // Whoever gets its secret gets all that it may do.
+        // Whoever gets the secret gets all scopes of the key.
         if (caller && caller.id !== key.id) expect(beyond(caller, key.scopes)).toEqual([]);
         key.token = String(body.key);
         return;
@@ -175,13 +175,13 @@ class World {
 
   async issue(caller: KnownKey | undefined, body: Json, twice: boolean): Promise<void> {
     const headers = twice ? { 'idempotency-key': String(body.name) } : {};
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: twice ? 2 : 1 }, () => this.call(caller, 'POST', '/keys', body, headers)),
     );
-    const made = answers.filter(({ status }) => status === 201).map((answer) => answer.body);
+    const made = responses.filter(({ status }) => status === 201).map((response) => response.body);
     const [first] = made;
     if (!first) return;
-    // Asked twice under one Idempotency-Key, it is one key. The caller may have been disabled in between.
+    // Two requests with one Idempotency-Key make one key. The caller may have been disabled in between.
     expect(new Set(made.map(({ key }) => key)).size).toBe(1);
     const key: KnownKey = {
       id: String(first.id),
@@ -194,7 +194,7 @@ class World {
     this.keys.push(key);
   }
 
-  /** A change of a key was let through: it must be the caller's to make. */
+  /** A change of a key was accepted: asserts that the caller may make it. */
   changed(caller: KnownKey | undefined, key: KnownKey, entry: string, list = this.certain): void {
     if (caller && !caller.scopes.includes('operator')) expect(key.principal).toBe(caller.principal);
     if (caller) expect(caller.scopes).toContain('keys:write');
@@ -214,9 +214,10 @@ class World {
     headers: Record<string, string> = {},
   ) {
     const key = caller?.token ?? this.api.operatorKey;
-    const answer = await this.api.call(method, path, { key, headers, ...(body !== undefined && { body }) });
-    if (answer.status >= 500) throw new Error(`${method} ${path} answered ${JSON.stringify(answer.body)}`);
-    return answer;
+    const response = await this.api.call(method, path, { key, headers, ...(body !== undefined && { body }) });
+    if (response.status >= 500)
+      throw new Error(`${method} ${path} answered ${JSON.stringify(response.body)}`);
+    return response;
   }
 
   choose<T>(choice: Choice, all: readonly T[]): T | null | undefined {
@@ -240,7 +241,7 @@ async function logged(api: TestApi) {
   return rows[0] as (typeof rows)[number];
 }
 
-/** Asks the tables, not the service: what it takes for the governing policy is what is in question. */
+/** Reads the tables, since the service's choice of the governing policy is under test. */
 async function ungovernedKeys(api: TestApi): Promise<unknown[]> {
   const { rows } = await sql`
     SELECT keys.id, governing.id AS policy_id
@@ -273,7 +274,7 @@ async function brokenTrees(api: TestApi): Promise<string[]> {
     .map((row) => row.id);
 }
 
-/** Keys that hold more than the key that issued them, however many changes lie between. */
+/** Keys with more scopes than the key that issued them, whatever happened since. */
 async function escapedKeys(api: TestApi): Promise<unknown[]> {
   const { rows } = await sql`
     SELECT made.id
@@ -305,7 +306,7 @@ async function checkRound(world: World, before: Awaited<ReturnType<typeof logged
   );
   const isPossible = (entry: string) => /^(key\.revoked|principal\.)/.test(entry);
   expect(entries.filter((entry) => !isPossible(entry)).sort()).toEqual(world.certain.sort());
-  // At most one row for each that was accepted.
+  // At most one row per accepted operation.
   const accepted = [...world.possible];
   for (const entry of entries.filter(isPossible)) {
     expect(accepted).toContain(entry);
@@ -327,7 +328,7 @@ async function seeded(api: TestApi): Promise<World> {
   return world;
 }
 
-it('keys, policies and principals keep their invariants under any operations, several at once', async () => {
+it('keys, policies and principals keep their invariants under random concurrent operations', async () => {
   let accepted = 0;
   await fc.assert(
     fc.asyncProperty(rounds, async (all) => {
@@ -351,23 +352,23 @@ it('keys, policies and principals keep their invariants under any operations, se
     }),
     { numRuns: 12, interruptAfterTimeLimit: 60_000 },
   );
-  // The operations must really meet something to change; on a busy machine there is time for few of them.
+  // Enough operations must have been accepted; a busy machine has time for few.
   expect(accepted).toBeGreaterThan(10);
 }, 150_000);
 
-it('a key issues others while it is itself changed', async () => {
+it('a key issues other keys while it is changed', async () => {
   const api = await startTestApi();
   try {
     const issuer = await api.issue({ principal_id: 'ada', scopes: ['keys:write'] });
     for (let round = 0; round < 8; round++) {
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         Array.from({ length: 8 }, (_, n) => {
           const headers = n % 4 === 1 ? { 'idempotency-key': `${round}-${n}` } : {};
           if (n % 2) return api.call('POST', '/keys', { key: issuer.key, body: { name: 'x' }, headers });
           return api.call('PATCH', `/keys/${issuer.id}`, { body: { name: `${round} ${n}` } });
         }),
       );
-      expect(answers.map(({ status }) => status)).toEqual([200, 201, 200, 201, 200, 201, 200, 201]);
+      expect(responses.map(({ status }) => status)).toEqual([200, 201, 200, 201, 200, 201, 200, 201]);
     }
   } finally {
     await api.close();

@@ -8,7 +8,7 @@ import { outcome, startTestApi } from './testApi.ts';
 const oidc = useOidcApi();
 const { read, seconds, token } = oidc;
 
-/** A token with this header, signed by what is given, whatever a library would say to it. */
+/** A token with any header and any signature, which a library would refuse to make. */
 function handmade(header: object, claims: object, sign: (text: string) => string): string {
   const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
   const text = `${encode(header)}.${encode(claims)}`;
@@ -23,14 +23,14 @@ const claims = () => ({
   exp: seconds() + 60,
 });
 
-describe('a token is taken', () => {
-  it('that the issuer made for this service', async () => {
+describe('a token is accepted', () => {
+  it('if the issuer made it for this service', async () => {
     expect(await read(await token())).toEqual([200, undefined]);
     expect(await read(await token({ aud: ['somebody', TEST_AUDIENCE] }))).toEqual([200, undefined]);
     expect(await read(await token({ aud: 'another' }))).toEqual([200, undefined]);
   });
 
-  it('by a clock that differs a little, either way', async () => {
+  it('if the clocks differ a little, either way', async () => {
     expect(await read(await token({ exp: seconds() - 20 }))).toEqual([200, undefined]);
     expect(await read(await token({ nbf: seconds() + 20 }))).toEqual([200, undefined]);
   });
@@ -48,22 +48,22 @@ const REFUSED: Record<string, [token: () => Promise<string> | string, code: stri
     'invalid_token',
     /another service \(aud\)/,
   ],
-  'that is for nobody': [() => token({ aud: undefined }), 'invalid_token', /has no aud/],
+  'without an audience': [() => token({ aud: undefined }), 'invalid_token', /has no aud/],
   'that is expired': [() => token({ exp: seconds() - 31 }), 'token_expired', /expired/],
   'that never expires': [() => token({ exp: undefined }), 'invalid_token', /has no exp/],
   'that is not valid yet': [() => token({ nbf: seconds() + 31 }), 'invalid_token', /not valid yet/],
-  'of nobody': [() => token({ sub: undefined }), 'invalid_token', /has no sub/],
+  'without a subject': [() => token({ sub: undefined }), 'invalid_token', /has no sub/],
   'without a signature': [
     () => new UnsecuredJWT(claims()).encode(),
     'invalid_token',
     /its alg is not one of/,
   ],
-  'with an alg of other letters': [
+  'with an unusual spelling of alg none': [
     async () => handmade({ alg: 'nOnE', kid: '1' }, claims(), () => ''),
     'invalid_token',
     /its alg is not one of/,
   ],
-  'that is signed with the public key as a secret': [
+  'that is signed with the public key as an HMAC secret': [
     async () => {
       const secret = await exportSPKI(
         (await importJWK(oidc.issuer.publicKey, 'ES256', { extractable: true })) as never,
@@ -75,7 +75,7 @@ const REFUSED: Record<string, [token: () => Promise<string> | string, code: stri
     'invalid_token',
     /its alg is not one of/,
   ],
-  'that somebody else signed by the same name': [
+  'that another key with the same kid signed': [
     async () => {
       const { privateKey } = await generateKeyPair('ES256');
       const kid = oidc.issuer.publicKey.kid as string;
@@ -97,7 +97,7 @@ const REFUSED: Record<string, [token: () => Promise<string> | string, code: stri
   'of a key that the issuer does not have': [
     () => oidc.issuer.token(oidc.api.now, {}, { kid: 'made up' }),
     'invalid_token',
-    /no such key/,
+    /does not have the key/,
   ],
   'that was changed after it was signed': [
     async () => {
@@ -107,23 +107,23 @@ const REFUSED: Record<string, [token: () => Promise<string> | string, code: stri
     'invalid_token',
     /its signature/,
   ],
-  'that is no token': [() => 'a.b.c', 'invalid_token', /can not be read/],
+  'that is not a JWT': [() => 'a.b.c', 'invalid_token', /can not be decoded/],
 };
 
-it.each(Object.entries(REFUSED))('no token is taken %s', async (_which, [made, code, why]) => {
+it.each(Object.entries(REFUSED))('rejects a token %s', async (_which, [made, code, why]) => {
   const { status, body, headers } = await oidc.api.call('GET', '/keys', { key: await made() });
   expect([status, body.error]).toMatchObject([401, { type: 'authentication_error', code }]);
   expect((body.error as { message: string }).message).toMatch(why);
   expect(headers['www-authenticate']).toBe('Bearer');
 });
 
-it('what is not even shaped like a token is looked up as a key', async () => {
+it('a credential that does not look like a token is looked up as a key', async () => {
   for (const text of ['x', 'a.b', 'a.b.c.d', 'a.b.c.d.e', '..', 'sk-svc-nonsense']) {
     expect(await read(text)).toEqual([401, 'invalid_api_key']);
   }
 });
 
-it('when the issuer replaces its key, new tokens are taken, and old ones no more', async () => {
+it('after the issuer rotates its key, new tokens are accepted and old ones rejected', async () => {
   const before = await token();
   expect(await read(before)).toEqual([200, undefined]);
   await oidc.issuer.replaceKey();
@@ -132,16 +132,16 @@ it('when the issuer replaces its key, new tokens are taken, and old ones no more
   expect(await read(before)).toEqual([401, 'invalid_token']);
 });
 
-it('while the issuer is down tokens are 503 once their keys are too old, and keys go on', async () => {
+it('while the issuer is down, tokens get 503 once the cached keys are too old; keys still work', async () => {
   oidc.issuer.misbehave((_request, response) => response.destroy());
   expect(await read(await token())).toEqual([200, undefined]);
   oidc.api.now = new Date(oidc.api.now.getTime() + 2 * 60 * 60_000);
-  const answer = await oidc.api.call('GET', '/keys', { key: await token() });
-  expect([answer.status, answer.body.error]).toMatchObject([503, { code: 'oidc_issuer_unavailable' }]);
-  expect(answer.headers['retry-after']).toBe('10');
-  expect(JSON.stringify(answer.body)).not.toContain(oidc.issuer.url);
+  const response = await oidc.api.call('GET', '/keys', { key: await token() });
+  expect([response.status, response.body.error]).toMatchObject([503, { code: 'oidc_issuer_unavailable' }]);
+  expect(response.headers['retry-after']).toBe('10');
+  expect(JSON.stringify(response.body)).not.toContain(oidc.issuer.url);
   expect(await read(oidc.api.operatorKey)).toEqual([200, undefined]);
-  // What is wrong with it can be told without the issuer.
+  // This is found without the issuer.
   expect(await read(await token({ iss: 'https://example.com' }))).toEqual([401, 'invalid_token']);
 
   oidc.issuer.misbehave((_request, response) => response.end('{"issuer": "https://example.com"}'));
@@ -152,7 +152,7 @@ it('while the issuer is down tokens are 503 once their keys are too old, and key
   expect(await read(await token())).toEqual([200, undefined]);
 });
 
-it('tokens that can be refused as they are make nobody ask the issuer', async () => {
+it('tokens that are rejected before their signature cause no request to the issuer', async () => {
   const before = oidc.issuer.timesRead;
   oidc.api.now = new Date(oidc.api.now.getTime() + 10 * 60_000);
   for (const iss of ['https://example.com', undefined]) await read(await token({ iss }));
@@ -160,7 +160,7 @@ it('tokens that can be refused as they are make nobody ask the issuer', async ()
   expect(oidc.issuer.timesRead).toBe(before);
 });
 
-it('without an issuer in the settings, a token is no credential', async () => {
+it('without an issuer in the settings, tokens are rejected', async () => {
   const bare = await startTestApi();
   try {
     expect(await outcome(bare.call('GET', '/keys', { key: await token() }))).toEqual([

@@ -9,7 +9,7 @@ export const SCOPE_MAP = JSON.stringify({
   readers: ['keys:read', 'usage:read'],
 });
 
-/** The operator API for the tests of a file, which takes the tokens of an issuer. There are the principals ada, bob and eve. */
+/** The operator API of a test file, which accepts the tokens of an issuer. It has the principals ada, bob and eve. */
 export function useOidcApi() {
   let issuer: TestIssuer;
   let api: TestApi;
@@ -38,10 +38,10 @@ export function useOidcApi() {
     get api() {
       return api;
     },
-    /** One of ada's, unless the claims say another. */
+    /** A token of ada, unless the claims name another subject. */
     token,
     by: async (claims?: TestClaims) => ({ key: await token(claims) }),
-    /** What comes of it when the keys are listed with this token or key. */
+    /** The outcome of listing keys with this token or key. */
     read: (key: string) => outcome(api.call('GET', '/keys', { key })),
     seconds: () => Math.floor(api.now.getTime() / 1_000),
   };

@@ -8,11 +8,11 @@ const oidc = useOidcApi();
 const { by, seconds, token } = oidc;
 
 describe('what a token may do', () => {
-  it('is what its groups give by the settings, and nothing else', async () => {
+  it('is what the settings map its groups to, and nothing else', async () => {
     expect(await outcome(oidc.api.call('GET', '/keys', await by()))).toEqual([200, undefined]);
     for (const groups of [undefined, [], ['strangers'], ['keys:read'], ['operator']]) {
-      const answer = await oidc.api.call('GET', '/keys', await by({ groups, scope: 'keys:read operator' }));
-      expect([answer.status, answer.body.error]).toMatchObject([
+      const response = await oidc.api.call('GET', '/keys', await by({ groups, scope: 'keys:read operator' }));
+      expect([response.status, response.body.error]).toMatchObject([
         403,
         {
           code: 'insufficient_scope',
@@ -31,9 +31,9 @@ describe('what a token may do', () => {
     ]);
   });
 
-  it('is nothing for a principal that nobody made, whatever its groups: and it is not made by that', async () => {
-    const answer = await oidc.api.call('GET', '/keys', await by({ sub: 'stranger', groups: ['admins'] }));
-    expect([answer.status, answer.body.error]).toMatchObject([403, { code: 'principal_unknown' }]);
+  it('is nothing for an unknown principal, whatever its groups, and does not create that principal', async () => {
+    const response = await oidc.api.call('GET', '/keys', await by({ sub: 'stranger', groups: ['admins'] }));
+    expect([response.status, response.body.error]).toMatchObject([403, { code: 'principal_unknown' }]);
     expect(await outcome(oidc.api.call('GET', '/principals/stranger'))).toEqual([404, 'principal_not_found']);
     expect(await outcome(oidc.api.call('GET', '/keys', await by({ sub: ' ' })))).toEqual([
       403,
@@ -41,7 +41,7 @@ describe('what a token may do', () => {
     ]);
   });
 
-  it("is about its own principal's keys only, without operator", async () => {
+  it("covers only its own principal's keys, without the scope operator", async () => {
     const bobs = await oidc.api.issue({ principal_id: 'bob' });
     const adas = await oidc.api.issue({ principal_id: 'ada' });
     const ada = await by({ groups: ['users'] });
@@ -54,7 +54,7 @@ describe('what a token may do', () => {
     expect(new Set(data.map(({ principal_id }) => principal_id))).toEqual(new Set(['ada']));
   });
 
-  it('is nothing at inference: a proxy knows keys alone', async () => {
+  it('does not include inference: proxies accept only keys', async () => {
     await expect(oidc.api.resolve(await token())).rejects.toThrow('no key');
   });
 });
@@ -64,7 +64,7 @@ describe('a key that is issued by a token', () => {
     await oidc.api.call('POST', '/keys', { ...(await by(who)), body: { name: 'by a token', ...body } });
   const expiresAt = () => new Date((seconds() + 3_600) * 1_000).toISOString();
 
-  it("is of the token's principal, may what the token may, and ends with it", async () => {
+  it("belongs to the token's principal, has the token's scopes and expires with it", async () => {
     const { status, body } = await issue({});
     expect(status).toBe(201);
     expect(body).toMatchObject({ principal_id: 'ada', scopes: [...DEFAULT_SCOPES], expires_at: expiresAt() });
@@ -81,18 +81,18 @@ describe('a key that is issued by a token', () => {
     ['attribution_not_allowed', { attribution: { team: 'x' } }],
     ['expiry_too_late', { expires_at: '2027-01-01T00:00:00Z' }],
     ['expiry_too_late', { expires_at: null }],
-  ])('is not issued beyond that: %s for %j', async (code, body) => {
-    const answer = await issue(body);
-    expect([answer.status, answer.body.error]).toMatchObject([403, { code }]);
+  ])('is not issued with more than that: %s for %j', async (code, body) => {
+    const response = await issue(body);
+    expect([response.status, response.body.error]).toMatchObject([403, { code }]);
   });
 
-  it('has no scope that its issuer has not got', async () => {
+  it('has no scope that the token lacks', async () => {
     expect((await oidc.api.call('POST', '/keys', { ...(await by()), body: { name: 'x' } })).status).toBe(403);
     const scopes = (await issue({}, { groups: ['users', 'strangers'] })).body.scopes;
     expect(scopes).toEqual([...DEFAULT_SCOPES]);
   });
 
-  it('takes no other policy than the one that governs its principal, or one for all to choose', async () => {
+  it('accepts only the governing policy of its principal, or a self-service policy', async () => {
     const policy = async (fields: object) =>
       (await oidc.api.call('POST', '/policies', { body: { name: 'p', ...fields } })).body.id as string;
     const theirs = await issue({ policy_id: await policy({}) });
@@ -100,7 +100,7 @@ describe('a key that is issued by a token', () => {
     expect((await issue({ policy_id: await policy({ self_service: true }) })).status).toBe(201);
   });
 
-  it('is rotated by one only where it could have been issued by it', async () => {
+  it('is rotated by a token only if that token could have issued it', async () => {
     const forever = await oidc.api.issue({ principal_id: 'ada' });
     const rotate = async (id: unknown, who?: TestClaims) =>
       await outcome(oidc.api.call('POST', `/keys/${id}/rotate`, await by({ groups: ['users'], ...who })));
@@ -133,7 +133,7 @@ describe('a key that is issued by a token', () => {
       .where('id', 'in', ids as string[])
       .execute();
     expect(new Set(counters.map((row) => row.counter_key_id)).size).toBe(1);
-    // What an operator issues has one of its own, as ever.
+    // A key that an operator issues has its own counter.
     const { id } = await oidc.api.issue({ principal_id: 'eve' }, await token({ groups: ['admins'] }));
     const row = await oidc.api.db
       .selectFrom('keys')
@@ -151,7 +151,7 @@ it('a token has the usage and the models of its principal', async () => {
   expect((models.body.data as unknown[]).length).toBeGreaterThan(0);
 });
 
-it('where no policy governs its principal, a token is told so', async () => {
+it('a token whose principal has no governing policy gets an error that says so', async () => {
   const bare = await startTestApi({
     OIDC_ISSUER: oidc.issuer.url,
     OIDC_AUDIENCE: TEST_AUDIENCE,
@@ -184,7 +184,7 @@ describe('an Idempotency-Key of a token', () => {
   const create = async (key: string, name = 'once') =>
     await oidc.api.call('POST', '/keys', { key, body: { name }, headers });
 
-  it('has the first answer given again, to the same caller and token', async () => {
+  it('replays the first response to the same caller and token', async () => {
     const key = await token({ groups: ['users'] });
     const first = await create(key);
     const again = await create(key);
@@ -196,7 +196,7 @@ describe('an Idempotency-Key of a token', () => {
     expect(await outcome(create(next))).toEqual([409, 'idempotency_key_reused']);
   });
 
-  it("is nobody else's: neither another subject's nor a key's", async () => {
+  it('is not shared with another subject or a key', async () => {
     const bobs = await create(await token({ sub: 'bob', groups: ['users'] }));
     const operators = await create(oidc.api.operatorKey);
     expect([bobs.status, bobs.body.principal_id]).toEqual([201, 'bob']);
@@ -204,7 +204,7 @@ describe('an Idempotency-Key of a token', () => {
   });
 });
 
-it('the audit log says which issuer and which subject of it did something, and never the token', async () => {
+it('the audit log shows the issuer and the subject of an action, and never the token', async () => {
   const key = await token({ sub: 'bob', groups: ['admins'] });
   const { body } = await oidc.api.call('POST', '/policies', { key, body: { name: 'by bob' } });
   const log = await oidc.api.call('GET', `/audit?resource_id=${body.id}`, { key });

@@ -14,21 +14,21 @@ const refusal = {
   error: { message: 'No.', type: 'not_found_error', code: 'key_not_found', param: null, request_id: 'req_1' },
 };
 
-describe('an answer', () => {
+describe('a response', () => {
   const key = document.paths['/api/v1/keys/{key_id}'].get.responses[200].content['application/json'].example;
 
-  it('passes where it is as published', () => {
+  it('passes if it matches the document', () => {
     check('GET', '/api/v1/keys/key_1?x=y', 200, key)();
     check('GET', '/api/v1/keys/key_1', 404, refusal)();
     check('GET', '/api/v1/nothing', 404, refusal)();
   });
 
-  it('fails where its status is not documented', () => {
+  it('fails if its status is not documented', () => {
     expect(check('GET', '/api/v1/usage', 404, refusal)).toThrow('getUsage does not document');
-    expect(check('GET', '/api/v1/nothing', 200, {})).toThrow('no operation');
+    expect(check('GET', '/api/v1/nothing', 200, {})).toThrow('no such operation');
   });
 
-  it('fails where its body lacks a field, or holds another type', () => {
+  it('fails if its body lacks a field, or has a field of another type', () => {
     const { policy_id, ...lacking } = key;
     expect(check('GET', '/api/v1/keys/key_1', 200, lacking)).toThrow("required property 'policy_id'");
     expect(check('GET', '/api/v1/keys/key_1', 200, { ...key, disabled: 'no' })).toThrow('boolean');
@@ -36,7 +36,7 @@ describe('an answer', () => {
     expect(check('GET', '/api/v1/keys/key_1', 404, { message: 'No.' })).toThrow('error');
   });
 
-  it('fails where it comes as another type than is documented', () => {
+  it('fails if its content type is not documented', () => {
     expect(check('GET', '/api/v1/usage', 200, {}, 'text/csv')).toThrow('text/csv');
   });
 });

@@ -2,9 +2,9 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { type OpenApiDocument, operations } from '../src/openapi/types.ts';
 
-interface Answered {
+interface CheckedResponse {
   readonly method: string;
-  /** With its query, as it was asked for. */
+  /** Including the query. */
   readonly path: string;
   readonly status: number;
   /** The header `Content-Type`. */
@@ -12,11 +12,11 @@ interface Answered {
   readonly text: string;
 }
 
-/** Refusals of what is no operation: an unknown path, another method, a URL that is too long to be read. */
+/** Errors outside of any operation: an unknown path, another method, a URL that is too long. */
 const OUTSIDE_ANY_OPERATION = [400, 404, 405, 414, 431];
 
-/** Holds answers against a published document: the status must be documented, and the body what its schema says. */
-export function publishedResponses(document: OpenApiDocument): { check(answered: Answered): void } {
+/** Checks responses against the published document: the status must be documented, and the body must match its schema. */
+export function publishedResponses(document: OpenApiDocument): { check(response: CheckedResponse): void } {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema(document, 'openapi');
@@ -25,7 +25,7 @@ export function publishedResponses(document: OpenApiDocument): { check(answered:
     method,
     operation,
     matches: matcher(template),
-    // A literal segment is more than a parameter: `/keys/usage` is not a key.
+    // A literal segment matches before a parameter: `/keys/usage` is not a key.
     parameters: template.split('{').length,
   }));
   all.sort((one, other) => one.parameters - other.parameters);
@@ -45,7 +45,7 @@ export function publishedResponses(document: OpenApiDocument): { check(answered:
       let validate: ValidateFunction;
       if (!found) {
         if (!OUTSIDE_ANY_OPERATION.includes(status))
-          throw new Error(`${what}, and is no operation of the document`);
+          throw new Error(`${what}, but the document has no such operation`);
         validate = validator('components', 'schemas', 'Error');
       } else {
         const { template, operation } = found;
@@ -75,7 +75,7 @@ export function publishedResponses(document: OpenApiDocument): { check(answered:
       }
       if (validate(JSON.parse(text))) return;
       throw new Error(
-        `${what} with a body that is not as published: ${ajv.errorsText(validate.errors)}\n${text}`,
+        `${what} with a body that does not match its schema: ${ajv.errorsText(validate.errors)}\n${text}`,
       );
     },
   };

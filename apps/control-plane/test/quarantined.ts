@@ -4,7 +4,7 @@ import type { Database } from '@weighbridge/database';
 import { newId, newUuid } from '@weighbridge/domain';
 import { recordUsage } from '@weighbridge/ledger';
 
-/** An event as a proxy writes it, that the ledger can take but for what the fields break. */
+/** A valid usage event, unless `fields` make it invalid. */
 export function usageEvent(fields: Partial<Pick<UsageEvent, 'eventId' | 'costNanoUsd'>> = {}): Uint8Array {
   const at = BigInt(Date.parse('2026-11-20T09:00:00Z'));
   const event = create(UsageEventSchema, {
@@ -37,7 +37,7 @@ export function usageEvent(fields: Partial<Pick<UsageEvent, 'eventId' | 'costNan
   return toBinary(UsageEventSchema, event);
 }
 
-/** Puts a message into quarantine, as metering does with one that it refuses; returns its id. */
+/** Quarantines a message, as metering does if it refuses one; returns its id. */
 export async function putInQuarantine(
   db: Database,
   {

@@ -5,7 +5,7 @@ import { mintToken, tokenSha256 } from '@weighbridge/domain';
 import { createLogger, createMetrics, type Metrics } from '@weighbridge/runtime';
 import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
-import { openIdConnect } from '../src/features/access/oidc/oidc.ts';
+import { createOidcVerifier } from '../src/features/access/oidc/oidc.ts';
 import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/environmentConnectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/environmentConnectors.ts';
@@ -19,23 +19,23 @@ import { publishedResponses } from './publishedResponses.ts';
 
 export type Json = Record<string, unknown>;
 
-/** The operator API on a database of its own, called without a network. */
+/** The operator API on its own database, called without a network. */
 export interface TestApi {
   readonly db: Database;
   readonly databaseUrl: string;
   readonly operatorKey: string;
-  /** What the proxies are told now. */
+  /** The current snapshot that proxies get. */
   snapshot(): Promise<Snapshot>;
-  /** What a proxy is told now of a key, by its token. */
+  /** A key as a proxy resolves it by its token. */
   resolve(token: string): Promise<Key>;
   readonly metrics: Metrics;
-  /** What the service logged so far. */
+  /** The log of the service so far. */
   readonly log: () => string;
-  /** What the service takes for now. */
+  /** The current time of the service. */
   now: Date;
-  /** What `/api/v1/openapi.json` says. */
+  /** The document at `/api/v1/openapi.json`. */
   readonly document: OpenApiDocument;
-  /** Every answer is held against the published document: what is not documented fails the test. */
+  /** Calls an operation. Throws if the response does not match the published document. */
   call(
     method: 'GET' | 'POST' | 'PATCH' | 'DELETE' | 'PUT',
     path: string,
@@ -45,7 +45,7 @@ export interface TestApi {
       readonly headers?: Record<string, string>;
     },
   ): Promise<{ status: number; body: Json; headers: Record<string, unknown> }>;
-  /** Reads any path of the service, without a key unless one is given; GET unless the method is another. */
+  /** Requests any path of the service; by default with GET and without a key. */
   get(
     path: string,
     options?: {
@@ -55,7 +55,7 @@ export interface TestApi {
       readonly payload?: string;
     },
   ): Promise<{ status: number; type: string; text: string; headers: Record<string, unknown> }>;
-  /** Issues a key by the operator; returns the answer of the API. */
+  /** Issues a key as the operator; returns the response body. */
   issue(fields?: Json, key?: string): Promise<{ id: string; key: string; policy_id: string } & Json>;
   close(): Promise<void>;
 }
@@ -79,7 +79,7 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
   await bootstrap(deps, { token: operatorKey, file: undefined });
   await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
-  const tokenVerifier = settings.oidc && openIdConnect(settings.oidc, deps);
+  const tokenVerifier = settings.oidc && createOidcVerifier(settings.oidc, deps);
   const metrics = createMetrics();
   const app = buildApp({ ...deps, metrics, tokenVerifier, notReady: () => undefined });
   await app.ready();
@@ -140,8 +140,8 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   return Object.assign(api, rest);
 }
 
-/** The status of an answer, and the code of its error where it is one: what most tests of refusals ask for. */
-export async function outcome(answer: ReturnType<TestApi['call']>): Promise<[number, string | undefined]> {
-  const { status, body } = await answer;
+/** The status of a response, and the code of its error, if it is one. */
+export async function outcome(response: ReturnType<TestApi['call']>): Promise<[number, string | undefined]> {
+  const { status, body } = await response;
   return [status, (body.error as { code: string } | undefined)?.code];
 }

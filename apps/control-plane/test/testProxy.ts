@@ -5,18 +5,18 @@ import { addEvidence } from '@weighbridge/evidence';
 import { decodeBatch, readIdRange, recordUsage } from '@weighbridge/ledger';
 import type { TestApi } from './testApi.ts';
 
-/** A request that a proxy let in, on the counters that it was told of then. */
+/** A request that a proxy admitted, with the key as it was then. */
 interface Admitted {
   readonly key: Key;
   readonly at: Date;
 }
 
-/** A proxy as far as the ledger sees it. */
+/** A proxy as the ledger sees it. */
 export interface TestProxy {
   readonly producerId: string;
   readonly epoch: string;
   admit(token: string): Promise<Admitted>;
-  /** Hands over what it cost, by the same code as metering; on the wire it is bytes. */
+  /** Records the cost in the ledger, encoded and decoded as between proxy and metering. */
   settle(admitted: Admitted, costNano: bigint): Promise<void>;
   /** Admits a request and settles it. */
   spend(token: string, costNano: bigint): Promise<void>;
@@ -36,7 +36,7 @@ export function testProxy(api: TestApi): TestProxy {
   async function settle({ key, at }: Admitted, costNano: bigint): Promise<void> {
     const buckets = key.policies.flatMap(({ bucket }) => (bucket ? [bucket] : []));
     const [governing] = buckets;
-    if (!governing) throw new Error('the key draws on no counter');
+    if (!governing) throw new Error('the key has no bucket');
     const event = create(UsageEventSchema, {
       eventId: newUuid(),
       requestId: newId('req'),
@@ -62,7 +62,8 @@ export function testProxy(api: TestApi): TestProxy {
     const events = [toBinary(UsageEventSchema, event)];
     const batch = create(UsageBatchSchema, { producerId, epoch, shard, firstN: n, events });
     const usage = decodeBatch(toBinary(UsageBatchSchema, batch), await readIdRange(api.db));
-    if (usage.refused.length > 0) throw new Error(`the ledger refuses it: ${usage.refused[0]?.reason}`);
+    if (usage.refused.length > 0)
+      throw new Error(`the ledger refused the event: ${usage.refused[0]?.reason}`);
     await recordUsage(api.db, usage, new Date(), addEvidence);
   }
 

@@ -8,7 +8,7 @@ export interface Used {
   readonly request?: string;
   readonly key?: string;
   readonly principal?: string;
-  /** Whose counters it counts in, this month's; `buckets` names them whole. */
+  /** The policies in whose buckets of this month it counts; `buckets` overrides it. */
   readonly policies?: readonly string[];
   readonly buckets?: readonly BucketRef[];
   readonly model?: string;
@@ -21,7 +21,7 @@ export interface Used {
   readonly workloadType?: string;
 }
 
-/** Forgets every attempt, and what they added up to. */
+/** Deletes all attempts and their sums. */
 export async function emptyLedger(db: Database): Promise<void> {
   for (const table of ['usage_events', 'spend_buckets', 'usage_by_hour'] as const) {
     await db.deleteFrom(table).execute();
@@ -81,7 +81,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
   return events.map(({ row }) => row.request_id);
 }
 
-/** What a request's header makes of its row. */
+/** The columns that X-Svc-Workload-Type fills. */
 function workloadTypeOf(text: string | undefined) {
   if (text === undefined) return {};
   const sha256 = createHash('sha256').update(text).digest();

@@ -12,18 +12,18 @@ import type { KeyDeps } from '../keys/keys.service.ts';
 import { createStarterPolicy } from '../policies/policies.service.ts';
 
 export interface BootstrapOptions {
-  /** The operator's key, where the deployment gives one. */
+  /** The operator key that the deployment sets; undefined: one is generated. */
   readonly token: string | undefined;
-  /** Where the operator's key is handed out; undefined where the deployment gave it and needs no file. */
+  /** The file that the operator key is written to; undefined: none. */
   readonly file: string | undefined;
 }
 
-/** Any number: what counts is that every control plane uses the same for this. */
+/** An arbitrary number that every control plane uses for this lock. */
 const BOOTSTRAP_LOCK = 5_213_844_107;
 
 /**
- * Brings a database to where it can be worked with: the catalog of this release, and, where it is empty, a policy for
- * all and the operator's key. Safe when several control planes start at once.
+ * Imports the catalog of this release, and creates a default policy and the operator key if the database is empty. Safe
+ * when several control planes start at once.
  */
 export async function bootstrap(
   deps: KeyDeps & { logger: Logger },
@@ -44,8 +44,8 @@ export async function bootstrap(
         at: now,
       });
     }
-    // The file comes before the commit: a crash in between leaves a token that the next start takes up, not a key
-    // that nobody was ever told.
+    // Written before the commit: after a crash in between, the next start uses the token of the file. The other way
+    // around, the key would be lost.
     const token = await firstToken(options);
     if (!(await issueFirstKey(tx, deps, token, SCOPES))) return;
     if (options.file) await writeTokenFile(options.file, token);
@@ -57,26 +57,26 @@ export async function bootstrap(
       detail: { name: policy.name },
       at: now,
     });
-    deps.logger.info({ file: options.file }, 'the database was empty: issued the operator key');
+    deps.logger.info({ file: options.file }, 'created the operator key in an empty database');
   });
 }
 
 async function firstToken({ token, file }: BootstrapOptions): Promise<string> {
   if (token) return token;
-  const left = file && (await readFile(file, 'utf8').catch(() => '')).trim();
-  return left && isWellFormedToken(left) ? left : mintToken();
+  const written = file && (await readFile(file, 'utf8').catch(() => '')).trim();
+  return written && isWellFormedToken(written) ? written : mintToken();
 }
 
 async function writeTokenFile(file: string, token: string): Promise<void> {
   try {
     await ensureFolder(dirname(resolve(file)));
-    const unfinished = `${file}.new`;
-    await writeFile(unfinished, `${token}\n`, { mode: 0o600 });
-    await chmod(unfinished, 0o600);
-    await rename(unfinished, file);
+    const temporary = `${file}.new`;
+    await writeFile(temporary, `${token}\n`, { mode: 0o600 });
+    await chmod(temporary, 0o600);
+    await rename(temporary, file);
   } catch (error) {
     throw new Error(
-      `Can't write the operator key to ${file}; choose another place, or set WEIGHBRIDGE_BOOTSTRAP_KEY`,
+      `Can't write the operator key to ${file}. Choose another file, or set WEIGHBRIDGE_BOOTSTRAP_KEY`,
       {
         cause: error,
       },

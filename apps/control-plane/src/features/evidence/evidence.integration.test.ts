@@ -32,7 +32,7 @@ const feedback = (requestId: string, score: number, more: { principalId?: string
   });
 
 describe('the list of evidence', () => {
-  it('shows what is believed of each model at each workload type', async () => {
+  it('shows the evidence on each model at each workload type', async () => {
     const [first = ''] = await recordAttempts(api.db, [
       ...many(1, { workloadType: 'summaries', model: 'acme/small', costNano: 2_500n }),
       ...many(1, { workloadType: 'summaries', model: 'acme/small', outcome: 'upstream_error', costNano: 0n }),
@@ -64,7 +64,7 @@ describe('the list of evidence', () => {
     ]);
   });
 
-  it('is narrowed down by workload type and model, and paged', async () => {
+  it('filters by workload type and model, and has pages', async () => {
     await recordAttempts(
       api.db,
       ['a', 'b', 'c'].flatMap((workloadType) =>
@@ -91,7 +91,7 @@ describe('the list of evidence', () => {
     expect(await outcome(api.call('GET', '/evidence?page_token=x'))).toEqual([400, 'invalid_page_token']);
   });
 
-  it('says how often each target of a profile would be tried first, known or not', async () => {
+  it('shows how often each target of a profile is tried first, with or without evidence', async () => {
     const { body } = await api.call('POST', '/profiles', {
       body: {
         name: 'best',
@@ -117,7 +117,7 @@ describe('the list of evidence', () => {
     expect(good).toBeGreaterThan(0.9);
     expect(bad).toBeLessThan(0.1);
     expect(data[0]).toMatchObject({ requests: 0, success_rate: null, why: 'no evidence yet' });
-    // The same evidence, the same answer.
+    // The same evidence gives the same probabilities.
     expect(
       (await evidence(`?profile_id=${String(body.id)}`)).data.map(({ probability }) => probability),
     ).toEqual(data.map(({ probability }) => probability));
@@ -127,7 +127,7 @@ describe('the list of evidence', () => {
     ]);
   });
 
-  it('is what explain goes by', async () => {
+  it('is what explain uses', async () => {
     await recordAttempts(api.db, many(3, { workloadType: 'chat', model: 'acme/small' }));
     const strata = await currentStrata(deps());
     expect(strata('*', 'acme/small')?.requests).toBeCloseTo(3, 1);
@@ -138,7 +138,7 @@ describe('feedback', () => {
   const shown = async (id: string, key?: string) =>
     (await api.call('GET', `/requests/${id}`, key === undefined ? {} : { key })).body.feedback;
 
-  it('is shown with its request; its comment to operators only, and never logged', async () => {
+  it('is shown with its request; the comment only to operators, and never logged', async () => {
     const [id = ''] = await recordAttempts(api.db, [{ principal: 'grace' }]);
     expect(await shown(id)).toBeNull();
     expect(await feedback(id, 0.25, { principalId: 'grace', comment: 'not a word of it' })).toBe('counted');
@@ -151,7 +151,7 @@ describe('feedback', () => {
     expect(api.log()).not.toContain('not a word of it');
   });
 
-  it('waits for a request that was made of late, and for no other', async () => {
+  it('waits only for a recent request', async () => {
     const fresh = newId('req');
     const before = api.now;
     api.now = new Date();
@@ -165,7 +165,7 @@ describe('feedback', () => {
       expect(await feedback(id, 1)).toBe('unknown');
   });
 
-  it('refuses what is no score or no comment', async () => {
+  it('rejects an invalid score or comment', async () => {
     for (const score of [-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) {
       await expect(feedback(newId('req'), score)).rejects.toThrow('score');
     }

@@ -20,11 +20,11 @@ const spent = async (principal: string) => {
   return rows.map((row) => row.spent);
 };
 let people = 0;
-const somebody = () => `person-${++people}`;
+const newPerson = () => `person-${++people}`;
 
 describe('a correction', () => {
-  it('is added to what was spent in the window of its request, is signed, and is in the audit log', async () => {
-    const principal = somebody();
+  it('adds a signed amount to the spend in the window of its request, and is audited', async () => {
+    const principal = newPerson();
     const [request = ''] = await recordAttempts(api.db, [{ principal, costNano: 5_000_000n }]);
     const { status, body } = await correct(request, {
       amount_micro_usd: -2_000,
@@ -49,21 +49,21 @@ describe('a correction', () => {
     ]);
   });
 
-  it('is made once, however often it is sent under one Idempotency-Key', async () => {
-    const principal = somebody();
+  it('is recorded once for all requests with one Idempotency-Key', async () => {
+    const principal = newPerson();
     const [request = '', other = ''] = await recordAttempts(api.db, [{ principal, costNano: 1_000n }, {}]);
     const body = { amount_micro_usd: 7, reason: 'x' };
     const headers = { 'idempotency-key': `once-${principal}` };
-    const answers = await Promise.all([1, 2, 3].map(() => correct(request, body, headers)));
-    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201]);
-    expect(new Set(answers.map((answer) => answer.body.event_id)).size).toBe(1);
+    const responses = await Promise.all([1, 2, 3].map(() => correct(request, body, headers)));
+    expect(responses.map(({ status }) => status)).toEqual([201, 201, 201]);
+    expect(new Set(responses.map((response) => response.body.event_id)).size).toBe(1);
     expect(await spent(principal)).toEqual([8_000n]);
-    // The same words about another request are another correction.
+    // The same body for another request is another correction.
     expect(await outcome(correct(other, body, headers))).toEqual([409, 'idempotency_key_reused']);
   });
 
-  it('is refused where it corrects nothing, and then nothing is changed', async () => {
-    const principal = somebody();
+  it('is rejected if it corrects nothing, and then changes nothing', async () => {
+    const principal = newPerson();
     const [request = '', other = ''] = await recordAttempts(api.db, [{ principal }, {}]);
     const [foreign] = await api.db
       .selectFrom('usage_events')
@@ -92,8 +92,8 @@ describe('a correction', () => {
     expect(await spent(principal)).toEqual([1_000n]);
   });
 
-  it('takes off no more than the attempt cost, however many there are: nobody gets room that nobody gave', async () => {
-    const principal = somebody();
+  it('takes off at most the cost of the attempt, over all its corrections, so it adds no headroom', async () => {
+    const principal = newPerson();
     const [request = ''] = await recordAttempts(api.db, [{ principal }]);
     const off = (amount: number) => correct(request, { amount_micro_usd: amount, reason: 'x' });
     expect(await outcome(off(-2))).toEqual([422, 'correction_exceeds_cost']);
@@ -107,20 +107,23 @@ describe('a correction', () => {
     [33_600n, -34],
     [33_400n, -33],
     [1_000_500n, -1_001],
-  ])('of what the API shows of %d nano-USD takes off all of it', async (costNano, amount_micro_usd) => {
-    const principal = somebody();
-    const [request = ''] = await recordAttempts(api.db, [{ principal, costNano }]);
-    const { body } = await api.call('GET', `/requests/${request}`);
-    expect(body.cost_micro_usd).toBe(-amount_micro_usd);
-    const taken = await correct(request, { amount_micro_usd, reason: 'a refund' });
-    expect([taken.status, taken.body]).toMatchObject([201, { amount_nano_usd: String(-costNano) }]);
-    expect(await spent(principal)).toEqual([0n]);
-    const again = correct(request, { amount_micro_usd, reason: 'a refund' });
-    expect(await outcome(again)).toEqual([422, 'correction_exceeds_cost']);
-  });
+  ])(
+    'by the micro-USD that the API shows takes off all of %d nano-USD',
+    async (costNano, amount_micro_usd) => {
+      const principal = newPerson();
+      const [request = ''] = await recordAttempts(api.db, [{ principal, costNano }]);
+      const { body } = await api.call('GET', `/requests/${request}`);
+      expect(body.cost_micro_usd).toBe(-amount_micro_usd);
+      const taken = await correct(request, { amount_micro_usd, reason: 'a refund' });
+      expect([taken.status, taken.body]).toMatchObject([201, { amount_nano_usd: String(-costNano) }]);
+      expect(await spent(principal)).toEqual([0n]);
+      const again = correct(request, { amount_micro_usd, reason: 'a refund' });
+      expect(await outcome(again)).toEqual([422, 'correction_exceeds_cost']);
+    },
+  );
 
-  it('makes no attempt cost more than any may: no sum outgrows its counter', async () => {
-    const principal = somebody();
+  it('can not raise a cost over the maximum, so that no bucket overflows', async () => {
+    const principal = newPerson();
     const [request = ''] = await recordAttempts(api.db, [{ principal, costNano: 1_000n }]);
     const add = (amount_micro_usd: number) => correct(request, { amount_micro_usd, reason: 'x' });
     expect(await outcome(add(1_000_000_000_000))).toEqual([422, 'correction_too_large']);
@@ -130,8 +133,8 @@ describe('a correction', () => {
     expect(await spent(principal)).toEqual([1_000_000_000_000_000n]);
   });
 
-  it('can not be corrected itself: the attempt is', async () => {
-    const [request = ''] = await recordAttempts(api.db, [{ principal: somebody() }]);
+  it('can not be corrected itself, only its attempt', async () => {
+    const [request = ''] = await recordAttempts(api.db, [{ principal: newPerson() }]);
     const { body } = await correct(request, { amount_micro_usd: 1, reason: 'x' });
     const again = correct(request, { amount_micro_usd: 1, reason: 'x', event_id: body.event_id });
     expect(await outcome(again)).toEqual([422, 'event_not_found']);

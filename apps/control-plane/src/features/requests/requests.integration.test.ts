@@ -27,7 +27,7 @@ async function list(query: Record<string, string> = {}, key = api.operatorKey) {
 const at = (minute: number) => new Date(Date.parse('2026-11-20T09:00:00Z') + minute * 60_000);
 
 describe('GET /requests/{request_id}', () => {
-  it('shows all attempts of a request, the first one first, in every field', async () => {
+  it('shows all attempts of a request in order, with every field', async () => {
     const request = newId('req');
     const attribution = {
       user: 'u',
@@ -92,11 +92,11 @@ describe('GET /requests/{request_id}', () => {
       feedback: null,
     });
     expect((await list()).body.data).toEqual([body]);
-    // Whose budget a principal's own is part of, is the operators' to know.
+    // Parent policies are shown only to operators.
     expect((await api.call('GET', `/requests/${request}`, { key: ada })).body.policies).toHaveLength(1);
   });
 
-  it('shows what came from the cache, which is a request and no attempt at a vendor', async () => {
+  it('shows a cache hit, which counts as a request but not as an attempt at a vendor', async () => {
     const [request = ''] = await recordAttempts(api.db, [
       { cacheHit: true, costNano: 0n, admittedAt: at(0) },
       { costNano: 1_000n, admittedAt: at(1) },
@@ -108,7 +108,7 @@ describe('GET /requests/{request_id}', () => {
     expect(spend.body.data).toMatchObject([{ requests: 2, attempts: 1, cost_micro_usd: 1 }]);
   });
 
-  it('shows its corrections, and counts them in its cost', async () => {
+  it('shows corrections, and includes them in the cost', async () => {
     const request = newId('req');
     await recordAttempts(api.db, [{ request, costNano: 5_000n, admittedAt: at(0) }]);
     const recordedAt = at(60);
@@ -141,12 +141,12 @@ describe('GET /requests/{request_id}', () => {
         { amount_nano_usd: '1000', reason: 'but not so much' },
       ],
     });
-    // It is no attempt, by which a request would be found.
+    // Filters match attempts, not corrections.
     expect((await list({ outcome: 'success' })).ids).toEqual([request]);
     expect((await list({ min_cost_micro_usd: '1', from: at(1).toISOString() })).ids).toEqual([]);
   });
 
-  it("is not found where it is unknown, malformed, or another principal's", async () => {
+  it("is not found if its id is unknown, malformed or of another principal's request", async () => {
     const [bobs] = await recordAttempts(api.db, [{ principal: 'bob' }]);
     for (const id of [bobs, newId('req'), newId('key'), 'req_1', '%00', 'x'.repeat(500), "'"]) {
       const { status, body } = await api.call('GET', `/requests/${id}`, { key: ada });
@@ -157,7 +157,7 @@ describe('GET /requests/{request_id}', () => {
 });
 
 describe('GET /requests', () => {
-  it('lists a request once, the newest first, page by page, while more come in', async () => {
+  it('lists each request once, newest first, over pages, while more arrive', async () => {
     const used: Used[] = Array.from({ length: 30 }, (_, n) => ({ admittedAt: at(Math.floor(n / 3)) }));
     const ids = await recordAttempts(api.db, used);
     await recordAttempts(
@@ -170,15 +170,15 @@ describe('GET /requests', () => {
     const seen: string[] = [];
     let token = '';
     do {
-      const answer = await list({ page_size: '4', page_token: token });
-      seen.push(...answer.ids);
-      token = String(answer.body.next_page_token);
+      const response = await list({ page_size: '4', page_token: token });
+      seen.push(...response.ids);
+      token = String(response.body.next_page_token);
       await recordAttempts(api.db, [{ admittedAt: at(40) }, { request: ids[3] ?? '', admittedAt: at(40) }]);
     } while (token);
     expect(seen).toEqual(before);
   });
 
-  it('finds by each filter, and by several', async () => {
+  it('filters by each field, and by several', async () => {
     const session = 's'.repeat(300);
     const [wanted] = await recordAttempts(api.db, [
       {
@@ -231,7 +231,7 @@ describe('GET /requests', () => {
     expect((await list({ estimated: 'false' })).ids).not.toContain(wanted);
   });
 
-  it('looks back a month, but for a request or a session as far as the ledger goes', async () => {
+  it('lists the last month by default, and all time for a request id or a session', async () => {
     const session = createHash('sha256').update('s').digest('hex');
     const [old] = await recordAttempts(api.db, [
       { admittedAt: new Date('2024-01-01T00:00:00Z'), attribution: { session_sha256: session } },
@@ -242,7 +242,7 @@ describe('GET /requests', () => {
     expect((await list({ from: '2023-12-01T00:00:00Z', to: '2024-02-01T00:00:00Z' })).ids).toEqual([old]);
   });
 
-  it("shows without the scope operator one's own principal's requests, and no other's", async () => {
+  it("shows only the caller's own principal's requests, without the scope operator", async () => {
     const [own, bobs] = await recordAttempts(api.db, [{}, { principal: 'bob', key: 'key_b' }]);
     expect((await list()).ids).toHaveLength(2);
     expect((await list({}, ada)).ids).toEqual([own]);
@@ -273,7 +273,7 @@ describe('GET /requests', () => {
       /page_token/,
     ],
     [{ other: '1' }, 'invalid_request', /other/],
-  ])('refuses %j with %s', async (query, code, message) => {
+  ])('rejects %j with %s', async (query, code, message) => {
     const { status, error } = await list(query);
     expect([status, error.code]).toEqual([400, code]);
     expect(error.message).toMatch(message);

@@ -3,7 +3,7 @@ import { type Selectable, sql } from 'kysely';
 
 export type StoredResponseRow = Selectable<StoredResponses>;
 
-/** Keeps whose a response is. The first to record an id of an account stays its owner. */
+/** Stores the owner of a response. The first owner of an id at a connector stays. */
 export async function insertStoredResponse(db: Database, row: StoredResponseRow): Promise<void> {
   await db
     .insertInto('stored_responses')
@@ -12,7 +12,7 @@ export async function insertStoredResponse(db: Database, row: StoredResponseRow)
     .execute();
 }
 
-/** Everybody's responses of this id that are younger than `after`. */
+/** The responses of all principals with this id that were created after a time. */
 export async function findStoredResponses(
   db: Database,
   responseId: string,
@@ -27,7 +27,7 @@ export async function findStoredResponses(
     .execute();
 }
 
-/** Forgets some of what is older than `before`; returns how many there were. */
+/** Deletes up to `limit` responses that were created before a time; returns how many. */
 export async function deleteStoredResponses(db: Database, before: Date, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
     DELETE FROM stored_responses WHERE ctid IN (

@@ -7,30 +7,30 @@ export interface ResponseDeps {
   readonly now: () => Date;
 }
 
-export interface MadeResponse {
+export interface OwnedResponse {
   readonly responseId: string;
   readonly connectorId: string;
   readonly principalId: string;
   readonly keyId: string;
 }
 
-/** Whose a stored response is, as one principal may know it. */
+/** The owner of a stored response, as far as a principal may know it. */
 export type Ownership =
   | { readonly kind: 'own'; readonly connectorId: string }
   | { readonly kind: 'foreign' }
   | { readonly kind: 'unknown' };
 
-const KEPT_MS = 90 * 24 * 3_600_000;
-const FORGET_EVERY_MS = 600_000;
-const DELETED_AT_ONCE = 10_000;
+const RETENTION_MS = 90 * 24 * 3_600_000;
+const PRUNE_MS = 600_000;
+const MAX_DELETED = 10_000;
 
-/** Records who made a response. It bumps no revision: proxies ask for it, they are not told. */
-export async function recordResponse({ db, now }: ResponseDeps, made: MadeResponse): Promise<void> {
+/** Records the owner of a response. It is no change of the control stream: proxies look it up when they need it. */
+export async function recordResponse({ db, now }: ResponseDeps, response: OwnedResponse): Promise<void> {
   await insertStoredResponse(db, {
-    response_id: made.responseId,
-    connector_id: made.connectorId,
-    principal_id: made.principalId,
-    key_id: made.keyId,
+    response_id: response.responseId,
+    connector_id: response.connectorId,
+    principal_id: response.principalId,
+    key_id: response.keyId,
     created_at: now(),
   });
 }
@@ -46,21 +46,19 @@ export async function ownerOfResponse(
   return { kind: rows.length > 0 ? 'foreign' : 'unknown' };
 }
 
-/** Forgets what is past its time, a bounded number of rows a call. */
-async function forgetOldResponses({ db, now }: ResponseDeps): Promise<number> {
-  return await deleteStoredResponses(db, expiry(now()), DELETED_AT_ONCE);
+/** Deletes expired responses, a bounded number per call. */
+async function pruneResponses({ db, now }: ResponseDeps): Promise<number> {
+  return await deleteStoredResponses(db, expiry(now()), MAX_DELETED);
 }
 
-/** Forgets old responses as long as the service runs. Several control planes at once do no harm. */
-export function startForgettingResponses(deps: ResponseDeps, { logger, onShutdown }: ServiceContext): void {
+/** Deletes expired responses while the service runs. Several control planes may do so at once. */
+export function startPruningResponses(deps: ResponseDeps, { logger, onShutdown }: ServiceContext): void {
   const timer = setInterval(() => {
-    forgetOldResponses(deps).catch((error) =>
-      logger.warn({ err: error }, 'old responses could not be forgotten'),
-    );
-  }, FORGET_EVERY_MS);
-  onShutdown('forgetting of old responses', () => clearInterval(timer));
+    pruneResponses(deps).catch((error) => logger.warn({ err: error }, 'failed to delete expired responses'));
+  }, PRUNE_MS);
+  onShutdown('pruning of responses', () => clearInterval(timer));
 }
 
 function expiry(now: Date): Date {
-  return new Date(now.getTime() - KEPT_MS);
+  return new Date(now.getTime() - RETENTION_MS);
 }

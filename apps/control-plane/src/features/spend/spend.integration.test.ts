@@ -37,7 +37,7 @@ async function csv(query: Record<string, string>, key = api.operatorKey, accept 
 const day = (text: string) => new Date(`2026-11-${text}Z`);
 
 describe('GET /spend', () => {
-  it('answers for the current month, one row a group, with every field', async () => {
+  it('returns the current month by default, one row per group, with every field', async () => {
     await recordAttempts(api.db, [
       { request: 'req_1', costNano: 1_400n, outcome: 'upstream_error', admittedAt: day('20T08:00:00') },
       { request: 'req_1', costNano: 100n, estimated: true, admittedAt: day('20T08:00:01') },
@@ -58,7 +58,7 @@ describe('GET /spend', () => {
           cache_write_tokens: 6,
           cache_write_1h_tokens: 4,
           output_tokens: 10,
-          // Rounded once, of the sum: the two amounts alone would be 1 and 0.
+          // The sum is rounded once: the two amounts alone would be 1 and 0.
           cost_micro_usd: 2,
           cost_nano_usd: '1500',
         },
@@ -72,14 +72,14 @@ describe('GET /spend', () => {
     });
   });
 
-  it('is as of the query itself where the ledger is empty', async () => {
+  it('is as of the query itself if the ledger is empty', async () => {
     const before = Date.now() - 60_000;
     const { body, rows } = await spend({ group_by: 'model' });
     expect(rows).toEqual([]);
     expect(Date.parse(String(body.bucket_as_of))).toBeGreaterThan(before);
   });
 
-  it('cuts days and months where the time zone does', async () => {
+  it('divides days and months by the time zone', async () => {
     const at = [
       '2026-10-24T22:00:00Z',
       '2026-10-25T22:59:59.999Z',
@@ -109,7 +109,7 @@ describe('GET /spend', () => {
     ]);
   });
 
-  it('turns pages without losing or doubling a row, and knows its own tokens', async () => {
+  it('pages without losing or repeating a row, and accepts only its own page tokens', async () => {
     const users = Array.from({ length: 25 }, (_, n) => `user ${n}`);
     await recordAttempts(
       api.db,
@@ -123,9 +123,9 @@ describe('GET /spend', () => {
     const rows: Row[] = [];
     let token = '';
     do {
-      const answer = await spend({ ...query, page_token: token });
-      rows.push(...answer.rows);
-      token = String(answer.body.next_page_token);
+      const response = await spend({ ...query, page_token: token });
+      rows.push(...response.rows);
+      token = String(response.body.next_page_token);
     } while (token);
     const place = ({ bucket_start, group }: Row) => `${bucket_start} ${group.user}`;
     expect(rows.map(place)).toEqual([...new Set(rows.map(place))]);
@@ -154,7 +154,7 @@ describe('GET /spend', () => {
     }
   });
 
-  it('groups and filters by labels of any key and value, and by nothing else in them', async () => {
+  it('groups and filters by labels with any key and value', async () => {
     const keys = [
       'cost center',
       "o'brien'); DROP TABLE usage_events; --",
@@ -191,7 +191,7 @@ describe('GET /spend', () => {
   });
 
   it.each(['principal_id', 'key_id', 'policy_id', 'model', 'provider', 'team', 'project', 'env', 'user'])(
-    'is narrowed by %s',
+    'filters by %s',
     async (name) => {
       await recordAttempts(api.db, [
         {
@@ -230,13 +230,13 @@ describe('GET /spend', () => {
     [{ team: 'a\u0000' }, /team/],
     [{ page_size: '0' }, /page_size/],
     [{ other: '1' }, /other/],
-  ])('refuses %j', async (query, message) => {
+  ])('rejects %j', async (query, message) => {
     const { status, error } = await spend(query);
     expect([status, error.code]).toEqual([400, 'invalid_request']);
     expect(error.message).toMatch(message);
   });
 
-  it("shows without the scope operator one's own principal's spend, and no other's", async () => {
+  it("shows only the caller's own principal's spend, without the scope operator", async () => {
     await recordAttempts(api.db, [
       { costNano: 3_000n },
       { principal: 'bob', key: 'key_b', costNano: 9_000n },
@@ -257,7 +257,7 @@ describe('GET /spend', () => {
   });
 });
 
-it('a query that takes too long is told so, as one that asks too much', async () => {
+it('a query that exceeds the statement timeout is rejected as too broad', async () => {
   const slow = api.db.transaction().execute(async (tx) => {
     await sql`SET LOCAL statement_timeout = 20`.execute(tx);
     await sql`SELECT pg_sleep(5)`.execute(tx);
@@ -269,7 +269,7 @@ it('a query that takes too long is told so, as one that asks too much', async ()
 });
 
 describe('spend as CSV', () => {
-  it('has a header and quotes what needs it, and no value is a formula', async () => {
+  it('has a header, quotes values where needed, and contains no formulas', async () => {
     const users = ['=HYPERLINK("x")', '+1', '-1', '@x', '\tx', '\rx', 'a "b", c', 'plain', 'ü\nü'];
     await recordAttempts(
       api.db,
@@ -295,7 +295,7 @@ describe('spend as CSV', () => {
     );
   });
 
-  it('comes whole, however many rows there are', async () => {
+  it('has all rows, without pages', async () => {
     const users = Array.from({ length: 1_700 }, (_, n) => `u${n}`);
     await recordAttempts(
       api.db,
@@ -307,14 +307,14 @@ describe('spend as CSV', () => {
     expect((await csv({ user: 'nobody', group_by: 'team' })).body.split('\r\n')).toHaveLength(2);
   });
 
-  it('is refused as JSON would be, before a byte of it is sent', async () => {
+  it('is rejected like JSON, before the first byte', async () => {
     expect((await csv({ group_by: 'color' })).status).toBe(400);
     expect((await csv({ page_size: '5' })).status).toBe(400);
     const other = await csv({}, api.operatorKey, 'application/xml');
     expect([other.status, JSON.parse(other.body).error.code]).toEqual([406, 'not_acceptable']);
   });
 
-  it('lets its connections go: many in a row, and those that nobody reads', async () => {
+  it('releases its connections, in sequence and in parallel', async () => {
     await recordAttempts(api.db, [{}]);
     for (let n = 0; n < 12; n++) expect((await csv({ group_by: 'user' })).status).toBe(200);
     const several = await Promise.all(Array.from({ length: 8 }, () => csv({ group_by: 'user' })));
@@ -322,7 +322,7 @@ describe('spend as CSV', () => {
     expect((await csv({ group_by: 'user' })).status).toBe(200);
   });
 
-  it('lets its connection go when the reader goes away, before the first byte or in the midst of it', async () => {
+  it('releases its connection when the client disconnects, before the first byte or later', async () => {
     const users = Array.from({ length: 1_500 }, (_, n) => `${n} ${'x'.repeat(200)}`);
     await recordAttempts(
       api.db,
@@ -337,7 +337,7 @@ describe('spend as CSV', () => {
       sealingKey: () => Buffer.alloc(0),
     };
     const open = () => exports.open(operator, { group_by: 'user' });
-    // The database lets go a moment before the export is counted as ended.
+    // The connection is released a moment before the export counts as ended.
     const opened = async (): ReturnType<typeof open> => {
       for (;;) {
         const stream = await open().catch(() => undefined);
@@ -354,7 +354,7 @@ describe('spend as CSV', () => {
     for (let n = 0; n < 15; n++) {
       const stream = await opened();
       if (n % 2) await once(stream, 'readable');
-      // It reads no further than its reader: the cursor is still open.
+      // It reads no further than its consumer: the cursor is still open.
       await expectOpen(1n);
       stream.destroy();
       await eventually(() => expectOpen(0n));

@@ -12,7 +12,7 @@ import { putInQuarantine } from '../../../test/quarantined.ts';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { type TestProxy, testProxy } from '../../../test/testProxy.ts';
 
-/** The usage report, field by field, of usage that comes as it does from a proxy. Times are those of the test. */
+/** Each field of the usage report, for usage that is encoded as by a proxy. The test sets the time. */
 
 let api: TestApi;
 let proxy: TestProxy;
@@ -25,7 +25,7 @@ afterAll(() => api.close());
 const DAY_MS = 86_400_000;
 const SCOPES = ['key', 'principal', 'policy'] as const;
 
-/** Edges as the calendars of these places have them, worked out by hand. */
+/** The edges of windows by the calendars of these time zones, computed by hand. */
 const WINDOWS: readonly (readonly [
   window: WindowKind,
   timezone: string,
@@ -34,18 +34,18 @@ const WINDOWS: readonly (readonly [
   end: string,
 ])[] = [
   ['hour', 'UTC', '2026-11-20T10:30:00Z', '2026-11-20T10:00:00Z', '2026-11-20T11:00:00Z'],
-  // Half an hour off the others.
+  // Offset by half an hour.
   ['hour', 'Asia/Kolkata', '2026-11-20T10:10:00Z', '2026-11-20T09:30:00Z', '2026-11-20T10:30:00Z'],
-  // The hour that comes twice is two windows.
+  // The repeated hour is two windows.
   ['hour', 'Europe/Berlin', '2026-10-25T00:30:00Z', '2026-10-25T00:00:00Z', '2026-10-25T01:00:00Z'],
   ['hour', 'Europe/Berlin', '2026-10-25T01:30:00Z', '2026-10-25T01:00:00Z', '2026-10-25T02:00:00Z'],
   // A day of 23 hours, and one of 25.
   ['day', 'Europe/Berlin', '2026-03-29T12:00:00Z', '2026-03-28T23:00:00Z', '2026-03-29T22:00:00Z'],
   ['day', 'America/New_York', '2026-11-01T12:00:00Z', '2026-11-01T04:00:00Z', '2026-11-02T05:00:00Z'],
-  // One that begins at one o'clock, since midnight is left out.
+  // A day that begins at one o'clock, since its midnight is skipped.
   ['day', 'America/Havana', '2026-03-08T12:00:00Z', '2026-03-08T05:00:00Z', '2026-03-09T04:00:00Z'],
   ['day', 'UTC', '2028-02-29T23:59:59.999Z', '2028-02-29T00:00:00Z', '2028-03-01T00:00:00Z'],
-  // From Monday on; in one of these the clocks change.
+  // From Monday; the clocks change in one of these weeks.
   ['week', 'Europe/Berlin', '2026-10-24T12:00:00Z', '2026-10-18T22:00:00Z', '2026-10-25T23:00:00Z'],
   ['week', 'UTC', '2027-01-01T00:00:00Z', '2026-12-28T00:00:00Z', '2027-01-04T00:00:00Z'],
   ['month', 'UTC', '2028-02-10T00:00:00Z', '2028-02-01T00:00:00Z', '2028-03-01T00:00:00Z'],
@@ -74,7 +74,7 @@ async function people(policyId: string) {
 }
 type People = Awaited<ReturnType<typeof people>>;
 
-/** Each spends once: what that comes to, in micro-USD, for the first key, its principal, and all together. */
+/** The total after each key spends once, in micro-USD: of the first key, of its principal, and of all. */
 const SPENT = { key: 1_000, principal: 1_020, policy: 1_320 } as const;
 async function spendOnce({ first, second, other }: People): Promise<void> {
   await Promise.all([
@@ -87,7 +87,7 @@ async function spendOnce({ first, second, other }: People): Promise<void> {
 describe.each(WINDOWS)('a window of a %s in %s at %s', (window, timezone, now, start, end) => {
   const edges = { start: new Date(start), end: new Date(end) };
 
-  it.each(SCOPES)('is reported to the millisecond, by %s, and so is that of a parent', async (scope) => {
+  it.each(SCOPES)('is reported to the millisecond, by %s, with that of its parent', async (scope) => {
     at(new Date(edges.start.getTime() - 40 * DAY_MS));
     const parent = await policy({ window: 'none', counter_scope: 'policy', limit_micro_usd: 1_000_000 });
     const child = await policy({
@@ -105,7 +105,7 @@ describe.each(WINDOWS)('a window of a %s in %s at %s', (window, timezone, now, s
       policy_id: parent.id,
     });
 
-    // The last instant of the window before, the first one of this, and now.
+    // The last instant of the previous window, the first of this one, and now.
     at(new Date(edges.start.getTime() - 1));
     await spendOnce(keys);
     at(edges.start);
@@ -138,7 +138,7 @@ describe.each(WINDOWS)('a window of a %s in %s at %s', (window, timezone, now, s
       queried_at: expect.any(String),
     });
     expect(await report(keys.other.id)).toMatchObject({ principal_spent_micro_usd: 600 });
-    // All of it counts in the parent too, whose window never ends; its own keys have spent nothing by themselves.
+    // All of it counts in the parent too, whose window never ends; the parent's own keys spent nothing.
     expect(await report(above.first.id)).toMatchObject({
       bucket_spent_micro_usd: 3 * SPENT.policy,
       principal_spent_micro_usd: 0,
@@ -150,7 +150,7 @@ describe.each(WINDOWS)('a window of a %s in %s at %s', (window, timezone, now, s
 
     expect(await report(adasAbove.id)).toMatchObject({ principal_spent_micro_usd: 3 * SPENT.principal });
 
-    // It is the same until its last instant, and then it is another one.
+    // The window lasts until its last instant; then the next one begins.
     at(new Date(edges.end.getTime() - 1));
     expect(await report(keys.first.id)).toMatchObject({ ...expected, bucket_as_of: expect.any(String) });
     at(edges.end);
@@ -164,31 +164,34 @@ describe.each(WINDOWS)('a window of a %s in %s at %s', (window, timezone, now, s
   });
 });
 
-it.each(SCOPES)('a window that never ends has all since its policy began, by %s', async (scope) => {
-  at('2026-03-01T00:00:00Z');
-  const { id } = await policy({ window: 'none', counter_scope: scope });
-  const keys = await people(id);
-  for (const time of ['2026-03-01T00:00:00Z', '2027-02-28T23:59:59.999Z', '2028-02-29T12:00:00Z']) {
-    at(time);
-    await spendOnce(keys);
-  }
-  expect(await report(keys.first.id)).toMatchObject({
-    window_start: '2026-03-01T00:00:00.000Z',
-    principal_spent_from: '2026-03-01T00:00:00.000Z',
-    reset: null,
-    window_unbounded: true,
-    limit_micro_usd: null,
-    remaining_micro_usd: null,
-    bucket_spent_micro_usd: 3 * SPENT[scope],
-    principal_spent_micro_usd: 3 * SPENT.principal,
-  });
-});
+it.each(SCOPES)(
+  'a window that never ends has all spend since its policy was created, by %s',
+  async (scope) => {
+    at('2026-03-01T00:00:00Z');
+    const { id } = await policy({ window: 'none', counter_scope: scope });
+    const keys = await people(id);
+    for (const time of ['2026-03-01T00:00:00Z', '2027-02-28T23:59:59.999Z', '2028-02-29T12:00:00Z']) {
+      at(time);
+      await spendOnce(keys);
+    }
+    expect(await report(keys.first.id)).toMatchObject({
+      window_start: '2026-03-01T00:00:00.000Z',
+      principal_spent_from: '2026-03-01T00:00:00.000Z',
+      reset: null,
+      window_unbounded: true,
+      limit_micro_usd: null,
+      remaining_micro_usd: null,
+      bucket_spent_micro_usd: 3 * SPENT[scope],
+      principal_spent_micro_usd: 3 * SPENT.principal,
+    });
+  },
+);
 
 describe('a changed policy', () => {
   const NOW = '2026-11-18T12:00:00Z';
   const THE_DAY_BEFORE = '2026-11-17T12:00:00Z';
 
-  it.each(SCOPES)('keeps what was spent, by %s, under another limit', async (scope) => {
+  it.each(SCOPES)('keeps its spend, by %s, under another limit', async (scope) => {
     at(NOW);
     const { id } = await policy({ window: 'day', counter_scope: scope, limit_micro_usd: 10_000 });
     const keys = await people(id);
@@ -210,7 +213,7 @@ describe('a changed policy', () => {
   });
 
   it.each(SCOPES.flatMap((from) => SCOPES.filter((to) => to !== from).map((to) => [from, to] as const)))(
-    'counts by %s what it counted by %s, and what was under way at the change',
+    'counts by %s what it counted by %s, including requests in flight at the change',
     async (to, from) => {
       at(THE_DAY_BEFORE);
       const { id } = await policy({ window: 'day', counter_scope: from });
@@ -218,7 +221,7 @@ describe('a changed policy', () => {
       await spendOnce(keys);
       at(NOW);
       await spendOnce(keys);
-      const underWay = await proxy.admit(keys.first.key);
+      const inFlight = await proxy.admit(keys.first.key);
       await change(id, { counter_scope: to });
       expect(await report(keys.first.id)).toMatchObject({
         counter_scope: to,
@@ -227,7 +230,7 @@ describe('a changed policy', () => {
         window_start: '2026-11-18T00:00:00.000Z',
         principal_spent_from: '2026-11-18T00:00:00.000Z',
       });
-      await proxy.settle(underWay, 5_000n);
+      await proxy.settle(inFlight, 5_000n);
       await proxy.spend(keys.first.key, 2_000n);
       expect(await report(keys.first.id)).toMatchObject({
         bucket_spent_micro_usd: SPENT[to] + 7,
@@ -243,7 +246,7 @@ describe('a changed policy', () => {
     ['week', 'UTC', 2, '2026-11-16T00:00:00.000Z', '2026-11-23T00:00:00.000Z'],
     ['none', 'UTC', 2, '2026-11-17T12:00:00.000Z', null],
   ] as const)(
-    'counts by the %s in %s what the ledger has of it',
+    'counts by the %s in %s what the ledger has of that window',
     async (window, timezone, times, start, reset) => {
       at(THE_DAY_BEFORE);
       const { id } = await policy({ window: 'day', counter_scope: 'principal' });
@@ -251,9 +254,9 @@ describe('a changed policy', () => {
       await spendOnce(keys);
       at(NOW);
       await spendOnce(keys);
-      const underWay = await proxy.admit(keys.second.key);
+      const inFlight = await proxy.admit(keys.second.key);
       await change(id, { window, timezone });
-      await proxy.settle(underWay, 3_000n);
+      await proxy.settle(inFlight, 3_000n);
       expect(await report(keys.first.id)).toMatchObject({
         window_start: start,
         principal_spent_from: start,
@@ -266,7 +269,7 @@ describe('a changed policy', () => {
   );
 });
 
-describe('what is known to be in the report', () => {
+describe('the completeness of the report', () => {
   const NOW = '2026-11-18T12:00:00Z';
   let keys: People;
   beforeAll(async () => {
@@ -288,9 +291,9 @@ describe('what is known to be in the report', () => {
   };
   const NOTHING = [0n, 0n, 0n, 0n];
 
-  it('reaches up to the least of what proxies said, until the last of them has handed over all', async () => {
+  it('is as of the lowest watermark of the open proxies', async () => {
     const asOf = async () => (await report(keys.first.id)).bucket_as_of;
-    // With no proxy ever, it is what the read itself saw.
+    // Without proxies, it is as of the query itself.
     const alone = await report(keys.first.id);
     expect(alone.bucket_as_of).toBe(alone.queried_at);
     const runs = [await startRun(), await startRun()] as const;
@@ -303,7 +306,7 @@ describe('what is known to be in the report', () => {
     await mark(runs[0], 5);
     await mark(runs[1], 7);
     expect(await asOf()).toBe(minutesAgo(7).toISOString());
-    // It never goes back.
+    // A watermark never goes back.
     await mark(runs[1], 8);
     expect(await asOf()).toBe(minutesAgo(7).toISOString());
     await closeEpoch(api.db, { ...runs[1], lastN: NOTHING, now: api.now });
@@ -322,19 +325,19 @@ describe('what is known to be in the report', () => {
     expect(await isComplete()).toBe(true);
   });
 
-  it('is complete of a window that began after a proxy was lost', async () => {
+  it('is complete for a window that began after a proxy was lost', async () => {
     await startRun();
     const lostAt = minutesAgo(24 * 60);
     await markLost(api.db, { silentSince: new Date(api.now.getTime() + 1), now: lostAt });
     expect(await isComplete()).toBe(true);
   });
 
-  it('is not complete while numbered events have not come for a minute', async () => {
+  it('is not complete while numbered events are missing for a minute', async () => {
     const run = await startRun();
     const receive = (firstN: bigint) =>
       recordUsage(api.db, { events: [], refused: [], received: [{ ...run, shard: 0, firstN, count: 1 }] });
     await receive(2n);
-    // Batches overtake each other.
+    // Batches may arrive out of order.
     expect(await isComplete()).toBe(true);
     const longAgo = new Date(Date.now() - 61_000);
     await api.db.updateTable('producer_shards').set({ gap_since: longAgo }).execute();
@@ -343,7 +346,7 @@ describe('what is known to be in the report', () => {
     expect(await isComplete()).toBe(true);
   });
 
-  it('is not complete while usage of the principal, or of one that can not be told, is in quarantine', async () => {
+  it('is not complete while usage of the principal, or of an unknown principal, is in quarantine', async () => {
     const principalId = keys.first.principal_id as string;
     const id = await putInQuarantine(api.db, { principalId });
     expect([await isComplete(), await isComplete(keys.other.id)]).toEqual([false, true]);
@@ -355,12 +358,12 @@ describe('what is known to be in the report', () => {
     expect([await isComplete(), await isComplete(keys.other.id)]).toEqual([true, true]);
   });
 
-  it('begins with the window, or where the rows were dropped that a younger counter would need', async () => {
+  it('begins with the window, or later if rows were deleted before the counter was created', async () => {
     const from = async (id: string) => (await report(id)).principal_spent_from;
     const floor = minutesAgo(60);
     await api.db.updateTable('ledger_floor').set({ dropped_before: floor }).execute();
     expect(await from(keys.first.id)).toBe(floor.toISOString());
-    // A counter that was there before the rows went has what they counted.
+    // A counter that was created before the rows were deleted includes them.
     at(minutesAgo(120));
     const older = await people((await policy({ window: 'day' })).id);
     at(NOW);
@@ -368,7 +371,7 @@ describe('what is known to be in the report', () => {
   });
 
   it.each([{ window: 'none' }, { window: 'none', counter_scope: 'policy' }] as const)(
-    'begins where the rows were dropped that a counter without a window was started anew without: $window $counter_scope',
+    'begins later if a counter without a window was restarted after rows were deleted: $window $counter_scope',
     async (changes) => {
       at(minutesAgo(120));
       const { id } = await policy({ window: 'hour', counter_scope: 'key' });
@@ -379,7 +382,7 @@ describe('what is known to be in the report', () => {
       await change(id, changes);
       const begins = { window_start: floor.toISOString(), principal_spent_from: floor.toISOString() };
       expect(await report(old.first.id)).toMatchObject(begins);
-      // What is dropped later, it has counted.
+      // Rows that are deleted later are already counted.
       await api.db
         .updateTable('ledger_floor')
         .set({ dropped_before: minutesAgo(30) })

@@ -5,7 +5,7 @@ describe('the principal of a token', () => {
   const of = (claims: Record<string, unknown>, principalClaim = 'sub', principalPrefix = '') =>
     principalOfClaims(claims, { principalClaim, principalPrefix });
 
-  it('is what the claim says, after the prefix', () => {
+  it('is the prefix and the value of the claim', () => {
     expect(of({ sub: 'ada' })).toBe('ada');
     expect(of({ sub: 'ada' }, 'sub', 'sso:')).toBe('sso:ada');
     expect(of({ profile: { name: 'ada' } }, 'profile.name')).toBe('ada');
@@ -15,18 +15,21 @@ describe('the principal of a token', () => {
   const unknown = expect.objectContaining({ kind: 'permission', code: 'principal_unknown' });
 
   it.each([[undefined], [''], [7], [true], [null], [['ada']], [{ sub: 'ada' }]])(
-    'is nobody for %j',
+    'is unknown for %j',
     (sub) => {
       expect(() => of({ sub })).toThrow(unknown);
       expect(() => of({ sub }, 'sub', 'sso:')).toThrow(unknown);
     },
   );
 
-  it.each(['.', '..', ' ada', 'a\nb', 'a'.repeat(201)])('is none for %j, which is no id', (sub) => {
-    expect(() => of({ sub })).toThrow(unknown);
-  });
+  it.each(['.', '..', ' ada', 'a\nb', 'a'.repeat(201)])(
+    'is unknown for %j, which is not a valid id',
+    (sub) => {
+      expect(() => of({ sub })).toThrow(unknown);
+    },
+  );
 
-  it('is no e-mail address that the issuer did not verify', () => {
+  it('is not an e-mail address that the issuer has not verified', () => {
     expect(of({ email: 'ada@example.com', email_verified: true }, 'email')).toBe('ada@example.com');
     for (const email_verified of [false, undefined, 'true', 1]) {
       expect(() => of({ email: 'ada@example.com', email_verified }, 'email')).toThrow(unknown);
@@ -42,7 +45,7 @@ describe('the scopes of a token', () => {
   const of = (claims: Record<string, unknown>, scopesClaim = 'groups') =>
     scopesOfClaims(claims, { scopesClaim, scopesByValue });
 
-  it('are those of each of its values, once', () => {
+  it('are those that its values map to, without duplicates', () => {
     expect(of({ groups: ['admins', 'readers', 'admins'] })).toEqual(['operator', 'keys:read', 'usage:read']);
     expect(of({ scope: 'openid readers' }, 'scope')).toEqual(['keys:read', 'usage:read']);
     expect(of({ realm_access: { roles: ['readers'] } }, 'realm_access.roles')).toEqual([
@@ -58,7 +61,7 @@ describe('the scopes of a token', () => {
     [{}],
     [{ groups: [] }],
     [{ groups: ['strangers', 'Admins', 'admins ', ''] }],
-    // What a token says of scopes by itself counts for nothing, neither do names that every object has.
+    // Scope names in a token grant nothing, nor do names that every object has.
     [{ groups: ['operator', 'keys:read', 'constructor', '__proto__', 'toString'] }],
     [{ scope: 'operator admins', scopes: ['operator'], roles: ['admins'] }],
     [{ groups: { admins: true } }],
@@ -69,7 +72,7 @@ describe('the scopes of a token', () => {
     expect(of(claims)).toEqual([]);
   });
 
-  it('are not looked for along what every object inherits', () => {
+  it('are not read from inherited properties', () => {
     expect(of({ a: {} }, 'a.constructor.name')).toEqual([]);
     expect(of({}, '__proto__')).toEqual([]);
   });

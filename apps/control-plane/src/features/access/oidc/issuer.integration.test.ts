@@ -17,15 +17,15 @@ const sendJson = (response: ServerResponse, body: unknown) => response.end(JSON.
 const discovery = (document: object): RequestListener => {
   return (_request, response) => sendJson(response, document);
 };
-const keys = (answer: RequestListener): RequestListener => {
+const keys = (listener: RequestListener): RequestListener => {
   return (request, response) =>
     request.url === DISCOVERY
       ? sendJson(response, { issuer: issuer.url, jwks_uri: `${issuer.url}/keys` })
-      : answer(request, response);
+      : listener(request, response);
 };
 const document = (jwks_uri: unknown) => discovery({ issuer: issuer.url, jwks_uri });
 
-it('reads the keys where the discovery document says', async () => {
+it('reads the keys from the jwks_uri of the discovery document', async () => {
   issuer.misbehave(undefined);
   const found = await readIssuerKeys(issuer.url);
   await expect(found(header, { payload: '', signature: '' })).resolves.toBeDefined();
@@ -34,20 +34,20 @@ it('reads the keys where the discovery document says', async () => {
 const REFUSED: Record<string, [listener: () => RequestListener, why: string | RegExp]> = {
   'a document of another issuer': [
     () => discovery({ issuer: 'https://example.com' }),
-    'is not of the issuer',
+    'names another issuer',
   ],
   'a document that names no issuer': [
     () => discovery({ jwks_uri: `${issuer.url}/keys` }),
-    'is not of the issuer',
+    'names another issuer',
   ],
   'no jwks_uri': [() => discovery({ issuer: issuer.url }), 'has no jwks_uri'],
-  'a jwks_uri that is no address': [() => document('keys'), 'has no jwks_uri'],
-  'keys elsewhere in plain text': [() => document('http://127.0.0.1:1/keys'), 'is not https'],
-  'keys at an address inside': [
+  'a jwks_uri that is not a URL': [() => document('keys'), 'has no jwks_uri'],
+  'keys at another origin over plain HTTP': [() => document('http://127.0.0.1:1/keys'), 'is not https'],
+  'keys at a link-local address': [
     () => document('https://169.254.169.254/keys'),
     'not an address of the public',
   ],
-  'keys at a name that leads inside': [
+  'keys at a name that resolves to a loopback address': [
     () => document('https://localhost/keys'),
     'not an address of the public',
   ],
@@ -57,16 +57,16 @@ const REFUSED: Record<string, [listener: () => RequestListener, why: string | Re
     'answered with 302',
   ],
   'an error': [() => keys((_request, response) => response.writeHead(500).end()), 'answered with 500'],
-  'what is no JSON': [() => keys((_request, response) => response.end('<html>')), /JSON/],
+  'a response that is not JSON': [() => keys((_request, response) => response.end('<html>')), /JSON/],
   'a document without keys': [
     () => keys((_request, response) => sendJson(response, null)),
-    'is no set of keys',
+    'is not a JWK set',
   ],
-  'keys of no list': [
+  'keys that are not a list': [
     () => keys((_request, response) => sendJson(response, { keys: {} })),
-    'is no set of keys',
+    'is not a JWK set',
   ],
-  'keys without end': [
+  'too many keys': [
     () => keys((_request, response) => sendJson(response, { keys: Array(101).fill({ kty: 'EC' }) })),
     'more than 100 keys',
   ],
@@ -81,8 +81,8 @@ const REFUSED: Record<string, [listener: () => RequestListener, why: string | Re
       }),
     'more than 10000 bytes',
   ],
-  'no answer in time': [() => keys(() => {}), /abort|timeout/i],
-  'an answer that does not end in time': [
+  'no response in time': [() => keys(() => {}), /abort|timeout/i],
+  'a response that does not end in time': [
     () =>
       keys((_request, response) => {
         response.write('{');
@@ -92,13 +92,13 @@ const REFUSED: Record<string, [listener: () => RequestListener, why: string | Re
 };
 
 it.each(Object.entries(REFUSED))(
-  'takes no keys of an issuer that gives %s',
+  'rejects the keys of an issuer that serves %s',
   async (_what, [listener, why]) => {
     issuer.misbehave(listener());
     await expect(readIssuerKeys(issuer.url, LIMITS)).rejects.toThrow(why);
   },
 );
 
-it('takes none of an issuer that is not there', async () => {
+it('rejects when the issuer is unreachable', async () => {
   await expect(readIssuerKeys('http://127.0.0.1:1', LIMITS)).rejects.toThrow('ECONNREFUSED');
 });

@@ -9,71 +9,71 @@ export interface IssuerKeysDeps {
   readonly logger: Logger;
 }
 
-/** So long keys are used without a question. */
+/** Keys are used for this long before they are read again. */
 const FRESH_MS = 5 * 60_000;
-/** And so long at most while the issuer does not answer. */
-const KEPT_MS = 60 * 60_000;
-/** The issuer is asked again no sooner, whatever tokens come. */
-const ASK_AGAIN_MS = 10_000;
+/** Keys are used for at most this long while the issuer is unavailable. */
+const MAX_AGE_MS = 60 * 60_000;
+/** The least time between two reads, whatever tokens arrive. */
+const RETRY_MS = 10_000;
 
 /**
- * The issuer's keys, kept for a while. A token of a key that is not known has the issuer asked again, so that it may
- * replace its keys. One question at a time, for all who wait. 503 where the issuer has to be asked and does not answer.
+ * Caches the issuer's keys. A token with an unknown key makes it read them again, so that the issuer can rotate its keys.
+ * Concurrent callers share one read. Throws 503 if the keys have to be read and the issuer is unavailable.
  */
 export function createIssuerKeys({ readKeys, now, logger }: IssuerKeysDeps): JWTVerifyGetKey {
-  let kept: { readonly keys: KeySet; readonly at: number } | undefined;
-  let asked: { readonly at: number; readonly failure: unknown } | undefined;
-  let underway: Promise<void> | undefined;
+  let cached: { readonly keys: KeySet; readonly at: number } | undefined;
+  let lastRead: { readonly at: number; readonly failure: unknown } | undefined;
+  let reading: Promise<void> | undefined;
 
   const isWithin = (ms: number, at: number | undefined): boolean => {
     const age = at === undefined ? -1 : now().getTime() - at;
-    // A clock that was set back makes nothing fresh.
+    // After the clock was set back, no age is known.
     return age >= 0 && age < ms;
   };
 
-  async function ask(): Promise<void> {
+  async function read(): Promise<void> {
     const at = now().getTime();
     try {
-      kept = { keys: await readKeys(), at };
-      asked = { at, failure: undefined };
+      cached = { keys: await readKeys(), at };
+      lastRead = { at, failure: undefined };
     } catch (failure) {
-      asked = { at, failure };
-      logger.warn({ err: failure }, 'the OIDC issuer gave no keys');
+      lastRead = { at, failure };
+      logger.warn({ err: failure }, 'failed to read the keys of the OIDC issuer');
     }
   }
 
-  async function askUnlessJustAsked(): Promise<void> {
-    if (isWithin(ASK_AGAIN_MS, asked?.at)) return;
-    underway ??= ask().finally(() => {
-      underway = undefined;
+  async function readUnlessJustRead(): Promise<void> {
+    if (isWithin(RETRY_MS, lastRead?.at)) return;
+    reading ??= read().finally(() => {
+      reading = undefined;
     });
-    await underway;
+    await reading;
   }
 
   function usableKeys(): KeySet {
-    if (kept && isWithin(KEPT_MS, kept.at)) return kept.keys;
-    throw unreachable(asked?.failure);
+    if (cached && isWithin(MAX_AGE_MS, cached.at)) return cached.keys;
+    throw unavailable(lastRead?.failure);
   }
 
   return async (header, token) => {
-    if (!isWithin(FRESH_MS, kept?.at)) await askUnlessJustAsked();
+    if (!isWithin(FRESH_MS, cached?.at)) await readUnlessJustRead();
     try {
       return await usableKeys()(header, token);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
     }
-    await askUnlessJustAsked();
-    // Whether it has such a key by now, only the issuer could tell.
-    if (asked?.failure !== undefined) throw unreachable(asked.failure);
+    await readUnlessJustRead();
+    // The issuer may have published the key meanwhile: without its response, the token can't be judged.
+    if (lastRead?.failure !== undefined) throw unavailable(lastRead.failure);
     return await usableKeys()(header, token);
   };
 }
 
-function unreachable(cause: unknown): AppError {
+function unavailable(cause: unknown): AppError {
   return new AppError(
     'unavailable',
     'oidc_issuer_unavailable',
-    'Tokens of the OIDC issuer can not be checked now, because it does not answer. Try again; keys work all the same.',
-    { headers: { 'retry-after': String(ASK_AGAIN_MS / 1_000) }, cause },
+    'The OIDC issuer is unavailable, so its tokens can not be verified. Try again, or use a key.',
+    { headers: { 'retry-after': String(RETRY_MS / 1_000) }, cause },
   );
 }

@@ -7,8 +7,8 @@ import { createTokenVerifier, type TokenVerifier } from './tokenVerifier.ts';
 export { OidcEnvironment, type OidcSettings, oidcSettings } from './settings.ts';
 export { isTokenShaped, type TokenVerifier } from './tokenVerifier.ts';
 
-/** What checks tokens of the deployment's issuer. Nothing is asked of the issuer before the first of them. */
-export function openIdConnect(
+/** Verifies tokens of the deployment's issuer. The issuer is first contacted for the first token. */
+export function createOidcVerifier(
   settings: OidcSettings,
   deps: { readonly now: () => Date; readonly logger: Logger },
 ): TokenVerifier {

@@ -9,11 +9,11 @@ const GIVEN = {
 };
 const load = (env: Record<string, string> = {}) => loadConfig({ ...GIVEN, ...env }).oidc;
 
-it('no issuer, no tokens', () => {
+it('without an issuer, OIDC is off', () => {
   expect(loadConfig({ DATABASE_URL: GIVEN.DATABASE_URL }).oidc).toBeUndefined();
 });
 
-it('what is set is what is used, and the rest has defaults', () => {
+it('uses what is set, and defaults otherwise', () => {
   expect(load()).toEqual({
     issuer: GIVEN.OIDC_ISSUER,
     audiences: ['weighbridge', 'other'],
@@ -42,6 +42,6 @@ it.each([
   ['OIDC_SCOPE_MAP', '["admins"]'],
   ['OIDC_CLOCK_TOLERANCE_SECONDS', '3600'],
   ['OIDC_CLOCK_TOLERANCE_SECONDS', '-1'],
-])('a start ends where %s is %j, with a line that names it', (name, value) => {
+])('the start fails if %s is %j, with an error that names it', (name, value) => {
   expect(() => load({ [name]: value })).toThrow(name);
 });

@@ -5,71 +5,68 @@ import { DEFAULT_SCOPES, type Scope } from '../../../shared/scopes.ts';
 
 const CLAIM = {
   minLength: 1,
-  description: 'the name of a claim; dots lead into objects, as in realm_access.roles',
+  description: 'the path of a claim, with dots for nested objects, such as realm_access.roles',
 };
 
-/** The settings of OIDC as the environment has them; all of it is off without OIDC_ISSUER. */
+/** The OIDC settings in the environment. OIDC is off without OIDC_ISSUER. */
 export const OidcEnvironment = {
-  OIDC_ISSUER: Type.Optional(
-    Type.String({ description: 'the address of the issuer, as its tokens have it in `iss`' }),
-  ),
-  OIDC_AUDIENCE: Type.Optional(
-    Type.String({ description: 'what tokens for this service have in `aud`, several with commas' }),
-  ),
+  OIDC_ISSUER: Type.Optional(Type.String({ description: 'URL of the issuer, equal to `iss` in its tokens' })),
+  OIDC_AUDIENCE: Type.Optional(Type.String({ description: 'accepted values of `aud`, comma-separated' })),
   OIDC_PRINCIPAL_CLAIM: Type.String({ default: 'sub', ...CLAIM }),
-  OIDC_PRINCIPAL_PREFIX: Type.String({ default: '', description: 'what principals of tokens begin with' }),
+  OIDC_PRINCIPAL_PREFIX: Type.String({ default: '', description: 'prefix of the principal ids of tokens' }),
   OIDC_SCOPES_CLAIM: Type.String({ default: 'groups', ...CLAIM }),
   OIDC_SCOPE_MAP: Type.Optional(
     Type.String({
-      description: 'JSON: which values of the claim give which scopes, as {"llm-admins": ["operator"]}',
+      description: 'JSON map from values of the claim to scopes, such as {"llm-admins": ["operator"]}',
     }),
   ),
   OIDC_CLOCK_TOLERANCE_SECONDS: Type.Integer({
     default: 30,
     minimum: 0,
     maximum: 120,
-    description: 'by how many seconds the clocks of the issuer and of this service may differ, 0 to 120',
+    description:
+      'the largest difference between the clocks of the issuer and this service, in seconds, 0 to 120',
   }),
 } as const;
 
-/** What a token can give at most. `inference` is none of it: no token is taken there. */
+/** The scopes that a token can grant. Not `inference`: proxies accept only keys. */
 const GRANTABLE = [...DEFAULT_SCOPES, 'operator'] as const satisfies readonly Scope[];
 const ScopeMap = Type.Record(
   Type.String({ minLength: 1 }),
   Type.Array(Type.Union(GRANTABLE.map((scope) => Type.Literal(scope))), { minItems: 1 }),
 );
 
-/** Whose tokens are taken, and what they give. */
+/** Which tokens are accepted, and what they grant. */
 export interface OidcSettings {
   readonly issuer: string;
   readonly audiences: readonly string[];
   readonly principalClaim: string;
   readonly principalPrefix: string;
   readonly scopesClaim: string;
-  /** Values of the scopes' claim, and what each gives. What is not named here gives nothing. */
+  /** The scopes of each value of the scopes claim. Other values grant nothing. */
   readonly scopesByValue: ReadonlyMap<string, readonly Scope[]>;
   readonly clockToleranceSeconds: number;
 }
 
 type Environment = Static<ReturnType<typeof Type.Object<typeof OidcEnvironment>>>;
 
-/** Undefined where no issuer is set: then no token is taken. */
+/** The checked settings; undefined if no issuer is set: then no token is accepted. */
 export function oidcSettings(env: Environment): OidcSettings | undefined {
   const issuer = env.OIDC_ISSUER;
   if (issuer === undefined) {
     for (const name of ['OIDC_AUDIENCE', 'OIDC_SCOPE_MAP'] as const) {
-      if (env[name]) throw new SettingsError(`OIDC_ISSUER is missing: ${name} means nothing without it`);
+      if (env[name]) throw new SettingsError(`OIDC_ISSUER is missing: ${name} has no effect without it`);
     }
     return undefined;
   }
-  requireIssuer(issuer);
+  assertIssuerUrl(issuer);
   const audiences = (env.OIDC_AUDIENCE ?? '')
     .split(',')
     .map((audience) => audience.trim())
     .filter((audience) => audience !== '');
   if (audiences.length === 0) {
     throw new SettingsError(
-      'OIDC_AUDIENCE is missing: without it, tokens that the issuer made for others would be taken',
+      'OIDC_AUDIENCE is missing: without it, tokens for other services would be accepted',
     );
   }
   return {
@@ -83,13 +80,13 @@ export function oidcSettings(env: Environment): OidcSettings | undefined {
   };
 }
 
-function requireIssuer(text: string): void {
+function assertIssuerUrl(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isPlain = url && !/[?#\s]/.test(text) && !url.username && !url.password;
   const isPrivate = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url));
   if (isPlain && isPrivate) return;
   throw new SettingsError(
-    'OIDC_ISSUER is not valid: it must be an https address (http only on this machine), without "?" and "#"',
+    'OIDC_ISSUER is not valid: it must be an https URL (http only for a loopback host) without "?" and "#"',
   );
 }
 
@@ -99,16 +96,16 @@ export function isLoopback({ hostname }: URL): boolean {
 
 function scopeMap(text: string | undefined): ReadonlyMap<string, readonly Scope[]> {
   if (text === undefined) {
-    throw new SettingsError('OIDC_SCOPE_MAP is missing: without it no token may do anything');
+    throw new SettingsError('OIDC_SCOPE_MAP is missing: without it, tokens have no scopes');
   }
-  const map = parsed(text);
+  const map = parseJson(text);
   if (Check(ScopeMap, map)) return new Map(Object.entries(map));
   throw new SettingsError(
-    `OIDC_SCOPE_MAP is not valid: it must be a JSON object of lists, each with one or more of ${GRANTABLE.join(', ')}`,
+    `OIDC_SCOPE_MAP is not valid: it must be a JSON object whose values are lists with one or more of ${GRANTABLE.join(', ')}`,
   );
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

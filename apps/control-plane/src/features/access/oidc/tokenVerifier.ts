@@ -11,15 +11,14 @@ import type { Scope } from '../../../shared/scopes.ts';
 import { principalOfClaims, scopesOfClaims } from './claims.ts';
 import type { OidcSettings } from './settings.ts';
 
-/** Only asymmetric ones: who can check a token must not be able to make one. */
+/** Only asymmetric algorithms: the key that verifies a token must not be able to sign one. */
 const ALGORITHMS = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
 ];
-/** The last moment that a Date can hold. */
+/** The last second that a Date can hold. */
 const LAST_SECOND = 8.64e12;
 
-/** A token that was checked. */
 interface VerifiedToken {
   readonly issuer: string;
   readonly subject: string;
@@ -29,7 +28,7 @@ interface VerifiedToken {
 }
 
 export interface TokenVerifier {
-  /** Rejects with 401 and what is wrong with the token, 403 where it names nobody, 503 where the issuer is away. */
+  /** Rejects with 401 and the reason, 403 if the token has no principal id, 503 if the issuer is unavailable. */
   verify(token: string): Promise<VerifiedToken>;
 }
 
@@ -39,7 +38,7 @@ export interface TokenVerifierDeps {
   readonly now: () => Date;
 }
 
-/** Whether a credential has the form of a signed token (RFC 7515, 7.1); none of our keys has a dot. */
+/** Whether a credential has the form of a signed token (RFC 7515, 7.1). Keys never contain a dot. */
 export function isTokenShaped(credential: string): boolean {
   return /^[\w-]+\.[\w-]+\.[\w-]*$/.test(credential);
 }
@@ -47,9 +46,9 @@ export function isTokenShaped(credential: string): boolean {
 export function createTokenVerifier({ settings, issuerKeys, now }: TokenVerifierDeps): TokenVerifier {
   return {
     async verify(token) {
-      // What can be seen without a key is refused without one: nobody makes us call the issuer by tokens of others.
-      refuseForeign(token, settings);
-      const { sub = '', exp = 0, ...rest } = await verified(token, { settings, issuerKeys, now });
+      // Checked before the signature: tokens of other issuers must not cause requests to the issuer.
+      assertOwnIssuer(token, settings);
+      const { sub = '', exp = 0, ...rest } = await verifiedPayload(token, { settings, issuerKeys, now });
       const claims = { ...rest, sub, exp };
       return {
         issuer: settings.issuer,
@@ -62,21 +61,21 @@ export function createTokenVerifier({ settings, issuerKeys, now }: TokenVerifier
   };
 }
 
-function refuseForeign(token: string, { issuer }: OidcSettings): void {
+function assertOwnIssuer(token: string, { issuer }: OidcSettings): void {
   let header: { readonly alg?: string };
   let claims: JWTPayload;
   try {
     header = decodeProtectedHeader(token);
     claims = decodeJwt(token);
   } catch (cause) {
-    throw invalidToken('it can not be read', cause);
+    throw invalidToken('it can not be decoded', cause);
   }
   if (!ALGORITHMS.includes(header.alg ?? ''))
     throw invalidToken(`its alg is not one of ${ALGORITHMS.join(', ')}`);
-  if (claims.iss !== issuer) throw invalidToken('another issuer made it (iss)');
+  if (claims.iss !== issuer) throw invalidToken('it was made by another issuer (iss)');
 }
 
-async function verified(
+async function verifiedPayload(
   token: string,
   { settings, issuerKeys, now }: TokenVerifierDeps,
 ): Promise<JWTPayload> {
@@ -91,32 +90,32 @@ async function verified(
     });
     return payload;
   } catch (error) {
-    throw error instanceof AppError ? error : refusal(error);
+    throw error instanceof AppError ? error : verificationError(error);
   }
 }
 
-function refusal(error: unknown): AppError {
+function verificationError(error: unknown): AppError {
   if (error instanceof errors.JWTExpired) {
-    const message = 'This token is expired. Get a new one from your issuer.';
+    const message = 'This token is expired. Get a new token from your issuer.';
     return new AppError('authentication', 'token_expired', message, { cause: error });
   }
-  if (error instanceof errors.JWTClaimValidationFailed) return invalidToken(claimFault(error), error);
+  if (error instanceof errors.JWTClaimValidationFailed) return invalidToken(claimProblem(error), error);
   if (error instanceof errors.JWKSNoMatchingKey) {
-    return invalidToken('the issuer has no such key as it is signed with (kid)', error);
+    return invalidToken('the issuer does not have the key that it is signed with (kid)', error);
   }
   if (error instanceof errors.JWKSMultipleMatchingKeys) {
-    return invalidToken("it does not say which of the issuer's keys it is signed with (kid)", error);
+    return invalidToken("its header does not identify one of the issuer's keys (kid)", error);
   }
   return invalidToken("its signature is not the issuer's", error);
 }
 
-function claimFault({ claim, reason }: errors.JWTClaimValidationFailed): string {
+function claimProblem({ claim, reason }: errors.JWTClaimValidationFailed): string {
   if (reason === 'missing') return `it has no ${claim}`;
   if (claim === 'aud') return 'it is made for another service (aud)';
   if (claim === 'nbf') return 'it is not valid yet (nbf)';
-  return `its ${claim} is not as it must be`;
+  return `its ${claim} is not valid`;
 }
 
 function invalidToken(why: string, cause?: unknown): AppError {
-  return new AppError('authentication', 'invalid_token', `This token is not taken: ${why}.`, { cause });
+  return new AppError('authentication', 'invalid_token', `This token was rejected: ${why}.`, { cause });
 }

@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 
 const token = (...parts: string[]) => Buffer.from(JSON.stringify(parts)).toString('base64url');
-const UNFIT = ['\u0000', 'a\ud800b'];
+const INVALID_TEXTS = ['\u0000', 'a\ud800b'];
 
 it.each<['POST' | 'PUT', string, (text: string) => Json]>([
   ['POST', '/keys', (text) => ({ name: text })],
@@ -29,7 +29,7 @@ it.each<['POST' | 'PUT', string, (text: string) => Json]>([
 ])('%s %s refuses a text that nothing can hold, and does nothing', async (method, path, body) => {
   const count = () => api.db.selectFrom('audit_log').select('id').execute();
   const before = await count();
-  for (const text of UNFIT) {
+  for (const text of INVALID_TEXTS) {
     const { status } = await api.call(method, path, { body: body(text) });
     expect(status).toBe(400);
   }
