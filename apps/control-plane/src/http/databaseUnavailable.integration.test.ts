@@ -76,9 +76,18 @@ it('responds with 503 and retry-after while the database is unavailable, and rec
   const app = buildApp({ ...deps, metrics: createMetrics(), notReady: () => undefined });
   const listPolicies = async () => {
     const headers = { authorization: `Bearer ${api.operatorKey}` };
-    const { statusCode, headers: answered, body } = await app.inject({ url: '/api/v1/policies', headers });
+    const {
+      statusCode,
+      headers: responseHeaders,
+      body,
+    } = await app.inject({ url: '/api/v1/policies', headers });
     const { error } = JSON.parse(body) as { error?: { type: string; code: string } };
-    return { status: statusCode, retryAfter: answered['retry-after'], type: error?.type, code: error?.code };
+    return {
+      status: statusCode,
+      retryAfter: responseHeaders['retry-after'],
+      type: error?.type,
+      code: error?.code,
+    };
   };
   const available = { status: 200, retryAfter: undefined };
   const unavailable = {

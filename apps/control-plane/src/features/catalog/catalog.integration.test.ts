@@ -17,8 +17,8 @@ const price = (units: number, nanos = 0) => ({
   output_price: usd(units, nanos),
 });
 const at = (model: string, rest = '') => `/catalog/models/${encodeURIComponent(model)}${rest}`;
-const refusalOf = async (answer: Promise<{ status: number; body: Json }>) => {
-  const { status, body } = await answer;
+const refusalOf = async (response: Promise<{ status: number; body: Json }>) => {
+  const { status, body } = await response;
   return [status, (body.error as { code: string } | undefined)?.code];
 };
 /** Imports a release, as a start does. */
@@ -34,10 +34,10 @@ const listed = async (id: string) => {
 let count = 0;
 async function own(fields: Json = {}): Promise<string> {
   const model = `openai/own/model-${++count}`;
-  const answer = await api.call('PUT', at(model), {
+  const response = await api.call('PUT', at(model), {
     body: { context_window: 1_000, price: price(1), ...fields },
   });
-  expect(answer.status, JSON.stringify(answer.body)).toBe(201);
+  expect(response.status, JSON.stringify(response.body)).toBe(201);
   return model;
 }
 

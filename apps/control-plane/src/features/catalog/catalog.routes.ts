@@ -15,11 +15,12 @@ const ModelParams = Type.Object({
 const config = { scope: 'operator' } as const;
 
 export function catalogRoutes(app: App, deps: CatalogDeps): void {
-  entryRoutes(app, deps);
+  readEntryRoutes(app, deps);
+  changeEntryRoutes(app, deps);
   priceRoutes(app, deps);
 }
 
-function entryRoutes(app: App, deps: CatalogDeps): void {
+function readEntryRoutes(app: App, deps: CatalogDeps): void {
   app.get(
     '/catalog/models',
     {
@@ -47,7 +48,9 @@ function entryRoutes(app: App, deps: CatalogDeps): void {
     },
     async (request) => await readEntry(deps, request.params.model),
   );
+}
 
+function changeEntryRoutes(app: App, deps: CatalogDeps): void {
   app.put(
     '/catalog/models/:model',
     {

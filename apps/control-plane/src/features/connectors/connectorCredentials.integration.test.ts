@@ -163,8 +163,8 @@ describe('a credential', () => {
     await recordChangedFiles(deps, second);
     expect(await revision()).toBe(at + 1n);
     expect(await auditOf(id)).toEqual(['connector.created', 'connector.credential_changed']);
-    const told = (await usableConnectors(deps)).find((connector) => connector.id === id);
-    expect(told?.credential).toBe('sk-second');
+    const usable = (await usableConnectors(deps)).find((connector) => connector.id === id);
+    expect(usable?.credential).toBe('sk-second');
     await rm(dir, { recursive: true });
   });
 

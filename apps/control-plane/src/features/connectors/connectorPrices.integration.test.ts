@@ -20,7 +20,8 @@ async function createConnector(fields: Json = {}): Promise<string> {
   };
   return (await api.call('POST', '/connectors', { body })).body.id as string;
 }
-const told = async (id: string) => (await api.snapshot()).connectors.find((connector) => connector.id === id);
+const sentConnector = async (id: string) =>
+  (await api.snapshot()).connectors.find((connector) => connector.id === id);
 
 describe('a negotiated price', () => {
   it('applies at its connector, version by version, until it ends', async () => {
@@ -38,7 +39,7 @@ describe('a negotiated price', () => {
       cache_write_price: usd(3),
       tiers: [{ above_input_tokens: 1_000, cache_read_price: usd(9) }],
     });
-    expect((await told(id))?.prices['mock/echo']).toMatchObject({
+    expect((await sentConnector(id))?.prices['mock/echo']).toMatchObject({
       version: 1,
       rates: { input: 3_000_000_000n, output: 6_000_000_000n, cacheRead: 5n, cacheWrite: 3_000_000_000n },
       tiers: [{ aboveInputTokens: 1_000, rates: { input: 9_000_000_000n } }],
@@ -51,7 +52,7 @@ describe('a negotiated price', () => {
       (await api.call('PUT', `/connectors/${id}/prices/mock/echo`, { body: price(4) })).body,
     ).toMatchObject({ version: 2 });
     expect((await api.call('DELETE', path)).body).toMatchObject({ version: 3, price: null });
-    expect((await told(id))?.prices).toEqual({});
+    expect((await sentConnector(id))?.prices).toEqual({});
     const again = await api.call('DELETE', path);
     expect([again.status, (again.body.error as Json).code]).toEqual([404, 'price_not_found']);
     expect((await api.call('PUT', path, { body: price(4) })).body).toMatchObject({ version: 4 });
@@ -86,8 +87,8 @@ describe('a negotiated price', () => {
   it('must be for a model that the connector can serve', async () => {
     const id = await createConnector();
     const put = async (path: string, body: object = price(1)) => {
-      const answer = await api.call('PUT', path, { body });
-      return [answer.status, (answer.body.error as Json | undefined)?.code];
+      const response = await api.call('PUT', path, { body });
+      return [response.status, (response.body.error as Json | undefined)?.code];
     };
     expect(await put(`/connectors/${id}/prices/mock%2Fnope`)).toEqual([404, 'model_not_found']);
     expect(await put('/connectors/con_nope/prices/mock%2Fecho')).toEqual([404, 'connector_not_found']);
@@ -122,10 +123,10 @@ describe('a negotiated price', () => {
   it('gets one version for each of several concurrent changes', async () => {
     const id = await createConnector();
     const path = `/connectors/${id}/prices/mock%2Fecho`;
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [1, 2, 3, 4, 5].map((units) => api.call('PUT', path, { body: price(units) })),
     );
-    expect(answers.map(({ body }) => body.version).sort()).toEqual([1, 2, 3, 4, 5]);
+    expect(responses.map(({ body }) => body.version).sort()).toEqual([1, 2, 3, 4, 5]);
   });
 });
 
@@ -138,7 +139,7 @@ describe('the connectors that proxies receive', () => {
       upstream_names: { 'mock/echo': 'deployment-7' },
     };
     const id = await createConnector(fields);
-    expect(await told(id)).toMatchObject({
+    expect(await sentConnector(id)).toMatchObject({
       models: ['mock/e*'],
       upstreamNames: { 'mock/echo': 'deployment-7' },
       weight: 3,

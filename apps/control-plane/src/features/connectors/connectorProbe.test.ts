@@ -13,8 +13,8 @@ afterEach(() => {
   servers = [];
 });
 
-async function vendor(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
+async function vendor(respond: RequestListener): Promise<string> {
+  const server = createServer(respond);
   servers.push(server);
   await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
@@ -120,6 +120,6 @@ it.each([
   ['key=…cdef', '[removed]'],
   ['abcdef0123456789abcdef', '[removed]'],
   ['invalid x-api-key', 'invalid x-api-key'],
-])('an excerpt shows no part of the credential: %s', (said, shown) => {
-  expect(excerpt(JSON.stringify({ error: { message: said } }), CREDENTIAL)).toBe(shown);
+])('an excerpt shows no part of the credential: %s', (message, shown) => {
+  expect(excerpt(JSON.stringify({ error: { message } }), CREDENTIAL)).toBe(shown);
 });

@@ -43,8 +43,8 @@ export async function probe(options: Probe): Promise<ProbeResult> {
   try {
     const { status, body } = await get(options);
     if (status >= 200 && status < 300) return done(true, status, 'The upstream accepted the credential.');
-    const said = excerpt(body, options.credential);
-    return done(false, status, `${verdict(status)}${said && ` Its message: ${said}`}`);
+    const message = excerpt(body, options.credential);
+    return done(false, status, `${verdict(status)}${message && ` Its message: ${message}`}`);
   } catch (error) {
     return done(false, null, failure(error, options.timeoutMs));
   }
@@ -116,8 +116,7 @@ function failure(error: unknown, timeoutMs: number): string {
 
 /** The message of an error response: shortened, without control characters or anything that looks like the credential. */
 export function excerpt(body: string, credential: string): string {
-  const said = errorMessage(body) ?? '';
-  const words = said
+  const words = (errorMessage(body) ?? '')
     .replace(/[\s\p{C}]+/gu, ' ')
     .trim()
     .split(' ')
@@ -133,8 +132,8 @@ function errorMessage(body: string): string | undefined {
       error?: { message?: unknown } | string;
       message?: unknown;
     };
-    const said = typeof error === 'object' ? error?.message : (error ?? message);
-    return typeof said === 'string' ? said : undefined;
+    const text = typeof error === 'object' ? error?.message : (error ?? message);
+    return typeof text === 'string' ? text : undefined;
   } catch {
     return undefined;
   }

@@ -138,9 +138,9 @@ describe('a connector', () => {
     expect(gone).toMatchObject({ usable: false, unusable_reason: expect.stringContaining('env:NOT_THERE') });
     const here = await create({ credential_ref: 'env:VENDOR_KEY' });
     expect(here).toMatchObject({ usable: true, unusable_reason: null });
-    const told = (await connectors.api.snapshot()).connectors;
-    expect(told.find(({ id }) => id === gone.id)).toBeUndefined();
-    expect(told.find(({ id }) => id === here.id)).toMatchObject({ credential: 'sk-by-reference' });
+    const sent = (await connectors.api.snapshot()).connectors;
+    expect(sent.find(({ id }) => id === gone.id)).toBeUndefined();
+    expect(sent.find(({ id }) => id === here.id)).toMatchObject({ credential: 'sk-by-reference' });
   });
 
   it('loses its credential on deletion; its row stays for the ledger, and its name is free', async () => {
@@ -210,12 +210,12 @@ describe('a connector', () => {
 
     const name = uniqueName();
     const others = await Promise.all([create(), create(), create()]);
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       connectors.api.call('POST', '/connectors', { body: { name, provider: 'groq' } }),
       ...others.map((other) => connectors.api.call('PATCH', `/connectors/${other.id}`, { body: { name } })),
     ]);
-    expect(answers.map(({ status }) => status).filter((status) => status < 300)).toHaveLength(1);
-    expect(answers.filter(({ status }) => status === 409)).toHaveLength(3);
+    expect(responses.map(({ status }) => status).filter((status) => status < 300)).toHaveLength(1);
+    expect(responses.filter(({ status }) => status === 409)).toHaveLength(3);
   });
 });
 

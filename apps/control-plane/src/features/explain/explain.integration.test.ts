@@ -8,9 +8,9 @@ const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos 
 const price = (units: number) => ({ input_price: usd(units), output_price: usd(units) });
 
 async function made(path: string, body: unknown): Promise<string> {
-  const answer = await api.call('POST', path, { body });
-  expect(answer.status, JSON.stringify(answer.body)).toBe(201);
-  return answer.body.id as string;
+  const response = await api.call('POST', path, { body });
+  expect(response.status, JSON.stringify(response.body)).toBe(201);
+  return response.body.id as string;
 }
 
 async function model(id: string, units: number | undefined, fields: Json = {}): Promise<void> {
@@ -32,9 +32,9 @@ const profile = (name: string, fields: Json) => made('/profiles', { name, strate
 const targets = (...models: string[]) => models.map((id) => ({ model: id }));
 
 async function explain(id: string, body: Json = {}) {
-  const answer = await api.call('POST', `/profiles/${id}/explain`, { body });
-  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-  return answer.body as Json & {
+  const response = await api.call('POST', `/profiles/${id}/explain`, { body });
+  expect(response.status, JSON.stringify(response.body)).toBe(200);
+  return response.body as Json & {
     models: { model: string; why: string; connectors: Json[] }[];
     excluded: { model: string; connector_id: string | null; stage: string; why: string }[];
     not_known: string[];
@@ -61,8 +61,8 @@ afterAll(() => api.close());
 describe('the models of an explanation', () => {
   it('are in order, with their connectors by priority and weight, and the prices there', async () => {
     const id = await profile('in-order', { targets: targets('acme/small', 'acme/large') });
-    const said = await explain(id);
-    expect(said).toMatchObject({
+    const explanation = await explain(id);
+    expect(explanation).toMatchObject({
       profile_id: id,
       model: 'router/in-order',
       route: 'chat_completions',
@@ -70,25 +70,25 @@ describe('the models of an explanation', () => {
       chosen: { model: 'acme/small', connector_id: connectors.second },
       refusal: null,
     });
-    expect(said.models).toMatchObject([
+    expect(explanation.models).toMatchObject([
       { model: 'acme/small', why: "number 1 in the profile's own order" },
       { model: 'acme/large' },
     ]);
-    expect(said.models[1]?.connectors).toEqual([
+    expect(explanation.models[1]?.connectors).toEqual([
       { ...at('second', 1, 5), input_price: usd(5), output_price: usd(5), price_source: 'catalog' },
       { ...at('first', 1, 3), input_price: usd(5), output_price: usd(5), price_source: 'catalog' },
       { ...at('spare', 7, 1), input_price: usd(0), output_price: usd(0), price_source: 'connector' },
     ]);
-    expect(said.excluded).toContainEqual({
+    expect(explanation.excluded).toContainEqual({
       model: 'acme/small',
       connector_id: connectors.off,
       stage: 'unusable',
       why: 'It is disabled.',
     });
-    expect(said.excluded).toContainEqual(
+    expect(explanation.excluded).toContainEqual(
       expect.objectContaining({ model: 'acme/large', connector_id: connectors.keyless, stage: 'unusable' }),
     );
-    expect(said.not_known.join(' ')).toMatch(/circuit breakers.*session.*key_id/);
+    expect(explanation.not_known.join(' ')).toMatch(/circuit breakers.*session.*key_id/);
   });
 
   it('begin with the cheapest one, by negotiated price', async () => {
@@ -110,9 +110,9 @@ describe('the models of an explanation', () => {
       targets: targets('acme/large'),
       constraints: { max_input_price_micro_usd: 4_999_999 },
     });
-    const said = await explain(id);
-    expect(said.models[0]?.connectors.map((one) => one.name)).toEqual(['spare']);
-    expect(said.excluded).toContainEqual({
+    const explanation = await explain(id);
+    expect(explanation.models[0]?.connectors.map((one) => one.name)).toEqual(['spare']);
+    expect(explanation.excluded).toContainEqual({
       model: 'acme/large',
       connector_id: connectors.first,
       stage: 'constraints',
@@ -122,8 +122,8 @@ describe('the models of an explanation', () => {
 });
 
 describe('the excluded models of an explanation', () => {
-  const whys = (said: Awaited<ReturnType<typeof explain>>) =>
-    said.excluded
+  const whys = (explanation: Awaited<ReturnType<typeof explain>>) =>
+    explanation.excluded
       .filter(({ connector_id }) => connector_id === null)
       .map(({ model: id, stage, why }) => `${id}: ${stage}: ${why}`);
 
@@ -143,8 +143,8 @@ describe('the excluded models of an explanation', () => {
     });
     await model('nobody/serves', 1);
     const policy = await made('/policies', { name: 'narrow', allowed_models: ['acme/*', 'claude/*'] });
-    const said = await explain(id, { policy_id: policy });
-    expect(whys(said)).toEqual([
+    const explanation = await explain(id, { policy_id: policy });
+    expect(whys(explanation)).toEqual([
       'acme/none: unusable: the catalog has no model with this id',
       'acme/disabled: unusable: it is disabled in the catalog',
       'acme/unpriced: unusable: it has no price',
@@ -153,7 +153,7 @@ describe('the excluded models of an explanation', () => {
       'claude/opus: route: none of its connectors serves the route',
       'acme/small: constraints: its score is 60, and at least 80 is asked for',
     ]);
-    expect(said.models.map(({ model: one }) => one)).toEqual(['acme/large']);
+    expect(explanation.models.map(({ model: one }) => one)).toEqual(['acme/large']);
   });
 
   it('can be all of them; then the refusal is that of a request', async () => {
@@ -178,8 +178,8 @@ describe('the excluded models of an explanation', () => {
     const id = await profile('parents', { targets: targets('acme/small', 'acme/large') });
     const parent = await made('/policies', { name: 'parent', allowed_models: ['acme/large'] });
     const child = await made('/policies', { name: 'child', parent_policy_id: parent });
-    const said = await explain(id, { policy_id: child });
-    expect([said.policies, said.models.map(({ model: one }) => one)]).toEqual([
+    const explanation = await explain(id, { policy_id: child });
+    expect([explanation.policies, explanation.models.map(({ model: one }) => one)]).toEqual([
       [child, parent],
       ['acme/large'],
     ]);

@@ -93,16 +93,16 @@ describe('creating a key', () => {
   it('changes nothing if the attribution is the same', async () => {
     const labels = { ['x'.repeat(64)]: '1', a: '2' };
     const { id, updated_at } = await api.issue({ attribution: { team: 'a', labels } });
-    const told = async () => [
+    const state = async () => [
       (await api.db.selectFrom('audit_log').select('id').where('resource_id', '=', id).execute()).length,
       (await api.snapshot()).revision,
     ];
-    const before = await told();
+    const before = await state();
     api.now = new Date(api.now.getTime() + 1_000);
     // Jsonb keeps no order.
     const same = { labels: { a: '2', ['x'.repeat(64)]: '1' }, team: 'a' };
     const { body } = await api.call('PATCH', `/keys/${id}`, { body: { attribution: same } });
-    expect([body.updated_at, await told()]).toEqual([updated_at, before]);
+    expect([body.updated_at, await state()]).toEqual([updated_at, before]);
     const other = await api.call('PATCH', `/keys/${id}`, { body: { attribution: { team: 'b' } } });
     expect([other.body.attribution, other.body.updated_at]).toEqual([{ team: 'b' }, api.now.toISOString()]);
   });

@@ -139,7 +139,7 @@ export function grantableScopes(caller: Caller, requested: readonly Scope[] | nu
   throw new AppError(
     'permission',
     'scope_escalation',
-    `This ${credentialName(caller)} can't grant ${missing.join(', ')}: it does not have that scope itself.`,
+    `This ${credentialName(caller)} can't grant scopes that it does not have: ${missing.join(', ')}.`,
     { param: 'scopes' },
   );
 }

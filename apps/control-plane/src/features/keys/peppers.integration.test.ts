@@ -38,7 +38,7 @@ describe('a token', () => {
     expect(
       (await database.db.selectFrom('peppers').select('secret').execute()).map(({ secret }) => secret),
     ).toEqual([null]);
-    // Somebody who plants a hash of a token of his own has to guess the pepper.
+    // An attacker who inserts the hash of their own token would have to guess the pepper.
     const planted = mintToken();
     await database.db
       .updateTable('key_secrets')

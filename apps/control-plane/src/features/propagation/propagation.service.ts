@@ -10,11 +10,11 @@ const DEFAULT_TIMEOUT_MS = 5_000;
 const MAX_TIMEOUT_MS = 60_000;
 const POLL_MS = 20;
 
-/** The query of an operation that can wait until every proxy has applied its change. */
+/** The query of an operation that can wait until its change has reached all proxies. */
 export const WaitQuery = Strict({
   wait: Type.Optional(
     OneOf(['propagated'], {
-      description: 'Answer once every proxy has applied the change, or when timeout_ms is over.',
+      description: 'Respond once no proxy serves the state before the change, or after timeout_ms.',
     }),
   ),
   timeout_ms: Type.Optional(
@@ -23,8 +23,8 @@ export const WaitQuery = Strict({
 });
 
 /**
- * If the query asks for it, waits until every proxy has applied a committed change. Response headers say whether all
- * have, and which have not.
+ * If the query asks for it, waits until no proxy serves the state before a committed change. Response headers name the
+ * proxies that still may.
  */
 export async function awaitPropagation(
   db: Database,
