@@ -2460,7 +2460,7 @@ export interface operations {
     revokeKey: {
         parameters: {
             query?: {
-                /** @description Answer once every proxy has applied the change, or when timeout_ms is over. */
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
                 wait?: "propagated";
                 /** @description From 0 to 60000; 5000 by default. */
                 timeout_ms?: string;
@@ -2519,7 +2519,7 @@ export interface operations {
     updateKey: {
         parameters: {
             query?: {
-                /** @description Answer once every proxy has applied the change, or when timeout_ms is over. */
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
                 wait?: "propagated";
                 /** @description From 0 to 60000; 5000 by default. */
                 timeout_ms?: string;
@@ -2955,7 +2955,7 @@ export interface operations {
     updatePolicy: {
         parameters: {
             query?: {
-                /** @description Answer once every proxy has applied the change, or when timeout_ms is over. */
+                /** @description Respond once no proxy serves the state before the change, or after timeout_ms. */
                 wait?: "propagated";
                 /** @description From 0 to 60000; 5000 by default. */
                 timeout_ms?: string;
