@@ -78,7 +78,7 @@ describe('the command against a running service', () => {
     expect([code, out.match(/✗/)]).toEqual([0, null]);
     expect(out).toContain('mock/echo');
     const wrong = await weighbridge(['doctor'], { WEIGHBRIDGE_KEY: 'sk-svc-nonsense' });
-    expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining('✗ key: No key has this token')]);
+    expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining('✗ key: The API key is unknown')]);
   });
 
   it('takes a key through its life', async () => {

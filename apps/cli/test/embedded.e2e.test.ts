@@ -211,7 +211,7 @@ describe('weighbridge up, where something is wrong,', () => {
     const vendor = await startMockVendor();
     const { port } = new URL(vendor.url);
     expect(await failedUp(folder, { PORT: port })).toBe(
-      `weighbridge: Port ${port} is taken. Choose another one, for instance PORT=${Number(port) + 1}.`,
+      `weighbridge: Port ${port} is in use. Choose another one, such as PORT=${Number(port) + 1}.`,
     );
     await vendor.close();
   });

@@ -14,7 +14,7 @@ function filesIn(root: string): Record<string, string> {
   return Object.fromEntries(files.sort().map((file) => [file, readFileSync(join(root, file), 'utf8')]));
 }
 
-it('the committed code is what proto/ generates: run `pnpm generate` where it is not', () => {
+it('the committed code is up to date with proto/ (otherwise run `pnpm generate`)', () => {
   const fresh = mkdtempSync(join(tmpdir(), 'weighbridge-generated-'));
   try {
     const args = ['generate', '../../proto', '--template', '../../proto/buf.gen.yaml', '-o', fresh];

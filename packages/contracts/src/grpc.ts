@@ -24,7 +24,7 @@ import {
 } from '@grpc/grpc-js';
 import { AppError, toGrpcError } from '@weighbridge/errors';
 
-/** What answers the methods of a service. An AppError thrown by a unary handler reaches the caller as its gRPC status. */
+/** The handlers of a service's methods. An AppError thrown by a unary handler becomes its gRPC status. */
 export type Handlers<S extends DescService> = {
   [K in keyof S['method']]: S['method'][K] extends DescMethodUnary<infer I, infer O>
     ? (request: MessageShape<I>) => Promise<MessageInitShape<O>>
@@ -33,12 +33,12 @@ export type Handlers<S extends DescService> = {
       : never;
 };
 
-/** What goes around the answering of a unary call: it runs the handler, and passes on what that comes to. */
-export type AroundCall = <Answer>(
+/** Wraps the handler of each unary call, for instance to trace it. Has to return what `run` resolves to. */
+export type AroundCall = <Response>(
   method: string,
   metadata: Metadata,
-  run: () => Promise<Answer>,
-) => Promise<Answer>;
+  run: () => Promise<Response>,
+) => Promise<Response>;
 
 export interface Service {
   readonly definition: ServiceDefinition;
@@ -52,8 +52,8 @@ export interface ServiceOptions {
 }
 
 /**
- * Turns handlers of a generated service into what grpc-js serves. With `token`, a call without it is refused: the
- * stream carries vendors' credentials, and a loopback port is open to every user of the machine.
+ * Adapts the handlers of a generated service to grpc-js. With `token`, a call without it is rejected: the control stream
+ * carries vendors' credentials, and a loopback port is open to every user of the machine.
  */
 export function grpcService<S extends DescService>(
   service: S,
@@ -70,7 +70,7 @@ export function grpcService<S extends DescService>(
         ? unaryHandler(method, handler, options)
         : (call: ServerDuplexStream<unknown, unknown>) => {
             try {
-              checkToken(call.metadata, options.token);
+              assertToken(call.metadata, options.token);
               handler(call);
             } catch (error) {
               options.onError(error);
@@ -81,8 +81,9 @@ export function grpcService<S extends DescService>(
   return { definition, implementation };
 }
 
-/** A call that is traced: what is sent along, and what is told of its end. */
+/** The span of a call. */
 export interface CallTrace {
+  /** Sent as metadata. */
   readonly headers: object;
   end(error: Error | null): void;
 }
@@ -93,7 +94,7 @@ export interface CallOptions {
   readonly trace?: ((method: string) => CallTrace) | undefined;
 }
 
-/** Calls a unary method; rejects with grpc-js's ServiceError, also when `timeoutMs` is over. */
+/** Calls a unary method. Rejects with grpc-js's ServiceError, also after `timeoutMs`. */
 export function callUnary<I extends DescMessage, O extends DescMessage>(
   client: Client,
   method: DescMethodUnary<I, O>,
@@ -135,7 +136,7 @@ export function openBidi<I extends DescMessage, O extends DescMessage>(
   ) as ClientDuplexStream<MessageShape<I>, MessageShape<O>>;
 }
 
-/** Metadata that shows the apps' shared token, where one is set. */
+/** Metadata with the apps' shared token, if there is one. */
 export function tokenMetadata(token: string | undefined): Metadata {
   const metadata = new Metadata();
   if (token) metadata.set('authorization', `Bearer ${token}`);
@@ -149,7 +150,7 @@ function unaryHandler(
 ) {
   return async (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>): Promise<void> => {
     try {
-      checkToken(call.metadata, token);
+      assertToken(call.metadata, token);
       const response = await around(method.localName, call.metadata, async () => await handler(call.request));
       callback(null, create(method.output, response as MessageInitShape<DescMessage>));
     } catch (error) {
@@ -159,15 +160,19 @@ function unaryHandler(
   };
 }
 
-function checkToken(metadata: Metadata, token: string | undefined): void {
+function assertToken(metadata: Metadata, token: string | undefined): void {
   if (token === undefined) return;
   const given = String(metadata.get('authorization')[0] ?? '');
   if (!isSameSecret(given, `Bearer ${token}`)) {
-    throw new AppError('authentication', 'invalid_token', 'The token of this call is missing or wrong.');
+    throw new AppError(
+      'authentication',
+      'invalid_token',
+      'The token of this call is missing or wrong. Set the same CONTROL_PLANE_TOKEN for every app.',
+    );
   }
 }
 
-/** In a time that tells neither how much of a guess is right nor how long the secret is. */
+/** In a time that depends neither on how much of a guess is right nor on the secret's length. */
 function isSameSecret(given: string, wanted: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(given), digest(wanted));

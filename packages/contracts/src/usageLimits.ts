@@ -1,9 +1,7 @@
-/**
- * What the ledger takes of one attempt. Proxies hold their events to it: one beyond would be quarantined, and so be missing
- * from the spend of whoever caused it.
- */
+// The ledger's limits for one attempt. Proxies cap their events to them: one beyond would be quarantined, and so be missing
+// from its principal's spend.
 
-/** A million dollars. What costs more is a mistake that a person should look at. */
+/** A million dollars. A higher cost is a mistake that a person should look at. */
 export const MAX_COST_NANO_USD = 10n ** 15n;
-/** Of all classes together: they are disjoint, so whoever adds them up gets every token, in one column. */
+/** The sum over all token classes has to fit an integer column. */
 export const MAX_TOKENS = 2_147_483_647;

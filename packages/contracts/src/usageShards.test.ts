@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { USAGE_SHARDS, usageShard } from './usageShards.ts';
 
-it('a bucket has one shard, the same in every process, and buckets spread over all of them', () => {
+it('a bucket always has the same shard, and buckets are spread evenly over all shards', () => {
   expect(usageShard({ policyId: 'pol_1', subject: 'principal:ada' })).toBe(
     usageShard({ policyId: 'pol_1', subject: 'principal:ada' }),
   );

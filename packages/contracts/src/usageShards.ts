@@ -1,7 +1,7 @@
-/** The usage stream has this many subjects, each read by one consumer, so that a hot bucket has one writer. */
+/** The number of subjects of the usage stream. Each has one consumer, so a hot bucket has one writer. */
 export const USAGE_SHARDS = 4;
 
-/** The shard of a bucket: FNV-1a of its governing counter's names, the same in every process. */
+/** The shard of a bucket: FNV-1a of its policy and subject, the same in every process. */
 export function usageShard(bucket: { readonly policyId: string; readonly subject: string }): number {
   let hash = 0x811c9dc5;
   for (const character of `${bucket.policyId}/${bucket.subject}`) {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { seal, unseal } from './sealing.ts';
 
-it('what is sealed comes back under the same key, and under no other, and not when a bit was changed', () => {
+it('unseals under the same key only, and only unmodified bytes', () => {
   const key = randomBytes(32);
   const sealed = seal(key, Buffer.from('a secret'));
   expect(sealed.toString('latin1')).not.toContain('secret');
@@ -16,7 +16,16 @@ it('what is sealed comes back under the same key, and under no other, and not wh
   expect(unseal(key, Buffer.alloc(3))).toBeUndefined();
 });
 
-it('the same is never sealed the same twice', () => {
+it('unseals what earlier releases sealed, in the same context only', () => {
+  const key = Buffer.alloc(32, 7);
+  const stored = Buffer.from('fHhaVogcX5E6EWDHygcgaa23TerM1JjmSYbWntXrnFHQYsGf', 'base64');
+  expect(unseal(key, stored, 'a place')?.toString()).toBe('a secret');
+  expect(unseal(key, stored)).toBeUndefined();
+  const withoutContext = Buffer.from('WNCAY6rdGhItXu0UrtNOoEYOFJUMnqxs8lUjGTM+RiyyhsmX', 'base64');
+  expect(unseal(key, withoutContext)?.toString()).toBe('a secret');
+});
+
+it('seals equal plaintexts differently', () => {
   const key = randomBytes(32);
   expect(seal(key, Buffer.from('x'))).not.toEqual(seal(key, Buffer.from('x')));
 });

@@ -4,12 +4,12 @@ const ALGORITHM = 'aes-256-gcm';
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** How many bytes something sealed is longer than what it holds. */
+/** The overhead of sealing. */
 export const SEAL_BYTES = IV_BYTES + TAG_BYTES;
 
 /**
- * Seals bytes under a key of 32 bytes (NIST SP 800-38D): nonce, tag and ciphertext, in this order. With a context, such as
- * where it is kept, it opens only in the same one.
+ * Encrypts with AES-256-GCM (NIST SP 800-38D) under a key of 32 bytes. Returns nonce, tag and ciphertext, in this order. The
+ * context, such as a row's id, is authenticated: `unseal` needs the same one.
  */
 export function seal(key: Buffer, plaintext: Buffer, context = ''): Buffer {
   const iv = randomBytes(IV_BYTES);
@@ -20,10 +20,10 @@ export function seal(key: Buffer, plaintext: Buffer, context = ''): Buffer {
   return Buffer.concat([iv, cipher.getAuthTag(), ciphertext]);
 }
 
-/** Undefined where the bytes were sealed under another key or for another context, or were changed since. */
+/** Undefined if the key or the context is another, or the bytes were modified. */
 export function unseal(key: Buffer, sealed: Buffer, context = ''): Buffer | undefined {
   try {
-    // The length of the tag is fixed: a shorter one would be easier to guess.
+    // A fixed tag length: a shorter tag would be easier to guess.
     const decipher = createDecipheriv(ALGORITHM, key, sealed.subarray(0, IV_BYTES), {
       authTagLength: TAG_BYTES,
     })

@@ -1,4 +1,4 @@
-/** Every way in which a request may fail as foreseen. The transports map each kind once; see http.ts and grpc.ts. */
+/** The kinds of expected failure. Each transport maps a kind once: see http.ts and grpc.ts. */
 export type ErrorKind =
   | 'invalid_request'
   | 'authentication'
@@ -20,19 +20,19 @@ export type ErrorKind =
   | 'internal';
 
 export interface AppErrorOptions {
-  /** The request's field or header that is at fault. */
+  /** The field or header that caused the error. */
   readonly param?: string;
-  /** Further members of the error object in the answer, for programs. */
+  /** Further members of the error object in the response, for programs. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Response headers that belong to this error (lower-case names). */
+  /** Response headers, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** What really happened: for the log, never for the caller. */
+  /** The underlying error: for the log, never for the client. */
   readonly cause?: unknown;
 }
 
 /**
- * An expected failure. `message` is written for the caller: what is wrong, where, and how to mend it;
- * it never carries a secret. Internal detail goes in `cause`.
+ * An expected failure. `message` is for the client: what happened, and what to do next. It never has a secret in it;
+ * internal details go into `cause`.
  */
 export class AppError extends Error {
   override readonly name = 'AppError';
@@ -52,7 +52,7 @@ export class AppError extends Error {
   }
 }
 
-/** Throws where an expression is wanted: `row ?? raise(new AppError(…))`. */
+/** `throw` as an expression: `row ?? raise(new AppError(…))`. */
 export function raise(error: Error): never {
   throw error;
 }

@@ -27,7 +27,7 @@ export interface GrpcError {
   readonly message: string;
 }
 
-/** As with HTTP, what is not an AppError is opaque to the caller. */
+/** As with HTTP, the client sees no details of an error that is not an AppError. */
 export function toGrpcError(error: unknown): GrpcError {
   if (!(error instanceof AppError)) return { code: GRPC.internal, message: 'internal error' };
   return { code: GRPC[error.kind], message: `${error.code}: ${error.message}` };

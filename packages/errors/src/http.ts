@@ -2,14 +2,14 @@ import { AppError, type ErrorKind } from './appError.ts';
 
 interface HttpMapping {
   readonly status: number;
-  /** `error.type` of the OpenAI-shaped envelope. */
+  /** `error.type` in the `openai` dialect and the operator API. */
   readonly type: string;
-  /** `error.type` of the messages route (https://docs.anthropic.com/en/api/errors). */
+  /** `error.type` in the `anthropic` dialect (https://docs.anthropic.com/en/api/errors). */
   readonly messagesType: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** One row per kind, so that a new kind does not compile until it has a status. */
+/** A new kind does not compile until it has a row here. */
 const HTTP: Record<ErrorKind, HttpMapping> = {
   invalid_request: { status: 400, type: 'invalid_request_error', messagesType: 'invalid_request_error' },
   authentication: {
@@ -50,7 +50,7 @@ const HTTP: Record<ErrorKind, HttpMapping> = {
   internal: { status: 500, type: 'internal_error', messagesType: 'api_error' },
 };
 
-/** The error envelope of both surfaces: OpenAI's shape, plus the request's id. */
+/** The error body of the operator API and of the `openai` dialect: OpenAI's, with the request's id. */
 export interface ErrorBody {
   readonly error: {
     readonly message: string;
@@ -62,7 +62,7 @@ export interface ErrorBody {
   };
 }
 
-/** The error envelope of the messages route: the second vendor's shape, with our code and details as further members. */
+/** The error body of the `anthropic` dialect: Anthropic's, with our code and details as further members. */
 export interface MessagesErrorBody {
   readonly type: 'error';
   readonly error: {
@@ -80,7 +80,7 @@ export interface HttpError<Body = ErrorBody> {
   readonly body: Body;
 }
 
-/** Anything that is not an AppError becomes an opaque 500: what happened is the log's, not the caller's. */
+/** An error that is not an AppError becomes a 500 without details: those are only logged. */
 export function toHttpError(error: unknown, requestId: string): HttpError {
   const known = asAppError(error);
   const mapping = HTTP[known.kind];
@@ -100,7 +100,7 @@ export function toHttpError(error: unknown, requestId: string): HttpError {
   };
 }
 
-/** The same failure as the clients of the messages route know it; `request-id` is the header that they read. */
+/** The same error in the `anthropic` dialect, whose clients read the `request-id` header. */
 export function toMessagesError(error: unknown, requestId: string): HttpError<MessagesErrorBody> {
   const known = asAppError(error);
   const mapping = HTTP[known.kind];
@@ -117,6 +117,6 @@ export function toMessagesError(error: unknown, requestId: string): HttpError<Me
 
 function asAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
-  const message = 'Something went wrong here. Try again; if it stays, report the request_id.';
+  const message = 'Internal error. Try again; if it persists, report the request_id.';
   return new AppError('internal', 'internal_error', message);
 }

@@ -1,12 +1,10 @@
 import { AppError } from './appError.ts';
 
-/** Why a request's key is not let in: the same words on both surfaces. */
-
 export function missingKey(): AppError {
   return new AppError(
     'authentication',
     'missing_api_key',
-    'Send your key in the header "Authorization: Bearer sk-svc-…".',
+    'The request has no API key. Send it in the header "Authorization: Bearer sk-svc-…".',
   );
 }
 
@@ -14,14 +12,22 @@ export function unknownKey(): AppError {
   return new AppError(
     'authentication',
     'invalid_api_key',
-    'No key has this token. Check it for missing characters.',
+    'The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.',
   );
 }
 
 export function disabledKey(): AppError {
-  return new AppError('authentication', 'key_disabled', 'This key is disabled.');
+  return new AppError(
+    'authentication',
+    'key_disabled',
+    'The API key is disabled. Ask an operator to enable it, or use another key.',
+  );
 }
 
 export function expiredKey(expiredAt: Date): AppError {
-  return new AppError('authentication', 'key_expired', `This key expired at ${expiredAt.toISOString()}.`);
+  return new AppError(
+    'authentication',
+    'key_expired',
+    `The API key expired at ${expiredAt.toISOString()}. Use another key, or ask an operator for a new one.`,
+  );
 }

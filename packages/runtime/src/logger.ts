@@ -7,7 +7,7 @@ export type LogLevelName = (typeof LOG_LEVELS)[number];
 
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'silent'] as const;
 
-/** JSON lines on standard error, from level `info` until it is set otherwise, so that standard output stays with what the program has to say. */
+/** JSON lines on standard error, from level `info`. Standard output is left to the program's results. */
 export function createLogger(
   service: string,
   destination: DestinationStream = pino.destination({ dest: 2, sync: true }),
@@ -15,7 +15,7 @@ export function createLogger(
   return pino(
     {
       base: { service },
-      // Second line of defence: no code of ours logs headers.
+      // A second line of defence: our own code does not log headers.
       redact: ['req.headers', 'headers.authorization', '*.authorization'],
       serializers: { err: redactedError },
     },
@@ -23,7 +23,7 @@ export function createLogger(
   );
 }
 
-/** The words of an error may repeat what somebody sent. */
+/** An error's message may quote what a client sent. */
 function redactedError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const { type, message, stack, ...more } = pino.stdSerializers.err(error);

@@ -22,7 +22,7 @@ describe('addresses', () => {
     'fd12:3456::1',
     'fe80::1',
     'ff02::1',
-  ])('%s is not of the public internet', (address) => {
+  ])('%s is not public', (address) => {
     expect(isPublicAddress(address)).toBe(false);
   });
 
@@ -34,11 +34,11 @@ describe('addresses', () => {
     '8.8.8.8',
     '2606:4700::1111',
     '::ffff:8.8.8.8',
-  ])('%s is', (address) => {
+  ])('%s is public', (address) => {
     expect(isPublicAddress(address)).toBe(true);
   });
 
-  it('are refused as hosts, in any spelling that a URL normalises', () => {
+  it('that are not public are rejected as hosts, in any spelling that a URL normalises', () => {
     for (const host of ['127.0.0.1', '2130706433', '0x7f.1', '[::1]', '[::ffff:10.0.0.1]', '017700000001']) {
       const { hostname } = new URL(`http://${host}/`);
       expect(() => assertPublicHost(hostname), host).toThrow('not an address of the public internet');
@@ -46,7 +46,7 @@ describe('addresses', () => {
     expect(() => assertPublicHost('api.openai.com')).not.toThrow();
   });
 
-  it('are refused where a name leads to them', async () => {
+  it('that are not public are rejected when a name resolves to them', async () => {
     const error = await new Promise((resolve) => publicLookup('localhost', {}, resolve));
     expect(error).toMatchObject({ code: 'ERR_ADDRESS_NOT_PUBLIC' });
   });

@@ -1,10 +1,10 @@
 import { type LookupAddress, type LookupOptions, lookup } from 'node:dns';
 import { BlockList, isIP, isIPv6 } from 'node:net';
 
-/** The code of the error for a host whose addresses are not of the public internet. */
+/** The error code for a host with an address outside the public internet. */
 export const NOT_PUBLIC = 'ERR_ADDRESS_NOT_PUBLIC';
 
-/** What is not of the public internet (https://www.iana.org/assignments/iana-ipv4-special-registry and its sibling). */
+/** Ranges outside the public internet (https://www.iana.org/assignments/iana-ipv4-special-registry and the one for IPv6). */
 const SPECIAL_V4: readonly [string, number][] = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -36,12 +36,12 @@ const special = new BlockList();
 for (const [net, prefix] of SPECIAL_V4) special.addSubnet(net, prefix, 'ipv4');
 for (const [net, prefix] of SPECIAL_V6) special.addSubnet(net, prefix, 'ipv6');
 
-/** Whether an address belongs to the public internet. An IPv4 address inside an IPv6 one is judged as itself. */
+/** An IPv4 address mapped into IPv6 is checked as IPv4. */
 export function isPublicAddress(address: string): boolean {
   return !special.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
-/** Throws for a host that is an address outside the public internet; names are checked as they are looked up. */
+/** Throws for an IP address outside the public internet. Names pass; `publicLookup` checks them. */
 export function assertPublicHost(hostname: string): void {
   const address = hostname.replace(/^\[|\]$/g, '');
   if (isIP(address) !== 0 && !isPublicAddress(address)) throw notPublic(address);
@@ -53,7 +53,7 @@ type LookupCallback = (
   family?: number,
 ) => void;
 
-/** `dns.lookup` that fails unless every address is public: checked at each connection, so a name can't change its mind. */
+/** `dns.lookup` that fails unless every address is public. It runs at each connection, so a changed DNS record is caught. */
 export function publicLookup(hostname: string, options: LookupOptions, callback: LookupCallback): void {
   lookup(hostname, { ...options, all: true }, (error, addresses) => {
     if (error) return callback(error, []);

@@ -10,7 +10,7 @@ beforeEach(() => {
 afterEach(() => vi.restoreAllMocks());
 
 describe('runService', () => {
-  it('closes what was opened, newest first, when it is signalled, and however often', async () => {
+  it('closes what was opened, newest first, on a signal, also if signalled again', async () => {
     const closed: string[] = [];
     const run = runService('test', async ({ logger, onShutdown }) => {
       logger.level = 'silent';
@@ -27,7 +27,7 @@ describe('runService', () => {
     expect(closed).toEqual(['second', 'first']);
   });
 
-  it('tells why a start failed, with the causes, closes what was open, and ends with 1', async () => {
+  it('prints why a start failed, with the causes, closes what was open, and exits with 1', async () => {
     let closed = false;
     const code = await runService('test', async ({ logger, onShutdown }) => {
       logger.level = 'silent';
@@ -40,7 +40,7 @@ describe('runService', () => {
     expect(told.join('')).toBe('test: The database does not answer: ECONNREFUSED\n');
   });
 
-  it('goes on closing when a step fails or does not end', async () => {
+  it('continues closing when a step fails or hangs', async () => {
     const closed: string[] = [];
     const code = await runService('test', async ({ logger, onShutdown, fail }) => {
       logger.level = 'silent';
@@ -54,7 +54,7 @@ describe('runService', () => {
     expect([code, closed]).toEqual([1, ['last']]);
   });
 
-  it('opens nothing more once a signal cut its start short, and calls what that breaks no error', async () => {
+  it('opens nothing after a signal interrupted its start, and logs no errors of that', async () => {
     const lines: string[] = [];
     vi.spyOn(process.stdout, 'write').mockImplementation((text) => lines.push(String(text)) > 0);
     const closed: string[] = [];
@@ -72,7 +72,7 @@ describe('runService', () => {
     expect([told, lines]).toEqual([[], []]);
   });
 
-  it('closes what a start opens that is cut short by a signal', async () => {
+  it('closes what an interrupted start opens', async () => {
     const closed: string[] = [];
     const run = runService('test', async ({ logger, onShutdown }) => {
       logger.level = 'silent';

@@ -1,14 +1,14 @@
 import { createLogger, type Logger } from './logger.ts';
 
-/** What a service's start gets to work with. */
+/** Passed to a service's `start`. */
 export interface ServiceContext {
   readonly logger: Logger;
   /**
-   * Registers how to close what was just opened. Steps run newest first, each within its time. Throws, having registered
-   * it, where the service is ending already: that ends a start that a signal cut short.
+   * Registers a shutdown step for what was just opened. Steps run newest first, each with a time-out. If the service is
+   * shutting down already, it registers the step and throws, which ends a start that a signal interrupted.
    */
   onShutdown(name: string, step: () => unknown, timeoutMs?: number): void;
-  /** Ends the service, in order, because something that it can't do without is gone. */
+  /** Shuts the service down because of a fatal error. */
   fail(error: Error): void;
 }
 
@@ -16,8 +16,8 @@ const STEP_TIMEOUT_MS = 10_000;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
- * Runs a service until a signal ends it or it fails, then closes what it opened, in reverse. Resolves with the exit
- * code. A failed start is told on standard error in the error's own words: they are written for the operator.
+ * Runs a service until a signal or a failure, then closes what it opened, in reverse order. Resolves with the exit code.
+ * Writes the message of a failure to standard error, for the operator.
  */
 export async function runService(
   service: string,
@@ -25,14 +25,14 @@ export async function runService(
 ): Promise<0 | 1> {
   const logger = createLogger(service);
   const steps: { name: string; step: () => unknown; timeoutMs: number }[] = [];
-  const ending = endOfService();
+  const ending = listenForEnd();
   let isEnding = false;
   let hasStarted = false;
   const context: ServiceContext = {
     logger,
     onShutdown: (name, step, timeoutMs = STEP_TIMEOUT_MS) => {
       steps.push({ name, step, timeoutMs });
-      if (isEnding) throw new Error('the service is ending');
+      if (isEnding) throw new Error('the service is shutting down');
     },
     fail: (error) => ending.end(error),
   };
@@ -59,19 +59,19 @@ export async function runService(
     logger.debug({ err: failure }, 'the service failed');
   }
   isEnding = true;
-  // What a start does after a signal fails as it must, and is no news.
+  // An interrupted start logs errors of what was closed under it: those are expected.
   if (!hasStarted && !failure && logger.level !== 'debug') logger.level = 'silent';
   await closeAll();
-  // A signal in the midst of a start: closing what it waits for ends it, and what it opened meanwhile is closed too.
+  // Closing what an interrupted start waits for ends it. What it opened meanwhile is closed after it.
   await within(started, STEP_TIMEOUT_MS).catch((error) =>
-    logger.debug({ err: error }, 'the start was cut short'),
+    logger.debug({ err: error }, 'a signal interrupted the start'),
   );
   await closeAll();
   ending.release();
   return failure ? 1 : 0;
 }
 
-/** The message and those of its causes, so that nobody has to guess what lies behind it. */
+/** The error's message and those of its causes, joined by colons. */
 export function explainError(error: Error): string {
   const causes: string[] = [];
   for (let at: unknown = error; at instanceof Error && causes.length < 5; at = at.cause) {
@@ -88,7 +88,7 @@ async function runStep(logger: Logger, name: string, step: () => unknown, timeou
     await within(step(), timeoutMs);
     logger.info({ step: name, durationMs: Math.round(performance.now() - began) }, 'closed');
   } catch (error) {
-    logger.error({ step: name, err: error }, 'could not be closed in order');
+    logger.error({ step: name, err: error }, 'failed to close in time');
   }
 }
 
@@ -104,12 +104,12 @@ async function within(work: unknown, timeoutMs: number): Promise<void> {
   }
 }
 
-function endOfService() {
+function listenForEnd() {
   let end: (failure?: Error) => void = () => {};
   const ended = new Promise<Error | undefined>((resolve) => {
     end = resolve;
   });
-  // Kept until the end: a second Ctrl-C, or one that a parent process passes on, must not cut the shutdown short.
+  // Until the end: a second Ctrl-C, or one that a parent process forwards, must not interrupt the shutdown.
   const onSignal = () => end();
   for (const signal of SIGNALS) process.on(signal, onSignal);
   return {

@@ -61,7 +61,7 @@ export function buildApp(
     bodyLimitBytes: BODY_LIMIT_BYTES,
     notReady: deps.notReady,
     rewriteUrl: encodeModelInPath,
-    errorAnswer: (error, request) => toHttpError(asUnavailable(error), request.id),
+    errorResponse: (error, request) => toHttpError(asUnavailable(error), request.id),
   });
   countRequests(app, deps.metrics);
   if (deps.tracing) traceRequests(app, deps.tracing);

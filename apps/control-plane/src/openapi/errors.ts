@@ -25,7 +25,11 @@ type Example = readonly [kind: ErrorKind, code: string, message: string, param?:
 
 const EXAMPLES: readonly Example[] = [
   ['invalid_request', 'invalid_request', 'name: must be string.', 'name'],
-  ['authentication', 'invalid_api_key', 'No key has this token. Check it for missing characters.'],
+  [
+    'authentication',
+    'invalid_api_key',
+    'The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.',
+  ],
   ['permission', 'insufficient_scope', 'This key lacks the scope keys:write.'],
   ['not_found', 'key_not_found', 'There is no key with this id.'],
   [
@@ -40,7 +44,7 @@ const EXAMPLES: readonly Example[] = [
     'Keys depend on this policy as their default. Make another policy the default for them first.',
   ],
   ['too_large', 'body_too_large', 'The body is larger than this service accepts.'],
-  ['uri_too_long', 'path_too_long', 'A part of the path is longer than 2048 characters.'],
+  ['uri_too_long', 'path_too_long', 'A segment of the path is longer than 2048 characters.'],
   ['unsupported_media_type', 'unsupported_media_type', 'The body must be JSON.', 'content-type'],
   ['validation', 'name_invalid', "This name can't be used: it is empty.", 'name'],
   ['rate_limit', 'rate_limit_exceeded', 'Too many requests. Try again in 12 s.'],
@@ -62,7 +66,7 @@ const DESCRIPTIONS: Readonly<Record<number, string>> = {
   406: 'The response is not available in a media type that `Accept` allows.',
   409: 'The request conflicts with the current state.',
   413: 'The body is too large.',
-  414: 'A part of the path is too long.',
+  414: 'A segment of the path is too long.',
   415: 'The body is not JSON.',
   422: 'The request is well-formed but breaks a rule.',
   429: 'A budget is used up or a rate limit is reached; the code says which.',
@@ -114,7 +118,8 @@ export const messagesError: Response = {
         type: 'error',
         error: {
           type: 'authentication_error',
-          message: 'No key has this token. Check it for missing characters.',
+          message:
+            'The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.',
         },
         request_id: 'req_01kafyq2s0e5fvf6m8x4n9r7td',
       },

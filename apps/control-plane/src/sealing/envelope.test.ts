@@ -6,15 +6,24 @@ const KEK = randomBytes(KEK_BYTES);
 const sealer = createSealer({ current: KEK, previous: [] });
 
 describe('a sealed secret', () => {
-  it('opens to what was sealed, and shows nothing of it', () => {
+  it('opens to its plaintext, and is not readable without', () => {
     const sealed = sealer.seal('sk-vendor-secret', 'con_1');
     expect(sealed.bytes.includes('vendor')).toBe(false);
     expect(sealer.open(sealed, 'con_1')).toBe('sk-vendor-secret');
-    // Each time another data key and IV: equal secrets do not look equal.
+    // Each secret has its own data key and IV, so equal secrets differ when sealed.
     expect(sealer.seal('sk-vendor-secret', 'con_1').bytes.equals(sealed.bytes)).toBe(false);
   });
 
-  it('opens in no other place than it was sealed for, nor when any byte of it changed', () => {
+  it('opens if an earlier release sealed it', () => {
+    const bytes = Buffer.from(
+      'AZgsFfyCG3Aa5ltpJvFXycOApcN1YHqNtit3i2kApKx2knVEXtGXcB/fLoTsfqbwz8m75SgD0M+kYSAJ7nUR3OoAFEIOUvy/YEDGTNYpkd4m10Z792EO1stIOMwVk3lMU70i0dncp/kR',
+      'base64',
+    );
+    const opener = createSealer({ current: Buffer.alloc(KEK_BYTES, 7), previous: [] });
+    expect(opener.open({ bytes, kekId: 'e1f05fa8a6c4d24d' }, 'con_1')).toBe('sk-vendor-secret');
+  });
+
+  it('opens only in the place it was sealed for, and only unmodified', () => {
     const sealed = sealer.seal('secret', 'con_1');
     expect(() => sealer.open(sealed, 'con_2')).toThrow();
     for (let index = 0; index < sealed.bytes.length; index++) {

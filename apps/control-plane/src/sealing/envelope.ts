@@ -2,27 +2,27 @@ import { createHash, randomBytes } from 'node:crypto';
 import { SEAL_BYTES, seal, unseal } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
 
-/** A secret as it is kept: useless without the key-encryption key that `kekId` names. */
+/** A secret as it is stored, encrypted under the key-encryption key `kekId`. */
 interface Sealed {
   readonly bytes: Buffer;
   readonly kekId: string;
 }
 
 export interface Sealer {
-  /** What new secrets are sealed under; undefined where the deployment gave no key. */
+  /** The key for new secrets; undefined if none is configured. */
   readonly currentKekId: string | undefined;
-  /** Seals a secret for one place, such as a row's id: it opens nowhere else. Throws where there is no current key. */
+  /** Seals a secret for one place, such as a row's id; it opens only with the same place. Throws without a current key. */
   seal(secret: string, place: string): Sealed;
-  /** The secret; undefined where its key-encryption key is not here. Throws where the bytes or the place are not what was sealed. */
+  /** The secret; undefined if its key-encryption key is not configured. Throws if the bytes were modified or the place differs. */
   open(sealed: Sealed, place: string): string | undefined;
-  /** The same secret under the current key: only its data key is sealed anew. Undefined where it can't be opened here. */
+  /** Seals the secret's data key again, under the current key. Undefined if its key-encryption key is not configured. */
   reseal(sealed: Sealed, place: string): Sealed | undefined;
 }
 
 export interface KeyEncryptionKeys {
   /** 32 bytes. */
   readonly current: Buffer | undefined;
-  /** What `current` replaced: they open, and never seal. */
+  /** Earlier keys, which open but never seal. */
   readonly previous: readonly Buffer[];
 }
 
@@ -33,8 +33,8 @@ const FORMAT = 1;
 const WRAPPED_BYTES = SEAL_BYTES + 32;
 
 /**
- * Envelope encryption (NIST SP 800-38D): each secret under a data key of its own, the data key under a key-encryption key.
- * The layout is a byte for the format, the sealed data key, the sealed secret; each sealed part is IV, tag, ciphertext.
+ * Envelope encryption (NIST SP 800-38D): each secret under its own data key, the data key under a key-encryption key. The
+ * layout is a byte for the format, the sealed data key, and the sealed secret; each sealed part is IV, tag, ciphertext.
  */
 export function createSealer({ current, previous }: KeyEncryptionKeys): Sealer {
   const keks = new Map([...previous, ...(current ? [current] : [])].map((kek) => [kekIdOf(kek), kek]));
@@ -75,7 +75,7 @@ export function createSealer({ current, previous }: KeyEncryptionKeys): Sealer {
   };
 }
 
-/** Names a key-encryption key without telling it. */
+/** An id that does not reveal the key. */
 function kekIdOf(kek: Buffer): string {
   return createHash('sha256')
     .update('weighbridge key-encryption key\0')
@@ -86,6 +86,7 @@ function kekIdOf(kek: Buffer): string {
 
 function opened(sealed: Buffer, key: Buffer, context: string): Buffer {
   return (
-    unseal(key, sealed, context) ?? raise(new Error('the sealed secret was changed, or is of another place'))
+    unseal(key, sealed, context) ??
+    raise(new Error('the sealed secret was modified, or sealed for another place'))
   );
 }

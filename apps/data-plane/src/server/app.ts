@@ -43,7 +43,7 @@ export async function inferenceHandler(app: FastifyInstance, deps: AppDeps): Pro
 export function buildApp(deps: AppDeps): FastifyInstance {
   const app = createHttpApp({
     ...deps,
-    errorAnswer: (error, request) => {
+    errorResponse: (error, request) => {
       const sent = errorResponse(dialectOf(request), error, request.id);
       const endpoint = endpointOfRoute(request.routeOptions?.url);
       deps.observer.failed(request.observed ?? observe(deps, request, endpoint), error, sent.status);

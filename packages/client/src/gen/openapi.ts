@@ -1953,7 +1953,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "No key has this token. Check it for missing characters.",
+                 *         "message": "The API key is unknown. Check it for missing characters, or ask an operator whether it still exists.",
                  *         "type": "authentication_error",
                  *         "code": "invalid_api_key",
                  *         "param": null,
@@ -2064,7 +2064,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A part of the path is too long. */
+        /** @description A segment of the path is too long. */
         414: {
             headers: {
                 [name: string]: unknown;
@@ -2073,7 +2073,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "A part of the path is longer than 2048 characters.",
+                 *         "message": "A segment of the path is longer than 2048 characters.",
                  *         "type": "invalid_request_error",
                  *         "code": "path_too_long",
                  *         "param": null,
@@ -2235,7 +2235,7 @@ export interface components {
                  *       "type": "error",
                  *       "error": {
                  *         "type": "authentication_error",
-                 *         "message": "No key has this token. Check it for missing characters."
+                 *         "message": "The API key is unknown. Check it for missing characters, or ask an operator whether it still exists."
                  *       },
                  *       "request_id": "req_01kafyq2s0e5fvf6m8x4n9r7td"
                  *     }

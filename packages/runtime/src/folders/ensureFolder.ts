@@ -2,28 +2,28 @@ import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Makes a folder and those that it stands in, where they are missing. Node's own `recursive` never returns where a file
- * system such as /proc says of a folder that is there that there is none.
+ * Creates a folder and its missing parents. Node's own `recursive` never returns on a file system such as /proc, which
+ * reports an existing folder as missing.
  */
 export async function ensureFolder(path: string, mode?: number): Promise<void> {
-  if (await tryMake(path, mode)) return;
+  if (await tryCreate(path, mode)) return;
   await ensureFolder(dirname(path), mode);
-  await mkdir(path, mode).catch(unlessThere);
+  await mkdir(path, mode).catch(ignoreExisting);
 }
 
-/** False where what it should stand in is missing. */
-async function tryMake(path: string, mode?: number): Promise<boolean> {
+/** False if its parent is missing. */
+async function tryCreate(path: string, mode?: number): Promise<boolean> {
   try {
     await mkdir(path, mode);
     return true;
   } catch (error) {
     if (codeOf(error) === 'ENOENT' && dirname(path) !== path) return false;
-    unlessThere(error);
+    ignoreExisting(error);
     return true;
   }
 }
 
-function unlessThere(error: unknown): void {
+function ignoreExisting(error: unknown): void {
   if (codeOf(error) !== 'EEXIST') throw error;
 }
 

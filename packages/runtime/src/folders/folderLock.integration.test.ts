@@ -17,7 +17,7 @@ async function taken(path: string): Promise<FolderLock> {
   return lock;
 }
 
-/** What a process leaves that is killed while it listens. */
+/** Leaves the socket of a process that was killed while it listened. */
 function leaveSocket(path: string): void {
   const listen = `require('net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`;
   expect(() => execFileSync(process.execPath, ['-e', listen], { stdio: 'ignore' })).toThrow();
@@ -25,7 +25,7 @@ function leaveSocket(path: string): void {
 
 describe('a lock of a folder', () => {
   it.each(['short', 'long-'.repeat(30)])(
-    'is held by one at a time, and by the next once it is given up (%s)',
+    'has one holder at a time, and the next one after its release (%s)',
     async (name) => {
       const path = join(folder, name);
       mkdirSync(path);
@@ -36,7 +36,7 @@ describe('a lock of a folder', () => {
     },
   );
 
-  it('is taken from a process that was killed, by one of those that want it', async () => {
+  it('passes from a killed process to one of those that try to lock', async () => {
     leaveSocket(join(folder, 'lock'));
     const locks = await Promise.allSettled(Array.from({ length: 5 }, () => lockFolder(folder, 'me')));
     const held = locks.flatMap((lock) =>
@@ -46,7 +46,7 @@ describe('a lock of a folder', () => {
     await held[0]?.release();
   });
 
-  it('says so where the folder is not there', async () => {
+  it('reports a missing folder', async () => {
     await expect(lockFolder(join(folder, 'missing'), '')).rejects.toThrow('ENOENT');
   });
 });

@@ -9,71 +9,75 @@ export interface FolderLock {
   release(): Promise<void>;
 }
 
-/** Another process holds the lock, and this is what it answers; empty where it does not answer in time. */
+/** Another process holds the lock. */
 export interface FolderHeld {
+  /** The holder's description of itself; empty if it does not respond in time. */
   readonly heldBy: string;
 }
 
-/** The system's limit for a socket's path is 104 bytes or a little more. */
+/** Operating systems limit a socket's path to 104 bytes or a little more. */
 const MAX_SOCKET_PATH = 100;
-const ANSWER_TIMEOUT_MS = 1_000;
-/** Longer than another process takes from finding a lock left behind to removing it. */
+const HOLDER_TIMEOUT_MS = 1_000;
+/** Longer than another process takes from finding a stale lock to removing it. */
 const SETTLE_MS = 50;
 const MAX_TRIES = 4;
 
 /**
- * Makes sure that one process at a time works on a folder: a unix socket in it, which the system gives up with the
- * process, however that ends. It answers `answer` to who asks. Rejects where the folder can't be written to.
+ * Locks a folder for one process at a time, with a unix socket in it: the system closes it with the process, however that
+ * ends. The socket sends `holder`, a description of this process, to those who connect. Rejects if the folder is not
+ * writable.
  *
- * On Linux, whoever takes it holds a name of the kernel's besides, which leaves nothing behind, so that no two processes
- * clear up the same leftover; the socket in the folder is seen from other network namespaces too.
+ * On Linux, the holder also has an abstract socket, which leaves no file behind, so that no two processes remove the same
+ * stale file. The socket in the folder is visible from other network namespaces too.
  */
-export async function lockFolder(folder: string, answer: string): Promise<FolderLock | FolderHeld> {
+export async function lockFolder(folder: string, holder: string): Promise<FolderLock | FolderHeld> {
   const real = await realpath(folder);
-  const name = kernelName(real);
-  const guard = name === undefined ? undefined : await bind(name, answer);
-  if (name !== undefined && !guard) return { heldBy: (await ask(name)) ?? '' };
-  const giveUpName = async () => {
+  const name = abstractName(real);
+  const guard = name === undefined ? undefined : await bind(name, holder);
+  if (name !== undefined && !guard) return { heldBy: (await readHolder(name)) ?? '' };
+  const releaseName = async () => {
     if (guard) await close(guard);
   };
   try {
-    const lock = await lockSocket(socketPath(real), answer);
+    const lock = await lockSocket(socketPath(real), holder);
     if ('heldBy' in lock) {
-      await giveUpName();
+      await releaseName();
       return lock;
     }
     return {
       async release() {
         await lock.release();
-        await giveUpName();
+        await releaseName();
       },
     };
   } catch (error) {
-    await giveUpName();
+    await releaseName();
     throw error;
   }
 }
 
 /** In Linux's abstract namespace (https://man7.org/linux/man-pages/man7/unix.7.html); undefined elsewhere. */
-function kernelName(folder: string): string | undefined {
+function abstractName(folder: string): string | undefined {
   return process.platform === 'linux' ? `\0weighbridge-${hashOf(folder)}` : undefined;
 }
 
-async function lockSocket(path: string, answer: string): Promise<FolderLock | FolderHeld> {
+async function lockSocket(path: string, holder: string): Promise<FolderLock | FolderHeld> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const server = await bind(path, answer);
+    const server = await bind(path, holder);
     if (server) {
-      // Who found the same leftover a moment earlier may just have removed our socket instead of it.
-      if (tries === 0 || (await isKept(path))) return { release: () => close(server) };
+      // A process that found the same stale socket earlier may have removed ours instead.
+      if (tries === 0 || (await remainsInPlace(path))) return { release: () => close(server) };
       await close(server);
       continue;
     }
-    const heldBy = await ask(path);
+    const heldBy = await readHolder(path);
     if (heldBy !== undefined) return { heldBy };
-    // Nobody answers: what is left of a process that was killed.
+    // No one listens: the socket of a killed process.
     await unlink(path).catch(() => {});
   }
-  throw new Error(`The lock ${path} can't be taken: another process is starting on the same folder.`);
+  throw new Error(
+    `Failed to lock ${path}: another process is starting on the same folder. Start one at a time.`,
+  );
 }
 
 function socketPath(folder: string): string {
@@ -86,18 +90,18 @@ function hashOf(folder: string): string {
   return createHash('sha256').update(folder).digest('hex').slice(0, 32);
 }
 
-/** Undefined where the path is taken. */
-function bind(path: string, answer: string): Promise<Server | undefined> {
+/** Undefined if the path is in use. */
+function bind(path: string, holder: string): Promise<Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => {
       socket.on('error', () => {});
-      socket.end(answer);
+      socket.end(holder);
     });
     server.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EADDRINUSE') resolve(undefined);
       else reject(error);
     });
-    // Of several processes that share a port, each still locks for itself.
+    // Exclusive, because cluster workers would share the socket.
     server.listen({ path, exclusive: true }, () => resolve(server));
   });
 }
@@ -106,7 +110,7 @@ function close(server: Server): Promise<void> {
   return new Promise((resolve) => server.close(() => resolve()));
 }
 
-async function isKept(path: string): Promise<boolean> {
+async function remainsInPlace(path: string): Promise<boolean> {
   const before = await identity(path);
   await sleep(SETTLE_MS);
   return before !== undefined && before === (await identity(path));
@@ -117,24 +121,24 @@ async function identity(path: string): Promise<string | undefined> {
   return found && `${found.ino}/${found.ctimeNs}`;
 }
 
-/** What the holder of the lock answers; undefined where nobody holds it. */
-function ask(path: string): Promise<string | undefined> {
+/** The holder's description; undefined if no one holds the lock. */
+function readHolder(path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
-    let answer = '';
-    let isLeftover = false;
+    let holder = '';
+    let isStale = false;
     const socket = connect(path);
     const end = () => {
       socket.destroy();
-      resolve(isLeftover ? undefined : answer);
+      resolve(isStale ? undefined : holder);
     };
-    socket.setTimeout(ANSWER_TIMEOUT_MS, end);
+    socket.setTimeout(HOLDER_TIMEOUT_MS, end);
     socket.on('data', (bytes) => {
-      answer += bytes;
+      holder += bytes;
     });
     socket.on('close', end);
     socket.on('error', ({ code }: NodeJS.ErrnoException) => {
-      // Any other refusal, such as of permission, does not say that nobody is there.
-      isLeftover = code === 'ECONNREFUSED' || code === 'ENOENT';
+      // After any other error, such as a missing permission, there may be a holder.
+      isStale = code === 'ECONNREFUSED' || code === 'ENOENT';
       end();
     });
   });

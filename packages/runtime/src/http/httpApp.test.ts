@@ -99,8 +99,8 @@ describe('the HTTP application', () => {
       'body_too_large',
     ],
     ['an expected failure', { url: '/v0/refused' }, 429, 'budget_exhausted'],
-    ['a failure that nobody expected', { url: '/v0/broken' }, 500, 'internal_error'],
-  ])('answers %s in the one envelope', async (_what, request, status, code) => {
+    ['an unexpected failure', { url: '/v0/broken' }, 500, 'internal_error'],
+  ])('answers %s with the one error body', async (_what, request, status, code) => {
     const { http } = await app();
     const response = await http.inject(request);
     expect(response.statusCode).toBe(status);
@@ -109,14 +109,14 @@ describe('the HTTP application', () => {
     });
   });
 
-  it('keeps what went wrong inside from the caller, and in the log', async () => {
+  it('logs internal details, and does not send them to the client', async () => {
     const { http, lines } = await app();
     const response = await http.inject('/v0/broken');
     expect(response.body).not.toContain('hunter2');
     expect(lines.join()).toContain('hunter2');
   });
 
-  it('says which methods a path takes', async () => {
+  it('lists the methods of a path', async () => {
     const { http } = await app();
     const response = await http.inject({ method: 'DELETE', url: '/v0/things' });
     expect(response.headers.allow).toBe('GET, HEAD, POST');
@@ -126,7 +126,7 @@ describe('the HTTP application', () => {
       ['TRACE', '/healthz'],
       ['TRACE', '/v0/things'],
     ] as const) {
-      // The client that injects knows no TRACE by its types.
+      // The types of `inject` lack TRACE.
       const { statusCode, headers } = await http.inject({ method: method as 'POST', url });
       expect([method, url, statusCode]).toEqual([method, url, 405]);
       expect(headers.allow).toMatch(/^GET, HEAD/);
@@ -148,14 +148,14 @@ describe('the HTTP application', () => {
     },
   );
 
-  it('leaves to the caller what the framework blames on the caller', async () => {
+  it('answers other client errors of the framework with a 4xx', async () => {
     const { http } = await app();
     const response = await http.inject('/v0/teapot');
     expect(response.statusCode).toBe(400);
     expect(response.body).not.toContain('inner words');
   });
 
-  it('takes an empty body for none where a route can do without one', async () => {
+  it('treats an empty body as none where the body is optional', async () => {
     const { http } = await app();
     for (const [method, url] of [
       ['DELETE', '/v0/perhaps'],
@@ -166,7 +166,7 @@ describe('the HTTP application', () => {
     }
   });
 
-  it('says how large a body may be, and what is a parameter rather than a field', async () => {
+  it('names the body limit, and tells parameters from fields', async () => {
     const { http } = await app();
     const payload = `"${'x'.repeat(200)}"`;
     const large = await http.inject({ method: 'POST', url: '/v0/things', headers: json, payload });
@@ -177,7 +177,7 @@ describe('the HTTP application', () => {
     });
   });
 
-  it('takes bodies of application/json, of types that end in +json, and of none', async () => {
+  it('accepts bodies of application/json, of types that end in +json, and without a type', async () => {
     const { http } = await app();
     for (const headers of [json, { 'content-type': 'application/merge-patch+json; charset=utf-8' }, {}]) {
       const response = await http.inject({
@@ -190,7 +190,7 @@ describe('the HTTP application', () => {
     }
   });
 
-  it('ignores a trailing slash, mirrors GET as HEAD, and names the field that is wrong', async () => {
+  it('ignores a trailing slash, mirrors GET as HEAD, and names an invalid field', async () => {
     const { http } = await app();
     expect((await http.inject('/v0/things/')).statusCode).toBe(200);
     expect((await http.inject({ method: 'HEAD', url: '/v0/things' })).statusCode).toBe(200);
@@ -208,8 +208,8 @@ describe('the HTTP application', () => {
 
   it.each([
     [{ name: 'a', size: 'huge' }, 'size: must be one of small, large.'],
-    [{ name: 'a', step: 0 }, 'step: is a value that is not taken here.'],
-  ])('says what would be right of %j', async (payload, message) => {
+    [{ name: 'a', step: 0 }, 'step: is not an allowed value.'],
+  ])('names the allowed values for %j', async (payload, message) => {
     const { http } = await app();
     const response = await http.inject({ method: 'POST', url: '/v0/things', payload });
     expect([response.statusCode, response.json().error.message]).toEqual([400, message]);

@@ -14,7 +14,7 @@ import type { Logger } from '../logger.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether an empty body is as good as none, on a route whose schema describes one. */
+    /** An empty body counts as none, on a route whose schema has a body. */
     bodyIsOptional?: boolean;
   }
 }
@@ -22,28 +22,28 @@ declare module 'fastify' {
 export interface HttpAppOptions {
   readonly logger: Logger;
   readonly bodyLimitBytes: number;
-  /** Why requests can't be served now, in words for an operator; undefined when they can. Shown by `/readyz`. */
+  /** Why this app can't serve requests now, for an operator; undefined if it can. `/readyz` returns it. */
   readonly notReady: () => string | undefined;
-  /** What a request's path, with its query, is read as: for ids that hold slashes. */
+  /** Rewrites a request's path and query before routing: for ids with slashes. */
   readonly rewriteUrl?: (url: string) => string;
-  /** The envelope that a request's errors wear; OpenAI's unless it says otherwise. */
-  readonly errorAnswer?: (error: unknown, request: FastifyRequest) => HttpError<object>;
+  /** The response for an error. Default: `toHttpError`. */
+  readonly errorResponse?: (error: unknown, request: FastifyRequest) => HttpError<object>;
 }
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE'] as const;
-/** Ids and model names in a path: above any real one, below the limit of a request line. */
+/** For ids and model names in a path: above any real one, below the limit of a request line. */
 const MAX_PARAM_LENGTH = 2_048;
 
 /**
- * A Fastify application with what both surfaces share: the error envelope for everything that can go wrong, request
- * ids, strict validation (nothing is coerced, nothing unknown is dropped), `/healthz` and `/readyz`.
+ * A Fastify application with what the operator API and the inference API share: one error body for all failures, request
+ * ids, strict validation (no coercion, unknown fields are errors), `/healthz` and `/readyz`.
  */
 export function createHttpApp(options: HttpAppOptions): FastifyInstance {
-  const errorAnswer = options.errorAnswer ?? ((error, request) => toHttpError(error, request.id));
+  const errorResponse = options.errorResponse ?? ((error, request) => toHttpError(error, request.id));
   const sendError = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const known = error instanceof AppError ? error : (fromFastify(error as FastifyError, request) ?? error);
-    const { status, headers, body } = errorAnswer(known, request);
-    if (status >= 500) request.log.error({ err: error, requestId: request.id }, 'a request failed');
+    const { status, headers, body } = errorResponse(known, request);
+    if (status >= 500) request.log.error({ err: error, requestId: request.id }, 'request failed');
     return reply
       .code(status)
       .headers({ 'x-request-id': request.id, ...headers })
@@ -72,7 +72,7 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     throw new AppError(
       'not_found',
       'route_not_found',
-      `There is no ${request.method} ${request.url.split('?')[0]} here.`,
+      `No route matches ${request.method} ${request.url.split('?')[0]}. Check the method and the path.`,
     );
   });
 
@@ -91,13 +91,13 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
 }
 
 /**
- * Answers the methods that no route of a path takes with 405 and `Allow`, and OPTIONS with `Allow`. Call it before the routes are registered: it
- * looks at each as it comes, and registers the rest once all are known.
+ * Answers methods that a path does not support with 405 and `Allow`, and OPTIONS with `Allow`. Call it before the routes are
+ * registered, since it observes them, and `register` after them.
  */
 export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
   const methodsByUrl = new Map<string, Set<string>>();
   app.addHook('onRoute', ({ url, method }) => {
-    // A plugin inside may have a prefix of its own, so a route's own path does not say where it is.
+    // A nested plugin may have its own prefix, which a route's own path lacks.
     const path = url.slice(app.prefix.length);
     const methods = methodsByUrl.get(path) ?? new Set();
     for (const one of [method].flat()) methods.add(one);
@@ -112,12 +112,12 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
           method: others,
           url,
           schema: { hide: true } as FastifySchema,
-          // Before the body is read: it may be large, or of a type that nobody here takes.
+          // Before the body is read: it may be large, or of an unsupported type.
           onRequest: async (request) => {
             throw new AppError(
               'method_not_allowed',
               'method_not_allowed',
-              `${request.method} is not allowed here; use ${allow}.`,
+              `The method ${request.method} is not allowed for this path. Use ${allow}.`,
               {
                 headers: { allow },
               },
@@ -134,8 +134,8 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
 }
 
 /**
- * Reads JSON bodies: `application/json`, `*+json`, or no type at all. Where a route takes no body, or can do without
- * (`config.bodyIsOptional`), one of no characters is none: many clients send a Content-Type with everything.
+ * Parses JSON bodies: `application/json`, `*+json`, or no type at all. On a route without a body, or with an optional one
+ * (`config.bodyIsOptional`), an empty body counts as none: many clients send a Content-Type with every request.
  */
 export function acceptJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
@@ -146,12 +146,12 @@ export function acceptJsonBodies(app: FastifyInstance): void {
     try {
       return JSON.parse(body);
     } catch (error) {
-      throw malformedJson(whereJsonBreaks(error));
+      throw malformedJson(describeJsonError(error));
     }
   });
 }
 
-/** Refuses a body of another type than JSON, in words that a user of `curl -d` understands. */
+/** Throws if the body is not JSON, with a message that a user of `curl -d` understands. */
 export function assertJsonType(request: FastifyRequest): void {
   const { 'content-type': type, 'content-encoding': encoding = 'identity' } = request.headers;
   if (encoding.toLowerCase() !== 'identity') {
@@ -165,9 +165,9 @@ export function assertJsonType(request: FastifyRequest): void {
   if (!isJsonType(type)) throw notJsonType(type ?? '');
 }
 
-/** Whether a body is JSON as far as its `Content-Type` says, or where it says nothing. */
+/** A missing `Content-Type` counts as JSON. */
 export function isJsonType(type: string | undefined): boolean {
-  // As nearly all clients write it.
+  // The usual spelling, for speed.
   if (type === undefined || type === 'application/json') return true;
   return /^\s*application\/(json|[\w.!#$&^-]+\+json)\s*(;|$)/i.test(type);
 }
@@ -185,20 +185,20 @@ export function malformedJson(detail: string): AppError {
   return new AppError('invalid_request', 'malformed_json', `The body is not valid JSON: ${detail}`);
 }
 
-/** The parser's own words repeat a piece of the body, which may be of a secret. */
-function whereJsonBreaks(error: unknown): string {
+/** The parser's own message quotes the body, which may contain a secret. */
+function describeJsonError(error: unknown): string {
   const position = /at position (\d+)/.exec((error as Error).message)?.[1];
   const where = position === undefined ? '' : ` at character ${Number(position) + 1}`;
-  return `it breaks off or goes wrong${where}. Look for a missing quote, comma or bracket.`;
+  return `it is incomplete or invalid${where}. Check for a missing quote, comma or bracket.`;
 }
 
-/** The application as a plain request listener; ready when the promise resolves. */
+/** The application as a plain request listener, once it is ready. */
 export async function toHandler(app: FastifyInstance): Promise<RequestListener> {
   await app.ready();
   return (request, response) => app.routing(request, response);
 }
 
-/** Fastify's own refusals (https://fastify.dev/docs/latest/Reference/Errors/) in our words. */
+/** Maps Fastify's errors (https://fastify.dev/docs/latest/Reference/Errors/) to ours. */
 function fromFastify(error: FastifyError, request: FastifyRequest): AppError | undefined {
   if (error.validation) {
     const [first] = error.validation;
@@ -208,7 +208,7 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
     );
     const param = path || String(first?.params.missingProperty ?? '');
     const kind = error.validationContext === 'querystring' ? 'parameter' : 'field';
-    const message = extra ? `is not a ${kind} of this request` : inWords(first);
+    const message = extra ? `is not a ${kind} of this request` : validationMessage(first);
     return new AppError(
       'invalid_request',
       'invalid_request',
@@ -223,7 +223,7 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
       return new AppError(
         'too_large',
         'body_too_large',
-        `The body is larger than the ${request.routeOptions.bodyLimit} bytes that this service takes.`,
+        `The body is larger than ${request.routeOptions.bodyLimit} bytes, the limit of this service.`,
       );
     case 'FST_ERR_CTP_EMPTY_TYPE':
     case 'FST_ERR_CTP_INVALID_TYPE':
@@ -233,7 +233,7 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
       return new AppError(
         'invalid_request',
         'malformed_request',
-        'The body is not as long as its Content-Length says.',
+        'The length of the body differs from its Content-Length.',
       );
     case 'FST_ERR_BAD_URL':
       return new AppError('invalid_request', 'malformed_url', 'The path is not a valid URL.');
@@ -241,34 +241,34 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
       return new AppError(
         'uri_too_long',
         'path_too_long',
-        `A part of the path is longer than ${MAX_PARAM_LENGTH} characters.`,
+        `A segment of the path is longer than ${MAX_PARAM_LENGTH} characters.`,
       );
     default:
-      return clientsFault(error);
+      return otherClientError(error);
   }
 }
 
-/** What is wrong with a value. Some of the validator's own words leave out what would be right. */
-function inWords(error: FastifySchemaValidationError | undefined): string {
+/** Some of the validator's own messages omit the allowed values. */
+function validationMessage(error: FastifySchemaValidationError | undefined): string {
   const allowed = error?.params.allowedValues;
   if (Array.isArray(allowed)) return `must be one of ${allowed.map((value) => String(value)).join(', ')}`;
-  if (error?.keyword === 'not') return 'is a value that is not taken here';
+  if (error?.keyword === 'not') return 'is not an allowed value';
   return error?.message ?? 'is not valid';
 }
 
-/** What else the framework blames on the caller stays the caller's: no release of it turns a 4xx into our 500. */
-function clientsFault({ code, statusCode = 500 }: FastifyError): AppError | undefined {
+/** Any other 4xx of the framework stays a 4xx, so that an upgrade of it does not turn one into our 500. */
+function otherClientError({ code, statusCode = 500 }: FastifyError): AppError | undefined {
   if (!/^FST_/.test(code ?? '') || statusCode < 400 || statusCode > 499) return undefined;
-  const [kind, name, message] = REFUSALS[statusCode] ?? [
+  const [kind, name, message] = CLIENT_ERRORS[statusCode] ?? [
     'invalid_request',
     'malformed_request',
-    'This is not a request that can be read. Check its headers and its body.',
+    'The request is malformed. Check its headers and its body.',
   ];
   return new AppError(kind, name, message);
 }
 
-const REFUSALS: Record<number, [ErrorKind, string, string]> = {
-  404: ['not_found', 'route_not_found', 'There is nothing here.'],
-  413: ['too_large', 'body_too_large', 'The body is larger than this service takes.'],
+const CLIENT_ERRORS: Record<number, [ErrorKind, string, string]> = {
+  404: ['not_found', 'route_not_found', 'No route matches the request. Check the method and the path.'],
+  413: ['too_large', 'body_too_large', 'The body is larger than this service accepts.'],
   415: ['unsupported_media_type', 'unsupported_media_type', 'The body must be JSON.'],
 };

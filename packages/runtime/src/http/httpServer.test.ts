@@ -7,14 +7,14 @@ import { type HttpServer, listenHttp } from './httpServer.ts';
 let server: HttpServer;
 afterEach(() => server.close(0));
 
-/** What the server says to bytes that are no request. */
-async function answerTo(bytes: string): Promise<string> {
+/** The response to bytes that are not a valid request. */
+async function responseTo(bytes: string): Promise<string> {
   server = await listenHttp({ handler: () => {}, host: '127.0.0.1', port: 0, portSetting: 'PORT' });
   const socket = connect(server.port, '127.0.0.1').setEncoding('utf8');
   socket.end(bytes);
-  let answer = '';
-  for await (const piece of socket) answer += piece;
-  return answer;
+  let response = '';
+  for await (const piece of socket) response += piece;
+  return response;
 }
 
 describe('the HTTP server', () => {
@@ -26,9 +26,9 @@ describe('the HTTP server', () => {
       'headers_too_large',
     ],
   ])(
-    'answers what it can not read with a status line, a request id and the envelope',
+    'answers a malformed request with a status line, a request id and the error body',
     async (bytes, line, code) => {
-      const [head = '', body = ''] = (await answerTo(bytes)).split('\r\n\r\n');
+      const [head = '', body = ''] = (await responseTo(bytes)).split('\r\n\r\n');
       const [status, ...headers] = head.split('\r\n');
       const { error } = JSON.parse(body);
       expect([status, error.code]).toEqual([`HTTP/1.1 ${line}`, code]);
@@ -53,7 +53,7 @@ async function client() {
   const closed = once(socket, 'close');
   return {
     closed,
-    /** Resolves with what came, once there is a match; what came is not looked at again. */
+    /** Resolves with the text received since the last call, once it matches. */
     async asks(path: string, until = /\r\n\r\n.*$/s): Promise<string> {
       socket.write(GET(path));
       return await this.reads(until);
@@ -76,8 +76,8 @@ async function serve(handler: RequestListener): Promise<void> {
 
 const OK: RequestListener = (_request, response) => void response.end('ok');
 
-describe('a server that is about to stop', () => {
-  it('is not ready, serves all the same, and sends each client elsewhere for its next request', async () => {
+describe('a draining server', () => {
+  it('is not ready, still serves, and closes each connection after its response', async () => {
     await serve(OK);
     const [old, ready] = [await client(), await client()];
     expect(await old.asks('/before', /ok$/)).toContain('Connection: keep-alive');
@@ -90,25 +90,25 @@ describe('a server that is about to stop', () => {
     }
   });
 
-  it('takes one more request where the answer had promised to, which it ends by saying that there are no more', async () => {
+  it('serves one more request on a connection that it promised to keep, and then closes it', async () => {
     let streaming: ServerResponse | undefined;
     await serve((request, response) => {
       if (request.url !== '/stream') return void response.end('ok');
       response.write('begun');
       streaming = response;
     });
-    const caller = await client();
-    expect(await caller.asks('/stream', /begun/)).toContain('Connection: keep-alive');
+    const connection = await client();
+    expect(await connection.asks('/stream', /begun/)).toContain('Connection: keep-alive');
     await server.drain(0);
     const closed = server.close(60_000);
     streaming?.end('ended');
-    await caller.reads(/ended/);
-    expect(await caller.asks('/next', /ok$/)).toMatch(/^HTTP\/1.1 200 .*Connection: close/s);
-    await caller.closed;
+    await connection.reads(/ended/);
+    expect(await connection.asks('/next', /ok$/)).toMatch(/^HTTP\/1.1 200 .*Connection: close/s);
+    await connection.closed;
     await closed;
   });
 
-  it('ends connections that nothing is asked on, and those that never were used', async () => {
+  it('closes idle connections, and those that were never used', async () => {
     await serve(OK);
     const [used, unused] = [await client(), await client()];
     await used.asks('/', /ok$/);
@@ -116,11 +116,11 @@ describe('a server that is about to stop', () => {
     await Promise.all([used.closed, unused.closed]);
   });
 
-  it('cuts what has not ended when the time is up', async () => {
+  it('cuts requests that have not ended after the grace time', async () => {
     await serve((_request, response) => void response.write('begun'));
-    const caller = await client();
-    await caller.asks('/', /begun/);
+    const connection = await client();
+    await connection.asks('/', /begun/);
     await server.close(50);
-    await caller.closed;
+    await connection.closed;
   });
 });

@@ -9,7 +9,7 @@ export interface HttpServerOptions {
   readonly handler: RequestListener;
   readonly host: string;
   readonly port: number;
-  /** The setting that chooses the port, for the error when it is taken. */
+  /** The setting of the port, for the error if the port is in use. */
   readonly portSetting: string;
 }
 
@@ -17,26 +17,26 @@ export interface HttpServer {
   readonly url: string;
   readonly port: number;
   /**
-   * From now on `/readyz` says that it is shutting down, and each answer ends its connection, so that its client makes the
-   * next one elsewhere. Requests are served all the same; resolves after `delayMs`, which load balancers take to hear of it.
+   * From now on `/readyz` is 503, and each response closes its connection, so that the client connects elsewhere. Requests
+   * are still served. Resolves after `delayMs`, the time for load balancers to notice.
    */
   drain(delayMs: number): Promise<void>;
-  /** Stops accepting, lets what is in flight end, and cuts what has not ended after `graceMs`. Drains, if nobody did. */
+  /** Stops accepting connections, and waits for requests in flight, at most for `graceMs`. Drains first if needed. */
   close(graceMs: number): Promise<void>;
 }
 
 const HEADERS_TIMEOUT_MS = 15_000;
-/** For the request alone; answers may stream for as long as they like. */
+/** For receiving the request. A response may stream for any time. */
 const REQUEST_TIMEOUT_MS = 300_000;
 /** Above the usual idle time of load balancers (60 s), so that they close first. */
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
 const IDLE_SWEEP_MS = 100;
-/** An answer that began before the end was known did not say so: its client may use the connection once more, at once. */
+/** A response that began before draining promised to keep the connection: the client may send one more request on it. */
 const LINGER_MS = 1_000;
 const READYZ = /^\/readyz\/?(?=\?|$)/;
 const MAX_HEADER_BYTES = 32 * 1024;
 
-/** Serves a handler, with time-outs on everything that a client can draw out. */
+/** Serves a handler, with a time-out for everything that a slow client can delay. */
 export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
   const server = createServer(
     {
@@ -50,14 +50,14 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       connections.begin(request, response);
       if (isDraining) {
         response.shouldKeepAlive = false;
-        if (READYZ.test(request.url)) return answerShuttingDown(response);
+        if (READYZ.test(request.url)) return sendShuttingDown(response);
       }
       options.handler(request, response);
     },
   );
   const connections = watchConnections(server);
   let isDraining = false;
-  server.on('clientError', answerParserError);
+  server.on('clientError', sendParserError);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options)));
     server.listen(options.port, options.host, resolve);
@@ -72,7 +72,7 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
     },
     async close(graceMs) {
       isDraining = true;
-      // Not the HTTP server's own close: it cuts what has been idle for a moment only, with the next request on its way.
+      // The HTTP server's own close would cut a connection that became idle a moment ago, with a request on its way.
       const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
       const sweep = setInterval(() => connections.closeIdle(LINGER_MS), IDLE_SWEEP_MS);
       connections.closeIdle(LINGER_MS);
@@ -80,13 +80,13 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       await closed;
       clearInterval(sweep);
       clearTimeout(cut);
-      // Ends its timer over connections, of which there are none.
+      // Stops its timer; there are no connections any more.
       server.close(() => {});
     },
   };
 }
 
-/** A target may name the server too, `http://host/path` (RFC 9112, section 3.2.2): here only the path counts. */
+/** Removes the server from a target in absolute form, `http://host/path` (RFC 9112, section 3.2.2). */
 function originForm(target: string): string {
   if (target.startsWith('/')) return target;
   const path = target.replace(/^https?:\/\/[^/?#]*/i, '');
@@ -95,24 +95,22 @@ function originForm(target: string): string {
 
 function listenError(error: NodeJS.ErrnoException, { host, port, portSetting }: HttpServerOptions): Error {
   if (error.code === 'EADDRINUSE') {
-    return new Error(`Port ${port} is taken. Choose another one, for instance ${portSetting}=${port + 1}.`);
+    return new Error(`Port ${port} is in use. Choose another one, such as ${portSetting}=${port + 1}.`);
   }
   if (error.code === 'EACCES')
-    return new Error(
-      `Port ${port} needs more rights than this user has. Choose one above 1023 by ${portSetting}.`,
-    );
+    return new Error(`This user may not listen on port ${port}. Set ${portSetting} to a port above 1023.`);
   return new Error(`Can't listen on ${host}:${port}`, { cause: error });
 }
 
-/** In the words of the other answers of `/readyz`, whichever app serves them. */
-function answerShuttingDown(response: ServerResponse): void {
-  const body = JSON.stringify({ status: 'not ready', reason: 'it is shutting down' });
+/** In the form of the other responses of `/readyz`. */
+function sendShuttingDown(response: ServerResponse): void {
+  const body = JSON.stringify({ status: 'not ready', reason: 'shutting down' });
   const headers = { 'content-type': 'application/json; charset=utf-8', 'x-request-id': newId('req') };
   response.writeHead(503, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
-/** What Node's parser refuses never reaches the handler, and wears the same envelope all the same. */
-function answerParserError(error: NodeJS.ErrnoException, socket: Socket): void {
+/** A request that Node's parser rejects never reaches the handler. It gets the same error body. */
+function sendParserError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable) return void socket.destroy();
   const [kind, code, message] = PARSER_ERRORS[error.code ?? ''] ?? MALFORMED;
   const requestId = newId('req');
@@ -131,13 +129,13 @@ function answerParserError(error: NodeJS.ErrnoException, socket: Socket): void {
 const MALFORMED: [ErrorKind, string, string] = [
   'invalid_request',
   'malformed_request',
-  'This is not a valid HTTP/1.1 request.',
+  'The request is not valid HTTP/1.1.',
 ];
 const PARSER_ERRORS: Record<string, [ErrorKind, string, string]> = {
   HPE_HEADER_OVERFLOW: [
     'headers_too_large',
     'headers_too_large',
-    `The request's headers are larger than ${MAX_HEADER_BYTES} bytes together.`,
+    `The request's headers are larger than ${MAX_HEADER_BYTES} bytes in total.`,
   ],
-  ERR_HTTP_REQUEST_TIMEOUT: ['invalid_request', 'request_timeout', 'The request did not arrive in time.'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['invalid_request', 'request_timeout', 'The request was not received in time.'],
 };

@@ -1,16 +1,16 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** The connections of a server, and how long each has been without a request. */
+/** The connections of a server, and since when each is idle. */
 export interface Connections {
-  /** To be called with each request, before it is handled. */
+  /** Call it with each request, before it is handled. */
   begin(request: IncomingMessage, response: ServerResponse): void;
-  /** Ends those that have had no request under way for at least so long. */
+  /** Closes connections without a request in flight for at least this long. */
   closeIdle(forMs: number): void;
 }
 
 interface Use {
-  /** Several where a client sends the next before it has the answer. */
+  /** More than one if the client pipelines. */
   requests: number;
   idleSince: number;
 }

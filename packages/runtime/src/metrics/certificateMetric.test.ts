@@ -23,14 +23,14 @@ async function shown(file: string | undefined): Promise<string | undefined> {
 const ending = async (notAfterDate: Date) =>
   (await generate([{ name: 'commonName', value: 'weighbridge' }], { notAfterDate, keyType: 'ec' })).cert;
 
-it('shows when the first certificate of a file ends, one of whose chain too', async () => {
+it('is the earliest expiry of the certificates in a file', async () => {
   const [first, later] = [new Date('2030-01-31T12:00:00Z'), new Date('2031-01-31T12:00:00Z')];
   const file = join(folder, 'tls.crt');
   await writeFile(file, `${await ending(later)}\n${await ending(first)}`);
   expect(Number(await shown(file))).toBe(first.getTime() / 1_000);
 });
 
-it('follows a renewed one, and shows no number where there is none', async () => {
+it('follows a renewed file, and is NaN without a certificate', async () => {
   expect(await shown(undefined)).toMatch(/^nan$/i);
   expect(await shown(join(folder, 'nowhere'))).toMatch(/^nan$/i);
   const file = join(folder, 'renewed.crt');

@@ -2,10 +2,10 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Metrics } from './metrics.ts';
 
-/** A renewed file is taken up by TLS within seconds; here it need not be read each time that somebody looks. */
+/** TLS loads a renewed file within seconds; the metric need not read the file on each scrape. */
 const REREAD_MS = 60_000;
 
-/** Shows when the first of the certificates in a file ends; not a number without TLS, or where the file can't be read. */
+/** A gauge with the earliest expiry of the certificates in a file. NaN without TLS, or if the file can't be read. */
 export function addCertificateMetric(
   metrics: Metrics,
   file: string | undefined,
@@ -15,7 +15,7 @@ export function addCertificateMetric(
   let endsAtSeconds = Number.NaN;
   metrics.gauge(
     'weighbridge_certificate_expires_timestamp_seconds',
-    'When the certificate that this app shows the others ends.',
+    "When this app's certificate for the other apps expires.",
     () => {
       if (file !== undefined && nowMs() - readAtMs >= REREAD_MS) {
         readAtMs = nowMs();

@@ -4,7 +4,7 @@ import { createMetrics } from './metrics.ts';
 const linesOf = async (metrics: ReturnType<typeof createMetrics>, name: string) =>
   (await metrics.text()).split('\n').filter((line) => line.startsWith(name));
 
-it('shows counters by their labels, in the text format', async () => {
+it('exports counters by their labels, in the text format', async () => {
   const metrics = createMetrics();
   const family = metrics.counterFamily('weighbridge_seen_total', 'Seen.', ['model', 'type']);
   family.of('mock/echo', 'input').add(3);
@@ -17,13 +17,13 @@ it('shows counters by their labels, in the text format', async () => {
   expect(await metrics.text()).toContain('# TYPE weighbridge_seen_total counter');
 });
 
-it('counts without labels from zero on', async () => {
+it('exports a counter without labels from zero on', async () => {
   const metrics = createMetrics();
   metrics.counterFamily('weighbridge_plain_total', 'Plain.', []);
   expect(await linesOf(metrics, 'weighbridge_plain')).toEqual(['weighbridge_plain_total 0']);
 });
 
-it('sums money exactly, beyond what a float holds, and shows it in dollars', async () => {
+it('sums money exactly, beyond the precision of a float, and exports it in dollars', async () => {
   const metrics = createMetrics();
   const cost = metrics.costCounterFamily('weighbridge_cost_usd_total', 'Cost.', ['model']).of('m');
   cost.add(2n ** 60n);
@@ -49,7 +49,7 @@ it('puts values into the buckets of a histogram, bounds included', async () => {
   ]);
 });
 
-it('bounds the sets of label values: what comes after a thousand of them is one', async () => {
+it('counts label values beyond a thousand sets together', async () => {
   const metrics = createMetrics();
   const family = metrics.counterFamily('weighbridge_many_total', 'Many.', ['policy', 'limit']);
   for (let round = 0; round < 2; round++) {

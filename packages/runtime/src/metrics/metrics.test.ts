@@ -14,7 +14,7 @@ it('counts by label, by any number, and without labels', async () => {
   expect(text).toMatch(/^weighbridge_labelled_total\{kind="a"\} 5$/m);
 });
 
-it('bounds what labels take: what comes after a thousand sets of values is counted together', async () => {
+it('counts label values beyond a thousand sets together', async () => {
   const metrics = createMetrics();
   const counter = metrics.counter('weighbridge_many_total', 'Many.', ['policy', 'limit']);
   for (let round = 0; round < 2; round++) {
@@ -28,7 +28,7 @@ it('bounds what labels take: what comes after a thousand sets of values is count
   expect(lines).toContain('weighbridge_many_total{policy="other",limit="other"} 1000');
 });
 
-it('reads a gauge when somebody looks, one value for each set of labels that there is then', async () => {
+it('reads a gauge at each scrape, with the sets of labels that exist then', async () => {
   const metrics = createMetrics();
   let spools = [{ name: 'a', id: '1' }];
   metrics.gaugeBy('weighbridge_lost', 'Lost.', ['name', 'id'], () => spools.map((set) => [set, 7] as const));

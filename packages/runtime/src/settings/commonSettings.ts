@@ -2,7 +2,7 @@ import Type from 'typebox';
 import { LOG_LEVELS } from '../logger.ts';
 import { SettingsError } from './settings.ts';
 
-/** The settings that several apps share, so that each means the same everywhere. */
+// Settings that several apps share.
 
 export const DatabaseUrl = Type.String({
   pattern: '^postgres(ql)?://',
@@ -14,19 +14,19 @@ export const NatsUrl = Type.String({
   description: 'the address of NATS with JetStream, such as nats://host:4222, several with commas',
 });
 
-/** What the usage stream is created with and checked against, to be spread into the settings of each app beside NatsUrl. */
+/** The usage stream is created with these and checked against them. Spread them into the settings of an app, with NatsUrl. */
 export const NatsStreamSettings = {
   NATS_STREAM_REPLICAS: Type.Integer({
     minimum: 1,
     maximum: 5,
     default: 1,
-    description: 'how many NATS servers keep the usage stream, from 1 to 5',
+    description: 'how many NATS servers store the usage stream, from 1 to 5',
   }),
   NATS_STREAM_MAX_BYTES: Type.Integer({
     minimum: 1_048_576,
     maximum: 1_099_511_627_776,
     default: 1_073_741_824,
-    description: 'how many bytes the usage stream holds, from 1048576 to 1099511627776',
+    description: 'how many bytes the usage stream may hold, from 1048576 to 1099511627776',
   }),
 };
 
@@ -53,28 +53,26 @@ export const ShutdownGraceMs = (fallback: number) =>
     minimum: 0,
     maximum: 3_600_000,
     default: fallback,
-    description:
-      'how long requests may go on when the service is told to stop, in milliseconds, at most an hour',
+    description: 'how long requests in flight may take after a stop signal, in milliseconds, at most an hour',
   });
 
 export const ShutdownDelayMs = Type.Integer({
   minimum: 0,
   maximum: 600_000,
   default: 0,
-  description:
-    'how long requests are still taken when the service is told to stop, in milliseconds, at most 10 minutes',
+  description: 'how long new requests are accepted after a stop signal, in milliseconds, at most 10 minutes',
 });
 
-const File = (what: string) => Type.Optional(Type.String({ description: `${what}, a file in PEM` }));
+const File = (what: string) => Type.Optional(Type.String({ description: `the PEM file of ${what}` }));
 
-/** Mutual TLS between the apps, to be spread into the settings of each. */
+/** Mutual TLS between the apps. Spread them into the settings of an app. */
 export const TlsSettings = {
   CONTROL_TLS_CERTIFICATE_FILE: File("this app's certificate"),
-  CONTROL_TLS_KEY_FILE: File("the certificate's private key"),
-  CONTROL_TLS_CA_FILE: File('the authorities whose certificates it believes'),
+  CONTROL_TLS_KEY_FILE: File("that certificate's private key"),
+  CONTROL_TLS_CA_FILE: File('the certificate authorities that this app trusts'),
 };
 
-/** All three files, or undefined for none; some of them are an error. */
+/** Undefined if none of the three is set. Throws a SettingsError if one or two are. */
 export function tlsFiles(settings: {
   readonly CONTROL_TLS_CERTIFICATE_FILE?: string;
   readonly CONTROL_TLS_KEY_FILE?: string;
@@ -85,5 +83,5 @@ export function tlsFiles(settings: {
   if (certificateFile && privateKeyFile && caFile) return { certificateFile, privateKeyFile, caFile };
   if (!certificateFile && !privateKeyFile && !caFile) return undefined;
   const missing = Object.keys(TlsSettings).filter((name) => !settings[name as keyof typeof TlsSettings]);
-  throw new SettingsError(`${missing.join(' and ')} is missing: TLS between the apps takes all three files`);
+  throw new SettingsError(`${missing.join(' and ')} is missing: TLS between the apps needs all three files`);
 }

@@ -16,7 +16,7 @@ const refusal = (env: Record<string, string>) => {
 };
 
 describe('settings', () => {
-  it('are converted and filled with defaults; an empty value is none; other variables are left alone', () => {
+  it('are converted and get defaults; an empty value counts as missing; other variables are ignored', () => {
     expect(refusal({ DATABASE_URL: 'postgres://x', PORT: '', TOKEN: '', PATH: '/bin' })).toEqual({
       DATABASE_URL: 'postgres://x',
       PORT: 8080,
@@ -24,7 +24,7 @@ describe('settings', () => {
     expect(refusal({ DATABASE_URL: 'postgres://x', PORT: '0' })).toMatchObject({ PORT: 0 });
   });
 
-  it('are refused all at once, each named with what it should be, and without its value', () => {
+  it('are all reported at once, each with what it should be, without its value', () => {
     expect(refusal({ PORT: '99999', TOKEN: 'hunter2' })).toEqual([
       'DATABASE_URL is missing: the address of Postgres',
       'PORT is not valid: a port',

@@ -1,14 +1,14 @@
 import type { Static, TObject } from 'typebox';
 import { Convert, Default, Errors } from 'typebox/value';
 
-/** Settings that are missing or wrong: one line for each, naming it. Values are left out, since some are secrets. */
+/** Missing or invalid settings, one line for each. Values are omitted, since some are secrets. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
 
 /**
- * Reads settings from the environment by a schema of typebox: converts, fills in defaults, and refuses what does not
- * fit. An empty value counts as none. Each property's `description` is what an error tells the operator.
+ * Reads settings from the environment with a typebox schema: converts, adds defaults, and validates. An empty value counts
+ * as missing. A property's `description` is the text of its error. Throws a SettingsError.
  */
 export function readSettings<S extends TObject>(
   schema: S,

@@ -15,7 +15,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { ParentBasedSampler, TraceIdRatioBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { Logger } from '../logger.ts';
-import { countedProcessor } from './spanQueue.ts';
+import { createSpanQueue } from './spanQueue.ts';
 import type {
   NewSpan,
   SpanAttributes,
@@ -27,7 +27,7 @@ import type {
   TracingConfig,
 } from './tracing.ts';
 
-/** What a captured prompt may take at most, and everything else far below. */
+/** Enough for a captured prompt, the longest attribute. */
 const MAX_ATTRIBUTE_LENGTH = 64 * 1024;
 const MAX_LINKS = 32;
 
@@ -41,7 +41,7 @@ const KINDS: Readonly<Record<SpanKindName, SpanKind>> = {
 
 const propagator = new W3CTraceContextPropagator();
 
-/** Traces over OTLP. Nothing is global: the process may hold other tracing than this. */
+/** Traces over OTLP. It sets nothing global, so the process may have other tracing. */
 export function createTracing(
   config: TracingConfig,
   counts: SpanCounts,
@@ -59,7 +59,7 @@ export function createTracing(
     ),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
     spanLimits: { attributeValueLengthLimit: MAX_ATTRIBUTE_LENGTH, linkCountLimit: MAX_LINKS },
-    spanProcessors: [countedProcessor(exporter, { counts, logger, timeoutMs })],
+    spanProcessors: [createSpanQueue(exporter, { counts, logger, timeoutMs })],
   });
   const tracer = provider.getTracer('weighbridge');
   return {
@@ -120,7 +120,7 @@ function linkTo(traceparent: string): Link[] {
   return context ? [{ context }] : [];
 }
 
-/** As the specification has it: percent-encoded, like baggage. */
+/** Percent-encoded like baggage, by the specification. */
 function readHeaders(text: string): Record<string, string> {
   const pairs = text.split(',').flatMap((pair) => {
     const at = pair.indexOf('=');

@@ -2,11 +2,11 @@ import { BatchSpanProcessor, type SpanExporter, type SpanProcessor } from '@open
 import type { Logger } from '../logger.ts';
 import type { SpanCounts } from './tracing.ts';
 
-/** Spans that wait to be sent: some megabytes. */
+/** A few megabytes of spans. */
 const MAX_QUEUED = 2_048;
 const MAX_BATCH = 512;
-const EVERY_MS = 1_000;
-const LOG_EVERY_MS = 60_000;
+const EXPORT_INTERVAL_MS = 1_000;
+const LOG_INTERVAL_MS = 60_000;
 
 export interface SpanQueueDeps {
   readonly counts: SpanCounts;
@@ -14,8 +14,8 @@ export interface SpanQueueDeps {
   readonly timeoutMs: number;
 }
 
-/** Sends spans by the batch. The queue is bounded, and what has no room in it, or is not taken, is counted and told. */
-export function countedProcessor(
+/** Sends spans in batches from a bounded queue. Counts the spans that were sent, failed, or dropped because it was full. */
+export function createSpanQueue(
   exporter: SpanExporter,
   { counts, logger, timeoutMs }: SpanQueueDeps,
 ): SpanProcessor {
@@ -24,13 +24,13 @@ export function countedProcessor(
   const dropped = counts.of('dropped');
   let queued = 0;
   let failures = 0;
-  let toldAt = Number.NEGATIVE_INFINITY;
+  let loggedAt = Number.NEGATIVE_INFINITY;
 
-  function complain(error: unknown): void {
+  function logFailure(error: unknown): void {
     failures++;
-    if (performance.now() - toldAt < LOG_EVERY_MS) return;
-    logger.warn({ err: error, failures }, 'the collector does not take traces');
-    toldAt = performance.now();
+    if (performance.now() - loggedAt < LOG_INTERVAL_MS) return;
+    logger.warn({ err: error, failures }, 'failed to send spans to the collector');
+    loggedAt = performance.now();
     failures = 0;
   }
 
@@ -38,9 +38,9 @@ export function countedProcessor(
     export(spans, done) {
       queued -= spans.length;
       exporter.export(spans, (result) => {
-        // Zero is success: the enumeration is one of the SDK's own.
+        // ExportResultCode.SUCCESS; the SDK does not export the enumeration.
         (result.code === 0 ? sent : failed).add(spans.length);
-        if (result.code !== 0) complain(result.error);
+        if (result.code !== 0) logFailure(result.error);
         done(result);
       });
     },
@@ -50,7 +50,7 @@ export function countedProcessor(
     exporter: counting,
     maxQueueSize: MAX_QUEUED,
     maxExportBatchSize: MAX_BATCH,
-    scheduledDelayMillis: EVERY_MS,
+    scheduledDelayMillis: EXPORT_INTERVAL_MS,
     exportTimeoutMillis: timeoutMs,
   });
   return {

@@ -2,21 +2,19 @@ import type { Metrics } from '../metrics/metrics.ts';
 import type { ServiceContext } from '../runService.ts';
 import type { Tracing, TracingConfig } from './tracing.ts';
 
-/** How long the last spans are given to leave when the service ends. */
+/** For sending the last spans at shutdown. */
 const FLUSH_TIMEOUT_MS = 3_000;
 
 /**
- * Traces where a collector is configured; undefined, and nothing is loaded, where none is. To be called before what it
- * traces is started: it ends after that.
+ * Starts tracing if a collector is configured; otherwise returns undefined, and loads nothing. Call it before starting what
+ * is traced, so that tracing is closed after it.
  */
 export async function startTracing(
   config: TracingConfig | undefined,
   metrics: Metrics,
   { logger, onShutdown }: Pick<ServiceContext, 'logger' | 'onShutdown'>,
 ): Promise<Tracing | undefined> {
-  const counts = metrics.counterFamily('weighbridge_trace_spans_total', 'Spans, by what became of them.', [
-    'result',
-  ]);
+  const counts = metrics.counterFamily('weighbridge_trace_spans_total', 'Spans, by result.', ['result']);
   if (!config) return undefined;
   const { createTracing } = await import('./otlp.ts');
   const tracing = createTracing(config, counts, logger);

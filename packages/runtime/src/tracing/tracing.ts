@@ -1,14 +1,13 @@
 import Type from 'typebox';
 import type { Counter, Family } from '../metrics/metricFamily.ts';
 
-/** What a span says: numbers, words, and lists of words. */
 export type SpanAttributes = Readonly<
   Record<string, string | number | boolean | readonly string[] | undefined>
 >;
 
 export type SpanKindName = 'server' | 'client' | 'producer' | 'consumer' | 'internal';
 
-/** Where a trace goes on (https://www.w3.org/TR/trace-context/). */
+/** Trace context, for outgoing requests (https://www.w3.org/TR/trace-context/). */
 export interface TraceHeaders {
   readonly traceparent: string;
   readonly tracestate?: string;
@@ -16,23 +15,23 @@ export interface TraceHeaders {
 
 export interface NewSpan {
   readonly kind: SpanKindName;
-  /** Whose trace it is part of: a span of this process, or what another one has sent. Without, it begins a trace. */
+  /** A span of this process, or the headers of a request. Without a parent, the span begins a trace. */
   readonly parent?: TracedSpan | Readonly<Record<string, unknown>> | undefined;
   readonly attributes?: SpanAttributes;
-  /** `traceparent`s of other traces that it is about. */
+  /** `traceparent`s of related traces. */
   readonly links?: readonly string[];
 }
 
-/** Something that takes time. One that is not sampled costs next to nothing, and is passed on as what it is. */
+/** A span that is not sampled costs almost nothing, and propagates that decision. */
 export interface TracedSpan {
-  /** It is exported; else nothing needs to be told to it. */
+  /** If false, attributes need not be set. */
   readonly isSampled: boolean;
   /** 32 characters. */
   readonly traceId: string;
-  /** To be sent along. */
+  /** For outgoing requests. */
   readonly headers: TraceHeaders;
   set(attributes: SpanAttributes): void;
-  /** Once. `errorType` is a word, for what went wrong; never a message. */
+  /** Call it once. `errorType` is a low-cardinality identifier, never a message. */
   end(errorType?: string): void;
 }
 
@@ -41,44 +40,43 @@ export interface Tracing {
 }
 
 export interface TracingConfig {
-  /** Traces go to `<endpoint>/v1/traces`. */
+  /** Spans are sent to `<endpoint>/v1/traces`. */
   readonly endpoint: string;
   /** `name=value` with commas. */
   readonly headers: string | undefined;
   readonly timeoutMs: number;
   readonly serviceName: string;
-  /** Of the traces that begin here; those of callers go on as they were begun. */
+  /** The share of traces to sample, of those that begin here. Traces of clients keep their decision. */
   readonly ratio: number;
 }
 
-/** The standard variables (https://opentelemetry.io/docs/specs/otel/protocol/exporter/), to be spread into the settings of each app. */
+/** The standard variables (https://opentelemetry.io/docs/specs/otel/protocol/exporter/). Spread them into the settings of an app. */
 export const TracingSettings = {
   OTEL_EXPORTER_OTLP_ENDPOINT: Type.Optional(
     Type.String({
       pattern: '^https?://',
-      description:
-        'the base URL of a collector that takes traces by OTLP over HTTP, such as http://host:4318',
+      description: 'the base URL of a collector that accepts OTLP over HTTP, such as http://host:4318',
     }),
   ),
   OTEL_EXPORTER_OTLP_HEADERS: Type.Optional(
-    Type.String({ description: 'what is sent to the collector: name=value, several with commas' }),
+    Type.String({ description: 'headers for the collector: name=value, several with commas' }),
   ),
   OTEL_EXPORTER_OTLP_TIMEOUT: Type.Integer({
     minimum: 100,
     maximum: 60_000,
     default: 10_000,
-    description: 'how long the collector may take, in milliseconds, from 100 to 60000',
+    description: 'the time-out for the collector, in milliseconds, from 100 to 60000',
   }),
-  OTEL_SERVICE_NAME: Type.Optional(Type.String({ description: 'what traces call this service' })),
+  OTEL_SERVICE_NAME: Type.Optional(Type.String({ description: 'the name of this service in traces' })),
   OTEL_TRACES_SAMPLER_ARG: Type.Number({
     minimum: 0,
     maximum: 1,
     default: 1,
-    description: 'which part of the traces that begin here is exported, from 0 to 1',
+    description: 'the share of traces to sample, of those that begin here, from 0 to 1',
   }),
 };
 
-/** Undefined where no collector is named. */
+/** Undefined without a collector. */
 export function tracingConfig(
   settings: {
     readonly OTEL_EXPORTER_OTLP_ENDPOINT?: string;
@@ -100,5 +98,5 @@ export function tracingConfig(
   };
 }
 
-/** What became of spans: `sent`, `failed` (the collector did not take them), `dropped` (there was no room for them). */
+/** By result: `sent`, `failed` (the collector rejected them), `dropped` (the queue was full). */
 export type SpanCounts = Family<Counter>;

@@ -84,7 +84,7 @@ describe('a correction', () => {
       expect(await outcome(correct(request, wrong))).toEqual([400, 'invalid_request']);
     }
     expect((await correct(request, { ...body, amount_micro_usd: 0 })).body.error).toMatchObject({
-      message: 'amount_micro_usd: is a value that is not taken here.',
+      message: 'amount_micro_usd: is not an allowed value.',
     });
     for (const id of [newId('req'), newId('key'), 'x']) {
       expect(await outcome(correct(id, body))).toEqual([404, 'request_not_found']);
