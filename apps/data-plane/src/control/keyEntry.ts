@@ -23,13 +23,13 @@ export interface KeyEntry {
 const ENTRY_OVERHEAD_BYTES = 300;
 const MAX_CHAINS = 10_000;
 
-/** Lists of policy ids by their joined text: keys with the same chain share one list. */
+/** Lists of policy ids by their JSON: keys with the same chain share one list. */
 const chains = new LRUCache<string, readonly string[]>({ max: MAX_CHAINS });
 let latestRevision = 0n;
 
 export function keyEntry(key: Key, source: Pick<KeyEntry, 'revision' | 'readAtMs' | 'maxAgeMs'>): KeyEntry {
   const policyIds = key.policies.flatMap(({ bucket }) => bucket?.policyId ?? []);
-  const chain = policyIds.join('/');
+  const chain = JSON.stringify(policyIds);
   const shared = chains.get(chain) ?? policyIds;
   chains.set(chain, shared);
   // A bigint is a heap object: entries of the same revision share it.
