@@ -3,26 +3,26 @@ import OpenAI from 'openai';
 import { beforeEach } from 'vitest';
 import { HELLO, post } from './post.ts';
 import { ALICE, type TestProxy, type TestProxyOptions } from './proxy.ts';
-import { proxyWith } from './useProxy.ts';
+import { startProxyForTest } from './useProxy.ts';
 
 const HOUR_MS = 3_600_000;
-export const OF_PRINCIPAL = { policyId: 'pol_1', scope: 'principal', ttlMs: HOUR_MS } as const;
-export const OF_POLICY = { ...OF_PRINCIPAL, scope: 'policy' } as const;
+export const PRINCIPAL_CACHE = { policyId: 'pol_1', scope: 'principal', ttlMs: HOUR_MS } as const;
+export const POLICY_CACHE = { ...PRINCIPAL_CACHE, scope: 'policy' } as const;
 
-interface Caller {
+interface RequestOptions {
   readonly key?: string;
   readonly headers?: Record<string, string>;
 }
 
-/** Each test has a proxy of its own, which keeps answers for one principal alone unless it is told otherwise. */
+/** Starts a proxy for each test. By default it caches responses per principal. */
 export function useCachingProxy(vendor: { readonly url: string }) {
   let proxy: TestProxy;
   const startWith = async (options: Partial<TestProxyOptions>): Promise<void> => {
-    proxy = await proxyWith({ vendorUrl: vendor.url, ...options });
+    proxy = await startProxyForTest({ vendorUrl: vendor.url, ...options });
   };
-  beforeEach(() => startWith({ policyCache: OF_PRINCIPAL }));
+  beforeEach(() => startWith({ policyCache: PRINCIPAL_CACHE }));
 
-  function openai({ key = ALICE, headers = {} }: Caller = {}): OpenAI {
+  function openai({ key = ALICE, headers = {} }: RequestOptions = {}): OpenAI {
     return new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: key, maxRetries: 0, defaultHeaders: headers });
   }
 
@@ -30,15 +30,18 @@ export function useCachingProxy(vendor: { readonly url: string }) {
     get proxy() {
       return proxy;
     },
-    /** Another proxy in its place. */
+    /** Replaces the proxy. */
     startWith,
     openai,
-    anthropic({ key = ALICE, headers = {} }: Caller = {}): Anthropic {
+    anthropic({ key = ALICE, headers = {} }: RequestOptions = {}): Anthropic {
       return new Anthropic({ baseURL: proxy.url, apiKey: key, maxRetries: 0, defaultHeaders: headers });
     },
-    /** Asks once, and tells how the cache came into it. */
-    async ask(caller: Caller = {}, body: Partial<OpenAI.ChatCompletionCreateParamsNonStreaming> = {}) {
-      const { data, response } = await openai(caller)
+    /** Sends one request; returns the response with its `x-svc-cache`. */
+    async ask(
+      options: RequestOptions = {},
+      body: Partial<OpenAI.ChatCompletionCreateParamsNonStreaming> = {},
+    ) {
+      const { data, response } = await openai(options)
         .chat.completions.create({ ...HELLO, ...body })
         .withResponse();
       return { data, cache: response.headers.get('x-svc-cache'), headers: response.headers };

@@ -4,7 +4,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { HELLO, post } from './post.ts';
 import { startProxy, type TestProxy } from './proxy.ts';
-import { proxyWith } from './useProxy.ts';
+import { startProxyForTest } from './useProxy.ts';
 
 let vendor: MockVendor;
 let proxy: TestProxy;
@@ -33,7 +33,7 @@ afterAll(async () => {
 
 const complete = (model: string) => post(proxy, '/v1/chat/completions', { ...HELLO, model });
 
-it('a request goes to a connector that serves its model, by the name there, and costs what was negotiated there', async () => {
+it("a request goes to a connector that serves its model, under the connector's model name and at its price", async () => {
   const answer = await complete('mock/echo');
   expect(answer.status).toBe(200);
   expect(answer.headers.get('x-svc-model')).toBe('mock/echo');
@@ -54,9 +54,9 @@ it('a request goes to a connector that serves its model, by the name there, and 
   expect(there).toMatchObject({ connectorId: 'con_1', priceVersion: 7, priceSource: PriceSource.CATALOG });
 });
 
-it("a connector's own time-outs stand in for the proxy's", async () => {
+it("a connector's time-outs override the proxy's", async () => {
   const connectors = [{ firstByteTimeoutMs: 50 }];
-  const impatient = await proxyWith({ vendorUrl: vendor.url, connectors });
+  const impatient = await startProxyForTest({ vendorUrl: vendor.url, connectors });
   const response = await post(impatient, '/v1/chat/completions', HELLO, { 'x-mock-delay-ms': '10000' });
   expect([response.status, (await response.json()) as object]).toMatchObject([
     504,

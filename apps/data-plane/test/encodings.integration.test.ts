@@ -50,8 +50,8 @@ const CASES = ROUTES.flatMap(([path, body]) =>
   ),
 );
 
-describe('an encoded answer', () => {
-  it.each(CASES)('of $path in $encoding, streamed: $stream, passes as it is and is read', async (given) => {
+describe('an encoded response', () => {
+  it.each(CASES)('of $path in $encoding, streamed: $stream, passes unchanged and is read', async (given) => {
     const { path, body, encoding, stream } = given;
     const options = stream && path.endsWith('completions') ? { stream_options: { include_usage: true } } : {};
     const answer = await post(
@@ -85,7 +85,7 @@ describe('an encoded answer', () => {
     expect(settled(proxy.events)).toMatchObject([{ estimated: false, usage: { output: 6 } }]);
   });
 
-  it('that breaks off in the middle is never ended as if it were whole', async () => {
+  it('that breaks off is never ended as if it were complete', async () => {
     const broken = post(
       '/v1/messages',
       { model: 'mock/echo', max_tokens: 9, messages, stream: true },
@@ -99,16 +99,20 @@ describe('an encoded answer', () => {
   });
 });
 
-describe('where the vendor leaves out what it counted', () => {
-  it.each(ROUTES)('%s is counted by a tokenizer and marked, streamed and not', async (path, body) => {
-    for (const stream of [false, true]) await post(path, { ...body, stream }, { 'x-mock-no-usage': 'true' });
-    // 'Hello there, weighbridge' is 5 tokens, and the frame of a message 7 more.
-    const input = path === '/v1/responses' ? 5 : 12;
-    const counted = { estimated: true, usage: { input, output: 5 } };
-    expect(settled(proxy.events)).toMatchObject([counted, counted]);
-  });
+describe('where the vendor reports no usage', () => {
+  it.each(ROUTES)(
+    '%s is counted by a tokenizer and marked as estimated, streamed and not',
+    async (path, body) => {
+      for (const stream of [false, true])
+        await post(path, { ...body, stream }, { 'x-mock-no-usage': 'true' });
+      // 'Hello there, weighbridge' is 5 tokens, and the frame of a message 7 more.
+      const input = path === '/v1/responses' ? 5 : 12;
+      const counted = { estimated: true, usage: { input, output: 5 } };
+      expect(settled(proxy.events)).toMatchObject([counted, counted]);
+    },
+  );
 
-  it('a long stream is counted as its beginning was', async () => {
+  it('a long stream is extrapolated from its beginning', async () => {
     await post(
       '/v1/chat/completions',
       { model: 'mock/echo', messages, stream: true },
@@ -119,14 +123,14 @@ describe('where the vendor leaves out what it counted', () => {
     expect(Math.abs((event?.usage.output ?? 0) / 4000 - 1)).toBeLessThan(0.05);
   });
 
-  it.each(ROUTES)('an explicit zero is believed: %s', async (path, body) => {
+  it.each(ROUTES)('an explicit zero is accepted: %s', async (path, body) => {
     for (const stream of [false, true])
       await post(path, { ...body, stream }, { 'x-mock-zero-usage': 'true' });
     const zero = { estimated: false, cost: 0n };
     expect(settled(proxy.events)).toMatchObject([zero, zero]);
   });
 
-  it('an answer that calls itself something else is read all the same', async () => {
+  it('a response with a wrong content type is read all the same', async () => {
     for (const [path, body] of ROUTES) {
       for (const type of ['text/html', 'application/json', 'text/event-stream']) {
         await post(path, { ...body, stream: type !== 'text/event-stream' }, { 'x-mock-content-type': type });

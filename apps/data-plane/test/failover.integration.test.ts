@@ -98,7 +98,7 @@ describe('while one of two vendors fails at random', () => {
     };
     await Promise.all(Array.from({ length: 10 }, caller));
 
-    expect(a.met.filter(Boolean).length).toBeGreaterThan(20);
+    expect(a.requests.filter(Boolean).length).toBeGreaterThan(20);
     const metered = byRequest(proxy.events);
     expect(metered).toHaveLength(requests);
     for (const attempts of metered) {
@@ -114,7 +114,7 @@ describe('while one of two vendors fails at random', () => {
       }
     }
     // Each attempt that reached a vendor is there, and what the vendors billed is recorded to the nano-USD.
-    expect(proxy.events).toHaveLength(a.met.length + b.met.length);
+    expect(proxy.events).toHaveLength(a.requests.length + b.requests.length);
     const bill = vendors.flatMap((vendor) => vendor.bill);
     const billed = bill.reduce(
       (sum, entry) => sum + entry.inputTokens * 1_000 + entry.outputTokens * 2_000,
@@ -129,8 +129,8 @@ function textOf({ content }: Anthropic.Message): string | undefined {
   return content[0]?.type === 'text' ? content[0].text : undefined;
 }
 
-describe('what failed', () => {
-  it('is not tried again once a byte of the answer came', async () => {
+describe('a failed attempt', () => {
+  it('is not retried once a byte of the response arrived', async () => {
     await start();
     for (const header of [{ 'x-mock-sse-error': 'true' }, { 'x-mock-reset': 'mid' }]) {
       const answer = await ask(header, { ...hello, stream: true });
@@ -140,14 +140,14 @@ describe('what failed', () => {
     expect([...vendors.map(({ requests }) => requests.length), proxy.events.length]).toEqual([2, 0, 2]);
   });
 
-  it('is tried at most twice more, and the caller gets the last answer as it is', async () => {
+  it('is retried at most twice, and the client gets the last response unchanged', async () => {
     a.fault = () => ({ status: 500 });
     b.fault = () => ({ status: 503, retryAfter: '60' });
     await start();
     const answer = await ask();
     expect([answer.status, answer.headers.get('x-svc-attempts')]).toEqual([500, '3']);
     expect(await answer.json()).toMatchObject({ error: { message: 'faulty 500' } });
-    expect([a.met.length, b.met.length]).toEqual([2, 1]);
+    expect([a.requests.length, b.requests.length]).toEqual([2, 1]);
     expect(proxy.events.map(({ attempt, httpStatus }) => [attempt, httpStatus])).toEqual([
       [1, 500],
       [2, 503],
@@ -155,7 +155,7 @@ describe('what failed', () => {
     ]);
   });
 
-  it('is answered by the last answer that there was, though the last attempt had none', async () => {
+  it('yields the last response, even if a later attempt had none', async () => {
     a.fault = () => ({ status: 429, retryAfter: '60' });
     b.fault = () => 'reset';
     await start();
@@ -164,26 +164,26 @@ describe('what failed', () => {
     expect(await answer.json()).toMatchObject({ error: { message: 'faulty 429' } });
   });
 
-  it('is final where the mistake is the caller’s own', async () => {
+  it('is final where the client is at fault', async () => {
     a.fault = () => ({ status: 400 });
     await start();
     expect((await ask()).status).toBe(400);
-    expect([a.met.length, b.met.length]).toEqual([1, 0]);
+    expect([a.requests.length, b.requests.length]).toEqual([1, 0]);
   });
 
-  it('is not tried again beyond the budget: an attempt that broke off was charged', async () => {
+  it('is not retried beyond the budget: an interrupted attempt was charged', async () => {
     a.fault = () => 'reset';
     // For one attempt, and a bit.
     const rooms = [3_000_000n];
-    await start([{}, {}], { roomNanoUsd: () => rooms.shift() ?? 0n });
+    await start([{}, {}], { headroomNanoUsd: () => rooms.shift() ?? 0n });
     const answer = await ask({ authorization: `Bearer ${SPENT}` });
     expect([answer.status, answer.headers.get('x-svc-attempts')]).toEqual([502, '1']);
     expect(await answer.json()).toMatchObject({ error: { code: 'upstream_error' } });
     expect(proxy.events).toMatchObject([{ estimated: true, connectorId: 'con_0' }]);
-    expect(b.met).toEqual([]);
+    expect(b.requests).toEqual([]);
   });
 
-  it('is not tried again for a caller that left', async () => {
+  it('is not retried for a client that disconnected', async () => {
     a.fault = () => ({ status: 500, retryAfter: '1' });
     await start([{}], { maxRetries: 5 });
     const leaving = new AbortController();
@@ -192,12 +192,12 @@ describe('what failed', () => {
     leaving.abort();
     await expect(asked).rejects.toThrow();
     await new Promise((resolve) => setTimeout(resolve, 1_500));
-    expect([a.met.length, proxy.events.length]).toEqual([1, 1]);
+    expect([a.requests.length, proxy.events.length]).toEqual([1, 1]);
   });
 });
 
-describe('the connector that stands in', () => {
-  it('is sent its own name of the model, and its price is what counts', async () => {
+describe('the next connector', () => {
+  it('gets its own model name, and its price is charged', async () => {
     a.fault = () => ({ status: 500 });
     const price = create(PriceSchema, {
       version: 3,
@@ -217,7 +217,7 @@ describe('the connector that stands in', () => {
     });
   });
 
-  it('is taken at once where the first is busy, which is no attempt and no fault of it', async () => {
+  it('is used at once where the first is busy, which counts neither as an attempt nor as a failure', async () => {
     await start([{ maxParallel: 1 }, {}]);
     const slow = ask({ 'x-mock-delay-ms': '3000' });
     await expect.poll(() => vendors[0]?.requests.length).toBe(1);
@@ -228,15 +228,15 @@ describe('the connector that stands in', () => {
     expect(vendors[0]?.requests).toHaveLength(2);
   });
 
-  it('is asked alone after the first one refused its credential', async () => {
+  it('is the only one tried after the first refused its credential', async () => {
     a.fault = () => ({ status: 401 });
     await start();
     expect(await attemptsOf(ask())).toBe(2);
     for (let at = 0; at < 5; at++) expect(await attemptsOf(ask())).toBe(1);
-    expect([a.met.length, b.met.length]).toEqual([1, 6]);
+    expect([a.requests.length, b.requests.length]).toEqual([1, 6]);
   });
 
-  it('never is another account than the one that keeps a response', async () => {
+  it('is never another account than the one that stores a response', async () => {
     a.fault = () => ({ status: 500 });
     await start();
     const { id } = (await (await ask({}, { model: 'mock/echo', input: 'x' })).json()) as { id: string };
@@ -244,30 +244,30 @@ describe('the connector that stands in', () => {
     b.fault = () => ({ status: 500 });
     const answer = await ask({}, { model: 'mock/echo', input: 'y', previous_response_id: id });
     expect([answer.status, answer.headers.get('x-svc-attempts')]).toEqual([500, '3']);
-    expect([a.met.length, b.met.length]).toEqual([1, 4]);
+    expect([a.requests.length, b.requests.length]).toEqual([1, 4]);
   });
 });
 
 describe('a connector that is down', () => {
-  it('gets nothing but a probe each half-open period, and all again after one that succeeds', async () => {
+  it('gets one probe per half-open period, and all requests after a successful one', async () => {
     let nowMs = 0;
     a.fault = () => ({ status: 500 });
     await start([{}, {}], { nowMs: () => nowMs });
     for (let at = 0; at < 30; at++) expect(await attemptsOf(ask())).toBe(at < 5 ? 2 : 1);
-    expect(a.met).toHaveLength(5);
+    expect(a.requests).toHaveLength(5);
     nowMs += OPEN_MS;
     for (let at = 0; at < 10; at++) await attemptsOf(ask());
-    expect(a.met).toHaveLength(6);
+    expect(a.requests).toHaveLength(6);
 
     a.fault = () => undefined;
     for (let at = 0; at < 10; at++) await attemptsOf(ask());
-    expect(a.met).toHaveLength(6);
+    expect(a.requests).toHaveLength(6);
     nowMs += OPEN_MS;
     for (let at = 0; at < 10; at++) expect(await attemptsOf(ask())).toBe(1);
-    expect(a.met).toHaveLength(16);
+    expect(a.requests).toHaveLength(16);
   });
 
-  it('is still asked where there is no other', async () => {
+  it('is still used where there is no other', async () => {
     a.fault = () => ({ status: 500 });
     await start([{}], { maxRetries: 0, nowMs: () => 0 });
     for (let at = 0; at < 10; at++) expect((await ask()).status).toBe(500);
@@ -276,7 +276,7 @@ describe('a connector that is down', () => {
   });
 });
 
-it(`requests are shared by weight within a priority (seed ${SEED})`, async () => {
+it(`requests are distributed by weight within a priority (seed ${SEED})`, async () => {
   await start(
     [
       { priority: 1, weight: 3 },
@@ -286,6 +286,6 @@ it(`requests are shared by weight within a priority (seed ${SEED})`, async () =>
   );
   for (let at = 0; at < 30; at++) await Promise.all(Array.from({ length: 10 }, () => attemptsOf(ask())));
   // Four standard deviations are 30.
-  expect(Math.abs(a.met.length - 225)).toBeLessThan(30);
-  expect(a.met.length + b.met.length).toBe(300);
+  expect(Math.abs(a.requests.length - 225)).toBeLessThan(30);
+  expect(a.requests.length + b.requests.length).toBe(300);
 });

@@ -3,19 +3,19 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
-/** What becomes of a request before anything of an answer comes; a status may name how long to wait. */
+/** What happens instead of a response. */
 export type Fault =
   | { readonly status: number; readonly retryAfter?: string }
   | 'reset'
   | 'reset after the head'
   | 'stall';
 
-/** What stands before a vendor, and fails as it is told to. */
+/** A proxy in front of a vendor that injects faults. */
 export interface FaultyVendor {
   readonly url: string;
-  /** One for each request, oldest first: the fault, undefined where it went on to the vendor. */
-  readonly met: (Fault | undefined)[];
-  /** Asked at each request. */
+  /** The fault of each request, oldest first; undefined where it went to the vendor. */
+  readonly requests: (Fault | undefined)[];
+  /** Called for each request. */
   fault: () => Fault | undefined;
   close(): Promise<void>;
 }
@@ -23,25 +23,25 @@ export interface FaultyVendor {
 export async function startFaultyVendor(vendorUrl: string): Promise<FaultyVendor> {
   const server = createServer(async (request, response) => {
     const fault = faulty.fault();
-    faulty.met.push(fault);
+    faulty.requests.push(fault);
     if (fault) {
       request.resume();
       return fail(response, fault);
     }
     const { 'content-length': _length, connection: _connection, ...headers } = request.headers;
-    const answer = await fetch(vendorUrl.replace(/\/v1$/, request.url ?? ''), {
+    const upstream = await fetch(vendorUrl.replace(/\/v1$/, request.url ?? ''), {
       method: request.method ?? 'POST',
       headers: headers as Record<string, string>,
       body: Buffer.concat(await request.toArray()),
     });
-    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
-    // Where the vendor breaks off, so does this.
-    await pipeline(Readable.fromWeb(answer.body as never), response).catch(() => response.destroy());
+    response.writeHead(upstream.status, { 'content-type': upstream.headers.get('content-type') ?? '' });
+    // Breaks off where the vendor does.
+    await pipeline(Readable.fromWeb(upstream.body as never), response).catch(() => response.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const faulty: FaultyVendor = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    met: [],
+    requests: [],
     fault: () => undefined,
     close: () =>
       new Promise((resolve) => {

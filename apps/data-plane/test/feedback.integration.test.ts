@@ -44,7 +44,7 @@ async function give(body: unknown, token: string | undefined = ALICE) {
 const said = { request_id: newId('req'), score: 0.5 };
 
 describe('POST /v1/feedback', () => {
-  it('passes on what the caller of a key says, with any key', async () => {
+  it('passes feedback on, with any key', async () => {
     const answer = await give({ ...said, comment: 'so-so' });
     expect(answer).toMatchObject({ status: 200, body: { request_id: said.request_id, status: 'counted' } });
     expect(heard).toMatchObject([
@@ -53,7 +53,7 @@ describe('POST /v1/feedback', () => {
     expect(heard[0]?.keyId).toMatch(/./);
   });
 
-  it('says what became of it', async () => {
+  it('responds with the result', async () => {
     result = Result.PENDING;
     expect(await give(said)).toMatchObject({ status: 202, body: { status: 'pending' } });
     result = Result.UNKNOWN;
@@ -91,18 +91,18 @@ describe('POST /v1/feedback', () => {
     expect(heard).toEqual([]);
   });
 
-  it('takes a small body only, and no other method', async () => {
+  it('accepts only POST and a small body', async () => {
     expect((await give({ ...said, comment: 'x'.repeat(20_000) })).status).toBe(413);
     const other = await fetch(`${proxy.url}/v1/feedback`, { headers: { authorization: `Bearer ${ALICE}` } });
     expect(other.status).toBe(405);
     expect(other.headers.get('allow')).toBe('POST');
   });
 
-  it('takes the longest comment in any script', async () => {
+  it('accepts the longest comment in any script', async () => {
     expect((await give({ ...said, comment: '語'.repeat(1_000) })).status).toBe(200);
   });
 
-  it('counts as a request where those of the key are limited', async () => {
+  it('counts against the request limit of the key', async () => {
     const statuses: number[] = [];
     for (let n = 0; n < 65; n++) statuses.push((await give(said, RATED)).status);
     expect(statuses).toContain(429);

@@ -3,8 +3,8 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { post } from './post.ts';
 import { ALICE, settled, type TestProxy } from './proxy.ts';
-import { vendorThat } from './servers.ts';
-import { proxyWith, useVendor } from './useProxy.ts';
+import { startVendor } from './servers.ts';
+import { startProxyForTest, useVendor } from './useProxy.ts';
 
 const CREDENTIAL = 'sk-vendor-0123456789';
 const MESSAGES = [{ role: 'user', content: 'Hello there' }];
@@ -31,10 +31,10 @@ function raw({ url }: TestProxy, bytes: string): Promise<string> {
 
 describe("the vendor's credential", () => {
   it.each(['identity', 'gzip', 'br'])(
-    'reaches no caller, should the vendor repeat it: %s',
+    'never reaches a client, even if the vendor repeats it: %s',
     async (encoding) => {
       const encode = { gzip: gzipSync, br: brotliCompressSync }[encoding] ?? ((body: Buffer) => body);
-      const repeating = await vendorThat((received, response) => {
+      const repeating = await startVendor((received, response) => {
         const sent = String(received.headers.authorization ?? received.headers['x-api-key']);
         const body = Buffer.from(JSON.stringify({ error: { message: `${sent} is no key of ours` } }));
         // One labels its errors as a stream.
@@ -48,7 +48,10 @@ describe("the vendor's credential", () => {
           })
           .end(encode(body));
       });
-      const refused = await proxyWith({ vendorUrl: repeating, connectors: [{ credential: CREDENTIAL }] });
+      const refused = await startProxyForTest({
+        vendorUrl: repeating,
+        connectors: [{ credential: CREDENTIAL }],
+      });
       for (const [path, body] of ROUTES) {
         const answer = await post(refused, path, body, { 'accept-encoding': encoding });
         const said = await answer.text();
@@ -59,7 +62,7 @@ describe("the vendor's credential", () => {
   );
 });
 
-describe('no header is made by', () => {
+describe('no header is created by', () => {
   const received = () => vendor.requests.flatMap(({ headers }) => Object.keys(headers));
 
   it.each([
@@ -69,7 +72,7 @@ describe('no header is made by', () => {
     ['a name with a line end', 'x-passed\rx-injected: 1'],
     ['a NUL', 'x-passed: a\0x-injected: 1'],
   ])('%s', async (_what, line) => {
-    const proxy = await proxyWith({ vendorUrl: vendor.url });
+    const proxy = await startProxyForTest({ vendorUrl: vendor.url });
     const body = JSON.stringify(ROUTES[0]?.[1]);
     const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer ${ALICE}\r\n`;
     const answer = await raw(
@@ -81,8 +84,11 @@ describe('no header is made by', () => {
     expect(received()).not.toContain('x-injected');
   });
 
-  it('what stands in a body, a path or a query', async () => {
-    const proxy = await proxyWith({ vendorUrl: vendor.url, connectors: [{ credential: CREDENTIAL }] });
+  it('the content of a body, a path or a query', async () => {
+    const proxy = await startProxyForTest({
+      vendorUrl: vendor.url,
+      connectors: [{ credential: CREDENTIAL }],
+    });
     const text = 'echo\r\nx-injected: 1';
     const named = await post(proxy, '/v1/chat/completions', { model: `mock/${text}`, messages: MESSAGES });
     expect([named.status, named.headers.has('x-injected')]).toEqual([404, false]);
@@ -95,9 +101,9 @@ describe('no header is made by', () => {
   });
 
   it.each(['模型', 'modèle', 'naïve–model'])(
-    'the name of a model, though no header can hold it: %s',
+    'a model name that is not valid in a header: %s',
     async (name) => {
-      const proxy = await proxyWith({
+      const proxy = await startProxyForTest({
         vendorUrl: vendor.url,
         models: [{ id: `mock/${name}`, upstreamName: 'echo', nanoPerToken: 1_000n }],
       });
@@ -114,12 +120,15 @@ describe('no header is made by', () => {
     },
   );
 
-  it('a vendor whose own headers are not ASCII: they pass byte for byte', async () => {
+  it('a vendor with headers that are not ASCII: they pass byte for byte', async () => {
     const bytes = Buffer.from('名前').toString('latin1');
-    const odd = await vendorThat((_received, response) =>
+    const odd = await startVendor((_received, response) =>
       response.writeHead(200, { 'x-name': bytes, 'content-type': 'application/json' }).end('{"id":"1"}'),
     );
-    const answer = await post(await proxyWith({ vendorUrl: odd }), ...(ROUTES[0] as [string, object]));
+    const answer = await post(
+      await startProxyForTest({ vendorUrl: odd }),
+      ...(ROUTES[0] as [string, object]),
+    );
     expect([answer.status, answer.headers.get('x-name')]).toEqual([200, bytes]);
   });
 });

@@ -14,7 +14,7 @@ import { StreamTap } from '../src/formats/streamTap.ts';
 import type { ObservedModelRequest } from '../src/observe/observedAttempt.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/recordFormat.ts';
-import { leastCost } from './hotPathCost.ts';
+import { lowestCost } from './hotPathCost.ts';
 import { openTestLimits } from './limits.ts';
 
 // What each request passes through, by what a plain loop does in the same time. The bounds are several times what was
@@ -41,19 +41,19 @@ function events(count: number): Buffer[] {
 }
 
 function expectCost(what: string, work: () => unknown, bound: number): void {
-  const cost = leastCost(work, bound);
+  const cost = lowestCost(work, bound);
   expect(cost, `${what} costs as much as a loop over ${cost.toFixed(0)} bytes`).toBeLessThan(bound);
 }
 
-describe('what a request costs', () => {
-  it('scans a body in so much for each byte, however long it is', () => {
+describe('the cost of a request is bounded:', () => {
+  it('scanning a body, per byte, of any length', () => {
     for (const size of [KIB, 16 * KIB, 256 * KIB]) {
       const body = prompt(size);
       expectCost(`scanning ${size} bytes`, () => scanObject(body, WANTED), 10 * body.length);
     }
   });
 
-  it('looks through a stream in so much for each event, however many come', () => {
+  it('reading a stream, per event, for any number of events', () => {
     for (const count of [40, 1_000]) {
       const chunks = events(count);
       const split = () => {
@@ -69,7 +69,7 @@ describe('what a request costs', () => {
     }
   });
 
-  it('holds an event that comes in many pieces in so much for each piece', () => {
+  it('buffering an event in pieces, per piece', () => {
     for (const pieces of [10, 2_000]) {
       const [event = Buffer.alloc(0)] = events(1);
       const long = Buffer.concat([Buffer.alloc(pieces * 64, 'data: x\n'), event]);
@@ -81,7 +81,7 @@ describe('what a request costs', () => {
     }
   });
 
-  it('reserves and settles in so much, however many buckets it holds', async () => {
+  it('reserving and settling, for any number of buckets', async () => {
     const { budget } = openTestLimits(() => ({ limitNanoUsd: 10n ** 18n, spentNanoUsd: 0n }));
     const chain = keyOn('policy_team', 'policy_department').budgets;
     const reserve = async (policies: typeof chain) => {
@@ -100,7 +100,7 @@ describe('what a request costs', () => {
     expectCost('reserving and settling beside 6,000 others', once, 5_000);
   });
 
-  it('frames the records of the spool in so much', () => {
+  it('framing the records of the spool', () => {
     const seed = epochSeed(newUuid());
     const eventId = newUuid();
     const [head, tail] = [new Uint8Array(330).fill(1), new Uint8Array(70).fill(2)];
@@ -111,12 +111,12 @@ describe('what a request costs', () => {
     expectCost('framing', frame, 12_000);
   });
 
-  it('encodes an event in so much', () => {
+  it('encoding an event', () => {
     const encode = encodeEvent();
     expectCost('encoding', encode, 60_000);
   });
 
-  it('is observed in so much', () => {
+  it('observing a request', () => {
     expectCost('observing', observeRequest(), 10_000);
   });
 });

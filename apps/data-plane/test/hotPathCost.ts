@@ -1,13 +1,13 @@
 const REFERENCE_BYTES = 16 * 1024;
 const REFERENCE = new Uint8Array(REFERENCE_BYTES).fill(0x61);
-/** So short that most of them run without another process in between, however busy the machine is. */
+/** Short enough that most rounds run without a context switch, even on a busy machine. */
 const ROUND_MS = 0.3;
 const ROUNDS = 40;
 const WARM_UP_MS = 40;
 
 /**
- * What one call of `work` costs, in bytes that a plain loop adds up in the same time, in the same process: no clock's
- * figure, so no machine's. The least of many short rounds of each, in turns: whatever else runs can only add to one.
+ * The cost of one call of `work`, in bytes that a plain loop sums in the same time, which makes it independent of the
+ * machine. Takes the minimum of many short alternating rounds: other load can only add time.
  */
 function costInBytes(work: () => unknown): number {
   warmUp(work);
@@ -23,8 +23,8 @@ function costInBytes(work: () => unknown): number {
   return (least / calls / (leastOfLoop / loops)) * REFERENCE_BYTES;
 }
 
-/** The least that it costs in some tries: what is too dear in each of them is too dear. */
-export function leastCost(work: () => unknown, bound: number, tries = 4): number {
+/** The minimum cost over several tries; stops early once it is within `bound`. */
+export function lowestCost(work: () => unknown, bound: number, tries = 4): number {
   let least = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < tries && least > bound; attempt++) {
     least = Math.min(least, costInBytes(work));

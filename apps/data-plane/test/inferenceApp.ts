@@ -39,22 +39,22 @@ const PRICE = {
 };
 const FREE = { input: 0n, output: 0n, cacheRead: 0n, cacheWrite: 0n, cacheWrite1h: 0n };
 
-/** The inference surface, its cache of keys included. Its control plane is what a test says here. */
+/** The inference API with its key cache. The test plays the control plane. */
 export interface InferenceApp {
-  /** Whose the token is; undefined: nobody's. */
+  /** The key of the token; undefined where it is unknown. */
   key: Key | undefined;
-  /** How the control plane answers when it is asked that. */
+  /** Resolves the token, as the control plane does. Default: `key`. */
   resolve: () => Promise<Key | undefined>;
-  /** What was spent, by policy, in nano-USD. */
+  /** Spend by policy, in nano-USD. */
   readonly spent: Map<string, bigint>;
-  /** What was settled, oldest first. */
+  /** The usage events, oldest first. */
   readonly events: UsageEvent[];
   readonly usage: UsageLog;
-  /** Asks for a completion. */
+  /** Requests a chat completion. */
   ask(fields?: object, headers?: Record<string, string>, init?: RequestInit): Promise<Response>;
 }
 
-/** Starts one for the test that asks for it, before a vendor. */
+/** Starts an app in front of a vendor, until the end of the test. */
 export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number): Promise<InferenceApp> {
   const log = await openTestUsageLog(maxSpoolBytes);
   onTestFinished(() => log.close());
@@ -64,13 +64,13 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
   logger.level = 'silent';
   const token = mintToken();
   const table = routingTable(snapshotOf(baseUrl));
-  /** What the control plane says of a bucket: its policy's limit, and what a test says that was spent. */
+  /** The limit and spend of a bucket. */
   const figuresOf = (bucket: BucketRef): TestBucket | undefined => {
     const policy = app.key?.policies.find((one) => one.bucket?.policyId === bucket.policyId);
     const spentNanoUsd = app.spent.get(bucket.policyId) ?? 0n;
     return policy && { limitNanoUsd: policy.limitNanoUsd ?? 0n, spentNanoUsd };
   };
-  // A store without room keeps nothing: every request asks.
+  // One byte stores nothing, so every request resolves its key.
   const keys = createKeyCache({
     store: createKeyStore(1),
     resolve: async () => {
@@ -115,7 +115,7 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
   };
   const url = await listen(await inferenceHandler(buildApp(deps), deps));
   const app: InferenceApp = {
-    key: keyUnder(),
+    key: keyWithPolicy(),
     resolve: async () => app.key,
     spent: new Map(),
     events: log.events,
@@ -135,8 +135,8 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
   return app;
 }
 
-/** A key under one policy. */
-export function keyUnder(
+/** A key with one policy. */
+export function keyWithPolicy(
   policy: Partial<{
     policyId: string;
     limitNanoUsd: bigint;
@@ -159,9 +159,9 @@ export function keyUnder(
   });
 }
 
-/** What an answer that refuses says. */
-export async function refusal(answer: Promise<Response>) {
-  const response = await answer;
+/** The status and the error of a refused request. */
+export async function refusal(pending: Promise<Response>) {
+  const response = await pending;
   const { error } = (await response.json()) as { error: Record<string, unknown> };
   return { status: response.status, ...error };
 }

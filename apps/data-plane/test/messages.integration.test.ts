@@ -2,7 +2,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { eventually } from '@weighbridge/testing';
 import Anthropic0 from 'anthropic-sdk-0';
 import { describe, expect, it } from 'vitest';
-import { ALICE, NARROW, SPENT, settled } from './proxy.ts';
+import { ALICE, ONE_MODEL, SPENT, settled } from './proxy.ts';
 import { useProxy, useVendor } from './useProxy.ts';
 
 const vendor = useVendor({ apiKey: 'vendor-secret' });
@@ -37,7 +37,7 @@ function sdk0(key: string): Anthropic0 {
 }
 
 describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => {
-  it('answers, and counts what the vendor counted', async () => {
+  it('answers, and records the usage that the vendor reported', async () => {
     const { data, response } = await client(ALICE).messages.create(hello).withResponse();
     expect(data).toMatchObject({
       type: 'message',
@@ -64,7 +64,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
     expect(proxy.events[0]?.responseId).toBe(data.id);
   });
 
-  it('shows the vendor its own key, and a version of the API', async () => {
+  it('sends the vendor its credential, and an API version', async () => {
     await client(ALICE).messages.create(hello, {
       headers: { 'anthropic-beta': 'b-1', 'x-svc-team': 'blue' },
     });
@@ -81,7 +81,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
     expect(proxy.events[0]?.attribution?.team).toBe('blue');
   });
 
-  it('streams every event of the dialect, and counts each class of tokens once', async () => {
+  it('streams every event, and counts each class of tokens once', async () => {
     const stream = client(ALICE).messages.stream(hello, {
       headers: {
         'x-mock-input-tokens': '1000',
@@ -130,7 +130,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
     }
   });
 
-  it('counts tokens without charging for it, whatever is left of the budget', async () => {
+  it('counts tokens free of charge, whatever the budget has left', async () => {
     const { model, messages } = hello;
     const count = await client(SPENT).messages.countTokens({ model, messages });
     expect(count.input_tokens).toBe(13);
@@ -138,7 +138,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
   });
 
   it('lists the models in the shape of this vendor', async () => {
-    const page = await client(NARROW).models.list({ limit: 5 });
+    const page = await client(ONE_MODEL).models.list({ limit: 5 });
     expect(page.data.map(({ id }) => id)).toEqual(['mock/echo']);
     const all: string[] = [];
     for await (const { id } of client(ALICE).models.list({ limit: 1 })) all.push(id);
@@ -147,7 +147,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
     expect(one).toMatchObject({ type: 'model', id: 'mock/gpt/with/slashes' });
   });
 
-  it("tells its errors in the SDK's own classes", async () => {
+  it('answers with errors that the SDK maps to its classes', async () => {
     const ask = (key: string, changes: object = {}) => client(key).messages.create({ ...hello, ...changes });
     await expect(ask('sk-svc-nobody')).rejects.toMatchObject({ status: 401 });
     await expect(ask(ALICE, { model: 'mock/none' })).rejects.toMatchObject({
@@ -159,7 +159,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
       },
       requestID: expect.stringMatching(/^req_/),
     });
-    await expect(ask(NARROW, { model: 'other/model' })).rejects.toMatchObject({ status: 403 });
+    await expect(ask(ONE_MODEL, { model: 'other/model' })).rejects.toMatchObject({ status: 403 });
     await expect(ask(SPENT)).rejects.toMatchObject({
       status: 429,
       error: { error: { type: 'rate_limit_error', code: 'budget_exhausted', policy_id: 'pol_1' } },
@@ -177,7 +177,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
     expect(settled(proxy.events)).toMatchObject([{ outcome: 'UPSTREAM_ERROR', estimated: false, cost: 0n }]);
   });
 
-  it('tells of an error in the midst of a stream, and records it', async () => {
+  it('reports an error within a stream, and records it', async () => {
     const stream = client(ALICE).messages.stream(hello, { headers: { 'x-mock-sse-error': 'true' } });
     await expect(stream.finalMessage()).rejects.toThrow(/had an error/);
     await eventually(() =>
@@ -194,7 +194,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
   });
 });
 
-it('takes the bearer where both headers are there, and x-api-key on no other route', async () => {
+it('prefers the bearer token, and accepts x-api-key on no other route', async () => {
   const body = JSON.stringify(hello);
   const post = (path: string, headers: Record<string, string>) =>
     fetch(proxy.url + path, { method: 'POST', body, headers });
@@ -204,13 +204,13 @@ it('takes the bearer where both headers are there, and x-api-key on no other rou
   expect(other.status).toBe(401);
 });
 
-it('names a version of the API to the vendor where the caller does not', async () => {
+it('sends an API version where the client sends none', async () => {
   const headers = { 'x-api-key': ALICE, 'content-type': 'application/json' };
   await fetch(`${proxy.url}/v1/messages`, { method: 'POST', body: JSON.stringify(hello), headers });
   expect(vendor.requests[0]?.headers['anthropic-version']).toBe('2023-06-01');
 });
 
-it('wears the envelope of this vendor whatever goes wrong', async () => {
+it('answers every error in the Anthropic envelope', async () => {
   const ask = async (path: string, init: RequestInit) => {
     const answer = await fetch(proxy.url + path, {
       ...init,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { HELLO, post } from './post.ts';
 import { ALICE } from './proxy.ts';
-import { vendorThat } from './servers.ts';
-import { proxyWith, useProxy, useVendor } from './useProxy.ts';
+import { startVendor } from './servers.ts';
+import { startProxyForTest, useProxy, useVendor } from './useProxy.ts';
 
 const vendor = useVendor();
 const proxy = useProxy(vendor);
@@ -11,7 +11,7 @@ describe('methods and origins', () => {
   const ask = (method: string, path: string, headers: Record<string, string> = {}, { url } = proxy) =>
     fetch(url + path, { method, headers });
 
-  it('HEAD mirrors GET, OPTIONS says what is allowed without a key, and the rest is 405', async () => {
+  it('HEAD mirrors GET, OPTIONS needs no key, and other methods are 405', async () => {
     const key = { authorization: `Bearer ${ALICE}` };
     const head = await ask('HEAD', '/v1/models', key);
     expect([head.status, await head.text()]).toEqual([200, '']);
@@ -27,8 +27,8 @@ describe('methods and origins', () => {
     expect((await ask('DELETE', '/v1/models/mock/echo', key)).status).toBe(405);
   });
 
-  it('pages of the origins that were set may call, also where the answer is relayed', async () => {
-    const open = await proxyWith({ vendorUrl: vendor.url, corsOrigins: ['https://app.example'] });
+  it('pages of configured origins may read responses, relayed ones included', async () => {
+    const open = await startProxyForTest({ vendorUrl: vendor.url, corsOrigins: ['https://app.example'] });
     const origin = { origin: 'https://app.example' };
     const preflight = await ask(
       'OPTIONS',
@@ -61,15 +61,15 @@ describe('methods and origins', () => {
     expect(stranger.headers.has('access-control-allow-origin')).toBe(false);
   });
 
-  it('only those: what the vendor allows its own pages is not passed on', async () => {
-    const vendorUrl = await vendorThat((_request, response) => {
+  it("pages of other origins may not: the vendor's CORS headers are not passed on", async () => {
+    const vendorUrl = await startVendor((_request, response) => {
       response.setHeader('access-control-allow-origin', '*');
       response.setHeader('access-control-expose-headers', '*');
       response.setHeader('content-type', 'application/json');
       response.end('{"choices":[]}');
     });
     for (const corsOrigins of [[], ['https://app.example']]) {
-      const closed = await proxyWith({ vendorUrl, corsOrigins });
+      const closed = await startProxyForTest({ vendorUrl, corsOrigins });
       const answer = await post(closed, '/v1/chat/completions', HELLO, { origin: 'https://evil.example' });
       expect(answer.status).toBe(200);
       expect([...answer.headers.keys()].filter((name) => name.startsWith('access-control-'))).toEqual([]);

@@ -40,8 +40,8 @@ const requests = (outcome: string, model = 'mock/echo', endpoint = 'chat_complet
 const attempts = (outcome: string) =>
   value(`weighbridge_attempts_total{connector="con_0",outcome="${outcome}"}`);
 
-describe('a request that is answered', () => {
-  it('is counted once, with what it took, used and cost', async () => {
+describe('a successful request', () => {
+  it('is counted once, with its duration, usage and cost', async () => {
     await sdk().chat.completions.create(hello);
     await eventually(async () => expect(await requests('success')).toBe(1));
     expect(await attempts('success')).toBe(1);
@@ -70,7 +70,7 @@ describe('a request that is answered', () => {
     expect(await value('weighbridge_time_to_first_chunk_seconds_count{endpoint="chat_completions"}')).toBe(0);
   });
 
-  it('has a time to its first chunk where it is streamed', async () => {
+  it('has a time to first chunk where it is streamed', async () => {
     for await (const _ of await sdk().chat.completions.create({ ...hello, stream: true }));
     await eventually(async () => expect(await requests('success')).toBe(1));
     expect(await value('weighbridge_time_to_first_chunk_seconds_count{endpoint="chat_completions"}')).toBe(1);
@@ -81,14 +81,14 @@ describe('a request that is answered', () => {
     ).toBe(1);
   });
 
-  it('says which part of its cost is an estimate', async () => {
+  it('reports the estimated part of its cost', async () => {
     await ask({ 'x-mock-no-usage': 'true' });
     await eventually(async () => expect(await requests('success')).toBe(1));
     const estimated = await value('weighbridge_cost_estimated_usd_total{model="mock/echo"}');
     expect(estimated).toBe(Number(proxy.events[0]?.costNanoUsd) / 1e9);
   });
 
-  it('is told apart where a model embeds', async () => {
+  it('has a label of its own for embeddings', async () => {
     await sdk().embeddings.create({ model: 'mock/echo', input: 'Hello', encoding_format: 'float' });
     await eventually(async () => expect(await requests('success', 'mock/echo', 'embeddings')).toBe(1));
     expect(
@@ -98,7 +98,7 @@ describe('a request that is answered', () => {
     ).toBe(1);
   });
 
-  it('is counted where nothing is billed: models, tokens that are counted, stored responses', async () => {
+  it('is counted where nothing is billed: models, token counts, stored responses', async () => {
     await sdk().models.list();
     await ask({}, { ...hello, max_tokens: 1 }, 'messages/count_tokens');
     const { id } = await sdk().responses.create({ model: 'mock/echo', input: 'Hello' });
@@ -111,20 +111,20 @@ describe('a request that is answered', () => {
   });
 });
 
-describe('a request that is not answered as wished', () => {
+describe('a failed request', () => {
   it.each([
     ['400', 'vendor_refused', 'client_error'],
     ['429', 'vendor_refused', 'rate_limited'],
     ['401', 'vendor_refused', 'credential'],
     ['503', 'vendor_error', 'server_error'],
-  ])('says whose fault it was: a vendor with %s is %s', async (status, outcome, attempt) => {
+  ])('has an outcome for the cause: a vendor with %s is %s', async (status, outcome, attempt) => {
     await ask({ 'x-mock-status': status });
     await eventually(async () => expect(await requests(outcome)).toBe(1));
     expect(await attempts(attempt)).toBe(1);
     expect(await requests('success')).toBeUndefined();
   });
 
-  it('says that a vendor broke off: before the answer as its error, within it as an interruption', async () => {
+  it('is a vendor error before the response, and an interruption within it', async () => {
     await ask({ 'x-mock-reset': 'before' });
     await eventually(async () => expect(await requests('vendor_error')).toBe(1));
     await ask({ 'x-mock-reset': 'mid', 'x-mock-chunks': '8' }, { ...hello, stream: true });
@@ -132,13 +132,13 @@ describe('a request that is not answered as wished', () => {
     expect(await attempts('interrupted')).toBe(2);
   });
 
-  it('says that a stream failed whose status was good', async () => {
+  it('has an outcome for a stream that failed after a 200', async () => {
     await ask({ 'x-mock-sse-error': 'true', 'x-mock-chunks': '8' }, { ...hello, stream: true });
     await eventually(async () => expect(await requests('vendor_error')).toBe(1));
     expect(await attempts('stream_error')).toBe(1);
   });
 
-  it('says that its caller left', async () => {
+  it('has an outcome for a client that disconnected', async () => {
     const leaving = new AbortController();
     const stream = await sdk().chat.completions.create(
       { ...hello, stream: true },
@@ -149,7 +149,7 @@ describe('a request that is not answered as wished', () => {
     expect(await attempts('client_gone')).toBe(1);
   });
 
-  it('says what refused it: a budget, a limit by the minute, its key, itself', async () => {
+  it('has an outcome for what refused it: budget, rate limit, key or validation', async () => {
     await expect(sdk(SPENT).chat.completions.create(hello)).rejects.toThrow();
     expect(await requests('budget')).toBe(1);
     for (let n = 0; n < 65; n++) {
@@ -165,7 +165,7 @@ describe('a request that is not answered as wished', () => {
     expect(text).toMatch(/^weighbridge_limit_refusals_total\{policy="[^"]+",limit="rate"\} [1-9]/m);
   });
 
-  it('never gets what it made up into a label', async () => {
+  it('never puts its own text into a label', async () => {
     await fetch(`${proxy.url}/v1/made-up-path`, { headers: { authorization: `Bearer ${ALICE}` } });
     await ask({}, { ...hello, model: 'mock/made-up-model' });
     expect(await requests('invalid', 'none', 'other')).toBe(1);

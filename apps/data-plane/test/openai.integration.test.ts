@@ -1,6 +1,6 @@
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
-import { ALICE, BOB, NARROW, SPENT, settled } from './proxy.ts';
+import { ALICE, BOB, ONE_MODEL, SPENT, settled } from './proxy.ts';
 import { useProxy, useVendor } from './useProxy.ts';
 
 const vendor = useVendor({ apiKey: 'vendor-secret' });
@@ -14,7 +14,7 @@ const messages = [{ role: 'user' as const, content: 'Hello there, weighbridge' }
 const hello = { model: 'mock/echo', messages };
 
 describe('the OpenAI SDK', () => {
-  it('completes, and the cost stands in a header', async () => {
+  it('completes, with the cost in a header', async () => {
     const { data, response } = await client().chat.completions.create(hello).withResponse();
     expect(data.choices[0]?.message.content).toBe(messages[0]?.content);
     expect(response.headers.get('x-svc-cost-micro-usd')).toBe('25');
@@ -22,7 +22,7 @@ describe('the OpenAI SDK', () => {
     expect(Number(response.headers.get('x-svc-overhead-ms'))).toBeGreaterThanOrEqual(0);
   });
 
-  it('streams without seeing a chunk of usage, unless it asked for one', async () => {
+  it('streams without a usage chunk, unless it asked for one', async () => {
     const usages: unknown[] = [];
     for await (const chunk of await client().chat.completions.create({ ...hello, stream: true })) {
       usages.push(chunk.usage ?? undefined);
@@ -77,11 +77,11 @@ describe('the OpenAI SDK', () => {
     });
   });
 
-  it('lists the models that its key can reach, and retrieves one whatever its name', async () => {
+  it('lists the models that its key can use, and retrieves one of any name', async () => {
     const ids: string[] = [];
     for await (const model of client().models.list()) ids.push(model.id);
     expect(ids).toEqual(['mock/echo', 'mock/gpt/with/slashes', 'other/model']);
-    expect((await client(NARROW).models.list()).data).toMatchObject([
+    expect((await client(ONE_MODEL).models.list()).data).toMatchObject([
       { id: 'mock/echo', object: 'model', owned_by: 'mock' },
     ]);
     expect(await client().models.retrieve('mock/gpt/with/slashes')).toMatchObject({ object: 'model' });
@@ -89,11 +89,11 @@ describe('the OpenAI SDK', () => {
       headers: { authorization: `Bearer ${ALICE}` },
     });
     expect(unescaped.status).toBe(200);
-    await expect(client(NARROW).models.retrieve('other/model')).rejects.toThrow(OpenAI.NotFoundError);
+    await expect(client(ONE_MODEL).models.retrieve('other/model')).rejects.toThrow(OpenAI.NotFoundError);
     expect(vendor.requests).toHaveLength(0);
   });
 
-  it("meets errors of its own classes, and the vendor's own as they are", async () => {
+  it("gets errors of its own classes, and the vendor's errors unchanged", async () => {
     const ask = (status: number) =>
       client().chat.completions.create(hello, { headers: { 'x-mock-status': String(status) } });
     await expect(client('sk-svc-x').chat.completions.create(hello)).rejects.toThrow(
@@ -108,7 +108,7 @@ describe('the OpenAI SDK', () => {
     expect(settled(proxy.events).every(({ cost }) => cost === 0n)).toBe(true);
   });
 
-  it('retries what may be retried, and every try is metered apart', async () => {
+  it('retries, and every attempt is metered', async () => {
     const failing = client(ALICE, { maxRetries: 2 }).chat.completions.create(hello, {
       headers: { 'x-mock-status': '503' },
     });
@@ -117,7 +117,7 @@ describe('the OpenAI SDK', () => {
     expect(new Set(proxy.events.map(({ requestId }) => requestId)).size).toBe(3);
   });
 
-  it('aborts a stream, and the vendor is listened to for what it counted', async () => {
+  it("aborts a stream, and the rest of the vendor's stream is read for its usage", async () => {
     const stream = await client().chat.completions.create(
       { ...hello, stream: true },
       { headers: { 'x-mock-chunks': '20', 'x-mock-chunk-delay-ms': '10' } },
@@ -128,7 +128,7 @@ describe('the OpenAI SDK', () => {
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: false, usage: { output: 20 } }]);
   });
 
-  it('gives up waiting, and what the vendor made of it is charged', async () => {
+  it('stops waiting, and the usage is charged', async () => {
     const asked = client(ALICE, { timeout: 100 }).chat.completions.create(hello, {
       headers: { 'x-mock-chunk-delay-ms': '0', 'x-mock-delay-ms': '400' },
     });
@@ -139,8 +139,8 @@ describe('the OpenAI SDK', () => {
   });
 });
 
-describe('what the vendor receives', () => {
-  it("is the caller's, but for what is ours or theirs alone", async () => {
+describe('the request that the vendor receives', () => {
+  it("is the client's, except for the headers of this service and of the connection", async () => {
     await fetch(`${proxy.url}/v1/chat/completions?api-version=1&x=%2F`, {
       method: 'POST',
       headers: {

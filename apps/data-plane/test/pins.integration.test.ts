@@ -8,7 +8,7 @@ import { eventually, startTcpRelay, type TcpRelay, useNats } from '@weighbridge/
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { post } from './post.ts';
 import { ALICE, BOB, PIN_BUCKET, type TestProxy, type TestProxyOptions } from './proxy.ts';
-import { proxyWith } from './useProxy.ts';
+import { startProxyForTest } from './useProxy.ts';
 
 const SEED = Number(process.env.PINS_SEED ?? 20_261_120);
 const SLOW = { timeoutMs: 20_000 };
@@ -62,7 +62,7 @@ async function openBucket(
 }
 
 async function start(options: Partial<TestProxyOptions> = {}): Promise<TestProxy> {
-  return await proxyWith({ vendorUrl: vendor.url, connectors: connectorsOf(IDS), ...options });
+  return await startProxyForTest({ vendorUrl: vendor.url, connectors: connectorsOf(IDS), ...options });
 }
 
 /** Proxies that share what NATS keeps, each on a line of its own. */
@@ -128,7 +128,7 @@ function profileOf(random: () => number) {
   };
 }
 
-it(`1,000 sessions over 4 proxies stay on their targets, and leave together one that is gone (seed ${SEED})`, async () => {
+it(`1,000 sessions over 4 proxies stay on their targets, and leave a removed one together (seed ${SEED})`, async () => {
   const random = seededRandom(SEED);
   const { proxies } = await startFour('THOUSAND');
   const sessions = Array.from({ length: 1_000 }, (_, at) => `session-${at}`);
@@ -139,7 +139,7 @@ it(`1,000 sessions over 4 proxies stay on their targets, and leave together one 
   const edit = () => {
     if (asked++ % 8 > 0) return;
     for (const proxy of proxies) {
-      proxy.tell({ connectors: connectorsOf(offered, random), profiles: [profileOf(random)] });
+      proxy.publish({ connectors: connectorsOf(offered, random), profiles: [profileOf(random)] });
     }
   };
   const askOne = async (proxy: TestProxy, session: string) =>
@@ -189,7 +189,7 @@ it(`1,000 sessions over 4 proxies stay on their targets, and leave together one 
 }, 300_000);
 
 describe('while NATS is away', () => {
-  it('sessions are served, by all proxies alike, and it is counted; then they stay where they were', async () => {
+  it('sessions get the same target on all proxies, which is counted; they stay there afterwards', async () => {
     const { proxies, lines, told } = await startFour('AWAY');
     const known = 'known before';
     const before = await Promise.all(proxies.map((proxy) => ask(proxy, { session: known })));
@@ -215,7 +215,7 @@ describe('while NATS is away', () => {
         expect(proxy.pinResults.at(-1)).toBe('new');
       }, SLOW);
       // By now they would be decided otherwise.
-      proxy.tell({
+      proxy.publish({
         connectors: connectorsOf(IDS).map((connector, priority) => ({ ...connector, priority })),
       });
     }
@@ -229,12 +229,12 @@ describe('a session', () => {
   const preferring = (id: string) =>
     connectorsOf(IDS).map((connector) => ({ ...connector, priority: connector.id === id ? 0 : 1 }));
 
-  it('is its principal’s own, and is decided for each model that is asked for', async () => {
+  it('belongs to its principal, and is pinned per requested model', async () => {
     const proxy = await start({ connectors: preferring('con_a') });
     expect(await ask(proxy, { session: 's' })).toBe('con_a');
-    proxy.tell({ connectors: preferring('con_b') });
+    proxy.publish({ connectors: preferring('con_b') });
     expect(await ask(proxy, { session: 's', token: BOB })).toBe('con_b');
-    proxy.tell({ connectors: preferring('con_c') });
+    proxy.publish({ connectors: preferring('con_c') });
     expect(await ask(proxy, { session: 's', model: 'mock/gpt/with/slashes' })).toBe('con_c');
     expect(await ask(proxy, { session: 's' })).toBe('con_a');
     expect(await ask(proxy, { session: 's', token: BOB })).toBe('con_b');
@@ -245,34 +245,34 @@ describe('a session', () => {
     const proxy = await start({ connectors: preferring('con_a') });
     const body = { prompt_cache_key: 'k' };
     expect(await ask(proxy, { body })).toBe('con_a');
-    proxy.tell({ connectors: preferring('con_b') });
+    proxy.publish({ connectors: preferring('con_b') });
     expect(await ask(proxy, { body })).toBe('con_a');
     expect(await ask(proxy, { body, session: 's' })).toBe('con_b');
     expect(await ask(proxy, { body: { prompt_cache_key: 5 } })).toBe('con_b');
   });
 
-  it('that a request does not name costs it nothing', async () => {
+  it('is not looked up for a request that names none', async () => {
     const proxy = await start({ connectors: preferring('con_a') });
     await ask(proxy, {});
-    proxy.tell({ connectors: preferring('con_b') });
+    proxy.publish({ connectors: preferring('con_b') });
     expect(await ask(proxy, {})).toBe('con_b');
     expect([proxy.pinResults, proxy.pinStoreErrors]).toEqual([[], []]);
   });
 
-  it('goes on elsewhere for a route that its target does not serve', async () => {
+  it('continues on another target for a route that its own does not serve', async () => {
     const proxy = await start({ connectors: preferring('con_a') });
     expect(await ask(proxy, { session: 's' })).toBe('con_a');
     const without = (id: string) =>
       preferring('con_a').map((one) => (one.id === id ? { ...one, routes: [Route.MESSAGES] } : one));
-    proxy.tell({ connectors: without('con_a') });
+    proxy.publish({ connectors: without('con_a') });
     const place = await ask(proxy, { session: 's' });
     expect(place).not.toBe('con_a');
-    proxy.tell({ connectors: preferring('con_a') });
+    proxy.publish({ connectors: preferring('con_a') });
     expect(await ask(proxy, { session: 's' })).toBe(place);
   });
 });
 
-describe('with vendors that keep responses', () => {
+describe('with vendors that store responses', () => {
   let vendors: MockVendor[];
   const hits = () => vendors.map(({ requests }) => requests.length);
 
@@ -289,12 +289,12 @@ describe('with vendors that keep responses', () => {
     return (await answer.json()) as { id: string };
   }
 
-  it('a response that is gone on from leads to its maker, and the session stays where it is', async () => {
+  it('a continued response goes to its account, and the session stays pinned', async () => {
     const proxy = await startWithTwo();
     const session = { 'x-svc-session-id': 's' };
     const swapped = () => vendors.map(({ url }, at) => ({ baseUrl: url, priority: 1 - at }));
     await respond(proxy, {}, session);
-    proxy.tell({ connectors: swapped() });
+    proxy.publish({ connectors: swapped() });
     const { id } = await respond(proxy, {});
     expect(hits()).toEqual([1, 1]);
     await respond(proxy, { previous_response_id: id }, session);
@@ -303,15 +303,15 @@ describe('with vendors that keep responses', () => {
     expect(hits()).toEqual([2, 2]);
   });
 
-  it('a request that another connector stood in for does not move its session', async () => {
+  it('a request that failed over does not move its session', async () => {
     const proxy = await startWithTwo({ maxRetries: 1 });
     const session = { 'x-svc-session-id': 's' };
     await respond(proxy, {}, session);
     const down = vendors.map(({ url }, at) => ({ baseUrl: at === 0 ? 'http://127.0.0.1:1/v1' : url }));
-    proxy.tell({ connectors: down });
+    proxy.publish({ connectors: down });
     await respond(proxy, {}, session);
     expect([hits(), proxy.failovers]).toEqual([[1, 1], ['con_0: unreachable']]);
-    proxy.tell({ connectors: vendors.map(({ url }) => ({ baseUrl: url })) });
+    proxy.publish({ connectors: vendors.map(({ url }) => ({ baseUrl: url })) });
     await respond(proxy, {}, session);
     expect(hits()).toEqual([2, 1]);
   });

@@ -2,14 +2,14 @@ import { ALICE, type TestProxy } from './proxy.ts';
 
 const TEXT = 'Hello there, weighbridge';
 export const HELLO = { model: 'mock/echo', messages: [{ role: 'user' as const, content: TEXT }] };
-/** What says hello on each of the routes that stream. */
+/** A request for each route that streams. */
 export const HELLO_BY_ROUTE: [path: string, body: object][] = [
   ['/v1/chat/completions', HELLO],
   ['/v1/responses', { model: 'mock/echo', input: TEXT }],
   ['/v1/messages', { ...HELLO, max_tokens: 100_000 }],
 ];
 
-/** Asks a proxy as an application of Alice's that uses no SDK. A body that is no object goes as it is. */
+/** Sends a POST with Alice's key. A body that is not an object is sent unchanged. */
 export function post(
   { url }: Pick<TestProxy, 'url'>,
   path: string,

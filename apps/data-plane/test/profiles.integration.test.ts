@@ -6,7 +6,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
-import { ALICE, HARD, NARROW, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { ALICE, HARD, ONE_MODEL, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 
 const CHAT = [Route.CHAT_COMPLETIONS, Route.RESPONSES];
 /** Three vendors with one model each: the second one is cheaper, the third speaks the other dialect alone. */
@@ -75,7 +75,7 @@ async function complete(model: string, headers: Record<string, string> = {}, key
 const servedBy = async (...request: Parameters<typeof complete>) => (await complete(...request)).served;
 
 describe('each strategy, by the real SDK', () => {
-  it('sends a request to the model that it puts first', async () => {
+  it('sends a request to the model that it ranks first', async () => {
     await start([
       profile('ordered'),
       profile('cheapest', Strategy.CHEAPEST),
@@ -94,7 +94,7 @@ describe('each strategy, by the real SDK', () => {
     expect(vendors.map(({ requests }) => requests.length)).toEqual([3, 3, 0]);
   });
 
-  it('`weighted` shares the requests by weight', async () => {
+  it('`weighted` distributes requests by weight', async () => {
     await start([profile('weighted', Strategy.WEIGHTED)], { random: seededRandom(3) });
     const served: (string | null)[] = [];
     for (let at = 0; at < 15; at++) {
@@ -104,7 +104,7 @@ describe('each strategy, by the real SDK', () => {
     expect(Math.abs(served.filter((model) => model === 'bolt/small').length - 100)).toBeLessThan(24);
   });
 
-  it('`fastest` and `adaptive` go by what was observed for the workload type of the request', async () => {
+  it("`fastest` and `adaptive` use the evidence for the request's workload type", async () => {
     const chat = workloadTypeKey({ text: 'chat', sha256: createHash('sha256').update('chat').digest() });
     const fast = { [chat]: 'bolt/small', '': 'acme/large' };
     const strata: Strata = (workloadType, model) =>
@@ -153,7 +153,7 @@ describe('each strategy, by the real SDK', () => {
   });
 });
 
-it('a request that goes on from a stored response goes to the account that keeps it', async () => {
+it('a request that continues a stored response goes to the account that stores it', async () => {
   await start([profile('weighted', Strategy.WEIGHTED)], { random: seededRandom(9) });
   const model = 'router/weighted';
   for (let at = 0; at < 6; at++) {
@@ -168,7 +168,7 @@ it('a request that goes on from a stored response goes to the account that keeps
 });
 
 describe('where the first model fails', () => {
-  it('the next one answers, and its own price is charged', async () => {
+  it('the next one answers, at its own price', async () => {
     await start([profile('ordered')]);
     const failing = faulty[0] as FaultyVendor;
     failing.fault = () => ({ status: 500 });
@@ -228,7 +228,7 @@ describe('where the first model fails', () => {
 });
 
 describe('where a budget has nothing left', () => {
-  it('a free model of the profile still serves, and a request without one is refused as ever', async () => {
+  it('a free model of the profile still serves, and a request without one is refused', async () => {
     const free = { id: 'mock/free', upstreamName: 'echo', nanoPerToken: 0n };
     const targets = [...TARGETS, { model: 'mock/free' }];
     const mock = { id: 'mock', provider: 'mock', baseUrl: faulty[1]?.url ?? '' };
@@ -243,7 +243,7 @@ describe('where a budget has nothing left', () => {
       code: 'budget_exhausted',
     });
     expect(proxy.events).toMatchObject([{ model: 'mock/free', attempt: 1, costNanoUsd: 0n }]);
-    expect(faulty[0]?.met).toEqual([]);
+    expect(faulty[0]?.requests).toEqual([]);
   });
 });
 
@@ -252,11 +252,11 @@ describe('under a hard budget', () => {
   const limitAt = (vendor: number) =>
     JSON.parse(String(vendors[vendor]?.requests.at(-1)?.body)).max_tokens as number;
 
-  it('each model gets the limit that the room affords at its own price', async () => {
+  it("each model gets the output limit that the headroom affords at the model's price", async () => {
     // 4,000 tokens at the dear model's price, 20,000 at the cheap one's.
     const room = () => {
       const grants = [20_000_000n];
-      return { roomNanoUsd: () => grants.shift() ?? 0n };
+      return { headroomNanoUsd: () => grants.shift() ?? 0n };
     };
     await start([profile('ordered')], room());
     expect(await servedBy('router/ordered', {}, HARD)).toBe('acme/large');
@@ -271,7 +271,7 @@ describe('under a hard budget', () => {
   });
 });
 
-describe('what a profile may not', () => {
+describe('a profile that cannot be served', () => {
   const refused = async (model: string, key = ALICE, route: 'chat' | 'embeddings' = 'chat') => {
     const call =
       route === 'chat'
@@ -284,7 +284,7 @@ describe('what a profile may not', () => {
     return [error?.status, error?.code, error?.param];
   };
 
-  it('is told in the classes of the SDK, and nothing is sent', async () => {
+  it('is refused in the classes of the SDK, and nothing is sent', async () => {
     await start([
       profile('ordered'),
       profile('strict', Strategy.ORDERED, { constraints: { minScore: 99 } }),
@@ -294,7 +294,7 @@ describe('what a profile may not', () => {
     expect(await refused('router/')).toEqual([400, 'invalid_model', 'model']);
     expect(await refused('router/gone')).toEqual([404, 'model_not_found', 'model']);
     expect(await refused('router/strict')).toEqual([404, 'model_not_found', 'model']);
-    expect(await refused('router/ordered', NARROW)).toEqual([403, 'model_not_allowed', 'model']);
+    expect(await refused('router/ordered', ONE_MODEL)).toEqual([403, 'model_not_allowed', 'model']);
     expect(await refused('router/ordered', ALICE, 'embeddings')).toEqual([
       400,
       'route_not_supported',
@@ -304,7 +304,7 @@ describe('what a profile may not', () => {
     expect(proxy.events).toEqual([]);
   });
 
-  it('holds for the model that serves: what the policy allows of a profile is served', async () => {
+  it('is served by those of its models that the policy allows', async () => {
     const targets = [{ model: 'acme/large' }, { model: 'mock/echo' }];
     await start([profile('mixed', Strategy.ORDERED, { targets })], {
       connectors: [
@@ -313,16 +313,16 @@ describe('what a profile may not', () => {
       ],
     });
     expect(await servedBy('router/mixed')).toBe('acme/large');
-    expect(await servedBy('router/mixed', {}, NARROW)).toBe('mock/echo');
+    expect(await servedBy('router/mixed', {}, ONE_MODEL)).toBe('mock/echo');
     // Nor may a fallback break it.
     (faulty[1] as FaultyVendor).fault = () => ({ status: 500 });
-    await expect(complete('router/mixed', {}, NARROW)).rejects.toMatchObject({ status: 500 });
-    expect(faulty[0]?.met).toHaveLength(1);
+    await expect(complete('router/mixed', {}, ONE_MODEL)).rejects.toMatchObject({ status: 500 });
+    expect(faulty[0]?.requests).toHaveLength(1);
   });
 });
 
 describe('the list of models', () => {
-  it('names the profiles that would serve the key, in both vendors’ shapes', async () => {
+  it('has the profiles that the key can use, in both dialects', async () => {
     await start([
       profile('mixed', Strategy.ORDERED, { targets: [{ model: 'acme/large' }, { model: 'claude/fine' }] }),
       profile('default', Strategy.ORDERED, { targets: [{ model: 'bolt/small' }] }),
@@ -341,8 +341,8 @@ describe('the list of models', () => {
     expect(routers((await anthropic().models.list()).data)).toEqual(['router/default', 'router/mixed']);
     expect(await anthropic().models.retrieve('router/mixed')).toMatchObject({ display_name: 'router/mixed' });
     expect(await openai().models.retrieve('router/mixed')).toMatchObject({ id: 'router/mixed' });
-    expect(routers((await openai(NARROW).models.list()).data)).toEqual([]);
-    await expect(openai(NARROW).models.retrieve('router/mixed')).rejects.toThrow(OpenAI.NotFoundError);
+    expect(routers((await openai(ONE_MODEL).models.list()).data)).toEqual([]);
+    await expect(openai(ONE_MODEL).models.retrieve('router/mixed')).rejects.toThrow(OpenAI.NotFoundError);
     await expect(openai().models.retrieve('router/gone')).rejects.toThrow(OpenAI.NotFoundError);
     expect(await servedBy('router/default')).toBe('bolt/small');
   });

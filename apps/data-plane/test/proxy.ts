@@ -44,30 +44,31 @@ import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits } from './limits.ts';
 import { openTestUsageLog } from './usageLog.ts';
 
-/** A proxy whose control plane and ledger are lists: what it is told, and what it says. */
+/** A proxy with an in-memory control plane and ledger. */
 export interface TestProxy {
   readonly url: string;
-  /** What was settled, oldest first. */
+  /** The usage events, oldest first. */
   readonly events: UsageEvent[];
+  /** The recorded owners of stored responses. */
   readonly recorded: NewResponse[];
-  /** Which connector was left, and why. */
+  /** `<connector>: <reason>`, oldest first. */
   readonly failovers: string[];
   readonly metrics: Metrics;
-  /** What the policy of all keys says of the response cache, and which models it allows. */
+  /** The cache setting and the allowed models of the policy that all keys have. */
   policyCache: PolicyCacheSetting | undefined;
   allows: (model: string) => boolean;
-  /** How the requests of sessions were decided. */
+  /** The pin results, oldest first. */
   readonly pinResults: PinResult[];
   readonly pinStoreErrors: unknown[];
-  /** What its control plane says from now on. */
-  tell(said: Pick<TestProxyOptions, 'connectors' | 'profiles'>): void;
-  /** Makes the next records of ownership fail. */
+  /** Publishes another snapshot. */
+  publish(changes: Pick<TestProxyOptions, 'connectors' | 'profiles'>): void;
+  /** Makes recording an owner fail. */
   failRecords: boolean;
   close(): Promise<void>;
 }
 
 export interface TestProxyOptions {
-  /** The mock vendor's. */
+  /** The mock vendor's base URL. */
   readonly vendorUrl: string;
   readonly connectors?: readonly Partial<Connector>[];
   readonly corsOrigins?: readonly string[];
@@ -77,28 +78,28 @@ export interface TestProxyOptions {
   readonly stalledMs?: number;
   readonly drainMs?: number;
   readonly drainBytes?: number;
-  /** What the budget of `SPENT` has left, asked at each grant. Default: nothing. */
-  readonly roomNanoUsd?: () => bigint;
+  /** Headroom of the budget of `SPENT`, read at each grant. Default: 0. */
+  readonly headroomNanoUsd?: () => bigint;
   /** Default: 0. */
   readonly maxRetries?: number;
-  /** Shared by proxies that are to agree on where sessions go. Default: its own. */
+  /** Proxies with the same bucket share session pins. Default: its own. */
   readonly pinBucket?: KeyValueBucket;
   readonly random?: () => number;
-  /** Beside the three that there always are. */
+  /** In addition to the three default models. */
   readonly models?: readonly TestModel[];
   readonly profiles?: readonly MessageInitShape<typeof ProfileSchema>[];
-  /** Default: nothing was observed. */
+  /** Default: no evidence. */
   readonly strata?: Strata;
-  /** Default: the control plane is away. */
+  /** Default: the control plane is unavailable. */
   readonly recordFeedback?: FeedbackDeps['recordFeedback'];
-  /** For the breakers; monotonic. */
+  /** The clock of the circuit breakers. Monotonic. */
   readonly nowMs?: () => number;
   readonly policyCache?: PolicyCacheSetting;
   readonly responseCacheBytes?: number;
   readonly sharedCache?: SharedCache;
-  /** Stands before the proxy: what it does to a response, the proxy meets. */
-  readonly before?: RequestListener;
-  /** Told of each line that is logged. */
+  /** Called with each request and response before the proxy. */
+  readonly intercept?: RequestListener;
+  /** Called with each log line. */
   readonly log?: (line: string) => void;
   readonly tracing?: Tracing;
   readonly content?: ContentOptions;
@@ -106,21 +107,22 @@ export interface TestProxyOptions {
 
 interface TestModel extends Omit<MessageInitShape<typeof ModelSchema>, 'price' | '$typeName'> {
   readonly id: string;
-  /** Of every class. */
+  /** The price of every token class. */
   readonly nanoPerToken: bigint;
 }
 
 export const ALICE = `sk-svc-alice-${'a'.repeat(32)}`;
 export const BOB = `sk-svc-bob-${'b'.repeat(32)}`;
 /** Its policy allows `mock/echo` alone. */
-export const NARROW = `sk-svc-narrow-${'c'.repeat(32)}`;
-/** As `SPENT`, and never lets anything cost more than was reserved for it. */
+export const ONE_MODEL = `sk-svc-narrow-${'c'.repeat(32)}`;
+/** As `SPENT`, with a hard budget. */
 export const HARD = `sk-svc-hard-${'f'.repeat(32)}`;
+/** Its policy has a budget with no headroom, unless `headroomNanoUsd` says otherwise. */
 export const SPENT = `sk-svc-spent-${'d'.repeat(32)}`;
 /** Its policy allows 60 requests and 6,000 tokens a minute. */
 export const RATED = `sk-svc-rated-${'e'.repeat(32)}`;
 
-/** Nano-USD per token, each class its own. */
+/** Nano-USD per token. */
 const RATES = {
   input: 1_000n,
   output: 2_000n,
@@ -139,7 +141,7 @@ const PER_MILLION = 1_000_000n;
 
 const ALL_ROUTES = [Route.CHAT_COMPLETIONS, Route.RESPONSES, Route.MESSAGES, Route.EMBEDDINGS];
 
-/** What a control plane would say. */
+/** The snapshot of the control plane. */
 function snapshotOf(options: TestProxyOptions): Snapshot {
   const { connectors = [{}], models = [], profiles = [], vendorUrl } = options;
   return create(SnapshotSchema, {
@@ -182,7 +184,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   const keys = new Map([
     [hash(ALICE), resolved('alice')],
     [hash(BOB), resolved('bob')],
-    [hash(NARROW), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
+    [hash(ONE_MODEL), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
     [hash(SPENT), spentKey('spent')],
     [hash(HARD), spentKey('hard')],
     [hash(RATED), ratedKey()],
@@ -197,8 +199,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     allows: () => true,
     pinResults: [],
     pinStoreErrors: [],
-    tell: (said) => {
-      table = routingTable(snapshotOf({ ...options, ...said }), table);
+    publish: (changes) => {
+      table = routingTable(snapshotOf({ ...options, ...changes }), table);
     },
     failRecords: false,
     close: async () => {},
@@ -228,7 +230,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     keys: { find: keyOf, refresh: keyOf },
     table: () => table,
     usage,
-    ...openTestLimits(() => ({ limitNanoUsd: 5n + (options.roomNanoUsd?.() ?? 0n), spentNanoUsd: 5n })),
+    ...openTestLimits(() => ({ limitNanoUsd: 5n + (options.headroomNanoUsd?.() ?? 0n), spentNanoUsd: 5n })),
     upstreams,
     health,
     retries: { maxRetries: options.maxRetries ?? 0, retryWithinMs: 10_000 },
@@ -267,7 +269,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   const handler = await toHandler(app);
   const server = await listenHttp({
     handler: (request, response) => {
-      options.before?.(request, response);
+      options.intercept?.(request, response);
       handler(request, response);
     },
     host: '127.0.0.1',
@@ -344,7 +346,7 @@ function ratedKey(): ResolvedKey {
   return { ...resolved('rated'), rates: [{ ...counter, ...limits, enforcement: 'enforce' }] };
 }
 
-/** Its policy has a limit, of which nothing is left. */
+/** A key with an exhausted budget. */
 function spentKey(mode: 'spent' | 'hard'): ResolvedKey {
   const key = resolved(mode);
   const budgets = key.policies.map(({ bucket }) => ({
@@ -358,7 +360,7 @@ function spentKey(mode: 'spent' | 'hard'): ResolvedKey {
   return { ...key, budgets, isHard: mode === 'hard' };
 }
 
-/** The parts of events that tests compare. */
+/** The fields of usage events that tests compare. */
 export function settled(events: readonly UsageEvent[]) {
   return events.map((event) => ({
     outcome: Object.entries(Outcome).find(([, value]) => value === event.outcome)?.[0],

@@ -33,7 +33,7 @@ async function limitsToldTo(token: string): Promise<Record<string, string>> {
   return Object.fromEntries([...headers].filter(([name]) => /ratelimit|retry-after/.test(name)));
 }
 
-it('a key with limits of its own is told those, and none of the account at the vendor', async () => {
+it("a key with rate limits gets its own in headers, and none of the vendor's account", async () => {
   const told = await limitsToldTo(RATED);
   expect(told).toMatchObject({
     'x-ratelimit-limit-requests': '60',
@@ -47,7 +47,7 @@ it('a key with limits of its own is told those, and none of the account at the v
   expect(told['anthropic-ratelimit-tokens-remaining']).not.toBe('34');
 });
 
-it('a key without limits of its own is told what the vendor said', async () => {
+it("a key without rate limits gets the vendor's headers", async () => {
   expect(await limitsToldTo(ALICE)).toEqual({
     'retry-after': '7',
     'x-ratelimit-limit-requests': '5000',

@@ -44,7 +44,7 @@ async function lineOf(response: Response): Promise<Record<string, unknown>> {
   });
 }
 
-it('says in a line who asked what of whom, what came of it and what it cost', async () => {
+it('logs key, model, connector, outcome and cost in one line', async () => {
   expect(await lineOf(await ask())).toMatchObject({
     level: 30,
     endpoint: 'chat_completions',
@@ -64,7 +64,7 @@ it('says in a line who asked what of whom, what came of it and what it cost', as
   });
 });
 
-it('says why a request failed, and whose fault it was', async () => {
+it('logs why a request failed', async () => {
   expect(await lineOf(await ask({ 'x-mock-status': '503' }))).toMatchObject({
     level: 40,
     outcome: 'vendor_error',
@@ -84,7 +84,7 @@ it('says why a request failed, and whose fault it was', async () => {
   });
 });
 
-it('writes no secret, wherever it stood in what came', async () => {
+it('logs no secret, wherever it was in the request', async () => {
   const inBody = { ...hello, messages: [{ role: 'user', content: CANARY }] };
   const answers = [
     await ask({ authorization: `Bearer ${CANARY}` }),
@@ -112,7 +112,7 @@ it('writes no secret, wherever it stood in what came', async () => {
   expect(await proxy.metrics.text()).not.toContain(MARK);
 });
 
-it('logs a part of what succeeds, all that fails, and not more than so many lines a second', () => {
+it('logs a sample of the successes, all failures, and at most 100 lines a second', () => {
   const logged: Record<string, unknown>[] = [];
   const logger = createLogger('test', { write: (line) => void logged.push(JSON.parse(line)) });
   let random = 0;

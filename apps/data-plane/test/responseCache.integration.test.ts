@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
-import { OF_POLICY, useCachingProxy } from './cachingProxy.ts';
+import { POLICY_CACHE, useCachingProxy } from './cachingProxy.ts';
 import { HELLO } from './post.ts';
 import { RATED, SPENT, settled } from './proxy.ts';
 import { useVendor } from './useProxy.ts';
@@ -14,8 +14,8 @@ async function read(answer: Response): Promise<{ text: string; headers: Headers 
   return { text: await answer.text(), headers: answer.headers };
 }
 
-describe('a request that was answered before', () => {
-  it('gets the same answer again, which bills nothing', async () => {
+describe('a repeated request', () => {
+  it('gets the cached response, which costs nothing', async () => {
     const first = await ask();
     const again = await ask();
     expect([first.cache, again.cache]).toEqual(['miss', 'hit']);
@@ -37,7 +37,7 @@ describe('a request that was answered before', () => {
     ]);
   });
 
-  it('is known whatever its spaces, the order of its fields, and what no answer depends on', async () => {
+  it('is recognized despite white space, the order of fields, and fields without influence', async () => {
     await post(
       '/v1/chat/completions',
       '{"model":"mock/echo","messages":[{"role":"user","content":"a b"}],"user":"u1"}',
@@ -61,7 +61,7 @@ describe('a request that was answered before', () => {
     expect([beta, plain].map(({ headers }) => headers.get('x-svc-cache'))).toEqual(['miss', 'miss']);
   });
 
-  it('calls the same tools again, and embeds again', async () => {
+  it('works for tool calls and embeddings', async () => {
     const tools = [
       {
         type: 'function' as const,
@@ -86,8 +86,8 @@ describe('a request that was answered before', () => {
     expect(vendor.bill).toHaveLength(2);
   });
 
-  it('is served where its budget has nothing left, and counts as a request but not for tokens', async () => {
-    await startWith({ policyCache: OF_POLICY });
+  it('is served from an exhausted budget, and counts as a request but uses no tokens', async () => {
+    await startWith({ policyCache: POLICY_CACHE });
     await ask();
     expect((await ask({ key: SPENT })).cache).toBe('hit');
     const rated = await ask({ key: RATED });
@@ -97,7 +97,7 @@ describe('a request that was answered before', () => {
     expect(rated.headers.get('x-ratelimit-limit-requests')).toBe('60');
   });
 
-  it('is asked of the vendor where the caller wants it so', async () => {
+  it('goes to the vendor where the client asks for that', async () => {
     await ask();
     const fresh = await ask({ headers: { 'cache-control': 'no-cache' } });
     const apart = await ask({ headers: { 'cache-control': 'no-store' } });
@@ -118,7 +118,7 @@ describe('a stream', () => {
   it.each([
     ['text', {}],
     ['a tool call', { tools, messages: [{ role: 'user' as const, content: 'use weather' }] }],
-  ])("of %s is replayed to OpenAI's SDK, its usage only to whom asked", async (_what, body) => {
+  ])("of %s is replayed to OpenAI's SDK, its usage only where it asked for it", async (_what, body) => {
     const read = async (options: object) => {
       const asked = await openai()
         .chat.completions.create({ ...HELLO, ...body, stream: true, ...options })
@@ -180,7 +180,7 @@ describe('a stream', () => {
     expect(vendor.bill).toHaveLength(2);
   });
 
-  it('of a response is replayed, where the vendor keeps nothing of it', async () => {
+  it('of a response is replayed where the vendor does not store it', async () => {
     const read = async () => {
       const stream = await openai().responses.create({
         model: 'mock/echo',
@@ -196,7 +196,7 @@ describe('a stream', () => {
     expect(vendor.bill).toHaveLength(1);
   });
 
-  it('that was compressed on its way is replayed plain', async () => {
+  it('that was compressed is replayed plain', async () => {
     for (const stream of [false, true]) {
       const body = { ...HELLO, max_tokens: 100, stream };
       const gzip = async () => {
@@ -212,7 +212,7 @@ describe('a stream', () => {
   });
 });
 
-it('keeps one of two answers to the same that were asked for at once', async () => {
+it('stores one of two responses to concurrent equal requests', async () => {
   const content = randomUUID();
   const answers = await Promise.all(
     Array.from({ length: 8 }, () => ask({}, { messages: [{ role: 'user', content }] })),

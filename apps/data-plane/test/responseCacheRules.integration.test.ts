@@ -1,6 +1,6 @@
 import { CacheScope, Strategy } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
-import { OF_POLICY, OF_PRINCIPAL, useCachingProxy } from './cachingProxy.ts';
+import { POLICY_CACHE, PRINCIPAL_CACHE, useCachingProxy } from './cachingProxy.ts';
 import { HELLO } from './post.ts';
 import { BOB } from './proxy.ts';
 import { useVendor } from './useProxy.ts';
@@ -9,20 +9,20 @@ const vendor = useVendor({ apiKey: 'vendor-secret' });
 const caching = useCachingProxy(vendor);
 const { ask, post, startWith } = caching;
 
-describe('nobody gets', () => {
-  it("another principal's answer, unless the policy shares them", async () => {
+describe('no one gets', () => {
+  it("another principal's response, unless the policy shares them", async () => {
     expect((await ask()).cache).toBe('miss');
     expect((await ask({ key: BOB })).cache).toBe('miss');
-    caching.proxy.policyCache = OF_POLICY;
+    caching.proxy.policyCache = POLICY_CACHE;
     expect((await ask()).cache).toBe('miss');
     expect((await ask({ key: BOB })).cache).toBe('hit');
-    caching.proxy.policyCache = { ...OF_POLICY, policyId: 'pol_2' };
+    caching.proxy.policyCache = { ...POLICY_CACHE, policyId: 'pol_2' };
     expect((await ask({ key: BOB })).cache).toBe('miss');
   });
 
-  it('the answer of another workload type, which are told apart whole', async () => {
+  it('the response of another workload type, compared in full', async () => {
     const of = (type: string) => ask({ headers: { 'x-svc-workload-type': type } });
-    caching.proxy.policyCache = OF_POLICY;
+    caching.proxy.policyCache = POLICY_CACHE;
     const long = 'x'.repeat(300);
     expect((await of(`${long}1`)).cache).toBe('miss');
     expect((await of(`${long}2`)).cache).toBe('miss');
@@ -30,17 +30,17 @@ describe('nobody gets', () => {
     expect((await of(`${long}1`)).cache).toBe('hit');
   });
 
-  it('what the policy keeps no longer, or never kept', async () => {
+  it('a response that the policy does not cache, or no longer', async () => {
     caching.proxy.policyCache = undefined;
     expect((await ask()).cache).toBe('bypass');
-    caching.proxy.policyCache = OF_PRINCIPAL;
+    caching.proxy.policyCache = PRINCIPAL_CACHE;
     expect((await ask()).cache).toBe('miss');
-    caching.proxy.policyCache = { ...OF_PRINCIPAL, ttlMs: 0 };
+    caching.proxy.policyCache = { ...PRINCIPAL_CACHE, ttlMs: 0 };
     expect((await ask()).cache).toBe('miss');
     expect(vendor.bill).toHaveLength(3);
   });
 
-  it('the answer of a model that it may not use any more', async () => {
+  it('the response of a model that is no longer allowed', async () => {
     expect((await ask()).cache).toBe('miss');
     caching.proxy.allows = (model) => model !== 'mock/echo';
     await expect(ask()).rejects.toMatchObject({ code: 'model_not_allowed' });
@@ -64,20 +64,20 @@ describe('a profile', () => {
     return `${cache} of ${answered.get('x-svc-model')}`;
   };
 
-  it('gives what any of its models made, and nothing of one that it does not have any more', async () => {
+  it('serves responses of any of its models, and none of a removed model', async () => {
     await startWith({ profiles: [profile(echo, other)] });
     expect(await askIt()).toBe(`miss of ${echo}`);
-    caching.proxy.tell({ profiles: [profile(other, echo)] });
+    caching.proxy.publish({ profiles: [profile(other, echo)] });
     expect(await askIt()).toBe(`hit of ${echo}`);
-    caching.proxy.tell({ profiles: [profile(other)] });
+    caching.proxy.publish({ profiles: [profile(other)] });
     expect(await askIt()).toBe(`miss of ${other}`);
     expect((await ask({}, { model: echo })).cache).toBe('bypass');
   });
 
-  it('gives a session only what its own model made', async () => {
+  it('serves a session only responses of its pinned model', async () => {
     await startWith({ profiles: [profile(other, echo)] });
     expect(await askIt('old')).toBe(`miss of ${other}`);
-    caching.proxy.tell({ profiles: [profile(echo, other)] });
+    caching.proxy.publish({ profiles: [profile(echo, other)] });
     expect(await askIt('new')).toBe(`miss of ${echo}`);
     expect(await askIt('old')).toBe(`miss of ${other}`);
     expect(await askIt('old')).toBe(`hit of ${other}`);
@@ -85,7 +85,7 @@ describe('a profile', () => {
   });
 });
 
-describe('what is never kept', () => {
+describe('never cached:', () => {
   it.each<[string, Record<string, string>, object]>([
     ['an error', { 'x-mock-status': '500' }, {}],
     ['an answer that was cut at its limit', {}, { max_tokens: 2 }],
@@ -106,7 +106,7 @@ describe('what is never kept', () => {
     expect(caching.proxy.events.some(({ cacheHit }) => cacheHit)).toBe(false);
   });
 
-  it('an answer that is too large', async () => {
+  it('a response that is too large', async () => {
     const headers = { 'x-mock-output-tokens': '120000' };
     for (let time = 0; time < 2; time++) {
       const { cache, data } = await ask({ headers }, { n: 4 });
@@ -114,7 +114,7 @@ describe('what is never kept', () => {
     }
   });
 
-  it('what is made of more than the request, or leaves something at the vendor', async () => {
+  it('a response that depends on more than the request, or leaves something at the vendor', async () => {
     const input = { model: 'mock/echo', input: 'Hello' };
     for (const body of [input, { ...input, store: true }, { ...input, store: null }]) {
       for (let time = 0; time < 2; time++) {
@@ -135,8 +135,8 @@ describe('what is never kept', () => {
     expect([counted.status, counted.headers.get('x-svc-cache')]).toEqual([200, 'bypass']);
   });
 
-  it('more than fits: what was asked for last stays', async () => {
-    await startWith({ policyCache: OF_PRINCIPAL, responseCacheBytes: 256 * 1024 });
+  it('more than fits: the least recently used is evicted', async () => {
+    await startWith({ policyCache: PRINCIPAL_CACHE, responseCacheBytes: 256 * 1024 });
     const content = (at: number) => `${at} ${'x'.repeat(8_000)}`;
     const askOf = (at: number) => ask({}, { messages: [{ role: 'user', content: content(at) }] });
     for (let at = 0; at < 60; at++) await askOf(at);

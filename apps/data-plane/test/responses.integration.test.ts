@@ -3,9 +3,9 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { post } from './post.ts';
-import { ALICE, BOB, NARROW, SPENT, settled, startProxy, type TestProxy } from './proxy.ts';
-import { vendorThat } from './servers.ts';
-import { proxyWith } from './useProxy.ts';
+import { ALICE, BOB, ONE_MODEL, SPENT, settled, startProxy, type TestProxy } from './proxy.ts';
+import { startVendor } from './servers.ts';
+import { startProxyForTest } from './useProxy.ts';
 
 let vendor: MockVendor;
 let second: MockVendor;
@@ -47,7 +47,7 @@ const tool = {
 };
 
 describe('responses', () => {
-  it('are made, and counted as the vendor counted', async () => {
+  it('are created, with the usage that the vendor reported', async () => {
     const { data, response } = await alice.responses
       .create(hello, { headers: { 'x-mock-cached-tokens': '4', 'x-mock-reasoning-tokens': '9' } })
       .withResponse();
@@ -64,7 +64,7 @@ describe('responses', () => {
     expect(proxy.events[0]?.responseId).toBe(data.id);
   });
 
-  it('stream every event, also through the helpers of the SDK, and call tools', async () => {
+  it("stream every event, through the SDK's helpers too, and call tools", async () => {
     const types = new Set<string>();
     const stream = alice.responses.stream({ ...hello, tools: [tool], tool_choice: 'required' });
     for await (const event of stream) types.add(event.type);
@@ -81,7 +81,7 @@ describe('responses', () => {
     expect(settled(proxy.events).map(({ estimated }) => estimated)).toEqual([false, false]);
   });
 
-  it('are read back by whoever made them, through the connector that made them, and by nobody else', async () => {
+  it('can be read by their owner only, through the connector that created them', async () => {
     const { id } = await alice.responses.create(hello);
     expect(proxy.recorded).toMatchObject([
       { responseId: id, connectorId: 'con_0', key: { principalId: 'alice' } },
@@ -120,7 +120,7 @@ describe('responses', () => {
     expect(proxy.events).toEqual([]);
   });
 
-  it('go on from one another on the account that keeps the first', async () => {
+  it('continue one another on the account that stores the first', async () => {
     const { id } = await alice.responses.create(hello);
     const next = await alice.responses.create({
       model: 'mock/echo',
@@ -130,7 +130,7 @@ describe('responses', () => {
     expect(next.previous_response_id).toBe(id);
   });
 
-  it('are recorded before their id is told, and their id is not told where that fails', async () => {
+  it('have their owner recorded before the client gets their id, and fail where that fails', async () => {
     proxy.failRecords = true;
     await expect(alice.responses.create(hello)).rejects.toMatchObject({
       status: 503,
@@ -148,7 +148,7 @@ describe('responses', () => {
     expect(proxy.events).toHaveLength(3);
   });
 
-  it('that nobody here made are asked of every account that may have, in the order of their priority', async () => {
+  it('of unknown owner are requested from every account, by priority', async () => {
     const { id } = await new OpenAI({ baseURL: second.url, apiKey: 'x' }).responses.create({
       ...hello,
       model: 'echo',
@@ -158,11 +158,11 @@ describe('responses', () => {
     await expect(alice.responses.retrieve('resp_unknown')).rejects.toThrow(OpenAI.NotFoundError);
     vendor.clear();
     // Its policy allows no model of the third connector.
-    await expect(client(NARROW).responses.retrieve('resp_unknown')).rejects.toThrow(OpenAI.NotFoundError);
+    await expect(client(ONE_MODEL).responses.retrieve('resp_unknown')).rejects.toThrow(OpenAI.NotFoundError);
     expect(vendor.requests).toHaveLength(1);
   });
 
-  it('have ids of any form, which stay one segment of the path', async () => {
+  it('may have any id, which stays one segment of the path', async () => {
     // Not by fetch, which takes dots out of a path by itself.
     const get = (id: string) =>
       new Promise<number | undefined>((resolve, reject) => {
@@ -182,7 +182,7 @@ describe('responses', () => {
     expect(vendor.requests).toHaveLength(4);
   });
 
-  it('in the background are charged by how long they may get, since nobody tells what they came to', async () => {
+  it('in the background are charged by their output limit', async () => {
     const made = await alice.responses.create({ ...hello, background: true, max_output_tokens: 50 });
     expect(made.status).toBe('queued');
     expect(settled(proxy.events)).toMatchObject([{ estimated: true, usage: { input: 5, output: 50 } }]);
@@ -192,25 +192,28 @@ describe('responses', () => {
     expect(proxy.events).toHaveLength(1);
   });
 
-  it('that never tell their id are not given out', async () => {
-    const vendorUrl = await vendorThat((_request, response) => {
+  it('without an id are not passed on', async () => {
+    const vendorUrl = await startVendor((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       for (let at = 0; at < 40; at++) response.write(`data: {"type":"x","y":"${'z'.repeat(50_000)}"}\n\n`);
       response.end();
     });
-    const answer = await post(await proxyWith({ vendorUrl }), '/v1/responses', { ...hello, stream: true });
+    const answer = await post(await startProxyForTest({ vendorUrl }), '/v1/responses', {
+      ...hello,
+      stream: true,
+    });
     const seen = await answer.text();
     expect(seen).toContain('response_not_recorded');
     expect(seen).not.toContain('zzz');
   });
 
-  it('need a budget to be made, and none to be read', async () => {
+  it('need a budget to be created, and none to be read', async () => {
     await expect(client(SPENT).responses.create(hello)).rejects.toMatchObject({ code: 'budget_exhausted' });
     await expect(client(SPENT).responses.retrieve('resp_x')).rejects.toMatchObject({ status: 404 });
   });
 
   it.each(['sse-error', 'reset'] as const)(
-    'that break off (%s) are told as the SDK knows it',
+    'that break off (%s) end with an error that the SDK understands',
     async (how) => {
       const headers: Record<string, string> =
         how === 'reset' ? { 'x-mock-reset': 'mid' } : { 'x-mock-sse-error': 'true' };
@@ -229,7 +232,7 @@ describe('responses', () => {
   );
 });
 
-describe('an id that no record can hold', () => {
+describe('an id that cannot be stored', () => {
   const headers = { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json' };
   const notFound = async (answer: Promise<Response>) => {
     const response = await answer;
@@ -238,12 +241,12 @@ describe('an id that no record can hold', () => {
     expect(vendor.requests).toEqual([]);
   };
 
-  it('names no stored response, and nobody is asked for it', async () => {
+  it('is not found, and no vendor gets the request', async () => {
     await notFound(fetch(`${proxy.url}/v1/responses/a%00b`, { headers }));
     await notFound(fetch(`${proxy.url}/v1/responses/a%00b`, { headers, method: 'DELETE' }));
   });
 
-  it.each(['a\\u0000b', 'a\\ud800b'])('is nothing that a request goes on from: %s', async (id) => {
+  it.each(['a\\u0000b', 'a\\ud800b'])('cannot be continued: %s', async (id) => {
     const body = `{"model":"mock/echo","input":"hi","previous_response_id":"${id}"}`;
     await notFound(fetch(`${proxy.url}/v1/responses`, { headers, method: 'POST', body }));
   });

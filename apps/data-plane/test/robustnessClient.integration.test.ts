@@ -3,8 +3,8 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { HELLO, HELLO_BY_ROUTE, post } from './post.ts';
 import { ALICE, settled } from './proxy.ts';
-import { vendorThat } from './servers.ts';
-import { proxyWith, useProxy, useVendor } from './useProxy.ts';
+import { startVendor } from './servers.ts';
+import { startProxyForTest, useProxy, useVendor } from './useProxy.ts';
 
 const vendor = useVendor();
 const proxy = useProxy(vendor, { chunkTimeoutMs: 500, drainMs: 300 });
@@ -18,8 +18,8 @@ function failOnce(response: ServerResponse): void {
   };
 }
 
-describe('a caller', () => {
-  it('that leaves before there is a connection to the vendor is charged nothing', async () => {
+describe('a client', () => {
+  it('that disconnects before there is a connection to the vendor is charged nothing', async () => {
     let connections = 0;
     // It takes connections, and never says a word of TLS.
     const silent = createServer((socket) => {
@@ -30,7 +30,7 @@ describe('a caller', () => {
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void silent.close());
     const vendorUrl = `https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`;
-    const slow = await proxyWith({ vendorUrl, drainMs: 10, connectTimeoutMs: 30_000 });
+    const slow = await startProxyForTest({ vendorUrl, drainMs: 10, connectTimeoutMs: 30_000 });
     const leaving = new AbortController();
     const asked = post(slow, '/v1/chat/completions', HELLO, {}, { signal: leaving.signal });
     await expect.poll(() => connections, { timeout: 15_000 }).toBe(1);
@@ -41,9 +41,9 @@ describe('a caller', () => {
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: false, cost: 0n }]);
   });
 
-  it('that stops reading has left after a while, and holds nothing any more', async () => {
+  it('that stops reading is disconnected after a while, and holds no resources', async () => {
     let isFirst = true;
-    const vendorUrl = await vendorThat((_received, response) => {
+    const vendorUrl = await startVendor((_received, response) => {
       if (!isFirst) return void response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
       isFirst = false;
       response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -54,7 +54,7 @@ describe('a caller', () => {
       response.on('error', () => {});
       go();
     });
-    const narrow = await proxyWith({
+    const narrow = await startProxyForTest({
       vendorUrl,
       stalledMs: 300,
       drainMs: 100,
@@ -78,24 +78,27 @@ describe('a caller', () => {
   it.each([
     ['a document', false, { outcome: 'SUCCESS', estimated: false }],
     ['a stream', true, { outcome: 'INTERRUPTED', estimated: true }],
-  ])('is told where %s can not be passed on, and it is settled', async (_what, stream, event) => {
-    let isBroken = true;
-    const odd = await proxyWith({
-      vendorUrl: vendor.url,
-      before: (_request, response) => {
-        if (isBroken) failOnce(response);
-        isBroken = false;
-      },
-    });
-    const answer = await post(odd, '/v1/chat/completions', { ...HELLO, stream });
-    expect(answer.status).toBe(500);
-    expect(await answer.json()).toMatchObject({ error: { request_id: expect.any(String) } });
-    expect(settled(odd.events)).toMatchObject([event]);
-    expect((await post(odd, '/v1/chat/completions', HELLO)).status).toBe(200);
-  });
+  ])(
+    'gets an error where %s cannot be passed on, and the attempt is settled',
+    async (_what, stream, event) => {
+      let isBroken = true;
+      const odd = await startProxyForTest({
+        vendorUrl: vendor.url,
+        intercept: (_request, response) => {
+          if (isBroken) failOnce(response);
+          isBroken = false;
+        },
+      });
+      const answer = await post(odd, '/v1/chat/completions', { ...HELLO, stream });
+      expect(answer.status).toBe(500);
+      expect(await answer.json()).toMatchObject({ error: { request_id: expect.any(String) } });
+      expect(settled(odd.events)).toMatchObject([event]);
+      expect((await post(odd, '/v1/chat/completions', HELLO)).status).toBe(200);
+    },
+  );
 });
 
-describe.each(HELLO_BY_ROUTE)('a caller that leaves %s', (path, body) => {
+describe.each(HELLO_BY_ROUTE)('a client that disconnects from %s', (path, body) => {
   async function leaveAfterFirstByte(headers: Record<string, string>): Promise<void> {
     const leaving = new AbortController();
     const answer = await post(proxy, path, { ...body, stream: true }, headers, { signal: leaving.signal });
@@ -103,14 +106,14 @@ describe.each(HELLO_BY_ROUTE)('a caller that leaves %s', (path, body) => {
     leaving.abort();
   }
 
-  it('has the vendor listened to for what it counted, within the cap', async () => {
+  it('leaves the rest of the stream to be read for its usage, within the cap', async () => {
     await leaveAfterFirstByte({ 'x-mock-chunks': '10', 'x-mock-chunk-delay-ms': '5' });
     await expect
       .poll(() => settled(proxy.events))
       .toMatchObject([{ outcome: 'CLIENT_GONE', estimated: false, usage: { output: 10 } }]);
   });
 
-  it('stops a vendor that takes longer, and what came is counted', async () => {
+  it('stops a vendor that takes longer, and the received part is counted', async () => {
     await leaveAfterFirstByte({ 'x-mock-chunks': '1000', 'x-mock-chunk-delay-ms': '20' });
     await expect
       .poll(() => settled(proxy.events), { timeout: 15_000 })
@@ -122,7 +125,7 @@ describe.each(HELLO_BY_ROUTE)('a caller that leaves %s', (path, body) => {
     expect(Math.abs(counted - billed)).toBeLessThanOrEqual(3);
   });
 
-  it('before the answer has the vendor waited for no longer than the cap', async () => {
+  it('before the response makes the proxy wait no longer than the cap', async () => {
     const asked = post(proxy, path, body, { 'x-mock-delay-ms': '5000' }, { signal: AbortSignal.timeout(50) });
     await expect(asked).rejects.toThrow();
     await expect

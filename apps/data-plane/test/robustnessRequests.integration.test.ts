@@ -8,7 +8,7 @@ import { useProxy, useVendor } from './useProxy.ts';
 const vendor = useVendor();
 const proxy = useProxy(vendor);
 
-describe('what clients send', () => {
+describe('a client request', () => {
   /** Sends bytes as they are and returns what came back until the connection closed. */
   function raw(bytes: string | Buffer, afterMs = 400): Promise<string> {
     return new Promise((resolve, reject) => {
@@ -49,11 +49,7 @@ describe('what clients send', () => {
     ['half of one', '{"model":"mock/echo"', 'malformed_json'],
     ['nothing', '', 'malformed_json'],
     ['a field that is read, twice', '{"model":"mock/echo","model":"mock/echo"}', 'duplicate_field'],
-    [
-      'bytes that are no UTF-8 where a name is read',
-      Buffer.from('{"model":"mock/\xff"}', 'latin1'),
-      'model_not_found',
-    ],
+    ['invalid UTF-8 in a name', Buffer.from('{"model":"mock/\xff"}', 'latin1'), 'model_not_found'],
   ])('a body that is %s is a clear 4xx', async (_what, body, code) => {
     const answer = await post(proxy, '/v1/chat/completions', body);
     expect(answer.status).toBeGreaterThanOrEqual(400);
@@ -61,7 +57,7 @@ describe('what clients send', () => {
     expect(vendor.requests).toHaveLength(0);
   });
 
-  it('a body in an encoding or of a type that nobody here reads is 415, and says which header is at fault', async () => {
+  it('a body in an unsupported encoding or of an unsupported type is 415, and names the header', async () => {
     for (const [name, value] of Object.entries({
       'content-encoding': 'gzip',
       'content-type': 'text/plain',
@@ -72,14 +68,14 @@ describe('what clients send', () => {
     }
   });
 
-  it('deep nesting, lone surrogates and duplicates that nobody reads pass unharmed', async () => {
+  it('deep nesting, lone surrogates and duplicates in unread fields pass unchanged', async () => {
     const deep = `{"model":"mock/echo","a":${'['.repeat(100_000)}${']'.repeat(100_000)},"b":1,"b":2,"messages":[{"role":"user","content":"\\ud800"}]}`;
     const answer = await post(proxy, '/v1/chat/completions', deep);
     expect(vendor.requests[0]?.body.toString()).toBe(deep.replace('mock/echo', 'echo'));
     await answer.text();
   });
 
-  it('a body of 32 MiB passes, one byte more is refused, and nothing of it is kept', async () => {
+  it('a body of 32 MiB passes, one byte more is refused, and its memory is freed', async () => {
     const limit = 32 * 1024 * 1024;
     const frame = '{"model":"mock/echo","messages":[{"role":"user","content":"x"}],"filler":""}';
     const filled = (bytes: number) =>
@@ -96,14 +92,14 @@ describe('what clients send', () => {
     expect(vendor.requests).toHaveLength(0);
   });
 
-  it('slowly, or never to the end, holds nothing up', async () => {
+  it('that is slow or never ends does not block others', async () => {
     const sockets = Array.from({ length: 50 }, () => raw(`${head}content-length: 100\r\n\r\n{`, 600));
     expect((await post(proxy, '/v1/chat/completions', HELLO)).status).toBe(200);
     await Promise.all(sockets);
     expect((await post(proxy, '/v1/chat/completions', HELLO)).status).toBe(200);
   });
 
-  it('ahead of an answer, in a pipeline, is answered in order', async () => {
+  it('that is pipelined is answered in order', async () => {
     const body = JSON.stringify(HELLO);
     const one = `${head}content-length: ${body.length}\r\n\r\n${body}`;
     const seen = await raw(one + one + one, 800);

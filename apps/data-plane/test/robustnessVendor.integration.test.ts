@@ -2,28 +2,28 @@ import { Route } from '@weighbridge/contracts';
 import { describe, expect, it } from 'vitest';
 import { HELLO, HELLO_BY_ROUTE, post } from './post.ts';
 import { settled } from './proxy.ts';
-import { vendorThat } from './servers.ts';
-import { proxyWith, useProxy, useVendor } from './useProxy.ts';
+import { startVendor } from './servers.ts';
+import { startProxyForTest, useProxy, useVendor } from './useProxy.ts';
 
 const vendor = useVendor();
 const proxy = useProxy(vendor, { chunkTimeoutMs: 500, drainMs: 300 });
 
-describe.each(HELLO_BY_ROUTE)('what goes wrong at the vendor on %s', (path, body) => {
+describe.each(HELLO_BY_ROUTE)('a vendor error on %s', (path, body) => {
   const stream = { ...body, stream: true };
 
-  it('before an answer is told by a status, and settled', async () => {
+  it('before the response becomes a status, and is settled', async () => {
     const reset = await post(proxy, path, body, { 'x-mock-reset': 'before' });
     expect(reset.status).toBe(502);
     expect(await reset.json()).toMatchObject({ error: { code: 'upstream_error' } });
     expect(settled(proxy.events)).toMatchObject([{ outcome: 'INTERRUPTED', estimated: true }]);
-    const nobody = await proxyWith({ vendorUrl: 'http://127.0.0.1:1/v1' });
+    const nobody = await startProxyForTest({ vendorUrl: 'http://127.0.0.1:1/v1' });
     expect((await post(nobody, path, body)).status).toBe(502);
     expect(settled(nobody.events)).toMatchObject([
       { outcome: 'UPSTREAM_UNREACHABLE', estimated: false, cost: 0n },
     ]);
   });
 
-  it('in the midst of a document cuts the answer rather than end it', async () => {
+  it('within a document aborts the response instead of ending it', async () => {
     const answer = await post(proxy, path, body, { 'x-mock-reset': 'mid' });
     // Held until it is whole, it can still be told by a status.
     expect(answer.status).toBe(502);
@@ -34,7 +34,7 @@ describe.each(HELLO_BY_ROUTE)('what goes wrong at the vendor on %s', (path, body
     ['a reset', { 'x-mock-reset': 'mid' }, 'closed the connection early'],
     ['half a chunk', { 'x-mock-reset': 'mid', 'x-mock-split': '7' }, 'closed the connection early'],
     ['a stall', { 'x-mock-stall': 'mid' }, 'did not answer in time'],
-  ])('in the midst of a stream is told in it: %s', async (_what, headers, message) => {
+  ])('within a stream becomes an error event: %s', async (_what, headers, message) => {
     const answer = await post(proxy, path, stream, headers);
     const seen = await answer.text();
     const last = seen.trimEnd().split('\n\n').at(-1) ?? '';
@@ -56,8 +56,8 @@ describe.each(HELLO_BY_ROUTE)('what goes wrong at the vendor on %s', (path, body
 });
 
 describe('connectors', () => {
-  it('take no more requests at once than allowed', async () => {
-    const narrow = await proxyWith({ vendorUrl: vendor.url, connectors: [{ maxParallel: 1 }] });
+  it('take no more concurrent requests than allowed', async () => {
+    const narrow = await startProxyForTest({ vendorUrl: vendor.url, connectors: [{ maxParallel: 1 }] });
     const first = post(narrow, '/v1/chat/completions', HELLO, { 'x-mock-delay-ms': '300' });
     await expect.poll(() => vendor.requests.length).toBe(1);
     const second = await post(narrow, '/v1/messages', { ...HELLO, max_tokens: 9 });
@@ -71,16 +71,16 @@ describe('connectors', () => {
     expect(narrow.events).toHaveLength(2);
   });
 
-  it('are never followed to where they redirect', async () => {
+  it('are never followed when they redirect', async () => {
     const reached: string[] = [];
-    const elsewhere = await vendorThat((received, response) => {
+    const elsewhere = await startVendor((received, response) => {
       reached.push(received.url ?? '');
       response.end('{}');
     });
-    const redirecting = await vendorThat((_received, response) =>
+    const redirecting = await startVendor((_received, response) =>
       response.writeHead(307, { location: `${elsewhere}/chat/completions` }).end(),
     );
-    const misled = await proxyWith({ vendorUrl: redirecting });
+    const misled = await startProxyForTest({ vendorUrl: redirecting });
     const answer = await post(misled, '/v1/chat/completions', HELLO);
     expect(answer.status).toBe(502);
     expect(await answer.json()).toMatchObject({ error: { code: 'upstream_redirect' } });
@@ -89,10 +89,10 @@ describe('connectors', () => {
     expect(settled(misled.events)).toMatchObject([{ outcome: 'UPSTREAM_ERROR', estimated: false, cost: 0n }]);
   });
 
-  it('are not reached at private addresses, unless that is allowed', async () => {
+  it('are not connected to at private addresses, unless that is allowed', async () => {
     for (const host of ['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]']) {
       const baseUrl = vendor.url.replace('127.0.0.1', host);
-      const strict = await proxyWith({
+      const strict = await startProxyForTest({
         vendorUrl: vendor.url,
         connectors: [{ baseUrl, allowPrivateAddress: false }],
       });
@@ -102,8 +102,8 @@ describe('connectors', () => {
     expect(vendor.requests).toHaveLength(0);
   });
 
-  it('that do not serve a route say which one they do', async () => {
-    const chatOnly = await proxyWith({
+  it('that do not serve a route are refused with the route that they serve', async () => {
+    const chatOnly = await startProxyForTest({
       vendorUrl: vendor.url,
       connectors: [{ routes: [Route.CHAT_COMPLETIONS] }],
     });
@@ -114,9 +114,9 @@ describe('connectors', () => {
     });
   });
 
-  it('may answer with 1xx and trailers, which do no harm', async () => {
-    const odd = await proxyWith({
-      vendorUrl: await vendorThat((_received, response) => {
+  it('may send 1xx responses and trailers, which are ignored', async () => {
+    const odd = await startProxyForTest({
+      vendorUrl: await startVendor((_received, response) => {
         response.writeEarlyHints({ link: '</x>; rel=preload' });
         response.writeHead(200, { 'content-type': 'application/json', trailer: 'x-t' });
         response.write('{"id":"1","usage":{"prompt_tokens":1,"completion_tokens":1}}');

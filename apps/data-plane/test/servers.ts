@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** Listens for the test that asks for it; returns the origin. */
+/** Starts a server until the end of the test; returns its origin. */
 export async function listen(handler: RequestListener): Promise<string> {
   const server = createServer(handler);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -13,5 +13,5 @@ export async function listen(handler: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A vendor of a few lines; returns its base URL. */
-export const vendorThat = async (answers: RequestListener): Promise<string> => `${await listen(answers)}/v1`;
+/** Starts a vendor with this handler until the end of the test; returns its base URL. */
+export const startVendor = async (handler: RequestListener): Promise<string> => `${await listen(handler)}/v1`;

@@ -5,7 +5,7 @@ import OpenAI from 'openai';
 import { expect, it, onTestFinished } from 'vitest';
 import { cacheBucketSettings, type SharedCache } from '../src/cache/openResponseCache.ts';
 import { ALICE, type TestProxy } from './proxy.ts';
-import { proxyWith, useVendor } from './useProxy.ts';
+import { startProxyForTest, useVendor } from './useProxy.ts';
 
 const policyCache = { policyId: 'pol_1', scope: 'principal', ttlMs: 3_600_000 } as const;
 const sealingKey = randomBytes(32);
@@ -26,7 +26,7 @@ async function startWith(key = sealingKey): Promise<{ proxy: TestProxy; stored: 
     stored.push(value);
   };
   const sharedCache: SharedCache = { bucket: { ...bucket, put }, sealingKey: key, waitMs: 20_000 };
-  const proxy = await proxyWith({ vendorUrl: vendor.url, policyCache, sharedCache });
+  const proxy = await startProxyForTest({ vendorUrl: vendor.url, policyCache, sharedCache });
   return { proxy, stored };
 }
 
@@ -42,7 +42,7 @@ async function ask({ url }: TestProxy, content: string, stream = false) {
   return { answers, cache: response.headers.get('x-svc-cache') };
 }
 
-it('is shared by two proxies, sealed, also as a stream', async () => {
+it('a response is shared by two proxies, sealed, streamed or not', async () => {
   const [{ proxy: one, stored }, { proxy: two }] = [await startWith(), await startWith()];
   for (const [at, stream] of [false, true].entries()) {
     const content = `the secret of ${stream}`;
@@ -58,14 +58,14 @@ it('is shared by two proxies, sealed, also as a stream', async () => {
   expect(await two.metrics.text()).toContain('lookups_total{met="memory"} 2');
 });
 
-it('opens only to those that have its key', async () => {
+it('a response opens only with the sealing key', async () => {
   const [{ proxy: one, stored }, { proxy: two }] = [await startWith(), await startWith(randomBytes(32))];
   await ask(one, 'sealed');
   await eventually(() => expect(stored).toHaveLength(1));
   expect((await ask(two, 'sealed')).cache).toBe('miss');
 });
 
-it('is done without while it is out of reach, which is counted', async () => {
+it('an unavailable store is a cache miss, and is counted', async () => {
   const { proxy, stored } = await startWith();
   await ask(proxy, 'before');
   await eventually(() => expect(stored).toHaveLength(1));

@@ -71,8 +71,8 @@ async function received(): Promise<{ request: ReceivedSpan; attempts: ReceivedSp
   return { request, attempts };
 }
 
-describe('a request that is traced', () => {
-  it("is a span of its caller's trace, with one for each attempt, by the conventions for generative AI", async () => {
+describe('a traced request', () => {
+  it("is a span of the client's trace, with one per attempt, by the GenAI conventions", async () => {
     await start();
     const id = (await ask({ traceparent: TRACEPARENT })).headers.get('x-request-id');
     const { request, attempts } = await received();
@@ -121,7 +121,7 @@ describe('a request that is traced', () => {
     expect(collector.headers[0]).toMatchObject({ 'x-tenant': 'weigh bridge', 'x-key': 'k' });
   });
 
-  it('hands its trace on to the vendor, by the span of the attempt', async () => {
+  it("passes the attempt's trace context to the vendor", async () => {
     await start();
     await ask({ traceparent: TRACEPARENT, tracestate: 'vendor=1' });
     const { attempts } = await received();
@@ -131,7 +131,7 @@ describe('a request that is traced', () => {
     });
   });
 
-  it('says what each attempt came to, and the request at last', async () => {
+  it('has the outcome of each attempt, and of the request', async () => {
     await start({ connectors: [{ id: 'con_a' }, { id: 'con_b' }], maxRetries: 1 });
     await ask({ 'x-mock-status': '500' });
     const { request, attempts } = await received();
@@ -146,7 +146,7 @@ describe('a request that is traced', () => {
     });
   });
 
-  it('ends also where it is refused, by whatever part of the service', async () => {
+  it('ends where any part of the service refuses it', async () => {
     await start();
     const unknown = { ...hello, model: 'mock/none' };
     const answers = [
@@ -171,7 +171,7 @@ describe('a request that is traced', () => {
     );
   });
 
-  it('says nothing of prompts, answers and credentials', async () => {
+  it('contains no prompts, responses or credentials', async () => {
     await start();
     const secret = { ...hello, messages: [{ role: 'user', content: 'canary in a coal mine' }] };
     await ask({ 'x-svc-labels': 'a=canary', cookie: 'canary' }, secret);
@@ -189,7 +189,7 @@ describe('a request that is traced', () => {
   });
 });
 
-it('exports what its caller had sampled and nothing else, and hands on a trace all the same', async () => {
+it("follows the client's sampling decision, and passes the trace on in any case", async () => {
   await start({ tracing: await trace(0) });
   await ask();
   await ask({ traceparent: TRACEPARENT.replace(/01$/, '00') });
@@ -203,7 +203,7 @@ it('exports what its caller had sampled and nothing else, and hands on a trace a
   ]);
 });
 
-it('serves as ever where the collector is away, and counts what it could not hand over', async () => {
+it('serves while the collector is unavailable, and counts the dropped spans', async () => {
   await start();
   collector.status = 400;
   for (let n = 0; n < 3; n++) expect((await ask()).status).toBe(200);
@@ -211,7 +211,7 @@ it('serves as ever where the collector is away, and counts what it could not han
   expect(await metrics.text()).toMatch(/^weighbridge_trace_spans_total\{result="failed"\} 6$/m);
 });
 
-it('bounds what waits to be sent, and counts what has no room', async () => {
+it('bounds the queue of spans, and counts the dropped ones', async () => {
   const tracing = await trace();
   for (let n = 0; n < 3_000; n++) tracing.begin('x', { kind: 'internal' }).end();
   await flush();
@@ -223,21 +223,21 @@ it('bounds what waits to be sent, and counts what has no room', async () => {
   expect(text).toContain(`weighbridge_trace_spans_total{result="dropped"} ${3_000 - sent}`);
 });
 
-it("leaves its caller's trace as it is where nothing is traced", async () => {
+it("passes the client's trace on unchanged where tracing is off", async () => {
   proxy = await startProxy({ vendorUrl: vendor.url });
   closing.unshift(() => proxy.close());
   await ask({ traceparent: TRACEPARENT });
   expect(vendor.requests[0]?.headers.traceparent).toBe(TRACEPARENT);
 });
 
-describe('prompts and answers', () => {
+describe('prompts and responses', () => {
   const planted = 'sk-planted-0123456789abcdefghij';
   const secret = { ...hello, messages: [{ role: 'user', content: `canary ${planted}` }] };
   const textsOf = (attempts: readonly ReceivedSpan[], name: string) =>
     attempts.map(({ attributes }) => JSON.parse(String(attributes[name]))[0].parts[0].content);
 
   it.each([false, true])(
-    'are in a trace where an operator asks for them, without keys (streamed: %s)',
+    'are in a trace where an operator enables it, without keys (streamed: %s)',
     async (stream) => {
       await start({ content: { maxLength: 1_000 } });
       await ask({}, { ...secret, stream });
@@ -250,7 +250,7 @@ describe('prompts and answers', () => {
     },
   );
 
-  it('are cut, and left out of an error', async () => {
+  it('are cut, and left out of errors', async () => {
     await start({ content: { maxLength: 6 } });
     await ask({}, secret);
     await ask({ 'x-mock-status': '400' }, secret);
@@ -260,7 +260,7 @@ describe('prompts and answers', () => {
     expect(attempts[1]?.attributes).not.toHaveProperty(['gen_ai.output.messages']);
   });
 
-  it('are nowhere else: not in the log, and not in the metrics', async () => {
+  it('are neither in the log nor in the metrics', async () => {
     const lines: string[] = [];
     await start({ content: { maxLength: 1_000 }, log: (line) => void lines.push(line) });
     await ask({}, secret);

@@ -5,7 +5,7 @@ import { startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 type SharedVendor = Omit<MockVendor, 'close'>;
 type SharedProxy = Pick<TestProxy, 'url' | 'events'>;
 
-/** A mock vendor for all the tests of a file. It remembers nothing of the test before. */
+/** A mock vendor for all tests of a file. It is cleared before each test. */
 export function useVendor(options: MockVendorOptions = {}): SharedVendor {
   let vendor: MockVendor;
   beforeAll(async () => {
@@ -27,7 +27,7 @@ export function useVendor(options: MockVendorOptions = {}): SharedVendor {
   };
 }
 
-/** A proxy before a vendor, for all the tests of a file. It remembers nothing of the test before. */
+/** A proxy in front of a vendor for all tests of a file. Its events are cleared before each test. */
 export function useProxy(
   vendor: SharedVendor,
   options: Omit<TestProxyOptions, 'vendorUrl'> = {},
@@ -50,8 +50,8 @@ export function useProxy(
   };
 }
 
-/** A proxy for the test that asks for it. */
-export async function proxyWith(options: TestProxyOptions): Promise<TestProxy> {
+/** Starts a proxy until the end of the test. */
+export async function startProxyForTest(options: TestProxyOptions): Promise<TestProxy> {
   const proxy = await startProxy(options);
   onTestFinished(() => proxy.close());
   return proxy;

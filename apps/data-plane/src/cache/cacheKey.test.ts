@@ -25,7 +25,7 @@ function key(
   return cacheKey({ ...common, ...parts(operation, fields), ...question });
 }
 
-describe('two requests are the same', () => {
+describe('two requests have the same key despite different', () => {
   it.each<[string, object, object?]>([
     ['whoever asks', { user: 'u', safety_identifier: 's', metadata: { a: 1 } }],
     ["however the vendor's own cache is used", { prompt_cache_key: 'k', prompt_cache_retention: '24h' }],
@@ -47,12 +47,12 @@ describe('two requests are the same', () => {
     ['a mesh', ['x-request-id', 'x-correlation-id', 'x-request-start', 'x-envoy-attempt-count']],
     ['a tracer', ['traceparent', 'tracestate', 'baggage', 'b3', 'x-b3-traceid', 'uber-trace-id']],
     ['another tracer', ['x-datadog-trace-id', 'sentry-trace', 'elastic-apm-traceparent', 'newrelic']],
-  ])('whatever %s adds on the way', (_who, names) => {
+  ])('headers that %s adds', (_who, names) => {
     for (const name of names) expect([name, key({}, { headers: { [name]: 'x' } })]).toEqual([name, key()]);
   });
 });
 
-describe('two requests are told apart by', () => {
+describe('two requests have different keys where they differ in', () => {
   it.each<[string, object]>([
     ['their form', { stream: true }],
     ['a field that is not known', { something_new: 1 }],
@@ -63,7 +63,7 @@ describe('two requests are told apart by', () => {
     ['an answer repeating it', { service_tier: 'flex' }],
   ])('%s', (_what, fields) => expect(key(fields)).not.toBe(key()));
 
-  it('whose they are, and of which type', () => {
+  it('their principal or policy, or their workload type', () => {
     const of = (kind: 'principal' | 'policy', id: string) =>
       key({}, { rule: { sharedBy: { kind, id }, ttlMs: 1 } });
     const typed = (byte: number) => key({}, { workloadType: new Uint8Array([byte]) });
@@ -80,7 +80,7 @@ describe('two requests are told apart by', () => {
     expect(new Set(all).size).toBe(all.length);
   });
 
-  it('the route, the query and a header that the vendor may read', () => {
+  it('the route, the query or a header that the vendor may read', () => {
     const messages = key({ max_tokens: 1 }, {}, MESSAGES);
     const all = [
       key({ max_tokens: 1 }),
@@ -94,7 +94,7 @@ describe('two requests are told apart by', () => {
     expect(key({ max_tokens: 1, metadata: { user_id: 'u' } }, {}, MESSAGES)).toBe(messages);
   });
 
-  it('what the responses route repeats in its answer', () => {
+  it('fields that the responses route repeats in its response', () => {
     const of = (fields: object) => key({ store: false, ...fields }, {}, RESPONSES);
     const all = [of({}), of({ user: 'u' }), of({ metadata: { a: 'b' } }), of({ prompt_cache_key: 'k' })];
     expect(new Set(all).size).toBe(all.length);
@@ -107,7 +107,7 @@ describe('isCacheable', () => {
     return isCacheable(generation, members);
   };
 
-  it('what the request says whole', () => {
+  it('accepts requests that contain all their input', () => {
     expect(cacheable({ temperature: 1, n: 2, tools: [{ type: 'function' }, { type: 'custom' }] })).toBe(true);
     expect(cacheable({ web_search_options: null, tools: null, store: false })).toBe(true);
     expect(cacheable({ max_tokens: 1, tools: [{ name: 'mine', input_schema: {} }] }, MESSAGES)).toBe(true);
@@ -127,9 +127,9 @@ describe('isCacheable', () => {
     [{ store: false, conversation: 'conv_1' }, RESPONSES],
     [{ store: false, prompt: { id: 'p' } }, RESPONSES],
     [{ store: false, tools: [{ type: 'file_search' }] }, RESPONSES],
-  ])('not %j', (fields, operation) => expect(cacheable(fields, operation)).toBe(false));
+  ])('refuses %j', (fields, operation) => expect(cacheable(fields, operation)).toBe(false));
 
-  it('not what spells its names so that they read as others', () => {
+  it('refuses member names with escapes', () => {
     const body = Buffer.from('{"model":"m/x","web_search_opt\\u0069ons":{}}');
     expect(
       isCacheable(

@@ -4,27 +4,27 @@ import type { CacheRule } from '../control/cacheRule.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { CanonicalMember } from './canonicalJson.ts';
 
-/** What a request is told apart by. */
+/** What the cache key is made of. */
 export interface CacheKeyInput {
   readonly rule: CacheRule;
   /** SHA-256 of the whole `X-Svc-Workload-Type`; undefined where there is none. */
   readonly workloadType: Uint8Array | undefined;
-  /** `router/default` is another profile for other keys. */
+  /** By id, since `router/default` is a different profile for different keys. */
   readonly profileId: string | undefined;
   readonly generation: GenerationRequest;
   readonly members: readonly CanonicalMember[];
-  /** As the vendor would be sent them. */
+  /** The client's headers that the vendor gets. */
   readonly headers: IncomingHttpHeaders;
   readonly query: string;
 }
 
-/** Counts up when the same request is to be another one than before. */
+/** Increment it to invalidate all keys. */
 const VERSION = 1;
 
-/** Wishes for the usage of a stream: it is kept either way, and shown to whom asked for it. */
-const ONLY_USAGE = new Set(['null', '{}', '{"include_usage":true}', '{"include_usage":false}']);
+/** `stream_options` that only ask for usage: it is cached in any case, and shown to those who ask for it. */
+const USAGE_OPTIONS = new Set(['null', '{}', '{"include_usage":true}', '{"include_usage":false}']);
 
-/** Headers that tell of the way, the client or the form of the transport, and nothing of what is asked. */
+/** Headers about the path, the client or the transport, which do not influence the response. */
 const NEUTRAL_HEADERS = new Set([
   'accept',
   'accept-encoding',
@@ -66,31 +66,35 @@ const NEUTRAL_HEADERS = new Set([
 const NEUTRAL_PREFIXES = ['x-stainless-', 'x-b3-', 'x-datadog-', 'x-envoy-', 'sec-'];
 
 /**
- * The same for two requests exactly where the answer to one may be given to the other. What is not known to be without
- * influence on the answer is a part of it.
+ * Two requests have the same key exactly where the response to one may answer the other. Anything not known to be without
+ * influence on the response is part of it.
  */
-export function cacheKey(question: CacheKeyInput): string {
-  const { rule, workloadType, profileId, generation, members, headers, query } = question;
+export function cacheKey(input: CacheKeyInput): string {
+  const { rule, workloadType, profileId, generation, members, headers, query } = input;
   const { operation, stream } = generation;
   const hash = createHash('sha256');
   const { kind, id } = rule.sharedBy;
   const workload = workloadType ? Buffer.from(workloadType).toString('hex') : '';
-  const asked = [operation.path, query, profileId ?? '', stream, tellingHeaders(headers)];
-  const frame = [VERSION, kind, id, workload, ...asked];
-  // Its own brackets end it: the members follow without a doubt about where they begin.
-  hash.update(JSON.stringify(frame));
+  const request = [operation.path, query, profileId ?? '', stream, relevantHeaders(headers)];
+  const head = [VERSION, kind, id, workload, ...request];
+  // An array ends itself, so the members that follow cannot be confused with it.
+  hash.update(JSON.stringify(head));
   for (const { name, value, bytes } of members) {
     if (operation.cacheIgnoredFields.has(name)) continue;
-    // It is in the frame, as this service reads it.
+    // Part of the head, as this service reads it.
     if (name === 'stream' && operation.fields.has('stream')) continue;
-    if (name === 'stream_options' && operation.needsIncludeUsage && ONLY_USAGE.has(value.toString('latin1')))
+    if (
+      name === 'stream_options' &&
+      operation.needsIncludeUsage &&
+      USAGE_OPTIONS.has(value.toString('latin1'))
+    )
       continue;
     hash.update(bytes).update(',');
   }
   return hash.digest('hex');
 }
 
-function tellingHeaders(headers: IncomingHttpHeaders): [string, unknown][] {
+function relevantHeaders(headers: IncomingHttpHeaders): [string, unknown][] {
   return Object.entries(headers)
     .filter(
       ([name]) => !NEUTRAL_HEADERS.has(name) && !NEUTRAL_PREFIXES.some((prefix) => name.startsWith(prefix)),

@@ -33,7 +33,7 @@ const json = fc.letrec((tie) => ({
 }));
 
 describe('canonicalMembers', () => {
-  it('makes no difference of spaces and of the order of members', () => {
+  it('ignores white space and the order of members', () => {
     fc.assert(
       fc.property(json.object, fc.constantFrom('', ' ', '\n\t '), (value, space) => {
         expect(canonical(respelt(value, space))).toBe(canonical(JSON.stringify(value)));
@@ -41,7 +41,7 @@ describe('canonicalMembers', () => {
     );
   });
 
-  it('keeps the value', () => {
+  it('preserves the value', () => {
     fc.assert(
       fc.property(json.object, (value) => {
         const text = JSON.stringify(value);
@@ -50,7 +50,7 @@ describe('canonicalMembers', () => {
     );
   });
 
-  it('tells the members of the top apart, in the order of their names', () => {
+  it('returns the top-level members, sorted by name', () => {
     const members = canonicalMembers(Buffer.from(' { "b" : [ 1 , { "d":1 , "c":2 } ] , "a" : "x\\"y" } '));
     expect(members?.map(({ name, value }) => [name, value.toString()])).toEqual([
       ['a', '"x\\"y"'],
@@ -70,11 +70,11 @@ describe('canonicalMembers', () => {
     ['{"a":"\\\\","b":1}', '{"a":"\\\\\\","b":1}'],
     ['{"a":{"b":1},"c":2}', '{"a":{"b":1,"c":2}}'],
     ['{"a":""}', '{"a":[]}'],
-  ])('tells %s from %s', (one, other) => {
+  ])('distinguishes %s from %s', (one, other) => {
     expect(canonical(one)).not.toBe(canonical(other));
   });
 
-  it('gives up on what is nested very deep', () => {
+  it('returns undefined for deep nesting', () => {
     const nested = (depth: number) => `{"a":${'['.repeat(depth)}${']'.repeat(depth)}}`;
     expect(canonical(nested(60))).toBeDefined();
     expect(canonical(nested(70))).toBeUndefined();

@@ -1,5 +1,6 @@
-/** A top-level member of an object: its name as the bytes spell it, its value, and both as they are compared. */
+/** A top-level member of an object, in canonical form. */
 export interface CanonicalMember {
+  /** As the bytes spell it, escapes included. */
   readonly name: string;
   /** Canonical JSON. */
   readonly value: Buffer;
@@ -16,20 +17,19 @@ const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
-/** Nothing that a person or a program writes by purpose is nested deeper. */
+/** Deeper nesting has no legitimate use. */
 const MAX_DEPTH = 64;
 
 /**
- * The members of an object in a form in which two objects are the same that differ only in the spaces between their tokens
- * and in the order of their members. Everything else counts, as it is spelt: numbers may differ in digits that a double
- * does not hold, and of members of one name the vendor may read either. Undefined where it is nested too deep. The bytes
- * are an object: they were scanned before.
+ * The members of an object in canonical form: objects that differ only in white space and in the order of members become
+ * equal. Everything else counts as it is spelt: numbers may differ in digits that a double does not hold, and of duplicate
+ * members a vendor may read either. Undefined where it is nested too deep. The bytes must be a valid JSON object.
  */
 export function canonicalMembers(body: Buffer): readonly CanonicalMember[] | undefined {
   return new Canonical(body).members();
 }
 
-/** Where a member stands in the output, and where its name ends. */
+/** The position of a member in the output. */
 interface Written {
   readonly start: number;
   readonly nameEnd: number;
@@ -38,7 +38,7 @@ interface Written {
 
 class Canonical {
   readonly #from: Buffer;
-  /** What is written is never longer than what is read. */
+  /** The output is never longer than the input. */
   readonly #to: Buffer;
   #at = 0;
   #end = 0;
@@ -83,7 +83,7 @@ class Canonical {
       this.#next(COMMA);
       written.push({ start, nameEnd, end: this.#end });
     }
-    // Two spellings of one name would trade places: which comes last may matter to the vendor.
+    // Not sorted: two spellings of one name could swap, and the vendor may read the last.
     const sorted = isEscaped ? written : this.#sort(written);
     this.#close(CLOSE_OBJECT, written.length > 0);
     return sorted;
@@ -101,7 +101,7 @@ class Canonical {
     this.#close(CLOSE_ARRAY, !isEmpty);
   }
 
-  /** Puts members in the order of their names; those of one name stay in theirs. */
+  /** Sorts members by name; members with the same name stay in order. */
   #sort(written: Written[]): Written[] {
     const to = this.#to;
     const compare = (a: Written, b: Written) => to.compare(to, b.start, b.nameEnd, a.start, a.nameEnd);
@@ -118,7 +118,7 @@ class Canonical {
     });
   }
 
-  /** Copies a string; returns whether it holds an escape. */
+  /** Copies a string; returns whether it has an escape. */
   #string(): boolean {
     const from = this.#from;
     let close = from.indexOf(QUOTE, this.#at + 1);
@@ -129,7 +129,7 @@ class Canonical {
     return this.#to.subarray(start, this.#end).includes(BACKSLASH);
   }
 
-  /** An odd number of backslashes stands before it. */
+  /** Whether an odd number of backslashes precedes the quote. */
   #isEscaped(quote: number): boolean {
     let at = quote - 1;
     while (this.#from[at] === BACKSLASH) at--;
@@ -139,11 +139,11 @@ class Canonical {
   #scalar(): void {
     let end = this.#at;
     while (end < this.#from.length && !isDelimiter(this.#from[end])) end++;
-    // Nothing of the kind stands in JSON; without it, what is no JSON would never end.
+    // Advances at least one byte, so that input that is not JSON cannot loop.
     this.#copyTo(Math.max(end, this.#at + 1));
   }
 
-  /** Writes what stands between two tokens, and skips what stands there: it may be the end instead of a comma. */
+  /** Writes a separator, and skips it in the input, where the closing bracket may stand in its place. */
   #next(separator: number): void {
     this.#space();
     this.#to[this.#end++] = separator;
@@ -151,7 +151,7 @@ class Canonical {
     this.#space();
   }
 
-  /** The last comma was written ahead. */
+  /** Removes the comma that was written after the last item. */
   #close(bracket: number, hasComma: boolean): void {
     if (hasComma) this.#end--;
     this.#to[this.#end++] = bracket;

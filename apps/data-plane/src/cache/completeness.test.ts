@@ -18,7 +18,7 @@ const choices = (...reasons: unknown[]) => ({
   choices: reasons.map((finish_reason, index) => ({ index, finish_reason })),
 });
 
-describe('an answer is whole', () => {
+describe('a response is complete', () => {
   it.each([
     [CHAT_COMPLETIONS, choices('stop')],
     [CHAT_COMPLETIONS, choices('stop', 'tool_calls')],
@@ -29,7 +29,7 @@ describe('an answer is whole', () => {
   ])('%s %j', (route, answer) => expect(whole(route, answer)).toBe(true));
 });
 
-describe('an answer is not', () => {
+describe('a response is incomplete', () => {
   it.each([
     [CHAT_COMPLETIONS, choices('length')],
     [CHAT_COMPLETIONS, choices('stop', 'length')],
@@ -51,12 +51,12 @@ describe('an answer is not', () => {
     [Route.UNSPECIFIED, choices('stop')],
   ])('%s %j', (route, answer) => expect(whole(route, answer)).toBe(false));
 
-  it('what is no JSON', () =>
+  it('that is not JSON', () =>
     expect(isCompleteResponse(CHAT_COMPLETIONS, Buffer.from('{"choices":['))).toBe(false));
 });
 
 describe('a stream', () => {
-  it('of chunks ends each choice, and then itself', () => {
+  it('of chunks is complete where each choice ends, and then the stream', () => {
     const first = { choices: [{ index: 0, delta: { content: 'a' }, finish_reason: null }] };
     const [stop, cut] = [choices('stop'), choices('length')];
     expect(stream(CHAT_COMPLETIONS, first, stop, { choices: [], usage: {} }, '[DONE]')).toBe(true);
@@ -71,7 +71,7 @@ describe('a stream', () => {
     expect(stream(CHAT_COMPLETIONS)).toBe(false);
   });
 
-  it('of a message says why it stopped, and then that it did', () => {
+  it('of a message is complete with a stop reason and message_stop', () => {
     const because = (reason: string) => ({ type: 'message_delta', delta: { stop_reason: reason } });
     const stop = { type: 'message_stop' };
     expect(stream(MESSAGES, { type: 'message_start' }, because('end_turn'), stop)).toBe(true);
@@ -81,7 +81,7 @@ describe('a stream', () => {
     expect(stream(MESSAGES, { type: 'error' }, because('end_turn'), stop)).toBe(false);
   });
 
-  it('of a response ends with the whole of it', () => {
+  it('of a response is complete with response.completed', () => {
     const completed = { type: 'response.completed', response: { status: 'completed' } };
     expect(stream(RESPONSES, { type: 'response.created' }, completed)).toBe(true);
     expect(stream(RESPONSES, { type: 'response.created' })).toBe(false);
@@ -90,5 +90,6 @@ describe('a stream', () => {
     expect(stream(RESPONSES, { type: 'error' }, completed)).toBe(false);
   });
 
-  it('of embeddings there is none', () => expect(stream(EMBEDDINGS, { data: [1] }, '[DONE]')).toBe(false));
+  it('of embeddings is never complete', () =>
+    expect(stream(EMBEDDINGS, { data: [1] }, '[DONE]')).toBe(false));
 });

@@ -55,7 +55,7 @@ const wanted = (key: string, ttlMs = 1_000) => ({
 });
 
 describe('the response cache', () => {
-  it('keeps an answer as long as was said when it came, and as is said now', () => {
+  it('returns a response within the shorter of the TTLs at its storage and at the lookup', () => {
     const clock = { ms: 5_000 };
     const cache = openCache(undefined, clock);
     cache.store('k', answer());
@@ -65,10 +65,10 @@ describe('the response cache', () => {
     expect(cache.find({ ...wanted('k'), allows: () => false })).toBeUndefined();
     clock.ms += 600;
     expect(cache.find(wanted('k', 60_000))).toBeUndefined();
-    expect(cache.met).toEqual(['memory', 'nowhere', 'nowhere', 'nowhere']);
+    expect(cache.met).toEqual(['the memory tier', 'nowhere', 'nowhere', 'nowhere']);
   });
 
-  it('finds in the store what another proxy kept, and has it at hand from then on', async () => {
+  it('finds a response that another proxy stored, and holds it in memory from then on', async () => {
     const bucket = createInProcessBucket(BUCKET);
     const clock = { ms: 5_000 };
     const [one, other] = [openCache(bucket, clock), openCache(bucket, clock)];
@@ -76,13 +76,13 @@ describe('the response cache', () => {
     await eventually(async () => expect(await bucket.get('k')).toBeDefined());
     expect(await other.find(wanted('k'))).toEqual({ ...answer(), storedAtMs: 5_000 });
     expect(other.find(wanted('k'))).not.toBeInstanceOf(Promise);
-    expect(other.met).toEqual(['shared', 'memory']);
+    expect(other.met).toEqual(['shared', 'the memory tier']);
     clock.ms += 1_000;
     expect(await other.find(wanted('k'))).toBeUndefined();
     await bucket.close();
   });
 
-  it('has nothing where the store is slow or fails, says so, and leaves it alone for a while', async () => {
+  it('misses where the store is slow or fails, reports it, and pauses before it uses the store again', async () => {
     const clock = { ms: 0 };
     let asked = 0;
     const bucket = createInProcessBucket(BUCKET);
@@ -109,8 +109,8 @@ describe('the response cache', () => {
   });
 });
 
-describe('memory', () => {
-  it('is bounded, and keeps what was asked for last', () => {
+describe('the memory tier', () => {
+  it('is bounded, and evicts the least recently used', () => {
     const memory = createMemoryTier(100_000);
     memory.set('first', { ...answer(), storedAtMs: 0 });
     for (let at = 0; at < 1_000; at++) {
@@ -123,7 +123,7 @@ describe('memory', () => {
     expect(memory.responses).toBeGreaterThan(10);
   });
 
-  it('holds no more of an answer than the answer', () => {
+  it('does not retain the buffer that a response is a view of', () => {
     const memory = createMemoryTier(100_000);
     const piece = Buffer.alloc(64 * 1024).subarray(0, 10);
     memory.set('k', { ...answer(), body: piece, storedAtMs: 0 });
@@ -131,8 +131,8 @@ describe('memory', () => {
   });
 });
 
-describe('a packed answer', () => {
-  it('opens under its key and its name alone', async () => {
+describe('a sealed response', () => {
+  it('opens only with its key and under its name', async () => {
     const stored = { ...answer('secret\nwith lines'), storedAtMs: 7 };
     const packed = await encodeSealed(stored, 'name', sealingKey);
     expect(packed.includes('secret')).toBe(false);
@@ -143,7 +143,7 @@ describe('a packed answer', () => {
 });
 
 describe('a captured stream', () => {
-  it('shows its usage only where it is wanted', () => {
+  it('has its usage events only for clients that asked for them', () => {
     const capture = new StreamCapture(new BufferBudget(1_000));
     for (const event of ['one ', 'usage ', 'two ', 'usage '])
       capture.add(Buffer.from(event), event === 'usage ');
@@ -152,7 +152,7 @@ describe('a captured stream', () => {
     expect(clientBody(stored, true).toString()).toBe('one two ');
   });
 
-  it('is given up where it is too large, or too many are', () => {
+  it('is discarded where it is too large, or too many are captured', () => {
     const budget = new BufferBudget(3 * 1024 * 1024);
     const half = Buffer.alloc(512 * 1024);
     const captures = Array.from({ length: 4 }, () => new StreamCapture(budget));

@@ -21,7 +21,7 @@ function refusal(text: string, operation = CHAT_COMPLETIONS): unknown {
 }
 
 describe('a body', () => {
-  it('goes on byte for byte but for the model name', () => {
+  it('reaches the vendor byte for byte, except for the model name', () => {
     const body =
       '{ "messages":[{"content":"\\ud800 {\\"model\\":1}"}],\n"model" : "mock\\/echo", "x":1.0e2,"x":2 }';
     for (const operation of OPERATIONS) {
@@ -29,7 +29,7 @@ describe('a body', () => {
     }
   });
 
-  it('asks for usage where a chat streams, keeping what else it asked for to the byte', () => {
+  it('asks for usage where a chat streams, and changes nothing else', () => {
     expect(sent('{"model":"mock/echo","stream":true}')).toBe(
       '{"stream_options":{"include_usage":true},"model":"echo","stream":true}',
     );
@@ -47,7 +47,7 @@ describe('a body', () => {
     );
   });
 
-  it('is left alone where the caller asked for usage itself, does not stream, or need not ask', () => {
+  it('is unchanged where the client asked for usage, does not stream, or usage is always reported', () => {
     const asked = '{"model":"echo","stream":true,"stream_options":{"include_usage":true}}';
     expect(sent(asked)).toBe(asked);
     const plain = '{"model":"echo","stream":false,"stream_options":null}';
@@ -57,7 +57,7 @@ describe('a body', () => {
     expect(sent(streamed, RESPONSES)).toBe(streamed);
   });
 
-  it('is refused with what is wrong, and where', () => {
+  it('is refused with what is wrong and where', () => {
     expect(refusal('{"model":')).toEqual({ code: 'malformed_json', param: undefined });
     expect(refusal('[1]')).toEqual({ code: 'malformed_json', param: undefined });
     expect(refusal('{"messages":[]}')).toEqual({ code: 'invalid_model', param: 'model' });
@@ -75,7 +75,7 @@ describe('a body', () => {
     expect(refusal('{"model":"a/b","stream_options":1,"stream_options":2}', MESSAGES)).toBeUndefined();
   });
 
-  it('says of a response whether it is kept, and what it goes on from', () => {
+  it('says whether the response is stored, and which one it continues', () => {
     const read = (text: string) => readGenerationRequest(RESPONSES, bodyOf(text));
     expect(read('{"model":"a/b"}').isStored).toBe(true);
     expect(read('{"model":"a/b","store":false}').isStored).toBe(false);
@@ -85,7 +85,7 @@ describe('a body', () => {
     expect(read('{"model":"a/b","prompt_cache_key":5}').promptCacheKey).toBeUndefined();
   });
 
-  it('says how long a response in the background may get, which nobody tells later', () => {
+  it('must limit the output of a background response', () => {
     const read = (text: string) => readGenerationRequest(RESPONSES, bodyOf(text)).backgroundOutputTokens;
     expect(read('{"model":"a/b","background":true,"max_output_tokens":50}')).toBe(50);
     expect(read('{"model":"a/b","background":false}')).toBeUndefined();
@@ -98,7 +98,7 @@ describe('a body', () => {
     }
   });
 
-  it('says how long its answers may get, and leaves what is no number to the vendor', () => {
+  it('limits the output, and leaves invalid numbers to the vendor', () => {
     const output = (text: string, operation = CHAT_COMPLETIONS) =>
       readGenerationRequest(operation, bodyOf(`{"model":"a/b"${text}}`)).output;
     expect(output('')).toEqual({ maxTokens: undefined, choices: 1 });
@@ -112,7 +112,7 @@ describe('a body', () => {
     expect(output(',"max_tokens":5', embeddings)).toBeUndefined();
   });
 
-  it('reads to a vendor as the caller meant it, whatever it holds', () => {
+  it('keeps its meaning for the vendor, whatever it contains', () => {
     const own = fc.record(
       {
         stream: fc.boolean(),

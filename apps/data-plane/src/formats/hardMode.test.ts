@@ -62,7 +62,7 @@ it.each([
   ['/responses', input('[{"type":"reasoning","id":"rs_1","summary":[]}]')],
   ['/responses', input('[{"type":"function_call_output","output":[{"type":"input_file"}]}]')],
   ['/embeddings', input('[{"image":"https://e.test/a.png"}]')],
-])('%s refuses under a hard budget what may hide a cost: %s', (path, text) => {
+])('%s refuses requests without a known maximum cost: %s', (path, text) => {
   expect(() => check(path, text)).toThrow(expect.objectContaining({ code: 'not_allowed_in_hard_mode' }));
 });
 
@@ -84,11 +84,11 @@ it.each([
   ['/messages', content('[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"2"}]}]')],
   ['/embeddings', input('["a","b"]')],
   ['/embeddings', input('[[1,2],[3]]')],
-])('%s lets pass under a hard budget what is text alone: %s', (path, text) => {
+])('%s allows requests that are text only: %s', (path, text) => {
   expect(() => check(path, text)).not.toThrow();
 });
 
-it('counts what a vendor writes into the input where there are tools', () => {
+it('counts the tokens that a vendor adds for tools', () => {
   expect(addedInputTokens(Buffer.from(`${CHAT}}`))).toBe(0);
   expect(addedInputTokens(Buffer.from(`${CHAT},"tools":[{"type":"function"}]}`))).toBeGreaterThan(804);
   expect(addedInputTokens(Buffer.from(`${CHAT},"functions":[{"name":"f"}]}`))).toBeGreaterThan(804);

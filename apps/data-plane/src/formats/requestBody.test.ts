@@ -15,7 +15,7 @@ const text = fc
   .map(([some, times]) => some.repeat(times));
 const cuts = fc.array(fc.nat(), { maxLength: 8 });
 
-it('is the same whole, to be read, and in pieces', () => {
+it('has the same bytes as one buffer, in a read, and in pieces', () => {
   fc.assert(
     fc.property(text, cuts, (text, cuts) => {
       const body = inPieces(text, cuts);
@@ -29,7 +29,7 @@ it('is the same whole, to be read, and in pieces', () => {
   );
 });
 
-it('replaces texts wherever pieces end, and stays as it was', () => {
+it('edits texts wherever the pieces end, and leaves the original unchanged', () => {
   fc.assert(
     fc.property(text, cuts, fc.array(fc.nat(), { maxLength: 6 }), (text, cuts, ends) => {
       const bytes = Buffer.from(text);
@@ -57,7 +57,7 @@ it('replaces texts wherever pieces end, and stays as it was', () => {
   );
 });
 
-it('copies nothing of a large one', () => {
+it('does not copy a large body', () => {
   const bytes = Buffer.alloc(100_000, 'x');
   const [first, , last] = new RequestBody([bytes]).withEdits([
     { span: { start: 10, end: 20 }, text: 'y' },

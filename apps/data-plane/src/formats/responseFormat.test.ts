@@ -53,8 +53,8 @@ const DIALECTS = [
   ['messages', messagesFormat, usageFromMessages],
 ] as const;
 
-describe.each(DIALECTS)('a whole answer of %s', (_name, format, oracle) => {
-  it('is read as JSON.parse would read it, whatever it holds', () => {
+describe.each(DIALECTS)('a whole response of %s', (_name, format, oracle) => {
+  it('is read as JSON.parse reads it, whatever it contains', () => {
     fc.assert(
       fc.property(answer, (text) => {
         const parsed: Record<string, unknown> = JSON.parse(text);
@@ -73,7 +73,7 @@ describe.each(DIALECTS)('a whole answer of %s', (_name, format, oracle) => {
     ['a control character', 'a\u0000b'],
     ['half of a surrogate pair', 'a\ud800b'],
     ['more than 512 characters', 'a'.repeat(513)],
-  ])('has no id where the vendor sent one with %s', (_what, id) => {
+  ])('has no id where the vendor sent an id with %s', (_what, id) => {
     const idOf = (sent: string) => {
       const facts = noFacts();
       format.readBody(Buffer.from(JSON.stringify({ id: sent })), facts);
@@ -83,7 +83,7 @@ describe.each(DIALECTS)('a whole answer of %s', (_name, format, oracle) => {
     expect(idOf('€'.repeat(512))).toBe('€'.repeat(512));
   });
 
-  it('says nothing where it is damaged, and does not fail', () => {
+  it('reports nothing where it is damaged, and does not throw', () => {
     fc.assert(
       fc.property(answer, fc.nat(), fc.uint8Array({ maxLength: 3 }), (text, where, noise) => {
         const bytes = Buffer.from(text);

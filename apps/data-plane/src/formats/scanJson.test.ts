@@ -25,14 +25,14 @@ function parses(text: string): boolean {
 }
 
 describe('scanObject', () => {
-  it('finds fields in any order, among others, with any spacing', () => {
+  it('finds fields in any order, with any white space', () => {
     expect(scanned(' {"a":[1,{"model":"inner"}], "stream" : true ,\n"model":"x/y" } ')).toEqual({
       stream: true,
       model: 'x/y',
     });
   });
 
-  it('reads escaped names and values as a JSON parser would', () => {
+  it('reads escaped names and values as JSON.parse does', () => {
     expect(scanned('{"mod\\u0065l":"a\\"\\\\\\u00e9","x\\"model":1}')).toEqual({ model: 'a"\\é' });
   });
 
@@ -41,7 +41,7 @@ describe('scanObject', () => {
     expect(scanned('{"other":1,"other":2,"model":3}')).toEqual({ model: 3 });
   });
 
-  it('reads long text as a JSON parser would, wherever in it something stands', () => {
+  it('reads long text as JSON.parse does, wherever it has special characters', () => {
     const things = ['\\n', '\\u00e9', '\u007f', 'é', '€', '\u0000', '\n', '\u001f', '"', '\\', '\\x'];
     for (const thing of things) {
       for (let before = 250; before < 275; before++) {
@@ -54,7 +54,7 @@ describe('scanObject', () => {
     }
   });
 
-  it('goes as deep as the bytes go', () => {
+  it('accepts any depth of nesting', () => {
     const depth = 200_000;
     expect(scanned(`{"a":${'[{"b":'.repeat(depth)}1${'}]'.repeat(depth)},"model":"m"}`)).toEqual({
       model: 'm',
@@ -87,11 +87,11 @@ describe('scanObject', () => {
     '{"a":[1,]}',
     '{"a":-}',
     '{"a":1e}',
-  ])('refuses %j, as JSON.parse does (or because it is no object)', (text) => {
+  ])('refuses %j, as JSON.parse does, or because it is not an object', (text) => {
     expect(() => scanned(text)).toThrow(JsonScanError);
   });
 
-  it('agrees with JSON.parse on every value, whole', () => {
+  it('agrees with JSON.parse on every value', () => {
     const others = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue());
     const own = fc.record(
       { model: fc.jsonValue(), stream: fc.jsonValue(), max_tokens: fc.jsonValue() },
@@ -108,7 +108,7 @@ describe('scanObject', () => {
     );
   });
 
-  it('agrees with JSON.parse on what is valid, also when the text is damaged', () => {
+  it('agrees with JSON.parse on whether a damaged text is valid', () => {
     const pieces = fc.constantFrom(
       '{',
       '}',

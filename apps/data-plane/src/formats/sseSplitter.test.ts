@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { eventData, SseSplitter } from './sseSplitter.ts';
 
 describe('SseSplitter', () => {
-  it('gives the same events however the bytes are cut, and loses none of them', () => {
+  it('returns the same events wherever the chunks end, and loses no byte', () => {
     const line = fc.constantFrom('data: {"a":"é😀"}', 'data:x', ': ping', 'event: error', 'id: 1');
     const event = fc.tuple(
       fc.array(line, { minLength: 1, maxLength: 3 }),
@@ -32,7 +32,7 @@ describe('SseSplitter', () => {
     );
   });
 
-  it('joins the data lines of an event, with or without a space behind the colon', () => {
+  it('joins the data lines of an event, with or without a space after the colon', () => {
     expect(eventData(Buffer.from('event: x\r\ndata: a\r\ndata:b\r\n\r\n'))?.toString()).toBe('a\nb');
     expect(eventData(Buffer.from('data:a\rdata: b\r\r'))?.toString()).toBe('a\nb');
     expect(eventData(Buffer.from(': ping\n\n'))).toBeUndefined();

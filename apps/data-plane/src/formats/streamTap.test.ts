@@ -112,7 +112,7 @@ const DIALECTS: [string, ResponseFormat, string, object][] = [
 ];
 
 describe.each(DIALECTS)('a stream of %s', (_name, format, stream, facts) => {
-  it('passes byte for byte and is read, wherever it is cut and however its lines end', () => {
+  it('passes byte for byte and is read, wherever the chunks end and with any line ends', () => {
     fc.assert(
       fc.property(
         fc.infiniteStream(fc.integer({ min: 1, max: 40 })),
@@ -127,14 +127,14 @@ describe.each(DIALECTS)('a stream of %s', (_name, format, stream, facts) => {
     );
   });
 
-  it('is read also where its last event lacks the blank line', () => {
+  it('is read where its last event lacks the blank line', () => {
     const tap = new StreamTap({ format, hideUsage: false });
     const text = stream.replace('data: [DONE]\n\n', '').trimEnd();
     expect(passed(tap, text, () => 7)).toBe(text);
     expect(tap.facts).toMatchObject(facts);
   });
 
-  it('does not fail on what is no event of the dialect', () => {
+  it('does not throw on events of another form', () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.string(), fc.json()), { maxLength: 5 }), (lines) => {
         const text = lines.map((line) => `data: ${line}\n\n`).join('');
@@ -155,7 +155,7 @@ describe('the chunk that reports usage', () => {
     },
   );
 
-  it('stays where it comes together with content', () => {
+  it('is not hidden where it has content too', () => {
     const last = event({
       id: 'c-1',
       choices: [{ delta: {} }],
@@ -169,7 +169,7 @@ describe('the chunk that reports usage', () => {
 
 const firstEvent = (stream: string) => stream.slice(0, stream.indexOf('\n\n') + 2);
 
-describe('an error that comes after a good start', () => {
+describe('an error after a 200', () => {
   it.each([
     ['chat', chatFormat, content + event({ error: { message: 'overloaded' } })],
     ['messages', messagesFormat, firstEvent(messages) + event({ type: 'error', error: {} }, 'error')],
@@ -187,7 +187,7 @@ describe('an error that comes after a good start', () => {
   });
 });
 
-it('what a stream of messages told at its start is known where it breaks off', () => {
+it('keeps the input usage of a Messages stream that breaks off', () => {
   const tap = new StreamTap({ format: messagesFormat, hideUsage: false });
   passed(tap, firstEvent(messages), () => 50);
   expect(tap.facts.partialUsage).toMatchObject({

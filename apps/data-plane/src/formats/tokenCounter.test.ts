@@ -4,14 +4,14 @@ import { createTokenCounter } from './tokenCounter.ts';
 
 const count = createTokenCounter();
 
-it('counts as the tokenizer of current models does', async () => {
+it('counts as the tokenizer of current models', async () => {
   expect(await count('')).toBe(0);
   expect(await count('Hello, world!')).toBe(4);
   // What looks like a control token is what somebody wrote.
   expect(await count('<|endoftext|>')).toBeGreaterThan(1);
 });
 
-it('takes a long text to be like its beginning, and stays quick on one without a break', async () => {
+it('extrapolates a long text from its beginning, and stays fast on one without breaks', async () => {
   const once = await count('the quick brown fox jumps over the lazy dog. '.repeat(1_000));
   const twentyTimes = await count('the quick brown fox jumps over the lazy dog. '.repeat(20_000));
   expect(Math.abs(twentyTimes / (20 * once) - 1)).toBeLessThan(0.02);
@@ -20,7 +20,7 @@ it('takes a long text to be like its beginning, and stays quick on one without a
   expect(performance.now() - began).toBeLessThan(1_000);
 });
 
-it('counts of a request what a model gets to read, in any dialect', () => {
+it('counts the text that a model reads, in any dialect', () => {
   const text = (body: object) => textOfRequest(Buffer.from(JSON.stringify(body)));
   expect(
     text({

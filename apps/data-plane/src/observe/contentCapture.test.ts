@@ -11,8 +11,8 @@ function input(body: unknown, maxLength = 1_000) {
   return { attributes, messages: messages === undefined ? undefined : JSON.parse(String(messages)) };
 }
 
-describe('what is captured of a prompt', () => {
-  it('is its messages, in the dialects of all routes', () => {
+describe('the captured prompt', () => {
+  it('has the messages, in the dialects of all routes', () => {
     const hello = [{ role: 'user', parts: [{ type: 'text', content: 'Hello' }] }];
     expect(input({ messages: [{ role: 'user', content: 'Hello' }] }).messages).toEqual(hello);
     expect(input({ input: 'Hello' }).messages).toEqual(hello);
@@ -26,7 +26,7 @@ describe('what is captured of a prompt', () => {
     ]);
   });
 
-  it('has calls of tools and what they came to, and no media', () => {
+  it('has tool calls and their results, and no media', () => {
     const { messages } = input({
       messages: [
         {
@@ -47,7 +47,7 @@ describe('what is captured of a prompt', () => {
     ]);
   });
 
-  it('has no key in it, wherever one stands', () => {
+  it('contains no key, wherever one occurs', () => {
     const { attributes } = input({
       system: `use ${KEY}`,
       messages: [
@@ -64,14 +64,14 @@ describe('what is captured of a prompt', () => {
     expect(JSON.stringify(attributes)).not.toContain(KEY.slice(-10));
   });
 
-  it('leaves nothing of a key that stands where it is cut', () => {
+  it('contains no part of a key at the cut', () => {
     for (let maxLength = 1; maxLength < 60; maxLength++) {
       const { attributes } = input({ input: `a key: ${KEY} and more` }, maxLength);
       expect(JSON.stringify(attributes)).not.toContain('planted');
     }
   });
 
-  it('is as much as there is room for, the latest first', () => {
+  it('is limited to its maximum, the latest messages first', () => {
     const messages = Array.from({ length: 10 }, (_, at) => ({ role: 'user', content: `${at}`.repeat(30) }));
     const kept = input({ messages }, 70).messages;
     expect(kept.map(({ parts }: { parts: { content: string }[] }) => parts[0]?.content)).toEqual([
@@ -81,7 +81,7 @@ describe('what is captured of a prompt', () => {
     ]);
   });
 
-  it('is nothing of a body that is too large, or of no form that is known', () => {
+  it('is omitted for a body that is too large or of unknown form', () => {
     const omitted = { 'weighbridge.content.omitted': true };
     expect(input({ input: 'x'.repeat(300_000) }).attributes).toEqual(omitted);
     expect(input('no JSON').attributes).toEqual(omitted);
@@ -91,7 +91,7 @@ describe('what is captured of a prompt', () => {
   });
 });
 
-it('captures the beginning of an answer, without the keys in it', () => {
+it('captures the beginning of a response, without keys', () => {
   const { output } = createContentCapture({ maxLength: 30 });
   const attributes = output(`Your key is ${KEY}. ${'x'.repeat(100)}`);
   expect(JSON.parse(String(attributes['gen_ai.output.messages']))).toEqual([

@@ -8,7 +8,7 @@ import { drawOf } from './pinKey.ts';
 
 const SEED = 20_261_120;
 
-it('what draws the same for a connector leaves the others where they were when one is gone', () => {
+it('keeps the order of the others when a connector is removed', () => {
   const ids = ['a', 'b', 'c', 'd'];
   const connectors =
     routingTable(
@@ -24,7 +24,7 @@ it('what draws the same for a connector leaves the others where they were when o
   }
 });
 
-it(`priority comes before weight, and within one each is first by its share (seed ${SEED})`, () => {
+it(`orders by priority, and within one priority by weight (seed ${SEED})`, () => {
   const connectors = [
     ...(routingTable(
       create(SnapshotSchema, {

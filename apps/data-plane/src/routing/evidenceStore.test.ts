@@ -21,8 +21,8 @@ function known() {
   };
 }
 
-describe('what a proxy knows of models', () => {
-  it('is told by workload type, and replaced by what is told later', () => {
+describe('evidence about models', () => {
+  it('is stored by workload type, and replaced by later updates', () => {
     const { evidence, take } = known();
     expect(evidence.strata('chat', 'mock/a')).toBeUndefined();
     take({ isFirst: true, types: [{ workloadType: 'chat', models: models(4) }] });
@@ -41,7 +41,7 @@ describe('what a proxy knows of models', () => {
     expect(evidence.size).toBe(0);
   });
 
-  it('fades as time goes by', () => {
+  it('decays with time', () => {
     const { evidence, take, pass } = known();
     take({ types: [{ workloadType: 'chat', models: models(4), ageMs: BigInt(HALF_LIFE_MS) }] });
     expect(evidence.strata('chat', 'mock/a')?.requests).toBeCloseTo(2);
@@ -50,7 +50,7 @@ describe('what a proxy knows of models', () => {
     expect(evidence.strata('*', 'mock/a')?.requests).toBeCloseTo(1);
   });
 
-  it('goes by the unnamed workload type where one is unknown, and adds them all up', () => {
+  it('falls back to all workload types together where one is unknown', () => {
     const { evidence, take } = known();
     take({
       types: [

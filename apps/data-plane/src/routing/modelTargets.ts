@@ -6,8 +6,8 @@ import type { Target, Targets } from '../control/target.ts';
 import { orderConnectors } from './connectorOrder.ts';
 
 /**
- * Where models may be asked for on a route: one model after the other, each at its connectors in the order in which they
- * are to be tried. Throws where none is served.
+ * The targets of a request for these models on a route: model by model, each at its connectors, in the order in which they
+ * are tried. Throws where there is none.
  */
 export function targetsForModels(
   models: readonly [RoutableModel, ...RoutableModel[]],
@@ -20,10 +20,10 @@ export function targetsForModels(
     models.length === 1
       ? targetsOf(model, route, table, draw)
       : models.flatMap((one) => targetsOf(one, route, table, draw));
-  return isSome(targets) ? targets : raise(notServed(model, route, table));
+  return isNonEmpty(targets) ? targets : raise(notServed(model, route, table));
 }
 
-function isSome(targets: readonly Target[]): targets is Targets {
+function isNonEmpty(targets: readonly Target[]): targets is Targets {
   return targets.length > 0;
 }
 
@@ -33,25 +33,25 @@ function targetsOf(
   table: RoutingTable,
   draw: (connectorId: string) => number,
 ): readonly Target[] {
-  const targets = knownTargets(model, route, table);
+  const targets = unorderedTargets(model, route, table);
   if (targets.length < 2) return targets;
   const connectors = targets.map(({ connector }) => connector);
   return orderConnectors(connectors, draw).map((connector) => ({ model, connector }));
 }
 
-/** By model and route: a table is never changed, and makes models of its own. */
-const known = new WeakMap<RoutableModel, Map<Route, readonly Target[]>>();
+/** Cached by model object: a new routing table has new ones. */
+const cachedTargets = new WeakMap<RoutableModel, Map<Route, readonly Target[]>>();
 
-function knownTargets(model: RoutableModel, route: Route, table: RoutingTable): readonly Target[] {
-  const byRoute = known.get(model) ?? new Map<Route, readonly Target[]>();
+function unorderedTargets(model: RoutableModel, route: Route, table: RoutingTable): readonly Target[] {
+  const byRoute = cachedTargets.get(model) ?? new Map<Route, readonly Target[]>();
   const found = byRoute.get(route);
   if (found) return found;
   const targets = connectorsFor(model, route, table).map((connector) => ({ model, connector }));
-  known.set(model, byRoute.set(route, targets));
+  cachedTargets.set(model, byRoute.set(route, targets));
   return targets;
 }
 
-/** A model at a connector, where it may be asked for there on a route. */
+/** The target of a model at a connector; undefined where the connector does not serve the model on this route. */
 export function targetAt(
   modelId: string,
   connectorId: string,

@@ -11,19 +11,19 @@ export interface OpenSessionPinsDeps {
   readonly metrics: Metrics;
 }
 
-/** How long one request waits for the store, whatever it asks there. */
+/** How long a request waits for the store. */
 const STORE_TIMEOUT_MS = 250;
 
-/** The session pins of a proxy, counted. */
+/** The session pins of a proxy, with their metrics. */
 export function openSessionPins({ bucket, ttlMs, health, metrics }: OpenSessionPinsDeps): SessionPins {
   const decisions = metrics.counter(
     'weighbridge_pin_decisions_total',
-    'Requests of sessions: the pin was new, stored by another proxy, known, moved, or not stored.',
+    'Requests of sessions, by how the pin was found: new, stored, known, moved or unstored.',
     ['result'],
   );
   const storeErrors = metrics.counter(
     'weighbridge_pin_store_errors_total',
-    'Times that the store of session pins did not answer, or not in time.',
+    'Requests to the store of session pins that failed or timed out.',
     [],
   );
   const clockMs = () => Date.now();

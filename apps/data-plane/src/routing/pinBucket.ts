@@ -6,30 +6,30 @@ import {
 } from '@weighbridge/bus';
 
 export interface PinSettings {
-  /** How long a session is remembered after its pin was written, which it is again each quarter of that while in use. */
+  /** How long a pin is retained. A pin in use is written again every quarter of it. */
   readonly ttlMs: number;
   readonly maxBytes: number;
-  /** How many NATS servers keep the pins. */
+  /** The number of NATS servers that store the pins. */
   readonly replicas: number;
 }
 
 export interface PinBucketOptions {
-  /** Undefined: there is no other process to share the pins with. */
+  /** Undefined: pins are held in this process. */
   readonly natsUrl: string | undefined;
   readonly onError: (error: unknown, what: string) => void;
 }
 
-/** An identifier of a model and one of a connector, in JSON. */
+/** A pin is small: two ids in JSON. */
 const MAX_PIN_BYTES = 4_096;
 
-/** The settings that decide how the bucket should be. */
+/** The names of the settings that configure the bucket. */
 export const PIN_BUCKET_SETTINGS = 'SESSION_PIN_TTL_MS, SESSION_PINS_MAX_BYTES and NATS_BUCKET_REPLICAS';
 
 export function pinBucketSettings({ ttlMs, maxBytes, replicas }: PinSettings): KeyValueSettings {
   return { name: 'SESSION_PINS', ttlMs, maxBytes, maxValueBytes: MAX_PIN_BYTES, replicas };
 }
 
-/** What keeps the session pins: a bucket of NATS, or of this process. */
+/** Opens the bucket for session pins: in NATS, or in this process. */
 export async function openPinBucket(
   pins: PinSettings,
   { natsUrl, onError }: PinBucketOptions,

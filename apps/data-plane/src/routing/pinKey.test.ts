@@ -20,7 +20,7 @@ const key = (request: {
 };
 
 describe('the key of a pin', () => {
-  it('is of the principal, the session, the route and what was asked', () => {
+  it('depends on the principal, the session, the route and the requested model', () => {
     const keys = [
       key({ session: 's' }),
       key({ session: 's', principal: 'bob' }),
@@ -34,13 +34,13 @@ describe('the key of a pin', () => {
     expect(key({ session: 's' })).toBe(keys[0]);
   });
 
-  it('is a hash that a bucket takes, of the whole session', () => {
+  it('is a hash of the whole session that is valid as a bucket key', () => {
     const long = 'x'.repeat(10_000);
     expect(key({ session: long })).toMatch(/^[\w-]{43}$/);
     expect(key({ session: long })).not.toBe(key({ session: `${long}y` }));
   });
 
-  it('is of the prompt_cache_key where there is no session, and another one than of a session called so', () => {
+  it('uses prompt_cache_key where there is no session, and differs from a session of that name', () => {
     expect(key({})).toBeUndefined();
     expect(key({ session: ' ', promptCacheKey: '' })).toBeUndefined();
     expect(key({ promptCacheKey: 's' })).toMatch(/^[\w-]{43}$/);
@@ -48,14 +48,14 @@ describe('the key of a pin', () => {
     expect(key({ session: 's', promptCacheKey: 't' })).toBe(key({ session: 's' }));
   });
 
-  it('does not tell how a header was sent', () => {
+  it('does not depend on how a header was sent', () => {
     expect(key({ session: ['a', 'b'] })).toBe(key({ session: 'a,b' }));
     expect(key({ session: 'sitzung-ä' })).toBe(key({ session: 'sitzung-Ã¤' }));
   });
 });
 
-describe('what a session draws', () => {
-  it('is the same wherever it is drawn, by name or by turn, and evenly spread', () => {
+describe('the random numbers of a session', () => {
+  it('are the same on every proxy, by name or by turn, and evenly distributed', () => {
     const [one, other] = [drawOf('k'), drawOf('k')];
     const drawn = Array.from({ length: 5 }, () => one());
     expect(Array.from({ length: 5 }, () => other())).toEqual(drawn);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Headers, sessionIdOf } from '@weighbridge/domain';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 
-/** A request of a session, as its pin is looked up. */
+/** The parts of a request that identify its session. */
 export interface PinnedRequest {
   readonly principalId: string;
   readonly headers: Headers;
@@ -12,10 +12,9 @@ export interface PinnedRequest {
 }
 
 /**
- * What a session's decision is kept under: whose it is, which session, the model that was asked for and the route, hashed:
- * what serves one route may not serve another, and a session that uses both must not move with each request. The service's
- * header says which session, and where it is absent the vendor's own field for what belongs together. Undefined where a
- * request names none.
+ * The key of a session's pin: a hash of the principal, the session, the requested model and the route. The route is part of
+ * it, since a target may serve only one of the routes that a session uses. The session comes from this service's header,
+ * else from `prompt_cache_key`; undefined where a request has neither.
  */
 export function pinKeyOf({ principalId, headers, generation }: PinnedRequest): string | undefined {
   const session = sessionIdOf(headers);
@@ -28,8 +27,8 @@ export function pinKeyOf({ principalId, headers, generation }: PinnedRequest): s
 }
 
 /**
- * Numbers from 0 up to 1 that are the same in every proxy: for the same name, or without one for as many calls. What is
- * ordered by them stands the same way for a session wherever its requests arrive.
+ * Pseudo-random numbers from 0 up to 1, the same on every proxy: by name, or by the number of the call. Targets ordered by
+ * them have the same order for a session on all proxies.
  */
 export function drawOf(pinKey: string): (name?: string) => number {
   let calls = 0;

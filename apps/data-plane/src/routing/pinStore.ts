@@ -1,6 +1,6 @@
 import type { KeyValueBucket } from '@weighbridge/bus';
 
-/** Where a session goes. */
+/** The target that a session is pinned to. */
 export interface Pin {
   readonly modelId: string;
   readonly connectorId: string;
@@ -13,13 +13,13 @@ interface StoredPin {
   readonly revision: number;
 }
 
-/** The pins that all proxies share. Every call rejects where the bucket does not answer. */
+/** The pins that all proxies share. Calls reject where the bucket is unavailable. */
 export interface PinStore {
   read(key: string): Promise<StoredPin | undefined>;
 
   /**
-   * Writes a pin where none is, or over the one of `revision`. Resolves with what is there then: where another proxy was
-   * first, that is its pin.
+   * Creates a pin, or replaces the one of `revision`. Resolves with the pin that is stored then: another proxy's, where
+   * that one wrote first (`isOwn` is false).
    */
   write(
     key: string,
@@ -28,7 +28,7 @@ export interface PinStore {
   ): Promise<StoredPin & { readonly isOwn: boolean }>;
 }
 
-/** What expires between two looks is tried anew, but not for ever. */
+/** A pin may expire between a write and the read after it. */
 const WRITE_TRIES = 3;
 
 export function createPinStore(bucket: KeyValueBucket, clockMs: () => number): PinStore {
@@ -52,7 +52,7 @@ export function createPinStore(bucket: KeyValueBucket, clockMs: () => number): P
         if (found) return { ...found, isOwn: false };
         revision = undefined;
       }
-      throw new Error('the pin expires as fast as it is written');
+      throw new Error('the pin could not be written: it expired again and again');
     },
   };
 }
@@ -61,7 +61,7 @@ function encode({ modelId, connectorId, writtenAtMs }: Pin): Uint8Array {
   return Buffer.from(JSON.stringify({ model: modelId, connector: connectorId, at: writtenAtMs }));
 }
 
-/** What is no pin leads nowhere, so that it is written over. */
+/** A value that is not a pin decodes to one without a target, which is then replaced. */
 function decode(value: Uint8Array): Pin {
   try {
     const { model, connector, at } = JSON.parse(Buffer.from(value).toString());

@@ -86,20 +86,20 @@ function refusal(act: () => unknown): string {
   throw new Error('it was not refused');
 }
 
-describe('a profile is followed', () => {
-  it('to models that are there, each with the connectors that serve it and the route', () => {
+describe('a profile selects targets', () => {
+  it('of existing models, each at the connectors that serve it on the route', () => {
     const table = tableWith({ name: 'p', models: ['nobody/d', 'acme/none', 'claude/c', 'acme/b', 'acme/a'] });
     expect(route(table, 'p')).toEqual(['acme/b at acme-1', 'acme/b at acme-2', 'acme/a at acme-1']);
     expect(route(table, 'p', { route: Route.MESSAGES })).toEqual(['claude/c at claude']);
     expect(route(table, 'p', { route: Route.EMBEDDINGS })).toEqual(['acme/b at acme-2']);
   });
 
-  it('only to models that the policies allow', () => {
+  it('of models that the policies allow', () => {
     const table = tableWith({ name: 'p', models: ['acme/b', 'acme/a'] });
     expect(route(table, 'p', { key: keyOf(['*/a']) })).toEqual(['acme/a at acme-1']);
   });
 
-  it('by its strategy, with the prices that were negotiated', () => {
+  it('by its strategy, at negotiated prices', () => {
     const models = ['acme/a', 'acme/b'];
     const table = tableWith(
       { name: 'cheapest', models, strategy: Strategy.CHEAPEST },
@@ -113,7 +113,7 @@ describe('a profile is followed', () => {
     expect(route(table, 'newer')).toEqual(route(table, 'ordered'));
   });
 
-  it('by what was observed for the workload type', () => {
+  it('by the evidence for the workload type', () => {
     const table = tableWith({ name: 'p', models: ['acme/a', 'acme/b'], strategy: Strategy.FASTEST });
     const ms: Record<string, number> = {
       'chat acme/a': 900,
@@ -132,7 +132,7 @@ describe('a profile is followed', () => {
   });
 });
 
-describe('what a profile can not serve is told with the reason', () => {
+describe('a profile without a target is refused with the reason', () => {
   const table = tableWith(
     { name: 'p', models: ['claude/c', 'acme/a'] },
     { name: 'gone', models: ['nobody/d', 'acme/none'] },
@@ -154,7 +154,7 @@ describe('what a profile can not serve is told with the reason', () => {
     expect(refusal(() => route(table, name, request))).toMatch(told);
   });
 
-  it('but not what the policies refuse, nor more reasons than anybody reads', () => {
+  it('without naming models that the policies refuse, and with at most five reasons', () => {
     const models = ['claude/c', ...Array.from({ length: 9 }, (_, at) => `acme/${at}`)];
     const many = tableWith({ name: 'p', models: ['acme/a', 'acme/b'], constraints: { maxInputNanoUsd: 0n } });
     expect(refusal(() => route(many, 'p', { key: keyOf(['acme/a']) }))).not.toContain('acme/b');
@@ -169,7 +169,7 @@ describe('router/default', () => {
     { name: 'named', models: ['acme/b'] },
   ];
 
-  it('is the profile that the policies name, else the one of this name', () => {
+  it("is the profile of the key's policies, else the profile of this name", () => {
     const table = tableWith(...profiles);
     expect(route(table, 'default', { key: keyOf([], 'prf_named') })).toEqual([
       'acme/b at acme-1',
@@ -179,13 +179,13 @@ describe('router/default', () => {
     expect(refusal(() => route(tableWith(), 'default'))).toMatch(/^not_found model_not_found/);
   });
 
-  it('never is another one than the policies name, though this proxy has not heard of it', () => {
+  it('never falls back where the policies name a profile that this proxy does not know', () => {
     const asked = () => route(tableWith(...profiles), 'default', { key: keyOf([], 'prf_newer') });
     expect(refusal(asked)).toMatch(/^unavailable profile_not_known/);
   });
 });
 
-it('a key is told of the profiles that would serve it', () => {
+it('a key sees the profiles that it can use', () => {
   const table = tableWith(
     { name: 'all', models: ['acme/none', 'acme/a'] },
     { name: 'claude', models: ['claude/c'] },

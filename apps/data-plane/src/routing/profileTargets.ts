@@ -22,28 +22,28 @@ import { orderConnectors } from './connectorOrder.ts';
 
 export interface ProfileDeps {
   readonly random: Draw;
-  /** What was observed of models. */
+  /** The evidence about models. */
   readonly strata: Strata;
 }
 
-/** A request as far as a profile looks at it. */
+/** What a profile looks at in a request. */
 export interface ProfileRequest {
   readonly key: ResolvedKey;
   readonly route: Route;
   readonly workloadType: string;
 }
 
-/** The profile of a name; `default` is that of the key's policies. Any other that is not there is a 404. */
+/** Finds a profile by name; `default` is the profile of the key's policies. Throws a 404 for an unknown name. */
 export function findProfile(name: string, { profileId }: ResolvedKey, table: RoutingTable): RoutingProfile {
   if (name !== DEFAULT_PROFILE || profileId === undefined) {
     return table.profiles.get(name) ?? raise(unknownProfile(name));
   }
   for (const profile of table.profiles.values()) if (profile.id === profileId) return profile;
-  const message = 'The routing profile of this key’s policy is not known to this proxy yet. Try again.';
+  const message = "This proxy has not received the routing profile of the key's policy yet. Try again.";
   throw new AppError('unavailable', 'profile_not_known', message);
 }
 
-/** Where a request to a profile may go, best first: one model after the other; where nowhere, an error that says why. */
+/** The targets of a profile for a request: its models, best first, each at its connectors. Throws where there is none. */
 export function targetsForProfile(
   deps: ProfileDeps,
   profile: RoutingProfile,
@@ -60,27 +60,27 @@ export function targetsForProfile(
     const model = table.models.get(id);
     return model ? connectors.map((connector): Target => ({ model, connector })) : [];
   });
-  return first ? [first, ...others] : raise(nothingLeft(profile, selection, request.route, table));
+  return first ? [first, ...others] : raise(noTargetError(profile, selection, request.route, table));
 }
 
-/** What a key may ask for as `router/<name>` with some model left that would serve it, whatever the route; by name. */
+/** The names of the profiles with a model that the key may use on some route, sorted. */
 export function reachableProfiles(key: ResolvedKey, table: RoutingTable): string[] {
   const request = { key, workloadType: '' };
-  // One model after the other: where there are many profiles, the first one that will do is enough.
-  const reaches = (profile: RoutingProfile) =>
+  // Model by model: the first one that is usable is enough.
+  const isReachable = (profile: RoutingProfile) =>
     profile.targets.some((target) => {
-      const offer = offerOf(NOTHING_OBSERVED.strata, target, request, table);
-      return selectModels(profile, [offer], NOTHING_OBSERVED).ranked.length > 0;
+      const offer = offerOf(WITHOUT_EVIDENCE.strata, target, request, table);
+      return selectModels(profile, [offer], WITHOUT_EVIDENCE).ranked.length > 0;
     });
   const named = [...table.profiles.values()].filter(({ name }) => name !== DEFAULT_PROFILE);
   const defaults = [...table.profiles.values()].find((profile) =>
     key.profileId === undefined ? profile.name === DEFAULT_PROFILE : profile.id === key.profileId,
   );
-  const names = named.filter(reaches).map(({ name }) => name);
-  return (defaults && reaches(defaults) ? [DEFAULT_PROFILE, ...names] : names).sort();
+  const names = named.filter(isReachable).map(({ name }) => name);
+  return (defaults && isReachable(defaults) ? [DEFAULT_PROFILE, ...names] : names).sort();
 }
 
-const NOTHING_OBSERVED: ProfileDeps & SelectionDeps<RoutableConnector> = {
+const WITHOUT_EVIDENCE: ProfileDeps & SelectionDeps<RoutableConnector> = {
   strata: () => undefined,
   random: () => 0.5,
   servesRoute: () => true,
@@ -97,7 +97,7 @@ function offerOf(
   const all = (model && table.connectors.get(model.provider)) ?? [];
   const serving = all.filter((connector) => connector.serves(id));
   if (!model || serving.length === 0) {
-    return { model: id, unusable: 'it has no price here, or no enabled connector serves it' };
+    return { model: id, unusable: 'it has no price, or no enabled connector serves it' };
   }
   return {
     model: id,
@@ -112,15 +112,15 @@ function offerOf(
 }
 
 function unknownProfile(name: string): AppError {
-  const shown = name.length <= 100 ? name : `${name.slice(0, 100)}…`;
-  const message = `There is no routing profile "${shown}". GET /v1/models lists those that there are, as ${ROUTER_PREFIX}….`;
+  const shortName = name.length <= 100 ? name : `${name.slice(0, 100)}…`;
+  const message = `There is no routing profile "${shortName}". GET /v1/models lists the profiles, as ${ROUTER_PREFIX}….`;
   return new AppError('not_found', 'model_not_found', message, { param: 'model' });
 }
 
-/** How many models a message says the reasons of. */
+/** The number of models in a message. */
 const MAX_REASONS = 5;
 
-function nothingLeft(
+function noTargetError(
   profile: RoutingProfile,
   { excluded }: Selection<RoutableConnector>,
   route: Route,
@@ -129,30 +129,30 @@ function nothingLeft(
   const param = { param: 'model' };
   const stage = furthestStage(excluded);
   const whose = `of the routing profile ${profile.name}`;
-  const fallen = excluded.filter((one) => one.stage === stage);
+  const failed = excluded.filter((one) => one.stage === stage);
   switch (stage) {
     case 'policy': {
       const message = `The policy of this key allows no model ${whose}.`;
       return new AppError('permission', 'model_not_allowed', message, param);
     }
     case 'route': {
-      const message = `No model ${whose} is served on ${ROUTE_PATHS[route]}.${otherRoute(fallen, table)}`;
+      const message = `No model ${whose} supports ${ROUTE_PATHS[route]}.${routeHint(failed, table)}`;
       return new AppError('invalid_request', 'route_not_supported', message, param);
     }
     case 'constraints': {
-      const reasons = fallen.slice(0, MAX_REASONS).map(({ model, why }) => `${model}: ${why}`);
-      const more = fallen.length > MAX_REASONS ? [`and ${fallen.length - MAX_REASONS} more`] : [];
-      const message = `No model ${whose} fulfils its constraints. ${[...reasons, ...more].join('; ')}.`;
+      const reasons = failed.slice(0, MAX_REASONS).map(({ model, why }) => `${model}: ${why}`);
+      const more = failed.length > MAX_REASONS ? [`and ${failed.length - MAX_REASONS} more`] : [];
+      const message = `No model ${whose} meets its constraints. ${[...reasons, ...more].join('; ')}.`;
       return new AppError('not_found', 'model_not_found', message, param);
     }
     case 'unusable': {
-      const message = `No model ${whose} can be used now: none has both a price and an enabled connector here.`;
+      const message = `No model ${whose} is usable: none has both a price and an enabled connector.`;
       return new AppError('not_found', 'model_not_found', message, param);
     }
   }
 }
 
-function otherRoute(models: readonly { readonly model: string }[], table: RoutingTable): string {
+function routeHint(models: readonly { readonly model: string }[], table: RoutingTable): string {
   for (const { model: id } of models) {
     const provider = table.models.get(id)?.provider ?? '';
     const serving = table.connectors.get(provider)?.find((connector) => connector.serves(id));

@@ -147,7 +147,7 @@ describe(`1,000 sessions over 4 proxies whose orders never agree (seed ${SEED})`
   const askAll = (session: string) => Promise.all(each.map(({ ask }) => ask(session, edited())));
   const places = new Map<string, string>();
 
-  it('go where their first request went, though all proxies saw a first one at once', async () => {
+  it('follow their first request, even if all proxies see a first one at once', async () => {
     await Promise.all(
       sessions.map(async (session) => {
         const [place = '', ...others] = await askAll(session);
@@ -159,7 +159,7 @@ describe(`1,000 sessions over 4 proxies whose orders never agree (seed ${SEED})`
     expect(new Set(places.values()).size).toBe(6);
   });
 
-  it('stay there while the profile is edited all the time', async () => {
+  it('stay there while the profile is edited', async () => {
     for (let round = 0; round < 5; round++) {
       await Promise.all(
         sessions.map(async (session) => {
@@ -170,7 +170,7 @@ describe(`1,000 sessions over 4 proxies whose orders never agree (seed ${SEED})`
     expect(writes).toHaveLength(1_000);
   });
 
-  it('move once, all proxies to the same target, when theirs is removed, and the others stay', async () => {
+  it('move once and to the same target on all proxies when theirs is removed; the others stay', async () => {
     tell(['a', 'c']);
     const order = () => shuffled(everything(), random);
     for (let round = 0; round < 4; round++) {
@@ -192,7 +192,7 @@ describe(`1,000 sessions over 4 proxies whose orders never agree (seed ${SEED})`
 });
 
 describe('a pin', () => {
-  it('is read again at the second use, and then no more', async () => {
+  it('is read again at the second use, and then not', async () => {
     let reads = 0;
     const { ask, results } = world(1, (bucket) => ({
       ...bucket,
@@ -205,26 +205,26 @@ describe('a pin', () => {
     expect([reads, results]).toEqual([2, ['new', 'known', 'known', 'known', 'known']]);
   });
 
-  it('is of its session alone', async () => {
+  it('belongs to one session', async () => {
     const { ask, target } = world();
     expect(await ask('one', [target('large', 'a'), target('large', 'b')])).toBe('acme/large@a');
     expect(await ask('two', [target('large', 'b'), target('large', 'a')])).toBe('acme/large@b');
   });
 
-  it('is not moved by a request that another target stood in for', async () => {
+  it('is not moved by a request that failed over', async () => {
     const { ask } = world();
     for (let at = 0; at < 4; at++) expect(await ask('s', undefined, 'b')).toBe('acme/large@a');
     await settle();
     expect(await ask('s')).toBe('acme/large@a');
   });
 
-  it('is made for a target that is ready, where there is one', async () => {
+  it('is created for a ready target, where there is one', async () => {
     const { ask, fail } = world();
     fail('a');
     expect(await ask('s')).toBe('acme/large@b');
   });
 
-  it('breaks when its circuit has been open for 30 s, but for probes that failed, and moves to what serves', async () => {
+  it('breaks when its circuit breaker has been open for 30 s, failed probes included, and moves to the target that serves', async () => {
     const { ask, fail, pass, health, target, writes, results } = world();
     expect(await ask('s')).toBe('acme/large@a');
     fail('a');
@@ -254,7 +254,7 @@ describe('a pin', () => {
     expect(await ask('s')).toBe('acme/large@b');
   });
 
-  it('holds where there is nothing else, however long its target is down', async () => {
+  it('holds where there is no other target, however long its own is down', async () => {
     const { ask, fail, pass, target, writes } = world();
     const only = [target('large', 'a')];
     await ask('s', only);
@@ -264,7 +264,7 @@ describe('a pin', () => {
     expect(writes).toEqual(['create s']);
   });
 
-  it('that moved is followed by the proxies that saw nothing of why', async () => {
+  it('that moved is followed by proxies for which the old target still works', async () => {
     const { each, pass, target } = world(2);
     const [one, other] = each;
     if (!one || !other) throw new Error('two proxies');
@@ -281,7 +281,7 @@ describe('a pin', () => {
     expect(await one.ask('s')).toBe('acme/large@b');
   });
 
-  it('is kept for as long as its session is used, and a while after', async () => {
+  it('is retained while its session is in use, and for the TTL after', async () => {
     const { ask, pass, target, writes } = world();
     const orders = [target('large', 'b'), target('large', 'a')];
     expect(await ask('s')).toBe('acme/large@a');
@@ -298,7 +298,7 @@ describe('a pin', () => {
     expect(await ask('s', orders)).toBe('acme/large@b');
   });
 
-  it('that says nothing is written over', async () => {
+  it('that is unreadable is replaced', async () => {
     const { ask, shared } = world();
     for (const value of ['not JSON', '{}', 'null', '[]']) {
       await shared.put('s', Buffer.from(value));
@@ -324,7 +324,7 @@ describe('without its store', () => {
     return { state, wrap };
   }
 
-  it('each request is served and counted, and a session stays where its first one went', async () => {
+  it('each request is served and counted, and a session stays on its first target', async () => {
     const { state, wrap } = failing();
     const { ask, target, errors, results, writes } = world(1, wrap);
     state.isDown = true;
@@ -336,7 +336,7 @@ describe('without its store', () => {
     expect([writes, results.at(-1)]).toEqual([['create s'], 'new']);
   });
 
-  it('a session that is known goes on undisturbed, and leaves a target that is gone', async () => {
+  it('a known session continues, and leaves a removed target', async () => {
     const { state, wrap } = failing();
     const { ask, tell, errors, target } = world(1, wrap);
     for (let at = 0; at < 2; at++) await ask('s');
@@ -349,7 +349,7 @@ describe('without its store', () => {
     expect(await ask('s', edited)).toBe('acme/large@b');
   });
 
-  it('that does not answer, nobody waits for longer than the time-out', async () => {
+  it('no request waits longer than the time-out', async () => {
     const errors: unknown[] = [];
     const never = () => new Promise<never>(() => {});
     const pins = createSessionPins({

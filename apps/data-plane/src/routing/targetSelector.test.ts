@@ -39,8 +39,8 @@ function world(ends: readonly [Target, AttemptResult][] = []) {
 const downed = (target: Target) =>
   Array.from({ length: 5 }, () => [target, 'bad'] as [Target, AttemptResult]);
 
-describe('a request', () => {
-  it('goes to the next connector at once, and to the same again after a growing pause', () => {
+describe('the target selector', () => {
+  it('selects the next connector at once, and the same one again after a growing pause', () => {
     const { selector } = world();
     expect(selector.next(0, 10_000)).toEqual({ target: a, pauseMs: 0 });
     selector.recordFailure(a, 0);
@@ -52,7 +52,7 @@ describe('a request', () => {
     expect(selector.next(100, 10_000)).toEqual({ target: a, pauseMs: 200 });
   });
 
-  it('waits for as long as its vendor asks, if that is short enough, else goes where it need not', () => {
+  it('waits as long as a vendor asks where that is short enough, else selects another target', () => {
     const { selector } = world();
     selector.exclude(b.connector);
     selector.recordFailure(a, 0, 1_500);
@@ -66,7 +66,7 @@ describe('a request', () => {
     expect(other.next(0, 60_000)).toEqual({ target: b, pauseMs: 0 });
   });
 
-  it('passes over what is open or dead, and where all are, takes the least bad: a dead one last', () => {
+  it('skips open and dead connectors; where all are, it selects the least unhealthy, dead ones last', () => {
     expect(world(downed(a)).selector.next(0, 1)?.target).toBe(b);
     expect(world([[a, 'refused']]).selector.next(0, 1)?.target).toBe(b);
     expect(world([[a, 'refused'], ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
@@ -75,7 +75,7 @@ describe('a request', () => {
     expect(world([...downed(a), better, ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
   });
 
-  it('tries the next model once all connectors of one failed, and none at a connector that is excluded', () => {
+  it('selects the next model once all connectors of one failed, and never an excluded connector', () => {
     const others = [target('small', 'a'), target('small', 'b')];
     const health = new ConnectorHealth(() => 0);
     const selector = new TargetSelector({ health, random: () => 1 }, [a, b, ...others]);
@@ -89,7 +89,7 @@ describe('a request', () => {
     expect(selector.next(0, 10_000)).toBeUndefined();
   });
 
-  it('tries a dead one rather than what failed it just now and is open', () => {
+  it('selects a dead connector rather than an open one that just failed this request', () => {
     const { selector } = world([[b, 'refused'], ...downed(a)]);
     expect(selector.next(0, 1)?.target).toBe(a);
     selector.recordFailure(a, 0);
@@ -98,7 +98,7 @@ describe('a request', () => {
     expect(selector.next(0, 1_000)).toEqual({ target: a, pauseMs: 100 });
   });
 
-  it('finds a dead connector alive once it was taken after all, and it is another after a change', () => {
+  it('selects a connector again once it accepts its credential or its settings change', () => {
     const { health } = world([[a, 'refused']]);
     expect(health.state(a.connector)).toBe('dead');
     expect(health.state({ ...a.connector })).toBe('closed');

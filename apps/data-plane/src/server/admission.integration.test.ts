@@ -1,6 +1,6 @@
 import { Enforcement } from '@weighbridge/contracts';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { type InferenceApp, keyUnder, refusal, startInferenceApp } from '../../test/inferenceApp.ts';
+import { type InferenceApp, keyWithPolicy, refusal, startInferenceApp } from '../../test/inferenceApp.ts';
 import { useVendor } from '../../test/useProxy.ts';
 
 const vendor = useVendor();
@@ -11,7 +11,7 @@ beforeEach(async () => {
 
 describe('admission', () => {
   it('refuses a spent budget with its figures, and lets a free model pass', async () => {
-    app.key = keyUnder({ limitNanoUsd: 5_000_000n });
+    app.key = keyWithPolicy({ limitNanoUsd: 5_000_000n });
     app.spent.set('pol_1', 5_000_000n);
     expect(await refusal(app.ask())).toMatchObject({
       status: 429,
@@ -48,8 +48,8 @@ describe('admission', () => {
   });
 
   it("tells a parent policy's figures to operators only", async () => {
-    const own = keyUnder();
-    const parent = keyUnder({ policyId: 'pol_2', limitNanoUsd: 5_000_000n });
+    const own = keyWithPolicy();
+    const parent = keyWithPolicy({ policyId: 'pol_2', limitNanoUsd: 5_000_000n });
     app.spent.set('pol_2', 6_000_000n);
     app.key = { ...own, policies: [...own.policies, ...parent.policies] };
     const figures = { policy_id: 'pol_2', limit_micro_usd: 5_000, spent_micro_usd: 6_000 };
@@ -65,13 +65,13 @@ describe('admission', () => {
   });
 
   it('counts but does not refuse under a policy that is in shadow', async () => {
-    app.key = keyUnder({ limitNanoUsd: 1n, enforcement: Enforcement.SHADOW });
+    app.key = keyWithPolicy({ limitNanoUsd: 1n, enforcement: Enforcement.SHADOW });
     app.spent.set('pol_1', 5n);
     expect((await app.ask()).status).toBe(200);
   });
 
   it('refuses what a policy does not allow, and what has no price', async () => {
-    app.key = keyUnder({ allowedModels: ['mock/e*'] });
+    app.key = keyWithPolicy({ allowedModels: ['mock/e*'] });
     expect((await app.ask()).status).toBe(200);
     expect(await refusal(app.ask({ model: 'mock/free' }))).toMatchObject({
       status: 403,
@@ -111,7 +111,7 @@ describe('admission', () => {
       status: 401,
       code: 'invalid_api_key',
     });
-    app.key = keyUnder();
+    app.key = keyWithPolicy();
     expect(await refusal(app.ask({ filler: 'x'.repeat(20_000) }))).toMatchObject({
       status: 413,
       code: 'body_too_large',

@@ -14,8 +14,8 @@ function opened(nowMs = 0): CircuitBreaker {
   return breaker;
 }
 
-describe('a breaker', () => {
-  it('opens when half of at least ten attempts of the last ten seconds failed, and not before', () => {
+describe('a circuit breaker', () => {
+  it('opens when half of at least ten attempts in ten seconds failed, and not before', () => {
     const breaker = new CircuitBreaker();
     for (let at = 0; at < 4; at++) {
       attempt(breaker, true, at * 100);
@@ -27,7 +27,7 @@ describe('a breaker', () => {
     expect([breaker.state(600), breaker.admits(600)]).toEqual(['open', false]);
   });
 
-  it('forgets what is older than that', () => {
+  it('ignores older attempts', () => {
     const breaker = new CircuitBreaker();
     for (let at = 0; at < 9; at++) attempt(breaker, at % 2 === 0, 0);
     attempt(breaker, false, 11_000);
@@ -35,7 +35,7 @@ describe('a breaker', () => {
     expect(breaker.errorRatio(22_000)).toBe(0);
   });
 
-  it('opens after five failures in a row, however few attempts there were', () => {
+  it('opens after five consecutive failures, however few attempts there were', () => {
     const breaker = new CircuitBreaker();
     for (let at = 0; at < 4; at++) attempt(breaker, false, at * 20_000);
     expect(breaker.state(60_000)).toBe('closed');
@@ -43,7 +43,7 @@ describe('a breaker', () => {
     expect(breaker.state(80_000)).toBe('open');
   });
 
-  it('lets one attempt at a time through once it was open long enough; a bad one opens it anew', () => {
+  it('admits one probe at a time when half-open; a failed probe opens it again', () => {
     const breaker = opened();
     expect(breaker.admits(OPEN_MS - 1)).toBe(false);
     expect([breaker.state(OPEN_MS), breaker.admits(OPEN_MS)]).toEqual(['half-open', true]);
@@ -55,7 +55,7 @@ describe('a breaker', () => {
     expect(breaker.admits(2 * OPEN_MS + 100)).toBe(true);
   });
 
-  it('tells how long it has been open, over all probes that failed', () => {
+  it('reports how long it has been open, failed probes included', () => {
     const breaker = opened(1_000);
     expect([breaker.openForMs(1_000), breaker.openForMs(1_500)]).toEqual([0, 500]);
     // Nobody has tried since: it may be well again.
@@ -67,7 +67,7 @@ describe('a breaker', () => {
     expect(breaker.openForMs(20_100)).toBe(100);
   });
 
-  it('closes by one good attempt, and what was before is forgotten', () => {
+  it('closes after one successful attempt, and forgets earlier ones', () => {
     const breaker = opened();
     attempt(breaker, true, OPEN_MS);
     expect(breaker.state(OPEN_MS)).toBe('closed');
@@ -75,13 +75,13 @@ describe('a breaker', () => {
     expect(breaker.state(OPEN_MS)).toBe('closed');
   });
 
-  it('gives the turn on where an attempt taught nothing', () => {
+  it('admits another probe where one had no result', () => {
     const breaker = opened();
     breaker.begin(OPEN_MS)(undefined, OPEN_MS);
     expect([breaker.state(OPEN_MS), breaker.admits(OPEN_MS)]).toEqual(['half-open', true]);
   });
 
-  it('does not wait for a probe that takes long, whose end then says nothing of the one in its stead', () => {
+  it('replaces a slow probe, whose late end does not count for its successor', () => {
     const breaker = opened();
     const slow = breaker.begin(OPEN_MS);
     expect(breaker.admits(2 * OPEN_MS - 1)).toBe(false);
@@ -100,7 +100,7 @@ describe('a breaker', () => {
     expect(another.admits(3 * OPEN_MS)).toBe(true);
   });
 
-  it('is not closed by an attempt that began before it opened', () => {
+  it('is not closed by an attempt from before it opened', () => {
     const breaker = new CircuitBreaker();
     const early = breaker.begin(0);
     for (let at = 0; at < 5; at++) attempt(breaker, false, 100);

@@ -6,7 +6,7 @@ import { type RoutableConnector, routingTable } from '../control/routingTable.ts
 import { OPEN_MS } from './circuitBreaker.ts';
 import { addHealthMetrics, ConnectorHealth, DEAD_PROBE_MS } from './connectorHealth.ts';
 
-it('the metric shows how the connectors of the table stand, and none that is gone from it', async () => {
+it('the metric shows the state of the connectors in the table, and of no others', async () => {
   let nowMs = 0;
   const health = new ConnectorHealth(() => nowMs);
   const tableOf = (ids: readonly string[]) =>
@@ -43,7 +43,7 @@ describe('a dead connector', () => {
     return { clock, health, connector };
   }
 
-  it('is asked once a minute, and again a minute after it refused that', () => {
+  it('is probed once a minute, and again a minute after a refused probe', () => {
     const { clock, health, connector } = dead();
     clock.nowMs += DEAD_PROBE_MS - 1;
     expect(health.isReady(connector)).toBe(false);
@@ -61,14 +61,14 @@ describe('a dead connector', () => {
     expect(health.downForMs(connector)).toBe(2 * DEAD_PROBE_MS + 1_000);
   });
 
-  it('is back once it took a credential, whoever was refused', () => {
+  it('is alive again once it accepts its credential', () => {
     const { clock, health, connector } = dead();
     clock.nowMs += DEAD_PROBE_MS;
     health.begin(connector)('good');
     expect([health.state(connector), health.isReady(connector)]).toEqual(['closed', true]);
   });
 
-  it('gives the turn on where a probe taught nothing', () => {
+  it('is probed again where a probe had no result', () => {
     const { clock, health, connector } = dead();
     clock.nowMs += DEAD_PROBE_MS;
     health.begin(connector)('unknown');

@@ -18,7 +18,7 @@ const HOP_BY_HOP = [
   'upgrade',
 ];
 
-/** What a caller sends to this service and a vendor must not see; what undici writes itself comes last. */
+/** Headers of the client that a vendor must not see; undici writes the last three itself. */
 const NOT_FORWARDED = new Set([
   ...HOP_BY_HOP,
   'authorization',
@@ -36,7 +36,7 @@ const NOT_FORWARDED = new Set([
   'content-length',
 ]);
 
-/** What a vendor answers to the account that asked, and a caller must not see; lengths are written anew. */
+/** Headers of a vendor about its account or its server, which a client must not see; the length is written again. */
 const NOT_RETURNED = new Set([
   ...HOP_BY_HOP,
   'alt-svc',
@@ -54,20 +54,20 @@ const NOT_RETURNED = new Set([
 
 const TRACE_HEADERS = new Set(['traceparent', 'tracestate']);
 
-/** The version of the messages API that its reference describes; a caller's own goes first. */
+/** Sent where the client sends no version: the current version of the Messages API. */
 const MESSAGES_VERSION = '2023-06-01';
 
 export interface UpstreamHeaderOptions {
   readonly dialect: Dialect;
   readonly connector: Connector;
-  /** The answer has to be changed on its way, so it must come as it is. */
+  /** Ask for a response without content encoding: it has to be changed on its way. */
   readonly plain: boolean;
   readonly hasBody: boolean;
-  /** In the place of the caller's. */
+  /** Replaces the client's trace headers. */
   readonly trace?: TraceHeaders | undefined;
 }
 
-/** Names and values, one after the other: what undici takes with the least work. */
+/** The headers for the vendor: names and values, alternating, which is the cheapest form for undici. */
 export function upstreamHeaders(
   headers: IncomingHttpHeaders,
   { dialect, connector, plain, hasBody, trace }: UpstreamHeaderOptions,
@@ -76,10 +76,10 @@ export function upstreamHeaders(
   const forwarded = type === undefined ? [] : ['content-type', type];
   const encodings = plain ? 'identity' : decodableEncodings(headers['accept-encoding']);
   forwarded.push('accept-encoding', encodings);
-  const named = connectionOptions(headers.connection);
+  const hopByHop = connectionOptions(headers.connection);
   for (const name in headers) {
     if (trace && TRACE_HEADERS.has(name)) continue;
-    if (name !== 'content-type' && isForwarded(name, named)) add(forwarded, name, headers[name]);
+    if (name !== 'content-type' && isForwarded(name, hopByHop)) add(forwarded, name, headers[name]);
   }
   if (trace) forwarded.push('traceparent', trace.traceparent);
   if (trace?.tracestate) forwarded.push('tracestate', trace.tracestate);
@@ -91,41 +91,41 @@ export function upstreamHeaders(
   return forwarded;
 }
 
-/** What of a caller's headers a vendor gets to see. */
+/** The client's headers that a vendor gets. */
 export function forwardableHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
-  const passed: Record<string, string | string[]> = {};
-  const named = connectionOptions(headers.connection);
+  const forwardable: Record<string, string | string[]> = {};
+  const hopByHop = connectionOptions(headers.connection);
   for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined && isForwarded(name, named)) passed[name] = value;
+    if (value !== undefined && isForwarded(name, hopByHop)) forwardable[name] = value;
   }
-  return passed;
+  return forwardable;
 }
 
-function isForwarded(name: string, named: ReadonlySet<string>): boolean {
-  if (NOT_FORWARDED.has(name) || named.has(name)) return false;
+function isForwarded(name: string, hopByHop: ReadonlySet<string>): boolean {
+  if (NOT_FORWARDED.has(name) || hopByHop.has(name)) return false;
   return !name.startsWith('x-svc-') && !name.startsWith('x-forwarded-');
 }
 
 /**
- * Adds what of a vendor's headers its answer keeps, names and values one after the other. One whose key has limits here is
- * not told those of the vendor's account.
+ * Appends the vendor's headers that the client gets, names and values alternating. A client with rate limits of its own
+ * (`isRated`) does not get those of the vendor's account.
  */
 export function appendVendorHeaders(
   list: string[],
   headers: IncomingHttpHeaders,
   { isRated }: { readonly isRated: boolean },
 ): void {
-  const named = connectionOptions(headers.connection);
+  const hopByHop = connectionOptions(headers.connection);
   for (const name in headers) {
-    if (NOT_RETURNED.has(name) || named.has(name)) continue;
-    // Which pages may read an answer, this service decides.
+    if (NOT_RETURNED.has(name) || hopByHop.has(name)) continue;
+    // This service sets its own CORS headers.
     if (name.startsWith('x-svc-') || name.startsWith('access-control-')) continue;
     if (isRated && isRateHeader(name)) continue;
     add(list, name, headers[name]);
   }
 }
 
-/** Each value of a header that is there several times. */
+/** A header with several values is added once per value. */
 function add(list: string[], name: string, value: string | string[] | undefined): void {
   if (typeof value === 'string') list.push(name, value);
   else for (const one of value ?? []) list.push(name, one);
@@ -133,9 +133,9 @@ function add(list: string[], name: string, value: string | string[] | undefined)
 
 const NO_OPTIONS: ReadonlySet<string> = new Set();
 
-/** A sender may name further headers that are for this connection only. */
+/** The hop-by-hop headers that the `connection` header names. */
 function connectionOptions(connection: string | string[] | undefined): ReadonlySet<string> {
-  // What nearly all of them send names none.
+  // The common values name none.
   if (!connection || connection === 'keep-alive' || connection === 'close') return NO_OPTIONS;
   const options = String(connection).split(',');
   return new Set(options.map((option) => option.trim().toLowerCase()));

@@ -39,8 +39,8 @@ function taking(body: ResponseBody) {
 
 const CHUNK = Buffer.alloc(10 * 1024, 'x');
 
-describe('the body of an answer', () => {
-  it('is handed on in the order in which it comes, at once, and then its end', async () => {
+describe('a response body', () => {
+  it('passes its chunks on in order, at once, and then its end', async () => {
     const { body } = bodyOfSource();
     body.push(Buffer.from('a'));
     body.push(Buffer.from('b'));
@@ -53,7 +53,7 @@ describe('the body of an answer', () => {
     await end;
   });
 
-  it('waits with the next chunk until its taker has caught up, and has its source wait meanwhile', async () => {
+  it('holds the next chunk until the handler is done, and pauses the source meanwhile', async () => {
     const { body, told } = bodyOfSource();
     const taker = taking(body);
     taker.fall();
@@ -74,7 +74,7 @@ describe('the body of an answer', () => {
     await taker.end;
   });
 
-  it('is not over before all was taken that came at once when its source went on', async () => {
+  it('does not end before the chunks are handled that arrive while the source resumes', async () => {
     const body: ResponseBody = new ResponseBody({
       pause() {},
       resume() {
@@ -110,7 +110,7 @@ describe('the body of an answer', () => {
     await end;
   });
 
-  it('has its source wait while nobody takes it', () => {
+  it('pauses its source while no one reads it', () => {
     const { body, told } = bodyOfSource();
     body.push(CHUNK);
     expect(told).toEqual([]);
@@ -120,7 +120,7 @@ describe('the body of an answer', () => {
     expect(told).toEqual(['pause', 'resume']);
   });
 
-  it('gives what came before it broke off, and then says that it did', async () => {
+  it('passes on the chunks that arrived before it broke off, then rejects', async () => {
     const { body } = bodyOfSource();
     body.push(Buffer.from('a'));
     body.fail(new Error('reset'));
@@ -146,7 +146,7 @@ describe('the body of an answer', () => {
     await failed;
   });
 
-  it('fails where its taker does, at once or later, and hands nothing on any more', async () => {
+  it('rejects where the handler fails, at once or later, and passes nothing on after that', async () => {
     for (const fails of [
       () => {
         throw new Error('full');
@@ -162,7 +162,7 @@ describe('the body of an answer', () => {
     }
   });
 
-  it('ends its source when nobody reads it any further, unless that has ended', async () => {
+  it('aborts its source when it is destroyed, unless that has ended', async () => {
     const { body, told } = bodyOfSource();
     body.push(CHUNK);
     body.destroy();
@@ -176,7 +176,7 @@ describe('the body of an answer', () => {
     expect(toldOfWhole).toEqual([]);
   });
 
-  it('is there at once where its bytes are', async () => {
+  it('is complete at once where its bytes are known', async () => {
     const { taken, end } = taking(ResponseBody.of(Buffer.from('all')));
     expect(taken).toEqual(['a']);
     await end;

@@ -51,7 +51,7 @@ function signal() {
 }
 
 /** Keeps connections for longer than a test takes. */
-async function vendorThat(answer: (request: IncomingMessage, response: ServerResponse) => void) {
+async function startVendor(answer: (request: IncomingMessage, response: ServerResponse) => void) {
   const server = createHttpServer({ keepAliveTimeout: 600_000 }, (request, response) => {
     request.resume();
     answer(request, response);
@@ -99,8 +99,8 @@ async function readBody({ body }: UpstreamResponse): Promise<string> {
 }
 
 describe('when a connector is edited', () => {
-  it('a request that is about to be sent still goes out, however long it waited', async () => {
-    const before = connectorAt(await vendorThat((_request, response) => response.end('ok')));
+  it('a request with a permit is still sent, however long it waited', async () => {
+    const before = connectorAt(await startVendor((_request, response) => response.end('ok')));
     const after = { ...before, chunkTimeoutMs: 10_000 };
     const waited = send(before, {
       onDispatch: async () => {
@@ -111,18 +111,18 @@ describe('when a connector is edited', () => {
     expect(await readBody(await waited)).toBe('ok');
   });
 
-  it('one that comes late with the old settings does not close the new connections', async () => {
-    const before = connectorAt(await vendorThat((_request, response) => response.end('ok')));
+  it('a late request with the old settings does not close the new connections', async () => {
+    const before = connectorAt(await startVendor((_request, response) => response.end('ok')));
     const after = { ...before, chunkTimeoutMs: 10_000 };
     for (const connector of [before, after, before, after, before, after])
       await readBody(await send(connector));
     expect(connections).toBe(2);
   });
 
-  it('what is under way ends in peace, and the old connections are closed when nobody uses them', async () => {
+  it('requests in flight finish, and unused old connections are closed', async () => {
     let end = () => {};
     const before = connectorAt(
-      await vendorThat((_request, response) => {
+      await startVendor((_request, response) => {
         if (connections > 1) return void response.end('ok');
         response.write('begun, ');
         end = () => response.end('ended');
@@ -141,7 +141,7 @@ describe('when a connector is edited', () => {
   });
 });
 
-describe('what was never sent', () => {
+describe('a request that was never sent', () => {
   const left = new Error('left');
   const failureOf = (sent: Promise<unknown>) =>
     sent.then(
@@ -149,7 +149,7 @@ describe('what was never sent', () => {
       (error: unknown) => error,
     );
 
-  it('is known where it was cancelled before there was a connection', async () => {
+  it('is recognized where it was cancelled before there was a connection', async () => {
     // It takes connections, and never says a word of TLS.
     const connected = signal();
     const silent = connectorAt(`https://${await listen(createServer(() => connected.resolve()))}/v1`);
@@ -167,7 +167,7 @@ describe('what was never sent', () => {
     ).toBe(true);
   });
 
-  it('is known where nobody listens, or the connections were closed', async () => {
+  it('is recognized where the connection is refused, or the pool was closed', async () => {
     const refused = await failureOf(send(connectorAt('http://127.0.0.1:1/v1')));
     expect(wasNeverSent(refused)).toBe(true);
     expect(upstreamError(refused, 'mock').message).toBe('The provider mock could not be reached.');
@@ -177,9 +177,9 @@ describe('what was never sent', () => {
     expect(wasNeverSent(closed)).toBe(true);
   });
 
-  it('is not what a vendor has received', async () => {
+  it('is not one that the vendor received', async () => {
     const received = signal();
-    const vendor = connectorAt(await vendorThat(() => received.resolve()));
+    const vendor = connectorAt(await startVendor(() => received.resolve()));
     const cancellation = new Cancellation();
     const failure = failureOf(send(vendor, { cancellation }));
     await received.promise;
@@ -188,7 +188,7 @@ describe('what was never sent', () => {
     expect(wasNeverSent(await failure)).toBe(false);
   });
 
-  it('has the caller told why, where the service ends', async () => {
+  it('gets the reason of the shutdown as its error', async () => {
     const cancellation = new Cancellation();
     const ending = new AppError('unavailable', 'shutting_down', 'The service is shutting down.');
     const onDispatch = () => cancellation.cancel(ending);
