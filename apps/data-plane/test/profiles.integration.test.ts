@@ -300,7 +300,7 @@ describe('a profile that cannot be served', () => {
       'route_not_supported',
       'model',
     ]);
-    expect(faulty.flatMap(({ met }) => met)).toEqual([]);
+    expect(faulty.flatMap(({ requests }) => requests)).toEqual([]);
     expect(proxy.events).toEqual([]);
   });
 

@@ -123,5 +123,5 @@ it('logs a sample of the successes, all failures, and at most 100 lines a second
   for (let n = 0; n < 500; n++) log(observed, 'invalid', 2);
   expect(logged).toHaveLength(100);
   log(observed, 'invalid', 1_001);
-  expect(logged.slice(100)).toMatchObject([{ leftOut: 402 }, { msg: 'request' }]);
+  expect(logged.slice(100)).toMatchObject([{ skipped: 402 }, { msg: 'request' }]);
 });

@@ -19,13 +19,17 @@ async function startWith(key = sealingKey): Promise<{ proxy: TestProxy; stored: 
     cacheBucketSettings({ maxBytes: 16 * 1024 * 1024, replicas: 1 }),
   );
   onTestFinished(() => bucket.close());
-  // An answer is on its way to the store when its caller has it already.
+  // The client has the response before it is stored.
   const stored: Uint8Array[] = [];
   const put = async (name: string, value: Uint8Array) => {
     await bucket.put(name, value);
     stored.push(value);
   };
-  const sharedCache: SharedCache = { bucket: { ...bucket, put }, sealingKey: key, waitMs: 20_000 };
+  const sharedCache: SharedCache = {
+    bucket: { get: (name) => bucket.get(name), put },
+    sealingKey: key,
+    waitMs: 20_000,
+  };
   const proxy = await startProxyForTest({ vendorUrl: vendor.url, policyCache, sharedCache });
   return { proxy, stored };
 }

@@ -7,7 +7,7 @@ import { createSharedTier } from './sharedTier.ts';
 
 /** The store in which proxies share their cached responses. */
 export interface SharedCache {
-  readonly bucket: KeyValueBucket;
+  readonly bucket: Pick<KeyValueBucket, 'get' | 'put'>;
   readonly sealingKey: Buffer;
   /** How long a request waits for a read. Default: 50. */
   readonly waitMs?: number;

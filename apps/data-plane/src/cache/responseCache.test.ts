@@ -65,7 +65,7 @@ describe('the response cache', () => {
     expect(cache.find({ ...wanted('k'), allows: () => false })).toBeUndefined();
     clock.ms += 600;
     expect(cache.find(wanted('k', 60_000))).toBeUndefined();
-    expect(cache.met).toEqual(['the memory tier', 'nowhere', 'nowhere', 'nowhere']);
+    expect(cache.met).toEqual(['memory', 'nowhere', 'nowhere', 'nowhere']);
   });
 
   it('finds a response that another proxy stored, and holds it in memory from then on', async () => {
@@ -76,7 +76,7 @@ describe('the response cache', () => {
     await eventually(async () => expect(await bucket.get('k')).toBeDefined());
     expect(await other.find(wanted('k'))).toEqual({ ...answer(), storedAtMs: 5_000 });
     expect(other.find(wanted('k'))).not.toBeInstanceOf(Promise);
-    expect(other.met).toEqual(['shared', 'the memory tier']);
+    expect(other.met).toEqual(['shared', 'memory']);
     clock.ms += 1_000;
     expect(await other.find(wanted('k'))).toBeUndefined();
     await bucket.close();
