@@ -2,7 +2,7 @@ import { newId, newUuid } from '@weighbridge/domain';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Json, outcome, startTestApi, type TestApi } from './testApi.ts';
 
-/** Texts that JSON and URLs can hold, and no column. Wherever they stand, they are the caller's fault and not ours. */
+/** Text that JSON and URLs can hold but PostgreSQL can't: a client error wherever it occurs. */
 
 let api: TestApi;
 beforeAll(async () => {
@@ -26,7 +26,7 @@ it.each<['POST' | 'PUT', string, (text: string) => Json]>([
   ['POST', '/policies', (text) => ({ name: 'a', allowed_models: [text] })],
   ['POST', '/policies', (text) => ({ name: 'a', parent_policy_id: text })],
   ['PUT', '/principals/ada', (text) => ({ policy_id: text })],
-])('%s %s refuses a text that nothing can hold, and does nothing', async (method, path, body) => {
+])('%s %s rejects text that can not be stored, and changes nothing', async (method, path, body) => {
   const count = () => api.db.selectFrom('audit_log').select('id').execute();
   const before = await count();
   for (const text of INVALID_TEXTS) {
@@ -48,7 +48,7 @@ it.each([
   ['/proxies', undefined],
   ['/quarantine', undefined],
   ['/catalog/models', undefined],
-] as const)('GET %s refuses page tokens that it can not have given out', async (path, prefix) => {
+] as const)('GET %s rejects page tokens that it can not have issued', async (path, prefix) => {
   const list = path.slice(1).replace('/', '_');
   const date = '2026-11-01T00:00:00.000Z';
   for (const parts of [
@@ -65,8 +65,8 @@ it.each([
       ? [['x'], [date], [date, 'x'], [date, newId('req')], ['+275760-09-13T00:00:00.000Z', newId(prefix)]]
       : []),
   ]) {
-    const answer = await outcome(api.call('GET', `${path}?page_token=${token(list, ...parts)}`));
-    expect([parts, ...answer]).toEqual([parts, 400, 'invalid_page_token']);
+    const response = await outcome(api.call('GET', `${path}?page_token=${token(list, ...parts)}`));
+    expect([parts, ...response]).toEqual([parts, 400, 'invalid_page_token']);
   }
 });
 
@@ -82,7 +82,7 @@ it.each([
   '/principals?id_contains=%00',
   '/audit?resource_id=%00',
   '/spend?team=%00',
-])('GET %s is refused', async (path) => {
+])('GET %s is rejected', async (path) => {
   expect((await api.call('GET', path)).status).toBe(400);
 });
 
@@ -98,30 +98,30 @@ it.each([
   expect((await api.call('GET', path)).status).toBe(404);
 });
 
-it('prices are not listed from a version that can not be', async () => {
+it('prices are not listed from an impossible version', async () => {
   const [connector] = (await api.call('GET', '/connectors')).body.data as [{ id: string }];
   for (const version of ['x', '-1', '1.5', '99999999999', '']) {
     for (const [path, ...parts] of [
       ['/catalog/models/mock%2Fecho/prices', 'catalog_prices mock/echo', version],
       [`/connectors/${connector.id}/prices`, `connector_prices ${connector.id}`, 'mock/echo', version],
     ] as const) {
-      const answer = await outcome(api.call('GET', `${path}?page_token=${token(...parts)}`));
-      expect([path, version, ...answer]).toEqual([path, version, 400, 'invalid_page_token']);
+      const response = await outcome(api.call('GET', `${path}?page_token=${token(...parts)}`));
+      expect([path, version, ...response]).toEqual([path, version, 400, 'invalid_page_token']);
     }
   }
 });
 
-it('an id in a body that has not the form of one names nothing', async () => {
+it('a malformed id in a body is not found', async () => {
   for (const text of ['', 'x', newId('req'), 'x'.repeat(5_000)]) {
-    const refused = async (method: 'POST' | 'PUT', path: string, body: Json) =>
+    const expectRefusal = async (method: 'POST' | 'PUT', path: string, body: Json) =>
       expect([text, ...(await outcome(api.call(method, path, { body })))]).toEqual([
         text,
         422,
         'policy_not_found',
       ]);
-    await refused('POST', '/keys', { name: 'a', policy_id: text });
-    await refused('POST', '/policies', { name: 'a', parent_policy_id: text });
-    await refused('PUT', '/principals/ada', { policy_id: text });
+    await expectRefusal('POST', '/keys', { name: 'a', policy_id: text });
+    await expectRefusal('POST', '/policies', { name: 'a', parent_policy_id: text });
+    await expectRefusal('PUT', '/principals/ada', { policy_id: text });
     const profile = api.call('POST', '/policies', { body: { name: 'a', profile_id: text } });
     expect(await outcome(profile)).toEqual([422, 'profile_not_found']);
   }

@@ -18,6 +18,7 @@ import type { OpenApiDocument } from '../src/openapi/types.ts';
 import { publishedResponses } from './publishedResponses.ts';
 
 export type Json = Record<string, unknown>;
+type TestApp = ReturnType<typeof buildApp>;
 
 /** The operator API on its own database, called without a network. */
 export interface TestApi {
@@ -60,6 +61,52 @@ export interface TestApi {
   close(): Promise<void>;
 }
 
+/** The application of a test, with the document that it publishes. */
+async function startApp(
+  deps: Parameters<typeof bootstrap>[0],
+  settings: ReturnType<typeof loadConfig>,
+  env: Record<string, string>,
+  operatorKey: string,
+) {
+  const { credentials, oidc, upstreamHosts } = settings;
+  await bootstrap(deps, { token: operatorKey, file: undefined });
+  const connectors = environmentConnectors(env, 'http://127.0.0.1:1/v1');
+  await applyEnvironmentConnectors(deps.db, connectors, deps.now());
+  const tokenVerifier = oidc && createOidcVerifier(oidc, deps);
+  const metrics = createMetrics();
+  const app = buildApp({
+    ...deps,
+    credentials,
+    upstreamHosts,
+    metrics,
+    tokenVerifier,
+    notReady: () => undefined,
+  });
+  await app.ready();
+  return { app, metrics, document: app.swagger() as unknown as OpenApiDocument };
+}
+
+/** Calls operations with the operator key by default, and checks the responses against the document. */
+function createCall(app: TestApp, document: OpenApiDocument, operatorKey: string): TestApi['call'] {
+  const responses = publishedResponses(document);
+  return async (method, path, { key = operatorKey, body, headers } = {}) => {
+    const response = await app.inject({
+      method,
+      url: `/api/v1${path}`,
+      headers: { ...(key !== null && { authorization: `Bearer ${key}` }), ...headers },
+      ...(body !== undefined && { payload: body as object }),
+    });
+    responses.check({
+      method,
+      path: encodeModelInPath(`/api/v1${path}`),
+      status: response.statusCode,
+      type: String(response.headers['content-type'] ?? ''),
+      text: response.body,
+    });
+    return { status: response.statusCode, body: response.json() as Json, headers: response.headers };
+  };
+}
+
 export async function startTestApi(env: Record<string, string> = {}): Promise<TestApi> {
   const database = await createTestDatabase();
   const { db } = database;
@@ -77,31 +124,8 @@ export async function startTestApi(env: Record<string, string> = {}): Promise<Te
   const settings = loadConfig({ DATABASE_URL: database.url, ...env });
   const { credentials, upstreamHosts } = settings;
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
-  await bootstrap(deps, { token: operatorKey, file: undefined });
-  await applyEnvironmentConnectors(db, environmentConnectors(env, 'http://127.0.0.1:1/v1'), now());
-  const tokenVerifier = settings.oidc && createOidcVerifier(settings.oidc, deps);
-  const metrics = createMetrics();
-  const app = buildApp({ ...deps, metrics, tokenVerifier, notReady: () => undefined });
-  await app.ready();
-  const document = app.swagger() as unknown as OpenApiDocument;
-  const responses = publishedResponses(document);
-
-  const call: TestApi['call'] = async (method, path, { key = operatorKey, body, headers } = {}) => {
-    const response = await app.inject({
-      method,
-      url: `/api/v1${path}`,
-      headers: { ...(key !== null && { authorization: `Bearer ${key}` }), ...headers },
-      ...(body !== undefined && { payload: body as object }),
-    });
-    responses.check({
-      method,
-      path: encodeModelInPath(`/api/v1${path}`),
-      status: response.statusCode,
-      type: String(response.headers['content-type'] ?? ''),
-      text: response.body,
-    });
-    return { status: response.statusCode, body: response.json() as Json, headers: response.headers };
-  };
+  const { app, metrics, document } = await startApp(deps, settings, env, operatorKey);
+  const call = createCall(app, document, operatorKey);
   const rest: Omit<TestApi, 'now'> = {
     db,
     databaseUrl: database.url,

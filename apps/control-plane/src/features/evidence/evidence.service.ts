@@ -7,7 +7,7 @@ import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/p
 import { readProfile } from '../profiles/profiles.service.ts';
 import type { Evidence, EvidenceQuery } from './evidence.schemas.ts';
 import { evidenceRows, type ModelEvidence, presentEvidence } from './evidence.ts';
-import { createEvidenceFeed, type EvidenceFeed } from './evidenceFeed.ts';
+import { EvidenceFeed } from './evidenceFeed.ts';
 
 export interface EvidenceDeps {
   readonly db: Database;
@@ -51,7 +51,7 @@ export async function currentStrata({ db, now }: EvidenceDeps): Promise<Strata> 
 
 /** Feeds the evidence to the proxies that are connected to this control plane. */
 export function evidenceFeed({ db, now }: EvidenceDeps): EvidenceFeed {
-  return createEvidenceFeed({
+  return new EvidenceFeed({
     readTypes: () => readWorkloadTypes(db),
     readStrata: (workloadTypes) => readStrata(db, { workloadTypes }, now()),
     nowMs: () => performance.now(),

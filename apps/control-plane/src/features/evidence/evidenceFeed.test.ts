@@ -1,13 +1,13 @@
 import { emptyStratum, type Stratum } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
-import { createEvidenceFeed, type EvidenceMessage } from './evidenceFeed.ts';
+import { EvidenceFeed, type EvidenceMessage } from './evidenceFeed.ts';
 
 /** A table of workload types that a test fills. */
 function table() {
   const types = new Map<string, { version: bigint; models: string[] }>();
   let reads = 0;
   let nowMs = 0;
-  const feed = createEvidenceFeed({
+  const feed = new EvidenceFeed({
     readTypes: async () => [...types].map(([workloadType, { version }]) => ({ workloadType, version })),
     readStrata: async (wanted) => {
       reads += 1;

@@ -13,16 +13,6 @@ export interface EvidenceFeedDeps {
   readonly nowMs: () => number;
 }
 
-/** The current evidence, and which of it a proxy lacks. */
-export interface EvidenceFeed {
-  /** Reads what has changed. */
-  advance(): Promise<void>;
-  /** What changed after a turn; undefined: everything. */
-  changesAfter(sentTurn: number | undefined): readonly EvidenceMessage[];
-  /** The number of reads that found a change. */
-  readonly turn: number;
-}
-
 interface TypesMessage {
   readonly types: MessageInitShape<typeof WorkloadEvidenceSchema>[];
 }
@@ -42,86 +32,92 @@ const MAX_STRATA_PER_MESSAGE = 2_000;
 /** Removed types that are remembered. A proxy that missed older removals gets everything again. */
 const MAX_FORGOTTEN = 2_000;
 
-export function createEvidenceFeed({ readTypes, readStrata, nowMs }: EvidenceFeedDeps): EvidenceFeed {
-  const types = new Map<string, TypeEvidence>();
+/** The current evidence, and which of it a proxy lacks. */
+export class EvidenceFeed {
+  readonly #deps: EvidenceFeedDeps;
+  readonly #types = new Map<string, TypeEvidence>();
   /** The turn in which a type was found removed, the earliest first. */
-  const forgotten = new Map<string, number>();
-  let forgottenBefore = 0;
-  let turn = 0;
+  readonly #forgotten = new Map<string, number>();
+  #forgottenBefore = 0;
+  #turn = 0;
 
-  async function advance(): Promise<void> {
-    const known = await readTypes();
-    const changed = known
-      .filter(({ workloadType, version }) => types.get(workloadType)?.version !== version)
+  constructor(deps: EvidenceFeedDeps) {
+    this.#deps = deps;
+  }
+
+  /** The number of reads that found a change. */
+  get turn(): number {
+    return this.#turn;
+  }
+
+  /** Reads what has changed. */
+  async advance(): Promise<void> {
+    const { readTypes, readStrata, nowMs } = this.#deps;
+    const current = await readTypes();
+    const changed = current
+      .filter(({ workloadType, version }) => this.#types.get(workloadType)?.version !== version)
       // Those that were read longest ago come first, so none waits for ever.
-      .sort((a, b) => turnOf(a) - turnOf(b))
+      .sort((a, b) => this.#turnOf(a) - this.#turnOf(b))
       .slice(0, MAX_TYPES_READ);
-    const names = new Set(known.map(({ workloadType }) => workloadType));
-    const gone = [...types.keys()].filter((workloadType) => !names.has(workloadType));
-    if (changed.length === 0 && gone.length === 0) return;
+    const names = new Set(current.map(({ workloadType }) => workloadType));
+    const removed = [...this.#types.keys()].filter((workloadType) => !names.has(workloadType));
+    if (changed.length === 0 && removed.length === 0) return;
     const strata = await readStrata(changed.map(({ workloadType }) => workloadType));
-    turn += 1;
-    for (const workloadType of gone) forget(workloadType);
+    this.#turn += 1;
+    for (const workloadType of removed) this.#forget(workloadType);
     const readAtMs = nowMs();
     for (const { workloadType, version } of changed) {
       const models = strata.filter((stratum) => stratum.workloadType === workloadType).map(modelMessage);
-      types.set(workloadType, { version, models, readAtMs, turn });
-      forgotten.delete(workloadType);
+      this.#types.set(workloadType, { version, models, readAtMs, turn: this.#turn });
+      this.#forgotten.delete(workloadType);
     }
   }
 
-  function turnOf({ workloadType }: WorkloadTypeVersion): number {
-    return types.get(workloadType)?.turn ?? 0;
-  }
-
-  function forget(workloadType: string): void {
-    types.delete(workloadType);
-    forgotten.set(workloadType, turn);
-    for (const [first, since] of forgotten) {
-      if (forgotten.size <= MAX_FORGOTTEN) return;
-      forgotten.delete(first);
-      forgottenBefore = since;
-    }
-  }
-
-  function changesAfter(sentTurn: number | undefined): EvidenceMessage[] {
-    const isFirst = sentTurn === undefined || sentTurn < forgottenBefore;
+  /** What changed after a turn; undefined: everything. */
+  changesAfter(sentTurn: number | undefined): readonly EvidenceMessage[] {
+    const isFirst = sentTurn === undefined || sentTurn < this.#forgottenBefore;
     const after = isFirst ? 0 : sentTurn;
-    const messages = typesAfter(after);
+    const messages = this.#typesAfter(after);
     const [first = { types: [] }, ...rest] = messages;
     const forgottenTypes = isFirst
       ? []
-      : [...forgotten].filter(([, since]) => since > after).map(([name]) => name);
+      : [...this.#forgotten].filter(([, since]) => since > after).map(([name]) => name);
     if (messages.length === 0 && forgottenTypes.length === 0 && !isFirst) return [];
     return [{ ...first, forgottenTypes, isFirst }, ...rest];
   }
 
   /** The types that were read after a turn, in messages of bounded size. */
-  function typesAfter(after: number): TypesMessage[] {
+  #typesAfter(after: number): TypesMessage[] {
     const messages: TypesMessage[] = [];
     let message: TypesMessage | undefined;
     let strata = 0;
-    for (const [workloadType, { models, readAtMs, turn: changedIn }] of types) {
-      if (changedIn <= after) continue;
+    for (const [workloadType, { models, readAtMs, turn }] of this.#types) {
+      if (turn <= after) continue;
       if (!message || strata + models.length > MAX_STRATA_PER_MESSAGE) {
         message = { types: [] };
         messages.push(message);
         strata = 0;
       }
-      const ageMs = BigInt(Math.max(0, Math.round(nowMs() - readAtMs)));
+      const ageMs = BigInt(Math.max(0, Math.round(this.#deps.nowMs() - readAtMs)));
       message.types.push({ workloadType, models: [...models], ageMs });
       strata += models.length;
     }
     return messages;
   }
 
-  return {
-    advance,
-    changesAfter,
-    get turn() {
-      return turn;
-    },
-  };
+  #turnOf({ workloadType }: WorkloadTypeVersion): number {
+    return this.#types.get(workloadType)?.turn ?? 0;
+  }
+
+  #forget(workloadType: string): void {
+    this.#types.delete(workloadType);
+    this.#forgotten.set(workloadType, this.#turn);
+    for (const [first, since] of this.#forgotten) {
+      if (this.#forgotten.size <= MAX_FORGOTTEN) return;
+      this.#forgotten.delete(first);
+      this.#forgottenBefore = since;
+    }
+  }
 }
 
 function modelMessage(stratum: Stratum): MessageInitShape<typeof ModelEvidenceSchema> {

@@ -53,7 +53,7 @@ async function leaseBudgets(
   if (budgets.length === 0) return [];
   const buckets = budgets.map(bucketOf);
   const headroom = await readHeadroom(deps.db, buckets);
-  const answers = await answerLeaseCalls(deps.db, {
+  const results = await answerLeaseCalls(deps.db, {
     producerId,
     epoch,
     now: deps.now(),
@@ -68,17 +68,17 @@ async function leaseBudgets(
       };
     }),
   });
-  const contended = buckets.filter((_, at) => answers[at]?.outcome === 'contended');
+  const contended = buckets.filter((_, at) => results[at]?.outcome === 'contended');
   if (contended.length > 0) await deps.reclaim(contended);
   // Leases of lost proxies count as spent, as in the usage report: no proxy returns them.
-  const refused = buckets.filter((_, at) => REFUSED.has(answers[at]?.outcome));
+  const refused = buckets.filter((_, at) => REFUSED.has(results[at]?.outcome));
   const lost = await readUnattributed(deps.db, refused.map(bucketKey));
-  return answers.map((answer, at) => {
-    const unattributed = lost.get(answer.bucketKey) ?? 0n;
+  return results.map((result, at) => {
+    const unattributed = lost.get(result.bucketKey) ?? 0n;
     const message = leaseMessage({
-      ...answer,
-      spentNanoUsd: answer.spentNanoUsd + unattributed,
-      leasedNanoUsd: answer.leasedNanoUsd - unattributed,
+      ...result,
+      spentNanoUsd: result.spentNanoUsd + unattributed,
+      leasedNanoUsd: result.leasedNanoUsd - unattributed,
     });
     return unattributed > 0n && isExhausted(message, budgets[at]?.minimumNanoUsd ?? 0n)
       ? { ...message, outcome: BudgetLease_Outcome.EXHAUSTED }
@@ -139,14 +139,14 @@ const OUTCOMES: Record<LeaseOutcome, BudgetLease_Outcome> = {
   closed: BudgetLease_Outcome.CLOSED,
 };
 
-function leaseMessage(answer: LeaseResult): MessageInitShape<typeof BudgetLeaseSchema> {
+function leaseMessage(result: LeaseResult): MessageInitShape<typeof BudgetLeaseSchema> {
   return {
-    seq: answer.seq,
-    grantedNanoUsd: answer.grantedNanoUsd,
-    spentNanoUsd: answer.spentNanoUsd,
-    leasedNanoUsd: answer.leasedNanoUsd,
-    outcome: OUTCOMES[answer.outcome],
-    ...(answer.limitNanoUsd !== null && { limitNanoUsd: answer.limitNanoUsd }),
+    seq: result.seq,
+    grantedNanoUsd: result.grantedNanoUsd,
+    spentNanoUsd: result.spentNanoUsd,
+    leasedNanoUsd: result.leasedNanoUsd,
+    outcome: OUTCOMES[result.outcome],
+    ...(result.limitNanoUsd !== null && { limitNanoUsd: result.limitNanoUsd }),
   };
 }
 

@@ -1,7 +1,7 @@
 import { createLogger } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import type { Position, RecordedChange } from '../changes/changes.service.ts';
-import { createChangeFeed, MAX_CHANGES } from './changeFeed.ts';
+import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 
 /** A feed on a database that the test fills. */
 function feedOnDatabase() {
@@ -17,7 +17,7 @@ function feedOnDatabase() {
   };
   const logger = createLogger('test');
   logger.level = 'silent';
-  const feed = createChangeFeed({
+  const feed = new ChangeFeed({
     logger,
     readPosition: async () => state.position,
     readChanges: async (after, limit) =>

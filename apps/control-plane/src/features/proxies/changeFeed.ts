@@ -11,112 +11,111 @@ export interface ChangeFeedDeps {
   readonly readSnapshot: () => Promise<MessageInitShape<typeof SnapshotSchema>>;
 }
 
-/**
- * The committed changes that this control plane has read, in order. States: empty → following. Another history of the
- * database, or a gap in the changes, empties it: its proxies then start again from a snapshot.
- */
-export interface ChangeFeed {
-  /** Reads new changes; resolves with whether there were any. Rejects if the database can't be read. */
-  advance(): Promise<boolean>;
-  /** The position up to which it has read; undefined before the first `advance`. */
-  readonly position: Position | undefined;
-  /** The changes after a revision of the same history; undefined if the feed does not have all of them. */
-  deltaAfter(revision: bigint): Delta | undefined;
-  /** Everything that a proxy needs besides keys, with the position it was read at. */
-  snapshot(): Promise<Snapshot>;
-}
-
 /** A proxy that missed more changes gets a snapshot. */
 export const MAX_CHANGES = 10_000;
 
 /** Changes of these kinds affect only keys. All others may affect the models, connectors and profiles of every proxy. */
 const KEY_KINDS = new Set(['key', 'policy', 'principal']);
 
-export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
-  let position: Position | undefined;
+/**
+ * The committed changes that this control plane has read, in order. States: empty → following. Another history of the
+ * database, or a gap in the changes, empties it: its proxies then start again from a snapshot.
+ */
+export class ChangeFeed {
+  readonly #deps: ChangeFeedDeps;
+  #position: Position | undefined;
   /** Contiguous, up to the position. */
-  let changes: RecordedChange[] = [];
-  let tables: Snapshot | undefined;
+  #changes: RecordedChange[] = [];
+  #tables: Snapshot | undefined;
   /** Deltas up to the position, by their first revision: most proxies need the same one. */
-  let deltas = new Map<bigint, Delta>();
+  #deltas = new Map<bigint, Delta>();
 
-  function reset(from: Position): void {
-    position = from;
-    changes = [];
-    tables = undefined;
-    deltas = new Map();
+  constructor(deps: ChangeFeedDeps) {
+    this.#deps = deps;
   }
 
-  async function readTables(): Promise<Snapshot> {
-    tables ??= create(SnapshotSchema, await deps.readSnapshot());
-    return tables;
+  /** The position up to which it has read; undefined before the first `advance`. */
+  get position(): Position | undefined {
+    return this.#position;
   }
 
-  return {
-    get position() {
-      return position;
-    },
-
-    async advance() {
-      const read = await deps.readPosition();
-      if (!position || !isContinued(position, read)) {
-        if (position) deps.logger.warn('the database has another history; proxies get a snapshot');
-        reset(read);
-        await readTables();
-        return true;
-      }
-      if (read.revision === position.revision) return false;
-      const newChanges = await deps.readChanges(position.revision, MAX_CHANGES);
-      if (!isContiguous(position.revision, newChanges)) {
-        deps.logger.warn({ from: String(position.revision) }, 'changes are missing; proxies get a snapshot');
-        reset(read);
-        await readTables();
-        return true;
-      }
-      // Read before the position moves: a delta never comes with tables that are older than its changes.
-      if (newChanges.some((change) => !KEY_KINDS.has(change.kind))) {
-        tables = undefined;
-        await readTables();
-      }
-      changes = [...changes, ...newChanges].slice(-MAX_CHANGES);
-      deltas = new Map();
-      position = { ...position, revision: newChanges.at(-1)?.revision ?? position.revision };
+  /** Reads new changes; resolves with whether there were any. Rejects if the database can't be read. */
+  async advance(): Promise<boolean> {
+    const { logger, readPosition, readChanges } = this.#deps;
+    const before = this.#position;
+    const now = await readPosition();
+    if (!before || !isContinued(before, now)) {
+      if (before) logger.warn('the database has another history; proxies get a snapshot');
+      await this.#reset(now);
       return true;
-    },
+    }
+    if (now.revision === before.revision) return false;
+    const newChanges = await readChanges(before.revision, MAX_CHANGES);
+    if (!isContiguous(before.revision, newChanges)) {
+      logger.warn({ from: String(before.revision) }, 'changes are missing; proxies get a snapshot');
+      await this.#reset(now);
+      return true;
+    }
+    // Read before the position moves: a delta never comes with tables that are older than its changes.
+    if (newChanges.some((change) => !KEY_KINDS.has(change.kind))) {
+      this.#tables = undefined;
+      await this.#readTables();
+    }
+    this.#changes = [...this.#changes, ...newChanges].slice(-MAX_CHANGES);
+    this.#deltas = new Map();
+    this.#position = { ...before, revision: newChanges.at(-1)?.revision ?? before.revision };
+    return true;
+  }
 
-    deltaAfter(revision) {
-      if (!position || revision > position.revision) return undefined;
-      const oldest = changes[0]?.revision ?? position.revision + 1n;
-      if (revision + 1n < oldest) return undefined;
-      const cached = deltas.get(revision);
-      if (cached) return cached;
-      const missed = changes.filter((change) => change.revision > revision);
-      const delta = create(DeltaSchema, {
-        fromRevision: revision,
-        toRevision: position.revision,
-        keyIds: idsOf(missed, 'key'),
-        policyIds: idsOf(missed, 'policy'),
-        principalIds: idsOf(missed, 'principal'),
-        allKeys: missed.some((change) => change.reach === 'all'),
-        ...(tables && missed.some((change) => !KEY_KINDS.has(change.kind)) && { tables }),
-      });
-      deltas.set(revision, delta);
-      return delta;
-    },
+  /** The changes after a revision of the same history; undefined if the feed does not have all of them. */
+  deltaAfter(revision: bigint): Delta | undefined {
+    const position = this.#position;
+    if (!position || revision > position.revision) return undefined;
+    const oldest = this.#changes[0]?.revision ?? position.revision + 1n;
+    if (revision + 1n < oldest) return undefined;
+    const cached = this.#deltas.get(revision);
+    if (cached) return cached;
+    const missed = this.#changes.filter((change) => change.revision > revision);
+    const tables = missed.some((change) => !KEY_KINDS.has(change.kind)) ? this.#tables : undefined;
+    const delta = create(DeltaSchema, {
+      fromRevision: revision,
+      toRevision: position.revision,
+      keyIds: idsOf(missed, 'key'),
+      policyIds: idsOf(missed, 'policy'),
+      principalIds: idsOf(missed, 'principal'),
+      allKeys: missed.some((change) => change.reach === 'all'),
+      ...(tables && { tables }),
+    });
+    this.#deltas.set(revision, delta);
+    return delta;
+  }
 
-    async snapshot() {
-      const { connectors, models, profiles } = await readTables();
-      if (!position) throw new Error('the change feed has no position: call advance first');
-      const { databaseSystemId, timeline, revision } = position;
-      return create(SnapshotSchema, {
-        revision,
-        connectors,
-        models,
-        profiles,
-        position: { databaseSystemId, timeline, revision },
-      });
-    },
-  };
+  /** Everything that a proxy needs besides keys, with the position it was read at. */
+  async snapshot(): Promise<Snapshot> {
+    const { connectors, models, profiles } = await this.#readTables();
+    if (!this.#position) throw new Error('the change feed has no position: call advance first');
+    const { databaseSystemId, timeline, revision } = this.#position;
+    return create(SnapshotSchema, {
+      revision,
+      connectors,
+      models,
+      profiles,
+      position: { databaseSystemId, timeline, revision },
+    });
+  }
+
+  async #reset(position: Position): Promise<void> {
+    this.#position = position;
+    this.#changes = [];
+    this.#tables = undefined;
+    this.#deltas = new Map();
+    await this.#readTables();
+  }
+
+  async #readTables(): Promise<Snapshot> {
+    this.#tables ??= create(SnapshotSchema, await this.#deps.readSnapshot());
+    return this.#tables;
+  }
 }
 
 function isContinued(before: Position, now: Position): boolean {

@@ -6,7 +6,7 @@ import { evidenceFeed } from '../evidence/evidence.service.ts';
 import { pruneOldRates } from '../leases/leases.service.ts';
 import { RECLAIMS_CHANNEL, reclaimedBucket } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
-import { createChangeFeed, MAX_CHANGES } from './changeFeed.ts';
+import { ChangeFeed, MAX_CHANGES } from './changeFeed.ts';
 import { recordRunWatermarks, registerRun } from './producers.service.ts';
 import { countLiveProxies, pruneProxies, recordGoodbye, recordSeen } from './proxies.repository.ts';
 import { readSnapshot } from './snapshot.service.ts';
@@ -75,7 +75,7 @@ function createWatchers(deps: ModelDeps & { readonly logger: Logger; readonly me
   return new Watchers({
     logger,
     now,
-    feed: createChangeFeed({
+    feed: new ChangeFeed({
       logger,
       readPosition: () => currentPosition(db),
       readChanges: (after, limit) => changesAfter(db, after, limit),
