@@ -16,6 +16,7 @@ import {
   type LeaseLedger,
   POLICIES,
   type PolicyName,
+  type SimulatedCall,
   type SimulatedEvent,
 } from './leaseLedger.ts';
 
@@ -35,33 +36,184 @@ export interface SqlLedgerOptions {
 }
 
 /** The ledger, through the functions that the control plane and metering call. A fault is planted in SQL beside it. */
-export function sqlLedger({ db, simulation, windowSteps, fault, record }: SqlLedgerOptions): LeaseLedger {
-  const startMs = START_MS + simulation * HOURS_PER_SIMULATION * HOUR_MS;
-  const policyId = (policy: PolicyName) => `pol_${simulation}_${policy}`;
-  const at = (step: number) => new Date(startMs + Math.floor((step / windowSteps) * HOUR_MS));
-  const producerId = (proxy: number) => uuid(simulation, proxy, 0);
-  const epochId = ({ proxy, epoch }: Holder) => uuid(simulation, proxy, epoch + 1);
-  const ids = (holder: Holder) => ({ producerId: producerId(holder.proxy), epoch: epochId(holder) });
-  const known = new Map<string, { readonly counter: Counter; readonly bucket: BucketRef }>();
-  const recorded = new Set<number>();
+export function sqlLedger(options: SqlLedgerOptions): LeaseLedger {
+  return new SqlLedger(options);
+}
 
-  function bucket(counter: Counter): BucketRef {
-    const made = {
-      policyId: policyId(counter.policy),
-      counterVersion: counter.version + 1,
-      subject: POLICY_SUBJECT,
-      windowStart: new Date(startMs + counter.window * HOUR_MS),
+class SqlLedger implements LeaseLedger {
+  readonly #options: SqlLedgerOptions;
+  readonly #startMs: number;
+  readonly #known = new Map<string, { readonly counter: Counter; readonly bucket: BucketRef }>();
+  readonly #recorded = new Set<number>();
+
+  constructor(options: SqlLedgerOptions) {
+    this.#options = options;
+    this.#startMs = START_MS + options.simulation * HOURS_PER_SIMULATION * HOUR_MS;
+  }
+
+  async start(limits: Readonly<Record<PolicyName, number>>): Promise<void> {
+    for (const policy of POLICIES) {
+      await insertPolicy(this.#options.db, this.#policyId(policy), {
+        limit_nano_usd: BigInt(limits[policy]),
+        window_kind: 'hour',
+        counter_scope: 'policy',
+        created_at: this.#at(0),
+      });
+    }
+  }
+
+  async register(holder: Holder, before: Holder | undefined): Promise<void> {
+    await registerProducer(this.#options.db, { ...this.#ids(holder), name: '', now: this.#at(0) });
+    if (before && this.#options.fault === 'restart-refunds')
+      await this.#refund({ epoch: this.#epochId(before) });
+  }
+
+  async call(holder: Holder, calls: readonly SimulatedCall[], step: number): Promise<number[]> {
+    const asked = [];
+    for (const call of calls) {
+      const of = this.#bucket(call.counter);
+      const lease =
+        this.#options.fault === 'returns-as-deltas' || this.#options.fault === 'grants-again'
+          ? await this.#leaseRow(holder, bucketKey(of))
+          : undefined;
+      asked.push({
+        bucket: of,
+        seq: this.#options.fault === 'grants-again' ? (lease?.seq ?? 0n) + 1n : BigInt(call.seq),
+        returnedNanoUsd:
+          BigInt(call.returned) +
+          (this.#options.fault === 'returns-as-deltas' ? (lease?.returned_nano_usd ?? 0n) : 0n),
+        wantNanoUsd: BigInt(call.want),
+        minimumNanoUsd: BigInt(call.minimum),
+      });
+      if (call.release) await this.#refund({ epoch: this.#epochId(holder), key: bucketKey(of) });
+    }
+    const answers = await answerLeaseCalls(this.#options.db, {
+      ...this.#ids(holder),
+      calls: asked,
+      now: this.#at(step),
+    });
+    return answers.map((answer) => Number(answer.grantedNanoUsd));
+  }
+
+  async record(event: SimulatedEvent): Promise<void> {
+    const made = ledgerEvent(0, { cost: BigInt(event.cost), admittedAt: this.#at(event.admittedStep) });
+    const origin = { ...this.#ids(event.holder), shard: 0, n: BigInt(event.n) };
+    await this.#options.record(
+      {
+        row: {
+          ...made.row,
+          event_id: eventId(this.#options.simulation * 1_000_000 + event.id),
+          producer_id: origin.producerId,
+          epoch: origin.epoch,
+          shard: origin.shard,
+          n: origin.n,
+        },
+        buckets: event.counters.map((counter) => this.#bucket(counter)),
+      },
+      { ...origin, firstN: origin.n, count: 1 },
+    );
+    if (this.#options.fault === 'settle-by-reserve' && !this.#recorded.has(event.id))
+      await this.#settleReserve(event);
+    this.#recorded.add(event.id);
+  }
+
+  async declareLast(holder: Holder, lastN: number, step: number): Promise<void> {
+    await closeEpoch(this.#options.db, {
+      ...this.#ids(holder),
+      lastN: [BigInt(lastN), 0n, 0n, 0n],
+      now: this.#at(step),
+    });
+  }
+
+  async setLimit(policy: PolicyName, limit: number): Promise<void> {
+    await this.#options.db.transaction().execute(async (tx) => {
+      await tx
+        .updateTable('policies')
+        .set({ limit_nano_usd: BigInt(limit) })
+        .where('id', '=', this.#policyId(policy))
+        .execute();
+      await setBucketLimits(tx, this.#policyId(policy));
+    });
+  }
+
+  async startCounter(next: Counter, step: number): Promise<void> {
+    await this.#options.db.transaction().execute(async (tx) => {
+      const policy = await tx
+        .updateTable('policies')
+        .set({ counter_version: next.version + 1, counter_since: this.#at(step) })
+        .where('id', '=', this.#policyId(next.policy))
+        .returningAll()
+        .executeTakeFirstOrThrow();
+      await openCounter(tx, policy, this.#at(step));
+      if (this.#options.fault !== 'counter-not-carried') return;
+      await sql`
+        WITH carried AS (
+          UPDATE budget_leases SET also_bucket_key = NULL WHERE also_bucket_key = ${bucketKey(this.#bucket(next))}
+        )
+        UPDATE spend_buckets SET leased_nano_usd = 0 WHERE bucket_key = ${bucketKey(this.#bucket(next))}`.execute(
+        tx,
+      );
+    });
+  }
+
+  async expire(which: number): Promise<void> {
+    if (this.#options.fault === 'expiry-refunds') await this.#refund({ which });
+  }
+
+  async exposure(of: Counter): Promise<number> {
+    const row = await this.#options.db
+      .selectFrom('spend_buckets')
+      .select(['spent_nano_usd', 'leased_nano_usd'])
+      .where('bucket_key', '=', bucketKey(this.#bucket(of)))
+      .executeTakeFirst();
+    return Number((row?.spent_nano_usd ?? 0n) + (row?.leased_nano_usd ?? 0n));
+  }
+
+  async atRest(): Promise<AtRest> {
+    const buckets = await this.#options.db
+      .selectFrom('spend_buckets')
+      .select(['bucket_key', 'spent_nano_usd', 'leased_nano_usd'])
+      .where(
+        'policy_id',
+        'in',
+        POLICIES.map((policy) => this.#policyId(policy)),
+      )
+      .where('subject', '=', POLICY_SUBJECT)
+      .execute();
+    const held = await this.#options.db
+      .selectFrom('budget_leases')
+      .select(['bucket_key', 'epoch', 'hold_nano_usd'])
+      .where(
+        'producer_id',
+        'in',
+        [0, 1, 2].map((proxy) => this.#producerId(proxy)),
+      )
+      .where('hold_nano_usd', '>', 0n)
+      .execute();
+    return {
+      buckets: buckets.flatMap((row) => {
+        const counter = this.#known.get(row.bucket_key)?.counter;
+        if (!counter) return [];
+        return [{ key: counter.key, spent: Number(row.spent_nano_usd), leased: Number(row.leased_nano_usd) }];
+      }),
+      held: held.map((row) => ({
+        holder: holderOf(row.epoch),
+        key: this.#known.get(row.bucket_key)?.counter.key ?? row.bucket_key,
+        hold: Number(row.hold_nano_usd),
+      })),
     };
-    known.set(bucketKey(made), { counter, bucket: made });
-    return made;
   }
 
   /** Against the rules: returns what is held and not settled. */
-  async function refund(of: { readonly epoch?: string; readonly key?: string; readonly which?: number }) {
-    await db.transaction().execute(async (tx) => {
+  async #refund(of: {
+    readonly epoch?: string;
+    readonly key?: string;
+    readonly which?: number;
+  }): Promise<void> {
+    await this.#options.db.transaction().execute(async (tx) => {
       const { rows } = await sql<{ bucket_key: string; epoch: string }>`
         SELECT bucket_key, epoch FROM budget_leases
-        WHERE hold_nano_usd > 0 AND starts_with(bucket_key, ${`pol_${simulation}_`})
+        WHERE hold_nano_usd > 0 AND starts_with(bucket_key, ${`pol_${this.#options.simulation}_`})
           AND (${of.epoch ?? null}::uuid IS NULL OR epoch = ${of.epoch ?? null}::uuid)
           AND (${of.key ?? null}::text IS NULL OR bucket_key = ${of.key ?? null}::text)
         ORDER BY bucket_key COLLATE "C", producer_id, epoch FOR UPDATE`.execute(tx);
@@ -82,158 +234,60 @@ export function sqlLedger({ db, simulation, windowSteps, fault, record }: SqlLed
   }
 
   /** Against the rules: also settles the part of the reservation beyond the cost. */
-  async function settleReserve({ holder, counters, cost, reserve }: SimulatedEvent) {
+  async #settleReserve({ holder, counters, cost, reserve }: SimulatedEvent): Promise<void> {
     await sql`
       WITH held AS (
         SELECT * FROM budget_leases
-        WHERE bucket_key = ANY (${counters.map((counter) => bucketKey(bucket(counter)))}::text[])
-          AND epoch = ${epochId(holder)} AND NOT closed
+        WHERE bucket_key = ANY (${counters.map((counter) => bucketKey(this.#bucket(counter)))}::text[])
+          AND epoch = ${this.#epochId(holder)} AND NOT closed
       ), settled AS (
         UPDATE budget_leases AS lease SET settled_nano_usd = lease.settled_nano_usd + ${reserve - cost}::bigint
         FROM held WHERE lease.bucket_key = held.bucket_key AND lease.epoch = held.epoch
       )
       UPDATE spend_buckets AS bucket
       SET leased_nano_usd = bucket.leased_nano_usd - least(held.hold_nano_usd, ${reserve - cost}::bigint)
-      FROM held WHERE bucket.bucket_key IN (held.bucket_key, held.also_bucket_key)`.execute(db);
+      FROM held WHERE bucket.bucket_key IN (held.bucket_key, held.also_bucket_key)`.execute(this.#options.db);
   }
 
-  async function leaseRow(holder: Holder, key: string) {
-    return await db
+  async #leaseRow(holder: Holder, key: string) {
+    return await this.#options.db
       .selectFrom('budget_leases')
       .select(['seq', 'returned_nano_usd'])
       .where('bucket_key', '=', key)
-      .where('epoch', '=', epochId(holder))
+      .where('epoch', '=', this.#epochId(holder))
       .executeTakeFirst();
   }
 
-  return {
-    async start(limits) {
-      for (const policy of POLICIES) {
-        await insertPolicy(db, policyId(policy), {
-          limit_nano_usd: BigInt(limits[policy]),
-          window_kind: 'hour',
-          counter_scope: 'policy',
-          created_at: at(0),
-        });
-      }
-    },
-    async register(holder, before) {
-      await registerProducer(db, { ...ids(holder), name: '', now: at(0) });
-      if (before && fault === 'restart-refunds') await refund({ epoch: epochId(before) });
-    },
-    async call(holder, calls, step) {
-      const asked = [];
-      for (const call of calls) {
-        const of = bucket(call.counter);
-        const lease =
-          fault === 'returns-as-deltas' || fault === 'grants-again'
-            ? await leaseRow(holder, bucketKey(of))
-            : undefined;
-        asked.push({
-          bucket: of,
-          seq: fault === 'grants-again' ? (lease?.seq ?? 0n) + 1n : BigInt(call.seq),
-          returnedNanoUsd:
-            BigInt(call.returned) + (fault === 'returns-as-deltas' ? (lease?.returned_nano_usd ?? 0n) : 0n),
-          wantNanoUsd: BigInt(call.want),
-          minimumNanoUsd: BigInt(call.minimum),
-        });
-        if (call.release) await refund({ epoch: epochId(holder), key: bucketKey(of) });
-      }
-      const answers = await answerLeaseCalls(db, { ...ids(holder), calls: asked, now: at(step) });
-      return answers.map((answer) => Number(answer.grantedNanoUsd));
-    },
-    async record(event) {
-      const made = ledgerEvent(0, { cost: BigInt(event.cost), admittedAt: at(event.admittedStep) });
-      const origin = { ...ids(event.holder), shard: 0, n: BigInt(event.n) };
-      await record(
-        {
-          row: {
-            ...made.row,
-            event_id: eventId(simulation * 1_000_000 + event.id),
-            producer_id: origin.producerId,
-            epoch: origin.epoch,
-            shard: origin.shard,
-            n: origin.n,
-          },
-          buckets: event.counters.map(bucket),
-        },
-        { ...origin, firstN: origin.n, count: 1 },
-      );
-      if (fault === 'settle-by-reserve' && !recorded.has(event.id)) await settleReserve(event);
-      recorded.add(event.id);
-    },
-    async declareLast(holder, lastN, step) {
-      await closeEpoch(db, { ...ids(holder), lastN: [BigInt(lastN), 0n, 0n, 0n], now: at(step) });
-    },
-    async setLimit(policy, limit) {
-      await db.transaction().execute(async (tx) => {
-        await tx
-          .updateTable('policies')
-          .set({ limit_nano_usd: BigInt(limit) })
-          .where('id', '=', policyId(policy))
-          .execute();
-        await setBucketLimits(tx, policyId(policy));
-      });
-    },
-    async startCounter(next, step) {
-      await db.transaction().execute(async (tx) => {
-        const policy = await tx
-          .updateTable('policies')
-          .set({ counter_version: next.version + 1, counter_since: at(step) })
-          .where('id', '=', policyId(next.policy))
-          .returningAll()
-          .executeTakeFirstOrThrow();
-        await openCounter(tx, policy, at(step));
-        if (fault !== 'counter-not-carried') return;
-        await sql`
-          WITH carried AS (
-            UPDATE budget_leases SET also_bucket_key = NULL WHERE also_bucket_key = ${bucketKey(bucket(next))}
-          )
-          UPDATE spend_buckets SET leased_nano_usd = 0 WHERE bucket_key = ${bucketKey(bucket(next))}`.execute(
-          tx,
-        );
-      });
-    },
-    async expire(which) {
-      if (fault === 'expiry-refunds') await refund({ which });
-    },
-    async exposure(of) {
-      const row = await db
-        .selectFrom('spend_buckets')
-        .select(['spent_nano_usd', 'leased_nano_usd'])
-        .where('bucket_key', '=', bucketKey(bucket(of)))
-        .executeTakeFirst();
-      return Number((row?.spent_nano_usd ?? 0n) + (row?.leased_nano_usd ?? 0n));
-    },
-    async atRest(): Promise<AtRest> {
-      const buckets = await db
-        .selectFrom('spend_buckets')
-        .select(['bucket_key', 'spent_nano_usd', 'leased_nano_usd'])
-        .where('policy_id', 'in', POLICIES.map(policyId))
-        .where('subject', '=', POLICY_SUBJECT)
-        .execute();
-      const held = await db
-        .selectFrom('budget_leases')
-        .select(['bucket_key', 'epoch', 'hold_nano_usd'])
-        .where('producer_id', 'in', [0, 1, 2].map(producerId))
-        .where('hold_nano_usd', '>', 0n)
-        .execute();
-      return {
-        buckets: buckets.flatMap((row) => {
-          const counter = known.get(row.bucket_key)?.counter;
-          if (!counter) return [];
-          return [
-            { key: counter.key, spent: Number(row.spent_nano_usd), leased: Number(row.leased_nano_usd) },
-          ];
-        }),
-        held: held.map((row) => ({
-          holder: holderOf(row.epoch),
-          key: known.get(row.bucket_key)?.counter.key ?? row.bucket_key,
-          hold: Number(row.hold_nano_usd),
-        })),
-      };
-    },
-  };
+  #policyId(policy: PolicyName): string {
+    return `pol_${this.#options.simulation}_${policy}`;
+  }
+
+  #at(step: number): Date {
+    return new Date(this.#startMs + Math.floor((step / this.#options.windowSteps) * HOUR_MS));
+  }
+
+  #producerId(proxy: number): string {
+    return uuid(this.#options.simulation, proxy, 0);
+  }
+
+  #epochId({ proxy, epoch }: Holder): string {
+    return uuid(this.#options.simulation, proxy, epoch + 1);
+  }
+
+  #ids(holder: Holder): { readonly producerId: string; readonly epoch: string } {
+    return { producerId: this.#producerId(holder.proxy), epoch: this.#epochId(holder) };
+  }
+
+  #bucket(counter: Counter): BucketRef {
+    const made = {
+      policyId: this.#policyId(counter.policy),
+      counterVersion: counter.version + 1,
+      subject: POLICY_SUBJECT,
+      windowStart: new Date(this.#startMs + counter.window * HOUR_MS),
+    };
+    this.#known.set(bucketKey(made), { counter, bucket: made });
+    return made;
+  }
 }
 
 /** The UUIDv7, of 2026, of a simulation's proxy (epoch 0) or of one of its epochs, counted from 1. */
