@@ -1,5 +1,4 @@
-import type { Tx } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { HALF_LIFE_MS, HALF_LIFE_REQUESTS, type StratumSums } from '@weighbridge/domain';
 import type { WorkloadType } from '@weighbridge/ledger';
 import { CompiledQuery } from 'kysely';

@@ -57,7 +57,7 @@ export {
   retireProducer,
   type Watermark,
 } from './producers/producers.ts';
-export { readAcks } from './producers/recordReceived.ts';
+export { readAcks } from './producers/readAcks.ts';
 export {
   type Discard,
   discardQuarantined,

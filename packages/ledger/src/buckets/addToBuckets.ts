@@ -1,5 +1,4 @@
-import type { Tx } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
 import type { BucketRef } from './bucketRef.ts';
 

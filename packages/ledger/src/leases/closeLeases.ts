@@ -1,5 +1,4 @@
-import type { Database } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { lockCounters } from '../buckets/successors.ts';
 import { lockBuckets } from './lockBuckets.ts';

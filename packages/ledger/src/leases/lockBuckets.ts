@@ -1,5 +1,4 @@
-import type { Database, Tx } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';
 import type { BucketState } from './decideGrant.ts';

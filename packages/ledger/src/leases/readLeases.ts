@@ -1,5 +1,4 @@
-import type { Tx } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';

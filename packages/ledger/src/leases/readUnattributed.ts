@@ -1,5 +1,4 @@
-import type { Database } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
 

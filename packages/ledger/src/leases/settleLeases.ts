@@ -1,5 +1,4 @@
-import type { Tx } from '@weighbridge/database';
-import { arrayLiteral, BIGINT, binaryArray, INTEGER, UUID } from '@weighbridge/database';
+import { arrayLiteral, BIGINT, binaryArray, INTEGER, type Tx, UUID } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { type BucketRef, bucketKey } from '../buckets/bucketRef.ts';

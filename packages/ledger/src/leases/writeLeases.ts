@@ -1,5 +1,4 @@
-import type { Tx } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import type { BucketState, LeaseFigures, LeaseOutcome } from './decideGrant.ts';

@@ -91,7 +91,7 @@ describe('a rebuild', () => {
     await expectDerived();
   });
 
-  it('only reports differences unless told to apply them', async () => {
+  it('only reports differences unless asked to apply them', async () => {
     const { bucket_key: bucketKey } = await db
       .selectFrom('spend_buckets')
       .select('bucket_key')

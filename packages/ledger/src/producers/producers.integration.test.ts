@@ -108,7 +108,7 @@ it('a process that takes a spool over supersedes the earlier epochs, which stay 
   expect((await listed(other.epoch))?.superseded_by).toBeNull();
 });
 
-it('a process in a closed epoch is told that it is superseded, and supersedes none', async () => {
+it('a process in a closed epoch is superseded, and supersedes none', async () => {
   const copied = runSince(60);
   await register(copied);
   expect(await closeEpoch(ledger.db, { ...copied, lastN: [0n, 0n, 0n, 0n], now: new Date() })).toBe(true);

@@ -1,5 +1,4 @@
-import type { Database, Producers, Tx } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Database, type Producers, type Tx } from '@weighbridge/database';
 import { type Selectable, sql } from 'kysely';
 import { closeLeases } from '../leases/closeLeases.ts';
 

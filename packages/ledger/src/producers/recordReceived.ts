@@ -1,5 +1,4 @@
-import type { Database, Tx } from '@weighbridge/database';
-import { arrayLiteral, BIGINT, binaryArray, SMALLINT, UUID } from '@weighbridge/database';
+import { arrayLiteral, BIGINT, binaryArray, SMALLINT, type Tx, UUID } from '@weighbridge/database';
 import { sql } from 'kysely';
 import type { Ack, ReceivedRange } from '../events/usage.ts';
 import { closeIfComplete, insertProducers } from './producers.ts';
@@ -117,25 +116,6 @@ function shardOf({ producerId, epoch, shard }: ReceivedShard): Omit<Ack, 'n'> {
 
 function rangeText({ from, end }: NumberRange): string {
   return `[${from},${end})`;
-}
-
-/** An ack for each shard of some of a producer's epochs; none for epochs that the ledger doesn't know. */
-export async function readAcks(db: Database, producerId: string, epochs: readonly string[]): Promise<Ack[]> {
-  if (epochs.length === 0) return [];
-  const rows = await db
-    .selectFrom('producer_shards')
-    .select(['producer_id', 'epoch', 'shard', 'recorded_n', 'last_n'])
-    .where('producer_id', '=', producerId)
-    .where('epoch', 'in', epochs)
-    .orderBy('epoch')
-    .orderBy('shard')
-    .execute();
-  return rows.map((row) => ({
-    producerId: row.producer_id,
-    epoch: row.epoch,
-    shard: row.shard,
-    n: row.recorded_n,
-  }));
 }
 
 interface NumberRange {

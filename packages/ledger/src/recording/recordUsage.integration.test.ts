@@ -9,7 +9,7 @@ import { readSpent } from '../../test/readSpent.ts';
 import { type BucketRef, keySubject, principalSubject } from '../buckets/bucketRef.ts';
 import type { LedgerEvent, ReceivedRange } from '../events/usage.ts';
 import { closeEpoch } from '../producers/producers.ts';
-import { readAcks } from '../producers/recordReceived.ts';
+import { readAcks } from '../producers/readAcks.ts';
 import { readSpend } from '../spend/readSpend.ts';
 import { recordUsage } from './recordUsage.ts';
 

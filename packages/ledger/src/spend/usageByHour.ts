@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Tx, UsageEvents } from '@weighbridge/database';
-import { arrayLiteral } from '@weighbridge/database';
+import { arrayLiteral, type Tx, type UsageEvents } from '@weighbridge/database';
 import { type Insertable, type RawBuilder, sql } from 'kysely';
 
 /** The dimensions of usage_by_hour beside hour and shard. Their order is part of the digest. */

@@ -1,0 +1,80 @@
+import type { BudgetUse, LedgerState } from '@weighbridge/ledger';
+import type { Metrics } from '@weighbridge/runtime';
+
+/** Gauges that show the latest values read from the ledger. */
+export interface LedgerGauges {
+  show(state: LedgerState): void;
+  /** The policies closest to their limits. */
+  showBudgets(use: readonly BudgetUse[]): void;
+  showDifference(differenceNanoUsd: bigint): void;
+}
+
+export function addLedgerGauges(metrics: Metrics): LedgerGauges {
+  let state: LedgerState | undefined;
+  let differenceNanoUsd = 0;
+  let budgets: readonly BudgetUse[] = [];
+  const ofState = (name: string, help: string, read: (state: LedgerState) => number) =>
+    metrics.gauge(name, help, () => (state ? read(state) : 0));
+
+  ofState(
+    'weighbridge_ledger_lag_seconds',
+    'Age of the time up to which all usage is known to be in the ledger.',
+    ({ asOfAgeMs }) => asOfAgeMs / 1_000,
+  );
+  ofState(
+    'weighbridge_ledger_gaps',
+    'Shards of producers with a usage event missing below a received one.',
+    ({ gaps }) => gaps,
+  );
+  ofState(
+    'weighbridge_ledger_longest_gap_seconds',
+    'How long the oldest of these gaps has lasted.',
+    ({ longestGapMs }) => longestGapMs / 1_000,
+  );
+  ofState(
+    'weighbridge_quarantine_held',
+    'Entries in quarantine that wait for an operator.',
+    ({ heldUsage }) => heldUsage,
+  );
+  ofState(
+    'weighbridge_producers_open',
+    'Epochs that may still deliver usage.',
+    ({ openProducers }) => openProducers,
+  );
+  ofState(
+    'weighbridge_producers_lost',
+    'Epochs marked lost, with no sign of life from their spool.',
+    ({ lostProducers }) => lostProducers,
+  );
+  metrics.gaugeBy(
+    'weighbridge_lost_producer_seconds',
+    'How long a spool has been lost.',
+    ['name', 'producer_id'],
+    () =>
+      (state?.lost ?? []).map(
+        ({ name, producerId, lostForMs }) => [{ name, producer_id: producerId }, lostForMs / 1_000] as const,
+      ),
+  );
+  metrics.gaugeBy(
+    'weighbridge_budget_used_ratio',
+    "How much of its limit a policy's fullest counter has used in the current window.",
+    ['policy'],
+    () => budgets.map(({ policyId, usedRatio }) => [{ policy: policyId }, usedRatio] as const),
+  );
+  metrics.gauge(
+    'weighbridge_ledger_difference_nano_usd',
+    "Difference between buckets and the ledger's rows at the latest nightly comparison; anything but 0 is a fault.",
+    () => differenceNanoUsd,
+  );
+  return {
+    show: (latest) => {
+      state = latest;
+    },
+    showBudgets: (latest) => {
+      budgets = latest;
+    },
+    showDifference: (latest) => {
+      differenceNanoUsd = Number(latest);
+    },
+  };
+}
