@@ -9,7 +9,7 @@ export const MEGABYTE = 1_000_000;
 /** What each reader that does not read asks for: far more than any buffer on the way holds. */
 const RESPONSE_BYTES = 100 * MEGABYTE;
 const READERS_PER_CONNECT_ROUND = 100;
-const POLL_MS = 1_000;
+const POLL_MS = 250;
 
 const EVENT = `data: ${JSON.stringify({ id: 'c-1', choices: [{ delta: { content: 'weigh '.repeat(20) } }] })}\n\n`;
 const PART = Buffer.from(EVENT.repeat(300));
