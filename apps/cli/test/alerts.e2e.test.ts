@@ -81,7 +81,7 @@ describe('the alerts, by what the apps really show,', () => {
           PORT: String(ports['data-plane-0']),
           CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
           SPOOL_MAX_BYTES: '1048576',
-          MAX_STALENESS_MS: '20000',
+          MAX_STALENESS_MS: '8000',
           UPSTREAM_MAX_RETRIES: '0',
         },
         /is ready/,

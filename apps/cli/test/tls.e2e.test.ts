@@ -1,6 +1,9 @@
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { connect } from 'node:tls';
 import {
   createTestDatabase,
   eventually,
@@ -50,6 +53,22 @@ describe('the apps, by mutual TLS,', () => {
     return process;
   };
 
+  /** The fingerprint of the certificate that the control plane shows to one that connects now. */
+  async function shownCertificate(): Promise<string> {
+    const socket = connect({
+      port: grpc,
+      host: '127.0.0.1',
+      rejectUnauthorized: false,
+      ALPNProtocols: ['h2'],
+    });
+    try {
+      await once(socket, 'secureConnect');
+      return socket.getPeerCertificate().fingerprint256;
+    } finally {
+      socket.destroy();
+    }
+  }
+
   let ours: { cert: string; private: string };
   let theirs: { cert: string; private: string };
   beforeAll(async () => {
@@ -85,7 +104,13 @@ describe('the apps, by mutual TLS,', () => {
     // Believed first, then shown: as one rolls a certificate.
     await files('proxy', theirs, [ours.cert, renewed.cert]);
     await files('control-plane', renewed, [theirs.cert]);
-    await new Promise((resolve) => setTimeout(resolve, 11_000));
+    await eventually(
+      async () => expect(await shownCertificate()).toBe(new X509Certificate(renewed.cert).fingerprint256),
+      {
+        timeoutMs: 20_000,
+        intervalMs: 100,
+      },
+    );
     expect(proxy.output()).not.toContain('broke');
     // A new one that believes only the renewed certificate gets in: that is the one being shown.
     await startDataPlane(await files('newer', theirs, [renewed.cert]), /is ready/);

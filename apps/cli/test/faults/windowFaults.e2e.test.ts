@@ -10,7 +10,7 @@ const SEED = 20_261_124;
 /** The clocks of the proxies, ahead of the control plane's. */
 const SKEWS_MS = [300_000, -300_000];
 /** How long before the edge the apps are started: as long as that usually takes, else much longer. */
-const LEADS_MS = [40_000, 100_000];
+const LEADS_MS = [25_000, 100_000];
 /** How long before the edge those requests begin that end after it. */
 const ACROSS_MS = 4_000;
 

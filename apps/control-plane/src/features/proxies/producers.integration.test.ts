@@ -14,7 +14,7 @@ import { recordUsage } from '@weighbridge/ledger';
 import { createLogger } from '@weighbridge/runtime';
 import { eventually, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadConfig } from '../../config.ts';
 import { startControlPlane } from '../../controlPlane.ts';
 
@@ -47,10 +47,8 @@ beforeAll(async () => {
     (await startControlPlane(config, deps, context)).grpcAddress,
   ];
 });
-afterEach(() => {
-  for (const client of clients.splice(0)) client.close();
-});
 afterAll(async () => {
+  for (const client of clients) client.close();
   for (const step of closing) await step();
 });
 
@@ -97,7 +95,8 @@ const closeEpoch = async (request: { producerId: string; epoch: string; lastN: b
   return (await callUnary(clientOf(0), ControlService.method.closeEpoch, request, options)).isClosed;
 };
 
-describe('a proxy that reports its spool', () => {
+// A heartbeat comes each second, so these tests wait side by side.
+describe.concurrent('a proxy that reports its spool', () => {
   it('is recorded from its hello on, and its watermark follows its status', async () => {
     const producerId = newUuid();
     const proxy = startProxy(producerId);
