@@ -3,13 +3,14 @@ import { createDb, type Database } from '@weighbridge/database';
 import { newUuid } from '@weighbridge/domain';
 import { listProducers, readIdRange, registerProducer } from '@weighbridge/ledger';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
-import { useDatabase } from '@weighbridge/testing';
+import { untilLockWaits, useDatabase } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { startMaintenance } from './maintenance.ts';
 import { createMeteringMetrics } from './meteringMetrics.ts';
 
 const MINUTE_MS = 60_000;
+const IDLE_LIMIT_MS = 100;
 const logger = createLogger('test');
 logger.level = 'silent';
 const database = useDatabase();
@@ -56,16 +57,20 @@ it('marks an epoch lost after 25 minutes of silence, and shows it in the metrics
 });
 
 it('is not cut off during a slow task on a database that ends idle transactions', async () => {
-  const strict = createDb(`${database.url}?options=-c%20idle_in_transaction_session_timeout%3D100`, {
-    applicationName: 'test',
-    onIdleError: () => {},
-  });
+  const strict = createDb(
+    `${database.url}?options=-c%20idle_in_transaction_session_timeout%3D${IDLE_LIMIT_MS}`,
+    {
+      applicationName: 'test',
+      onIdleError: () => {},
+    },
+  );
   try {
     const shown = await database.db.transaction().execute(async (tx) => {
       // A task waits for this lock, for longer than the limit on idle transactions.
       await sql`LOCK TABLE producers IN ACCESS EXCLUSIVE MODE`.execute(tx);
       const round = roundAt(new Date(), strict);
-      await sleep(500);
+      await untilLockWaits(database.db);
+      await sleep(3 * IDLE_LIMIT_MS);
       return { round };
     });
     expect(await shown.round).not.toMatch(/^weighbridge_ledger_upkeep_failures_total\{.*\} [1-9]/m);

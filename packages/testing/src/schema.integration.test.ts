@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { migrate, schemaMismatch } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
+import { eventually } from './eventually.ts';
 import { useDatabase } from './testDatabase.ts';
 
 // Of packages/database, and here: this package depends on that one.
@@ -37,8 +37,13 @@ it('a connection that breaks in the midst of a transaction fails that transactio
   const broken = database.db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(tx);
     await sql`SELECT pg_terminate_backend(${rows[0]?.pid})`.execute(database.db);
-    // No query is under way when the news arrives.
-    await sleep(200);
+    // No query is in progress when the connection breaks.
+    await eventually(async () => {
+      const backend = await sql`SELECT FROM pg_stat_activity WHERE pid = ${rows[0]?.pid}`.execute(
+        database.db,
+      );
+      expect(backend.rows).toEqual([]);
+    });
     await sql`SELECT 1`.execute(tx);
   });
   await expect(broken).rejects.toThrow();

@@ -9,7 +9,7 @@ import { eventually, freePort, startNats, type TestNats } from '@weighbridge/tes
 
 const STREAM = 'USAGE';
 const DURABLES = Array.from({ length: USAGE_SHARDS }, (_, shard) => `metering-s${shard}`);
-const SHORT_ACK_WAIT_MS = 500;
+const SHORT_ACK_WAIT_MS = 100;
 
 /** A message of the usage stream as a proxy published it. */
 export interface Captured {

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { untilLockWaits } from '@weighbridge/testing';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
@@ -219,7 +219,7 @@ describe('a lease call', () => {
     // The call arrives while the limit is being changed: it must not be granted by the earlier limit.
     await setLimit(bucket, 50n, async () => {
       waiting = call(b, bucket, { seq: 1n, wantNanoUsd: 40n, minimumNanoUsd: 1n });
-      await Promise.race([waiting, sleep(200)]);
+      await Promise.race([waiting, untilLockWaits(ledger.db)]);
     });
     expect(await waiting).toMatchObject({ grantedNanoUsd: 0n, limitNanoUsd: 50n, outcome: 'contended' });
     expect(await bucketRow(bucket)).toMatchObject({ limit_nano_usd: 50n, leased_nano_usd: 60n });
@@ -277,9 +277,9 @@ describe('what a lease holds', () => {
       // The call gets as far as writing its lease, and waits there.
       await sql`LOCK TABLE budget_leases IN SHARE MODE`.execute(tx);
       const granted = call(a, bucket, { seq: 1n });
-      await sleep(200);
+      await untilLockWaits(ledger.db);
       const closed = closeEpoch(ledger.db, { ...a, lastN: [0n, 0n, 0n, 0n], now });
-      await sleep(200);
+      await untilLockWaits(ledger.db, 2);
       return { granted, closed };
     });
     expect(await done.granted).toMatchObject({ grantedNanoUsd: 10n });
