@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createProgram, runProgram } from './commands/program.ts';
-import type { WriteOptions } from './commands/session.ts';
+import type { WriteOptions } from './session/session.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 const print = (text: string) => process.stdout.write(`${text}\n`);

@@ -101,6 +101,42 @@ describe('dependency-cruiser', () => {
   }, 60_000);
 });
 
+describe('the check of rooms', () => {
+  const checkRooms = (cwd: string) =>
+    run(process.execPath, [join(root, 'packages/testing/roomCycles.mjs')], cwd);
+
+  it('breaks on folders that import each other in a circle, and says by which files', async () => {
+    await plant({
+      'apps/x/src/main.ts': "import './a/one.ts';\n",
+      'apps/x/src/a/one.ts': "import { type Two } from '../b/two.ts';\n",
+      'apps/x/src/b/two.ts': "export type { Three } from '../c/deep/three.ts';\n",
+      'apps/x/src/c/deep/three.ts': "export const four = await import('../../a/four.ts');\n",
+      'apps/x/src/a/four.ts': '',
+    });
+    const { ok, output } = await checkRooms(folder);
+    expect(ok).toBe(false);
+    expect(output).toContain('error no-room-cycle: apps/x/src/a');
+    for (const shown of ['a/one.ts → b/two.ts', 'b/two.ts → c/deep/three.ts', 'c/deep/three.ts → a/four.ts'])
+      expect(output).toContain(shown);
+  });
+
+  it('lets rooms import others in one direction, and their own tests import anything', async () => {
+    await plant({
+      'apps/x/src/a/one.ts': "import '../b/two.ts';\n",
+      'apps/x/src/b/two.ts': "import './deep/three.ts';\n",
+      'apps/x/src/b/deep/three.ts': "import '../two.ts';\n",
+      'apps/x/src/b/two.test.ts': "import '../a/one.ts';\n",
+    });
+    expect(await checkRooms(folder)).toEqual({ ok: true, output: '2 rooms, 0 in a cycle\n' });
+  });
+
+  it('finds the rooms of this repository', async () => {
+    const { ok, output } = await checkRooms(root);
+    expect(ok).toBe(true);
+    expect(Number(/^(\d+) rooms/.exec(output)?.[1])).toBeGreaterThan(30);
+  });
+});
+
 describe('buf', () => {
   beforeEach(() => cp(join(root, 'proto'), join(folder, 'proto'), { recursive: true }));
 

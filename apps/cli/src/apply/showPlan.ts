@@ -1,4 +1,4 @@
-import { price, shown } from '../commands/output.ts';
+import { price, shown } from '../session/output.ts';
 import type { Change } from './plan.ts';
 
 const SIGN = { create: '+', update: '~', delete: '-' } as const;

@@ -4,9 +4,9 @@ import { PRUNABLE, type Present, type Prunable, plan } from '../apply/plan.ts';
 import { runPlan, type Send } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
 import type { ApplyFile, Json } from '../apply/wanted.ts';
+import { type Cli, openSession } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
 import { several } from './options.ts';
-import { type Cli, openSession } from './session.ts';
-import { UsageError } from './usageError.ts';
 
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')

@@ -1,8 +1,8 @@
 import { answer } from '@weighbridge/client';
 import { Command } from 'commander';
+import { time } from '../session/output.ts';
+import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions, moment } from './options.ts';
-import { time } from './output.ts';
-import { type Cli, firstItems, openSession } from './session.ts';
 
 export function auditCommand(cli: Cli): Command {
   return listOptions(new Command('audit'))

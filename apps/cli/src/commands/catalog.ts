@@ -6,11 +6,11 @@ import type { ApplyFile, Json } from '../apply/wanted.ts';
 import type { Imported } from '../catalog/importedModel.ts';
 import { readLiteLlm } from '../catalog/litellm.ts';
 import { readModelsDev } from '../catalog/modelsDev.ts';
+import { shown } from '../session/output.ts';
+import { type Cli, openSession } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
 import { listPresent, sender } from './apply.ts';
 import { several } from './options.ts';
-import { shown } from './output.ts';
-import { type Cli, openSession } from './session.ts';
-import { UsageError } from './usageError.ts';
 
 const READERS: Readonly<Record<string, (content: unknown) => Imported>> = {
   litellm: readLiteLlm,

@@ -1,5 +1,5 @@
 import { Command, type Option } from 'commander';
-import type { Cli } from './session.ts';
+import type { Cli } from '../session/session.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 

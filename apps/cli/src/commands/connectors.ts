@@ -1,7 +1,7 @@
 import { answer } from '@weighbridge/client';
 import { Command } from 'commander';
+import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
-import { type Cli, firstItems, openSession } from './session.ts';
 
 export function connectorsCommand(cli: Cli): Command {
   const connectors = new Command('connectors').description("the vendors' accounts that requests go through");

@@ -3,10 +3,10 @@ import { DEPLOYMENT_SETTINGS, deploymentChecks } from '../doctor/deploymentCheck
 import { type Finding, type Level, skipped } from '../doctor/finding.ts';
 import { operatorChecks } from '../doctor/operatorChecks.ts';
 import { serviceChecks } from '../doctor/serviceChecks.ts';
-import { shown } from './output.ts';
-import { type Cli, openSession, type Session } from './session.ts';
-import type { GlobalOptions } from './settings.ts';
-import { UsageError } from './usageError.ts';
+import { shown } from '../session/output.ts';
+import { type Cli, openSession, type Session } from '../session/session.ts';
+import type { GlobalOptions } from '../session/settings.ts';
+import { UsageError } from '../session/usageError.ts';
 
 const SIGNS: Readonly<Record<Level, string>> = { ok: '✓', warn: '!', fail: '✗', skipped: '-' };
 

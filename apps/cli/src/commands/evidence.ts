@@ -1,7 +1,7 @@
 import { answer } from '@weighbridge/client';
 import { Command } from 'commander';
+import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
-import { type Cli, firstItems, openSession } from './session.ts';
 
 export function evidenceCommand(cli: Cli): Command {
   return listOptions(new Command('evidence'))

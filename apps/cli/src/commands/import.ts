@@ -7,10 +7,10 @@ import { mapConfig } from '../litellm/config.ts';
 import { mapKeys, type WantedKey } from '../litellm/keys.ts';
 import { createReport, reportLines } from '../litellm/report.ts';
 import { readRows } from '../litellm/rows.ts';
+import { shown } from '../session/output.ts';
+import { type Cli, openSession, type Session } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
 import { listPresent, sender } from './apply.ts';
-import { shown } from './output.ts';
-import { type Cli, openSession, type Session } from './session.ts';
-import { UsageError } from './usageError.ts';
 
 const NO_GROUPS: ReadonlyMap<string, readonly string[]> = new Map();
 const SECRET_MODE = 0o600;

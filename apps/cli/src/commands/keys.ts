@@ -1,8 +1,8 @@
 import { answer, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
+import { type Column, shown, time } from '../session/output.ts';
+import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
 import { limitOf, listOptions, moment, seconds, several } from './options.ts';
-import { type Column, shown, time } from './output.ts';
-import { type Cli, firstItems, openSession, type Session } from './session.ts';
 
 type Key = components['schemas']['Key'];
 type NewKey = components['schemas']['NewKey'];

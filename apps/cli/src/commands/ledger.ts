@@ -1,6 +1,6 @@
 import { answer } from '@weighbridge/client';
 import { Command } from 'commander';
-import { type Cli, openSession } from './session.ts';
+import { type Cli, openSession } from '../session/session.ts';
 
 export function ledgerCommand(cli: Cli): Command {
   const ledger = new Command('ledger').description('what all spend is added up from');

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
-import type { Cli } from './session.ts';
-import { UsageError } from './usageError.ts';
+import type { Cli } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
 
 export function migrateCommand(cli: Cli): Command {
   return new Command('migrate')

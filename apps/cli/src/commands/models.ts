@@ -1,8 +1,8 @@
 import { answer } from '@weighbridge/client';
 import { Command } from 'commander';
+import { price } from '../session/output.ts';
+import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
-import { price } from './output.ts';
-import { type Cli, firstItems, openSession } from './session.ts';
 
 export function modelsCommand(cli: Cli): Command {
   return listOptions(new Command('models'))

@@ -1,9 +1,9 @@
 import { answer, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
+import { type Column, usd } from '../session/output.ts';
+import { type Cli, firstItems, openSession } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
 import { limitOf, listOptions, microUsd, several, wholeNumber } from './options.ts';
-import { type Column, usd } from './output.ts';
-import { type Cli, firstItems, openSession } from './session.ts';
-import { UsageError } from './usageError.ts';
 
 type Policy = components['schemas']['Policy'];
 type PolicyChanges = components['schemas']['PolicyChanges'];

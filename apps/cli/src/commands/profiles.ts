@@ -1,8 +1,8 @@
 import { answer, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
+import { price, shown } from '../session/output.ts';
+import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
-import { price, shown } from './output.ts';
-import { type Cli, firstItems, openSession, type Session } from './session.ts';
 
 type Explanation = components['schemas']['Explanation'];
 type ExplainRequest = components['schemas']['ExplainRequest'];

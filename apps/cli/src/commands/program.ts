@@ -1,5 +1,8 @@
 import { ApiError } from '@weighbridge/client';
 import { Command, CommanderError } from 'commander';
+import { shown } from '../session/output.ts';
+import type { Cli } from '../session/session.ts';
+import { UsageError } from '../session/usageError.ts';
 import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
 import { catalogCommand } from './catalog.ts';
@@ -12,17 +15,14 @@ import { keysCommand } from './keys.ts';
 import { ledgerCommand } from './ledger.ts';
 import { migrateCommand } from './migrate.ts';
 import { modelsCommand } from './models.ts';
-import { shown } from './output.ts';
 import { policiesCommand } from './policies.ts';
 import { profilesCommand } from './profiles.ts';
 import { proxiesCommand } from './proxies.ts';
 import { quarantineCommand } from './quarantine.ts';
 import { requestsCommand } from './requests.ts';
-import type { Cli } from './session.ts';
 import { spendCommand } from './spend.ts';
 import { spoolCommand } from './spool.ts';
 import { usageCommand } from './usage.ts';
-import { UsageError } from './usageError.ts';
 
 /** Every command against a running service; `up` is added where the process is. */
 export function createProgram(cli: Cli): Command {

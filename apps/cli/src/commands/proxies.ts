@@ -1,8 +1,8 @@
 import { answer, type components } from '@weighbridge/client';
 import { Command } from 'commander';
+import { shown, time } from '../session/output.ts';
+import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
-import { shown, time } from './output.ts';
-import { type Cli, firstItems, openSession } from './session.ts';
 
 type Proxy = components['schemas']['Proxy'];
 

@@ -1,8 +1,8 @@
 import { answer } from '@weighbridge/client';
 import { Command, Option } from 'commander';
+import { time } from '../session/output.ts';
+import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
-import { time } from './output.ts';
-import { type Cli, firstItems, openSession } from './session.ts';
 
 export function quarantineCommand(cli: Cli): Command {
   const quarantine = new Command('quarantine').description('usage that the ledger could not take');

@@ -1,7 +1,7 @@
 import { answer } from '@weighbridge/client';
 import { Command } from 'commander';
+import { type Cli, openSession } from '../session/session.ts';
 import { signedMicroUsd } from './options.ts';
-import { type Cli, openSession } from './session.ts';
 
 export function requestsCommand(cli: Cli): Command {
   const requests = new Command('requests').description('single requests, as the ledger has them');

@@ -1,7 +1,7 @@
 import { answer } from '@weighbridge/client';
 import { Command } from 'commander';
-import { time, usd } from './output.ts';
-import { type Cli, openSession } from './session.ts';
+import { time, usd } from '../session/output.ts';
+import { type Cli, openSession } from '../session/session.ts';
 
 export function usageCommand(cli: Cli): Command {
   return new Command('usage')

@@ -1,4 +1,4 @@
-import type { Env } from '../commands/settings.ts';
+import type { Env } from '../session/settings.ts';
 import { type Finding, fail, skipped, why } from './finding.ts';
 
 const TLS_SETTINGS = ['CONTROL_TLS_CERTIFICATE_FILE', 'CONTROL_TLS_KEY_FILE', 'CONTROL_TLS_CA_FILE'];

@@ -1,5 +1,5 @@
 import { answer, type components, pages } from '@weighbridge/client';
-import type { Session } from '../commands/session.ts';
+import type { Session } from '../session/session.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';
 import { attempt } from './serviceChecks.ts';
 

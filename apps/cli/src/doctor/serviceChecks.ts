@@ -1,6 +1,6 @@
 import { ApiError, answer } from '@weighbridge/client';
-import { usd } from '../commands/output.ts';
-import type { Session } from '../commands/session.ts';
+import { usd } from '../session/output.ts';
+import type { Session } from '../session/session.ts';
 import { clockFinding, type Finding, fail, ok, skipped, warn } from './finding.ts';
 
 /** Whether the service can be reached and used with this key. `goesOn` is false where all further calls would only repeat that. */
