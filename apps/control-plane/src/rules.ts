@@ -1,16 +1,19 @@
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { parseNewModelId } from './features/catalog/catalog.ts';
-import { type NewPrice, parsePrice } from './features/catalog/prices.ts';
+import type { NewPrice } from './features/catalog/prices.schemas.ts';
+import { parsePrice } from './features/catalog/prices.ts';
+import type { NewConnector } from './features/connectors/connectors.schemas.ts';
 import {
   dialectAndBaseUrl,
-  type NewConnector,
   validConnectorName,
   validModelPatterns,
   validUpstreamNames,
 } from './features/connectors/connectors.ts';
-import { type NewPolicy, validTimezone } from './features/policies/policies.ts';
-import { type NewProfile, validProfileName, validTargets } from './features/profiles/profiles.ts';
+import type { NewPolicy } from './features/policies/policies.schemas.ts';
+import { validTimezone } from './features/policies/policies.ts';
+import type { NewProfile } from './features/profiles/profiles.schemas.ts';
+import { validProfileName, validTargets } from './features/profiles/profiles.ts';
 import { validDisplayName } from './shared/displayName.ts';
 
 /**

@@ -3,11 +3,11 @@ import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page, PageQuery } from '../../shared/paging.ts';
 import { Strict } from '../../shared/schemas.ts';
+import { CatalogModel, CatalogModelChanges, CatalogQuery, NewCatalogModel } from './catalog.schemas.ts';
 import { type CatalogDeps, existingModel } from './catalog.service.ts';
-import { CatalogModel, CatalogModelChanges, CatalogQuery, NewCatalogModel } from './catalog.ts';
 import { changeEntry, deleteEntry, listCatalog, putEntry, readEntry } from './catalogEntries.service.ts';
 import { listPrices, resetPrice, setPrice } from './catalogPrices.service.ts';
-import { CatalogPrice, NewPrice } from './prices.ts';
+import { CatalogPrice, NewPrice } from './prices.schemas.ts';
 
 const ModelParams = Type.Object({
   model: Type.String({ description: 'The model id. Its slashes may be written as they are or as %2F.' }),

@@ -1,77 +1,9 @@
 import { type ModelId, parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type Static, Type } from 'typebox';
 import { parseDateTime } from '../../shared/dateTime.ts';
-import { PageQuery } from '../../shared/paging.ts';
-import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+import type { CatalogModelChanges, NewCatalogModel } from './catalog.schemas.ts';
 import type { ShippedModel } from './catalogFile.ts';
 import { type PriceJson, priceToJson } from './priceColumns.ts';
-import { CatalogPrice, NewPrice } from './prices.ts';
-
-const Count = Type.Integer({ minimum: 1, maximum: 2_147_483_647 });
-const Percent = Type.Optional(Type.Number({ minimum: 0, maximum: 100 }));
-const scores = {
-  mmlu: Percent,
-  human_eval: Percent,
-  mt_bench: Type.Optional(Type.Number({ minimum: 0, maximum: 10 })),
-};
-const Capabilities = Type.Array(Type.String({ pattern: '^[a-z0-9_]{1,64}$' }), { maxItems: 64 });
-const UpstreamName = Type.String({ minLength: 1, maxLength: 256 });
-
-const settings = {
-  upstream_name: Type.Optional(UpstreamName),
-  context_window: Type.Optional(Count),
-  max_output_tokens: Type.Optional(Nullable(Count)),
-  capabilities: Type.Optional(Capabilities),
-  benchmark_scores: Type.Optional(Strict(scores)),
-  deprecated_at: Type.Optional(Nullable(DateTime)),
-  disabled: Type.Optional(Type.Boolean()),
-};
-/** The settings that an operator may change. Absent fields stay as they are. */
-export const CatalogModelChanges = Strict(settings, { title: 'CatalogModelChanges' });
-export type CatalogModelChanges = Static<typeof CatalogModelChanges>;
-
-/** A whole entry of an operator. Absent fields get their defaults. */
-export const NewCatalogModel = Strict(
-  { ...settings, context_window: Count, price: Type.Optional(NewPrice) },
-  { title: 'NewCatalogModel' },
-);
-export type NewCatalogModel = Static<typeof NewCatalogModel>;
-
-const Score = Type.Optional(Type.Number());
-/** An entry of the catalog, shipped or of an operator. No one can use a model whose price is null. */
-export const CatalogModel = Type.Object(
-  {
-    model: Type.String(),
-    provider: Type.String(),
-    upstream_name: Type.String({ description: 'The name of the model at the vendor.' }),
-    origin: OneOf(['catalog', 'operator'], {
-      description: 'catalog: it ships with the release. operator: an operator created the entry.',
-    }),
-    overridden: Type.Array(Type.String(), {
-      description: 'The fields of a shipped model that an operator changed.',
-    }),
-    disabled: Type.Boolean(),
-    context_window: Type.Integer(),
-    max_output_tokens: Nullable(Type.Integer()),
-    capabilities: Type.Array(Type.String()),
-    benchmark_scores: Type.Object({ mmlu: Score, human_eval: Score, mt_bench: Score, avg_score: Score }),
-    deprecated_at: Nullable(DateTime),
-    price: Nullable(CatalogPrice),
-    updated_at: DateTime,
-  },
-  { title: 'CatalogModel' },
-);
-export type CatalogModel = Static<typeof CatalogModel>;
-
-export const CatalogQuery = Strict({
-  ...PageQuery,
-  provider: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  priced: Type.Optional(OneOf(['true', 'false'])),
-  disabled: Type.Optional(OneOf(['true', 'false'])),
-});
-export type CatalogQuery = Static<typeof CatalogQuery>;
 
 /** The columns of a model in the catalog that a release or an operator sets, without its price. */
 export interface ModelFacts {

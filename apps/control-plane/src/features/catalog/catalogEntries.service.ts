@@ -14,17 +14,9 @@ import {
   type ModelRow,
   updateModel,
 } from './catalog.repository.ts';
+import type { CatalogModel, CatalogModelChanges, CatalogQuery, NewCatalogModel } from './catalog.schemas.ts';
 import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.ts';
-import {
-  type CatalogModel,
-  type CatalogModelChanges,
-  type CatalogQuery,
-  changedFacts,
-  type NewCatalogModel,
-  newFacts,
-  parseNewModelId,
-  type ShippedJson,
-} from './catalog.ts';
+import { changedFacts, newFacts, parseNewModelId, type ShippedJson } from './catalog.ts';
 import { differingFacts, restoreShipped } from './catalogImport.service.ts';
 import { setOperatorPrice, toCatalogPrice } from './catalogPrices.service.ts';
 import { parsePrice } from './prices.ts';

@@ -12,7 +12,8 @@ import {
 import { type CatalogDeps, existingModel, lockedModel } from './catalog.service.ts';
 import type { ShippedJson } from './catalog.ts';
 import { isSamePrice, priceFromJson, priceOf } from './priceColumns.ts';
-import { type CatalogPrice, type NewPrice, type Price, parsePrice, toFullPrice } from './prices.ts';
+import type { CatalogPrice, NewPrice } from './prices.schemas.ts';
+import { type Price, parsePrice, toFullPrice } from './prices.ts';
 
 /** The versions of a model's price, newest first. */
 export async function listPrices(
@@ -63,7 +64,7 @@ export async function resetPrice(deps: CatalogDeps, caller: Caller, id: string):
       throw new AppError(
         'conflict',
         'price_not_overridden',
-        'This model already has its shipped price. To disable the model, PATCH it with {"disabled": true}.',
+        'No operator set the price of this model, so there is nothing to reset. To disable the model, PATCH it with {"disabled": true}.',
         { param: 'model' },
       );
     }

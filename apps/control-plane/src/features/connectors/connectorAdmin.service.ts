@@ -13,6 +13,7 @@ import {
   lockConnector,
   updateConnector,
 } from './connectors.repository.ts';
+import type { Connector, ConnectorChanges, ConnectorQuery, NewConnector } from './connectors.schemas.ts';
 import {
   type ConnectorDeps,
   type ConnectorRow,
@@ -23,12 +24,8 @@ import {
   toConnector,
 } from './connectors.service.ts';
 import {
-  type Connector,
-  type ConnectorChanges,
-  type ConnectorQuery,
   dialectAndBaseUrl,
   ENVIRONMENT_FIELDS,
-  type NewConnector,
   validConnectorName,
   validModelPatterns,
   validUpstreamNames,

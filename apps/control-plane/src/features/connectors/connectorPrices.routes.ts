@@ -2,7 +2,8 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
-import { NewPrice } from '../catalog/prices.ts';
+import { NewPrice } from '../catalog/prices.schemas.ts';
+import { ConnectorPrice, ConnectorPriceQuery } from './connectorPrices.schemas.ts';
 import {
   assertPricePath,
   type ConnectorPriceDeps,
@@ -10,7 +11,6 @@ import {
   listConnectorPrices,
   putConnectorPrice,
 } from './connectorPrices.service.ts';
-import { ConnectorPrice, ConnectorPriceQuery } from './connectorPrices.ts';
 import { existingConnector } from './connectors.service.ts';
 
 const ConnectorParams = Type.Object({ connector_id: Type.String() });

@@ -4,7 +4,8 @@ import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
 import { isSamePrice, priceOf } from '../catalog/priceColumns.ts';
-import { type NewPrice, type Price, parsePrice, toFullPrice } from '../catalog/prices.ts';
+import type { NewPrice } from '../catalog/prices.schemas.ts';
+import { type Price, parsePrice, toFullPrice } from '../catalog/prices.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   type ConnectorPriceRow,
@@ -13,7 +14,7 @@ import {
   findPrices,
   insertPrice,
 } from './connectorPrices.repository.ts';
-import type { ConnectorPrice, ConnectorPriceQuery } from './connectorPrices.ts';
+import type { ConnectorPrice, ConnectorPriceQuery } from './connectorPrices.schemas.ts';
 import { lockConnector } from './connectors.repository.ts';
 import { connectorNotFound, existingConnector } from './connectors.service.ts';
 

@@ -12,8 +12,8 @@ import {
   testConnector,
 } from './connectorAdmin.service.ts';
 import { ProbeResult } from './connectorProbe.ts';
+import { Connector, ConnectorChanges, ConnectorQuery, NewConnector } from './connectors.schemas.ts';
 import { existingConnector } from './connectors.service.ts';
-import { Connector, ConnectorChanges, ConnectorQuery, NewConnector } from './connectors.ts';
 
 const ConnectorParams = Type.Object({ connector_id: Type.String() });
 

@@ -7,7 +7,7 @@ import {
   findConnectorsOf,
   findEnabledConnectors,
 } from './connectors.repository.ts';
-import type { Connector } from './connectors.ts';
+import type { Connector } from './connectors.schemas.ts';
 import type { Credential, Credentials } from './credentials.ts';
 import { baseUrlFault, type UpstreamHosts } from './upstreamHosts.ts';
 

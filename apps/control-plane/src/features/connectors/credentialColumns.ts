@@ -1,6 +1,7 @@
 import { AppError } from '@weighbridge/errors';
+import type { ConnectorChanges } from './connectors.schemas.ts';
 import { type ConnectorDeps, type ConnectorRow, sealContext } from './connectors.service.ts';
-import { assertOneCredential, type ConnectorChanges, validCredential } from './connectors.ts';
+import { assertOneCredential, validCredential } from './connectors.ts';
 
 /** The columns of a connector's credential: a reference to it, or the sealed credential. */
 type CredentialColumns = Pick<ConnectorRow, 'credential_ref' | 'credential_sealed' | 'credential_kek_id'>;

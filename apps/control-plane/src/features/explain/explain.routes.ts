@@ -2,8 +2,8 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { App } from '../../shared/fastify.ts';
 import { existingProfile } from '../profiles/profiles.service.ts';
+import { ExplainRequest, Explanation } from './explain.schemas.ts';
 import { type ExplainDeps, explainProfile } from './explain.service.ts';
-import { ExplainRequest, Explanation } from './explain.ts';
 
 const ProfileParams = Type.Object({ profile_id: Type.String() });
 

@@ -18,7 +18,7 @@ import type { ModelDeps } from '../models/models.service.ts';
 import { countersOf, type PolicyRow, policyChain } from '../policies/policies.service.ts';
 import { existingProfile, routingProfileOf } from '../profiles/profiles.service.ts';
 import { type Account, candidatesOf } from './candidates.service.ts';
-import type { ExplainRequest, Explanation } from './explain.ts';
+import type { ExplainRequest, Explanation } from './explain.schemas.ts';
 
 export interface ExplainDeps extends ModelDeps {
   /** From 0 up to 1. */

@@ -10,13 +10,12 @@ import { type EffectiveKey, lockedEffectiveKey } from './effectiveKey.ts';
 import { assignablePolicy } from './keyPolicy.ts';
 import { hashedSecret, newSecret } from './keySecrets.service.ts';
 import { anyKeyExists, ensurePrincipal, insertKey } from './keys.repository.ts';
+import type { IssuedKey, NewKey } from './keys.schemas.ts';
 import type { KeyDeps } from './keys.service.ts';
 import {
   assertAttributionAllowed,
   assertExpiryAllowed,
   grantableScopes,
-  type IssuedKey,
-  type NewKey,
   parseExpiry,
   principalOf,
   toKey,

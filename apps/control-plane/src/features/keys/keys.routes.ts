@@ -4,6 +4,7 @@ import type { App } from '../../shared/fastify.ts';
 import { Page } from '../../shared/paging.ts';
 import { awaitPropagation, WaitQuery } from '../propagation/propagation.service.ts';
 import { createKey } from './keyIssuing.service.ts';
+import { IssuedKey, Key, KeyChanges, KeyQuery, NewKey, Rotation } from './keys.schemas.ts';
 import {
   changeKey,
   type KeyDeps,
@@ -13,7 +14,6 @@ import {
   rotateKey,
   visibleKey,
 } from './keys.service.ts';
-import { IssuedKey, Key, KeyChanges, KeyQuery, NewKey, Rotation } from './keys.ts';
 
 const KeyParams = Type.Object({ key_id: Type.String() });
 

@@ -18,15 +18,12 @@ import {
   lockKey,
   updateKey,
 } from './keys.repository.ts';
+import type { IssuedKey, Key, KeyChanges, KeyQuery } from './keys.schemas.ts';
 import {
   assertAttributionAllowed,
   assertExpiryAllowed,
   assertMayRotate,
   assertNotRevoked,
-  type IssuedKey,
-  type Key,
-  type KeyChanges,
-  type KeyQuery,
   keyFilter,
   parseExpiry,
   toKey,

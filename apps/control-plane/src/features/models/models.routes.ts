@@ -1,8 +1,8 @@
 import type { App } from '../../shared/fastify.ts';
 import { Page, PageQuery } from '../../shared/paging.ts';
 import { Strict } from '../../shared/schemas.ts';
+import { Model } from './models.schemas.ts';
 import { listModels, type ModelDeps } from './models.service.ts';
-import { Model } from './models.ts';
 
 export function modelRoutes(app: App, deps: ModelDeps): void {
   app.get(

@@ -12,7 +12,7 @@ import {
 import { governedKeyOf } from '../keys/effectiveKey.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import { countersOf } from '../policies/policies.service.ts';
-import type { Model } from './models.ts';
+import type { Model } from './models.schemas.ts';
 
 export type ModelDeps = KeyDeps & ConnectorDeps;
 

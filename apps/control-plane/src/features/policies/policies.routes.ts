@@ -2,7 +2,7 @@ import type { Static } from 'typebox';
 import { crudRoutes } from '../../shared/crudRoutes.ts';
 import type { App } from '../../shared/fastify.ts';
 import { awaitPropagation, WaitQuery } from '../propagation/propagation.service.ts';
-import { NewPolicy, Policy, PolicyChanges, PolicyQuery } from './policies.ts';
+import { NewPolicy, Policy, PolicyChanges, PolicyQuery } from './policies.schemas.ts';
 import {
   changePolicy,
   createPolicy,

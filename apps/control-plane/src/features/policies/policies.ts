@@ -1,67 +1,6 @@
-import { isTimezone, MAX_LIMIT_MICRO_USD, WINDOW_KINDS } from '@weighbridge/domain';
+import { isTimezone } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type Static, Type } from 'typebox';
-import { PageQuery } from '../../shared/paging.ts';
-import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
-
-const MAX_PER_MINUTE = 2_147_483_647;
-const PerMinute = Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE }));
-const DefaultFor = OneOf(['service', 'user', 'all']);
-
-const name = Type.String();
-const settingsWithDefaults = {
-  limit_micro_usd: Nullable(
-    Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description: 'Null: unlimited.' }),
-  ),
-  window: OneOf(WINDOW_KINDS),
-  timezone: Type.String({ maxLength: 100 }),
-  counter_scope: OneOf(['key', 'principal', 'policy']),
-  enforcement: OneOf(['enforce', 'shadow', 'off']),
-  budget_mode: OneOf(['balanced', 'hard']),
-  allowed_models: Type.Array(Type.String({ minLength: 1, maxLength: 300 }), {
-    maxItems: 500,
-    description: 'Anchored patterns; `*` matches any characters. Empty: all models.',
-  }),
-  requests_per_minute: PerMinute,
-  tokens_per_minute: PerMinute,
-  max_parallel: PerMinute,
-  parent_policy_id: Nullable(Type.String()),
-  default_for: Nullable(DefaultFor),
-  self_service: Type.Boolean(),
-  profile_id: Nullable(Type.String()),
-  cache: Nullable(CacheSettings),
-  thresholds: Type.Array(Type.Integer({ minimum: 1, maximum: 100 }), {
-    maxItems: 20,
-    description: 'In percent of the limit.',
-  }),
-};
-const PolicySettings = Type.Object({ name, ...settingsWithDefaults });
-/** Everything about a policy that an operator sets. */
-export type PolicySettings = Static<typeof PolicySettings>;
-
-export const Policy = Type.Object(
-  { id: Type.String(), ...PolicySettings.properties, created_at: DateTime, updated_at: DateTime },
-  { title: 'Policy' },
-);
-export type Policy = Static<typeof Policy>;
-
-export const NewPolicy = Strict(
-  { name, ...Type.Partial(Type.Object(settingsWithDefaults)).properties },
-  { title: 'NewPolicy' },
-);
-export type NewPolicy = Static<typeof NewPolicy>;
-
-export const PolicyChanges = Strict(Type.Partial(PolicySettings).properties, { title: 'PolicyChanges' });
-export type PolicyChanges = Static<typeof PolicyChanges>;
-
-export const PolicyQuery = Strict({
-  ...PageQuery,
-  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  default_for: Type.Optional(DefaultFor),
-  parent_policy_id: Type.Optional(Type.String()),
-  self_service: Type.Optional(OneOf(['true', 'false'])),
-});
-export type PolicyQuery = Static<typeof PolicyQuery>;
+import type { PolicySettings } from './policies.schemas.ts';
 
 /** The settings of a new policy that names none of them. */
 export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {

@@ -21,15 +21,11 @@ import {
   type PolicyRow,
   updatePolicy,
 } from './policies.repository.ts';
+import type { NewPolicy, Policy, PolicyChanges, PolicyQuery, PolicySettings } from './policies.schemas.ts';
 import { policyExists } from './policies.service.ts';
 import {
   MAX_POLICY_DEPTH,
-  type NewPolicy,
   POLICY_DEFAULTS,
-  type Policy,
-  type PolicyChanges,
-  type PolicyQuery,
-  type PolicySettings,
   policyCycle,
   policyTooDeep,
   sortedThresholds,

@@ -1,5 +1,6 @@
 import { crudRoutes } from '../../shared/crudRoutes.ts';
 import type { App } from '../../shared/fastify.ts';
+import { NewProfile, Profile, ProfileChanges, ProfileQuery } from './profiles.schemas.ts';
 import {
   changeProfile,
   createProfile,
@@ -9,7 +10,6 @@ import {
   type ProfileDeps,
   readProfile,
 } from './profiles.service.ts';
-import { NewProfile, Profile, ProfileChanges, ProfileQuery } from './profiles.ts';
 
 export function profileRoutes(app: App, deps: ProfileDeps): void {
   crudRoutes(app, {

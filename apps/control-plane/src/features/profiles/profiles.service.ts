@@ -19,18 +19,16 @@ import {
   removeProfile,
   updateProfile,
 } from './profiles.repository.ts';
-import {
-  type NewProfile,
-  type Profile,
-  type ProfileChanges,
-  type ProfileConstraints,
-  type ProfileQuery,
-  type ProfileSettings,
-  type ProfileTarget,
-  routingProfile,
-  validProfileName,
-  validTargets,
-} from './profiles.ts';
+import type {
+  NewProfile,
+  Profile,
+  ProfileChanges,
+  ProfileConstraints,
+  ProfileQuery,
+  ProfileSettings,
+  ProfileTarget,
+} from './profiles.schemas.ts';
+import { routingProfile, validProfileName, validTargets } from './profiles.ts';
 
 /** Every proxy holds all profiles in memory. */
 const MAX_PROFILES = 1_000;

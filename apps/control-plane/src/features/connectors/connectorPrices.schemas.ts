@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
 import { DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
-import { FullPrice } from '../catalog/prices.ts';
+import { FullPrice } from '../catalog/prices.schemas.ts';
 
 /** A version of a negotiated price. Null: the negotiated price ends with this version. */
 export const ConnectorPrice = Type.Object(

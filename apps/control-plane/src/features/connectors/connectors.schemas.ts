@@ -1,0 +1,105 @@
+import { type Static, Type } from 'typebox';
+import { PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
+
+const Dialect = OneOf(['openai', 'anthropic']);
+const ModelPatterns = Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
+  maxItems: 200,
+  description:
+    'The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models.',
+});
+const UpstreamNames = TextByName(
+  { minLength: 1, maxLength: 256 },
+  { maxProperties: 500, description: 'The name of a model at this account, by model id.' },
+);
+const Priority = Type.Integer({
+  minimum: -1_000_000,
+  maximum: 1_000_000,
+  description: 'Connectors with a lower number are tried first.',
+});
+const Weight = Type.Integer({
+  minimum: 1,
+  maximum: 1_000_000,
+  description: 'The share of the requests among connectors of the same priority.',
+});
+const Timeout = Nullable(
+  Type.Integer({ minimum: 1, maximum: 3_600_000, description: "Null: the proxy's own setting applies." }),
+);
+const MaxParallel = Nullable(Type.Integer({ minimum: 1, maximum: 2_147_483_647 }));
+
+/** A connector. It shows where its credential is, never the credential itself. */
+export const Connector = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    provider: Type.String(),
+    dialect: Dialect,
+    base_url: Type.String(),
+    credential_ref: Nullable(Type.String()),
+    credential_sealed: Type.Boolean({ description: 'Whether a sealed credential is stored here.' }),
+    usable: Type.Boolean({ description: 'Whether requests can go through it when it is enabled.' }),
+    unusable_reason: Nullable(Type.String()),
+    enabled: Type.Boolean(),
+    priority: Priority,
+    weight: Weight,
+    max_parallel: MaxParallel,
+    connect_timeout_ms: Timeout,
+    first_byte_timeout_ms: Timeout,
+    chunk_timeout_ms: Timeout,
+    models: ModelPatterns,
+    upstream_names: UpstreamNames,
+    origin: OneOf(['environment', 'operator']),
+    created_at: DateTime,
+    updated_at: DateTime,
+  },
+  { title: 'Connector' },
+);
+export type Connector = Static<typeof Connector>;
+
+const settings = {
+  name: Type.String(),
+  dialect: Type.Optional(Dialect),
+  base_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2_048 })),
+  credential_ref: Type.Optional(
+    Nullable(
+      Type.String({ maxLength: 1_024, description: 'Where the credential is: env:NAME or file:/path.' }),
+    ),
+  ),
+  credential: Type.Optional(
+    Nullable(
+      Type.String({
+        maxLength: 10_000,
+        description: 'The credential itself. It is stored sealed and never shown.',
+      }),
+    ),
+  ),
+  enabled: Type.Optional(Type.Boolean()),
+  priority: Type.Optional(Priority),
+  weight: Type.Optional(Weight),
+  max_parallel: Type.Optional(MaxParallel),
+  connect_timeout_ms: Type.Optional(Timeout),
+  first_byte_timeout_ms: Type.Optional(Timeout),
+  chunk_timeout_ms: Type.Optional(Timeout),
+  models: Type.Optional(ModelPatterns),
+  upstream_names: Type.Optional(UpstreamNames),
+};
+
+export const NewConnector = Strict(
+  { provider: Type.String({ minLength: 1, maxLength: 100 }), ...settings },
+  { title: 'NewConnector' },
+);
+export type NewConnector = Static<typeof NewConnector>;
+
+export const ConnectorChanges = Strict(
+  { ...settings, name: Type.Optional(Type.String()) },
+  { title: 'ConnectorChanges' },
+);
+export type ConnectorChanges = Static<typeof ConnectorChanges>;
+
+export const ConnectorQuery = Strict({
+  ...PageQuery,
+  provider: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+  enabled: Type.Optional(OneOf(['true', 'false'])),
+  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+});
+export type ConnectorQuery = Static<typeof ConnectorQuery>;

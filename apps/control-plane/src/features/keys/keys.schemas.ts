@@ -1,0 +1,93 @@
+import { type Static, Type } from 'typebox';
+import { PageQuery } from '../../shared/paging.ts';
+import { DateTime, Nullable, OneOf, Strict, TextByName } from '../../shared/schemas.ts';
+import { SCOPES } from '../../shared/scopes.ts';
+
+const Kind = OneOf(['service', 'user']);
+const AttributionText = Type.Optional(Type.String({ maxLength: 256 }));
+export const Attribution = Strict(
+  {
+    user: AttributionText,
+    team: AttributionText,
+    project: AttributionText,
+    env: AttributionText,
+    labels: Type.Optional(TextByName({ maxLength: 256 }, { maxProperties: 32 })),
+  },
+  { title: 'Attribution' },
+);
+export type Attribution = Static<typeof Attribution>;
+
+const properties = {
+  id: Type.String(),
+  name: Type.String(),
+  kind: Kind,
+  disabled: Type.Boolean(),
+  expires_at: Nullable(DateTime),
+  last_used_at: Nullable(DateTime),
+  created_at: DateTime,
+  updated_at: DateTime,
+  revoked_at: Nullable(DateTime),
+  policy_id: Type.String({ description: 'The policy that governs the key now.' }),
+  key_hint: Type.String(),
+  scopes: Type.Array(Type.String()),
+  principal_id: Type.String(),
+  attribution: Attribution,
+};
+export const Key = Type.Object(properties, { title: 'Key' });
+export type Key = Static<typeof Key>;
+
+export const IssuedKey = Type.Object(
+  { ...properties, key: Type.String({ description: 'The secret. It is shown only once.' }) },
+  { title: 'IssuedKey' },
+);
+export type IssuedKey = Static<typeof IssuedKey>;
+
+export const NewKey = Strict(
+  {
+    name: Type.String(),
+    kind: Type.Optional(Kind),
+    disabled: Type.Optional(Type.Boolean()),
+    expires_at: Type.Optional(Nullable(DateTime)),
+    policy_id: Type.Optional(Nullable(Type.String())),
+    scopes: Type.Optional(Nullable(Type.Array(OneOf(SCOPES)))),
+    principal_id: Type.Optional(Type.String()),
+    attribution: Type.Optional(Attribution),
+  },
+  { title: 'NewKey' },
+);
+export type NewKey = Static<typeof NewKey>;
+
+export const KeyChanges = Strict(
+  {
+    name: Type.Optional(Type.String()),
+    disabled: Type.Optional(Type.Boolean()),
+    expires_at: Type.Optional(Nullable(DateTime)),
+    policy_id: Type.Optional(Nullable(Type.String())),
+    attribution: Type.Optional(Attribution),
+  },
+  { title: 'KeyChanges' },
+);
+export type KeyChanges = Static<typeof KeyChanges>;
+
+export const KeyQuery = Strict({
+  ...PageQuery,
+  principal_id: Type.Optional(Type.String()),
+  policy_id: Type.Optional(Type.String({ description: 'The policy that governs the key.' })),
+  kind: Type.Optional(Kind),
+  disabled: Type.Optional(OneOf(['true', 'false'])),
+  revoked: Type.Optional(OneOf(['true', 'false'])),
+  expiring_before: Type.Optional(DateTime),
+  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+});
+export type KeyQuery = Static<typeof KeyQuery>;
+
+const MAX_GRACE_SECONDS = 30 * 24 * 60 * 60;
+export const Rotation = Strict({
+  grace_seconds: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: MAX_GRACE_SECONDS,
+      description: 'For how long the old secret still works.',
+    }),
+  ),
+});

@@ -1,0 +1,59 @@
+import { MAX_LIMIT_MICRO_USD, STRATEGIES } from '@weighbridge/domain';
+import { type Static, Type } from 'typebox';
+import { PageQuery } from '../../shared/paging.ts';
+import { CacheSettings, DateTime, Nullable, OneOf, Strict } from '../../shared/schemas.ts';
+
+const Price = Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD }));
+
+/** A model as `<provider>/<model>`. The strategy `weighted` uses the weight; 1 by default. */
+const Target = Strict({
+  model: Type.String({ minLength: 1, maxLength: 300 }),
+  weight: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+});
+export type ProfileTarget = Static<typeof Target>;
+
+/** What a target must fulfil to be chosen. Prices are in micro-USD per one million tokens. */
+const Constraints = Strict({
+  context_window: Type.Optional(Type.Integer({ minimum: 1 })),
+  max_input_price_micro_usd: Price,
+  max_output_price_micro_usd: Price,
+  min_score: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
+  capabilities: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 50 }), { maxItems: 20 })),
+});
+export type ProfileConstraints = Static<typeof Constraints>;
+
+const settings = {
+  name: Type.String(),
+  strategy: OneOf(STRATEGIES),
+  targets: Type.Array(Target, { minItems: 1, maxItems: 50 }),
+};
+
+/** A routing profile. A request names it as the model `router/<name>`. */
+export const Profile = Type.Object(
+  {
+    id: Type.String(),
+    ...settings,
+    constraints: Constraints,
+    cache: Nullable(CacheSettings),
+    created_at: DateTime,
+    updated_at: DateTime,
+  },
+  { title: 'Profile' },
+);
+export type Profile = Static<typeof Profile>;
+export type ProfileSettings = Omit<Profile, 'id' | 'created_at' | 'updated_at'>;
+
+export const NewProfile = Strict(
+  { ...settings, constraints: Type.Optional(Constraints), cache: Type.Optional(Nullable(CacheSettings)) },
+  { title: 'NewProfile' },
+);
+export type NewProfile = Static<typeof NewProfile>;
+
+export const ProfileChanges = Strict(Type.Partial(NewProfile).properties, { title: 'ProfileChanges' });
+export type ProfileChanges = Static<typeof ProfileChanges>;
+
+export const ProfileQuery = Strict({
+  ...PageQuery,
+  name_contains: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+});
+export type ProfileQuery = Static<typeof ProfileQuery>;
