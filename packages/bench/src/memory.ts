@@ -117,7 +117,7 @@ export function describeMemory(figures: MemoryFigures): string {
     ]),
     '',
     `most ${mostMiB.toFixed(0)} MiB, at most ${MOST_MIB}; the last by the first ${growth.toFixed(2)}, flat is at most ${MOST_GROWTH}`,
-    'every answer was right, and the ledger holds each request once and at its price',
+    'every response was right, and the ledger has each request once and at its price',
   ].join('\n');
 }
 

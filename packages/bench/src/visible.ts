@@ -93,7 +93,7 @@ export function describeVisible(figures: VisibleFigures): string {
     `${reachedRate.toFixed(0)} requests/s of the ${rate} that were wanted; ${load}`,
     `from the end of an answer until the usage report has its cost, ${probes} probes:`,
     `p50 ${p50Ms.toFixed(0)} ms, p99 ${p99Ms.toFixed(0)} ms (at most ${MOST_MS}), slowest ${maxMs.toFixed(0)} ms`,
-    'every answer was right, and every probe was charged what its answer said',
+    'every response was right, and every probe was charged what its response said',
   ].join('\n');
 }
 

@@ -8,12 +8,12 @@ import { type Cell, over, type Round } from './rounds.ts';
 
 /** What the figures do not say. */
 export const NOT_MEASURED = [
-  'The vendor answers at once, with an answer made before: no model, no TLS, no network between machines.',
-  'Requests/s are of a proxy on a core of its own, whose load and vendor, and for ours NATS, metering and Postgres, share the others: what those take is in requests/s, not in the CPU of a request.',
-  'More than two processes; and two of them by requests/s, where there are not four cores.',
-  'Answers that are translated, compressed or kept by a vendor; images, tools, other routes than chat completions.',
-  'Rate limits, budgets and failover at work: every request finds room, every attempt succeeds.',
-  'Latency at rates near the limit of a contender.',
+  'The vendor responds at once with a prepared response: no model, no TLS, no network between machines.',
+  'Requests/s are those of a proxy on its own core. The load generator, the vendor, and for Weighbridge also NATS, metering and Postgres share the other cores: their cost shows in requests/s, not in the CPU per request.',
+  'More than two processes; and two processes by requests/s, on fewer than four cores.',
+  'Translated, compressed or stored responses; images, tools, routes other than chat completions.',
+  'Rate limits, budgets and failover at work: every request finds headroom, every attempt succeeds.',
+  "Latency at rates near a contender's limit.",
 ] as const;
 
 const HEAD = [
@@ -74,12 +74,12 @@ export function proxyNotes(figures: ProxyFigures): string[] {
   return [
     `${repeats} rounds of ${roundMs} ms in turns: median (min–max); ${load}`,
     pinned
-      ? 'the proxies had the first core, everything else the others'
-      : 'nothing was pinned to a core: requests/s and latencies say little',
+      ? 'the proxies ran on the first core, everything else on the others'
+      : 'nothing was pinned to a core, so requests/s and latencies say little',
     ...(most !== undefined && most < fastest
-      ? ['the vendor was what limited requests/s: only the CPU of a request says something']
+      ? ['the vendor limited requests/s, so only the CPU per request says something']
       : []),
-    `every answer was right, and the ledger holds the ${requests.toLocaleString('en-US')} requests of ${OURS}, each once: ${nanoUsd} nano-USD, requests × price`,
+    `every response was right, and the ledger has the ${requests.toLocaleString('en-US')} requests of ${OURS}, each once: ${nanoUsd} nano-USD, requests × price`,
     ...absent.map(({ name, reason }) => `did not take part: ${name}: ${reason}`),
   ];
 }
