@@ -26,7 +26,7 @@ it.each([
   ['apps/cli/src/up/config.ts', '## Embedded mode'],
   ['apps/control-plane/src/config.ts', '### Control plane'],
   ['apps/control-plane/src/features/access/oidc/settings.ts', '### Operators by OIDC'],
-  ['apps/data-plane/src/config.ts', '### Data plane'],
+  ['apps/data-plane/src/settings.ts', '### Data plane'],
   ['apps/metering/src/config.ts', '### Metering'],
 ])('docs/configuration.md names each setting of %s, and no other', async (file, heading) => {
   const settings = await declared(file);

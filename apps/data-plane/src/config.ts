@@ -1,192 +1,25 @@
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import {
-  Host,
-  LogLevel,
   type LogLevelName,
-  NatsStreamSettings,
-  NatsUrl,
-  Port,
   readSettings,
   SettingsError,
-  ShutdownDelayMs,
-  ShutdownGraceMs,
-  TlsSettings,
   type TracingConfig,
-  TracingSettings,
   tlsFiles,
   tracingConfig,
 } from '@weighbridge/runtime';
-import Type from 'typebox';
 import type { DrainLimits } from './attempt/clientConnection.ts';
 import type { RetryLimits } from './attempt/failover.ts';
 import type { ControlAddress } from './control/controlClient.ts';
 import type { ContentOptions } from './observe/contentCapture.ts';
 import type { SpoolOptions } from './record/spool/types.ts';
 import type { PinSettings } from './routing/pinBucket.ts';
+import { DataPlaneSettings, ProcessSettings } from './settings.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
 
-const Milliseconds = (fallback: number, what: string) =>
-  Type.Integer({
-    minimum: 1,
-    maximum: 3_600_000,
-    default: fallback,
-    description: `${what}, in milliseconds, at most an hour`,
-  });
-
-const Settings = Type.Object({
-  CONTROL_PLANE_ADDRESS: Type.String({
-    default: '127.0.0.1:8082',
-    description: "host and port of the control plane's gRPC",
-  }),
-  ...TlsSettings,
-  CONTROL_PLANE_TOKEN: Type.Optional(
-    Type.String({ minLength: 16, description: 'the secret that the control plane was given' }),
-  ),
-  MAX_STALENESS_MS: Type.Integer({
-    minimum: 1_000,
-    maximum: 86_400_000,
-    default: 600_000,
-    description:
-      'how long the data plane serves what it knows without its control plane, from 1000 to 86400000',
-  }),
-  STATE_FILE: Type.String({
-    default: '.weighbridge/data-plane-state',
-    description: 'where the data plane keeps what it needs to start without its control plane',
-  }),
-  STATE_KEY: Type.Optional(
-    Type.String({
-      pattern: '^[A-Za-z0-9+/]{43}=$',
-      description:
-        'the key that seals STATE_FILE, 32 bytes in base64, such as `openssl rand -base64 32` makes',
-    }),
-  ),
-  PROXY_NAME: Type.String({ default: hostname(), description: 'a name of this proxy for people' }),
-  SPOOL_DIR: Type.Optional(
-    Type.String({
-      description: 'the folder for usage that the ledger does not have yet, of this proxy alone',
-    }),
-  ),
-  SPOOL_MAX_BYTES: Type.Integer({
-    minimum: 1_048_576,
-    maximum: 1_099_511_627_776,
-    default: 1_073_741_824,
-    description: 'what that folder may take, from 1048576 to 1099511627776',
-  }),
-  SPOOL_SYNC: Type.Union([Type.Literal('process'), Type.Literal('disk')], {
-    default: 'process',
-    description:
-      'what a record survives there, the end of the process or that of the machine: process or disk',
-  }),
-  BODY_LIMIT_BYTES: Type.Integer({
-    minimum: 1_024,
-    maximum: 1_073_741_824,
-    default: 33_554_432,
-    description: 'the largest body that is taken, from 1024 to 1073741824',
-  }),
-  CORS_ORIGINS: Type.String({
-    default: '',
-    pattern: '^(\\*|https?://[^\\s,/]+(\\s*,\\s*https?://[^\\s,/]+)*)?$',
-    description:
-      'the origins whose pages may call from a browser, such as https://app.example, with commas, or *',
-  }),
-  DRAIN_TIMEOUT_MS: Milliseconds(30_000, 'how long a vendor is listened to whose caller has left'),
-  DRAIN_BYTES: Type.Integer({
-    minimum: 0,
-    maximum: 1_073_741_824,
-    default: 1_048_576,
-    description: 'how many bytes of a vendor are listened to whose caller has left, up to 1073741824',
-  }),
-  RESPONSE_CACHE_MAX_BYTES: Type.Integer({
-    minimum: 1_048_576,
-    maximum: 68_719_476_736,
-    default: 67_108_864,
-    description: 'what the answers may take that are kept in memory, from 1048576 to 68719476736',
-  }),
-  UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds(5_000, 'how long connecting to a vendor may take'),
-  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds(600_000, "how long a vendor's first byte may take"),
-  UPSTREAM_CHUNK_TIMEOUT_MS: Milliseconds(300_000, "how long a vendor's next bytes may take"),
-  UPSTREAM_MAX_RETRIES: Type.Integer({
-    minimum: 0,
-    maximum: 10,
-    default: 2,
-    description: 'how many more attempts a request may get when one fails, from 0 to 10',
-  }),
-  UPSTREAM_RETRY_WITHIN_MS: Milliseconds(30_000, 'how long after its start a request may be tried again'),
-  SESSION_PIN_TTL_MS: Type.Integer({
-    minimum: 60_000,
-    maximum: 604_800_000,
-    default: 3_600_000,
-    description: 'how long a session that sends nothing stays where it was, from 60000 to 604800000',
-  }),
-  SESSION_PINS_MAX_BYTES: Type.Integer({
-    minimum: 1_048_576,
-    maximum: 1_099_511_627_776,
-    default: 134_217_728,
-    description: 'what the pins of all sessions may take, from 1048576 to 1099511627776',
-  }),
-  REQUEST_LOG_SUCCESS_RATIO: Type.Number({
-    minimum: 0,
-    maximum: 1,
-    default: 0.01,
-    description: 'which part of the requests that succeed is logged, from 0 (none) to 1 (all)',
-  }),
-  TRACE_CONTENT: Type.Boolean({
-    default: false,
-    description: 'whether prompts and answers are sent to the collector of traces: true or false',
-  }),
-  TRACE_CONTENT_MAX_LENGTH: Type.Integer({
-    minimum: 100,
-    maximum: 16_384,
-    default: 4_096,
-    description: 'how many characters of each, from 100 to 16384',
-  }),
-  NATS_BUCKET_REPLICAS: Type.Integer({
-    minimum: 1,
-    maximum: 5,
-    default: 1,
-    description: 'how many NATS servers keep the session pins, from 1 to 5',
-  }),
-});
-
-const ProcessSettings = Type.Object({
-  NATS_URL: NatsUrl,
-  ...NatsStreamSettings,
-  HOST: Host,
-  PORT: Port(8080, 'inference'),
-  PROCESSES: Type.Integer({
-    minimum: 1,
-    maximum: 256,
-    default: 1,
-    description: 'how many processes share the port, from 1 to 256: one for each core that it may use',
-  }),
-  SHUTDOWN_DELAY_MS: ShutdownDelayMs,
-  SHUTDOWN_GRACE_MS: ShutdownGraceMs(30_000),
-  ...TracingSettings,
-  LOG_LEVEL: LogLevel('info'),
-  RESPONSE_CACHE_SHARED: Type.Boolean({
-    default: false,
-    description: 'whether the proxies share the answers that are kept, in NATS: true or false',
-  }),
-  RESPONSE_CACHE_KEY: Type.Optional(
-    Type.String({
-      pattern: '^[A-Za-z0-9+/]{43}=$',
-      description:
-        'the key that seals shared answers, 32 bytes in base64, such as `openssl rand -base64 32` makes; the same for all proxies',
-    }),
-  ),
-  RESPONSE_CACHE_SHARED_MAX_BYTES: Type.Integer({
-    minimum: 1_048_576,
-    maximum: 1_099_511_627_776,
-    default: 268_435_456,
-    description: 'what shared answers may take in NATS, from 1048576 to 1099511627776',
-  }),
-});
-
-/** What the data plane does, in whichever process it runs. */
+/** The configuration of a data plane, in whichever process it runs. */
 export interface DataPlaneConfig {
   readonly controlPlane: ControlAddress;
-  /** Undefined: nothing is kept. */
+  /** Undefined: the state is not stored. */
   readonly state: { readonly file: string; readonly key: Buffer } | undefined;
   readonly proxy: { readonly name: string; readonly maxStalenessMs: number };
   readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
@@ -197,28 +30,28 @@ export interface DataPlaneConfig {
   readonly upstream: UpstreamOptions;
   readonly retries: RetryLimits;
   readonly pins: PinSettings;
-  /** Undefined: traces say nothing of prompts and answers. */
+  /** Undefined: traces contain no prompts and responses. */
   readonly content: ContentOptions | undefined;
   readonly requestLog: { readonly successRatio: number };
 }
 
-/** What it needs besides as a process of its own. */
+/** The further configuration of a data plane that is its own process. */
 export interface ProcessConfig {
   readonly natsUrl: string;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly http: { readonly host: string; readonly port: number };
   readonly processes: number;
   readonly shutdown: { readonly delayMs: number; readonly graceMs: number };
-  /** Undefined: nothing is traced. */
+  /** Undefined: tracing is off. */
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
-  /** Undefined: each proxy keeps its own answers alone. */
+  /** Undefined: proxies do not share cached responses. */
   readonly sharedCache: { readonly sealingKey: Buffer; readonly maxBytes: number } | undefined;
 }
 
-/** The data plane's settings, each with its default in docs/configuration.md. */
+/** Throws `SettingsError` where a setting is invalid. */
 export function loadConfig(env: Environment): DataPlaneConfig {
-  const settings = readSettings(Settings, env);
+  const settings = readSettings(DataPlaneSettings, env);
   return {
     controlPlane: {
       address: settings.CONTROL_PLANE_ADDRESS,
@@ -282,35 +115,35 @@ export function loadProcessConfig(env: Environment): ProcessConfig {
   };
 }
 
-/** Whoever asks for it expects to find it somewhere. */
+/** Captured content without a collector would go nowhere. */
 function tracedContent(env: Environment, maxLength: number): ContentOptions {
   if (env.OTEL_EXPORTER_OTLP_ENDPOINT) return { maxLength };
   throw new SettingsError(
-    'OTEL_EXPORTER_OTLP_ENDPOINT is missing: with TRACE_CONTENT, prompts and answers go to the collector that it names',
+    'OTEL_EXPORTER_OTLP_ENDPOINT is missing: TRACE_CONTENT sends prompts and responses to that collector',
   );
 }
 
 function sealingKey(text: string | undefined): Buffer {
   if (text) return Buffer.from(text, 'base64');
   throw new SettingsError(
-    'RESPONSE_CACHE_KEY is missing: with RESPONSE_CACHE_SHARED, answers lie in NATS, and only sealed. Make one for all proxies by `openssl rand -base64 32`',
+    'RESPONSE_CACHE_KEY is missing: RESPONSE_CACHE_SHARED stores responses in NATS, encrypted. Create one key for all proxies with `openssl rand -base64 32`',
   );
 }
 
-/** What one of several processes has for its own, each thing named after what a single one would have. */
+/** The settings that differ between the processes of one proxy, derived from those of a single process. */
 export function environmentOf(env: Environment, index: number): Record<string, string> {
-  const settings = readSettings(Settings, env);
+  const settings = readSettings(DataPlaneSettings, env);
   const name = `${settings.PROXY_NAME}-${index + 1}`;
   const { dir } = loadConfig(env).spool;
   return {
     PROXY_NAME: name,
-    // Side by side: where one is gone for good, another takes over what it left.
+    // In one parent folder, so that another process adopts the spool of one that does not come back.
     SPOOL_DIR: `${dir}-${index + 1}`,
     STATE_FILE: `${settings.STATE_FILE}-${index + 1}`,
   };
 }
 
-/** A name for people may be no name for a folder. */
+/** A display name may contain characters that a folder name can't. */
 function folderName(name: string): string {
   return name.replace(/[^\w.-]/g, '_').replace(/^\.+/, '_');
 }

@@ -1,33 +1,32 @@
 import { constants, type PerformanceEntry, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 
-/** A large heap may grow by a fifth before it is looked through. */
-const LEAST_PERCENT = 20;
-/** A small one by so much. What requests bring counts too: V8 looks through young buffers when they hold 32 MiB. */
-const LEAST_GROWTH_BYTES = 40 * 1024 * 1024;
+/** How far a large heap may grow before the next full collection. */
+const MIN_GROWTH_PERCENT = 20;
+/** How far a small heap may grow. Buffers of request bodies count: V8 also collects at 32 MiB of young buffers. */
+const MIN_GROWTH_BYTES = 40 * 1024 * 1024;
 
 /**
- * Sees to it that V8 looks through the heap neither too late nor too often, until what it returns is called. By itself it
- * lets a heap become four times as large, which took half a gigabyte where 100,000 keys are known; in a small container, or
- * told of a small limit, it lets a small heap grow by so little that bodies of 100 KB, which it counts as well, had it look
- * all the time: a request took twice the CPU.
+ * Adjusts after each full collection how far V8 lets the heap grow until the next; returns a function that stops it.
+ * V8's defaults fit neither case: a large heap may grow fourfold, which took half a gigabyte with 100,000 cached keys; in
+ * a small container a small heap may hardly grow, and bodies of 100 KB then doubled a request's CPU time.
  */
 export function tuneHeapGrowth(): () => void {
-  const pace = (): void => {
+  const tune = (): void => {
     const { used_heap_size: used } = getHeapStatistics();
     setFlagsFromString(`--heap-growing-percent=${growingPercent(used)}`);
   };
-  pace();
+  tune();
   const observer = new PerformanceObserver((list) => {
-    // What is in it now is alive: the next time, it counts.
-    if (list.getEntries().some(isMajor)) pace();
+    // The heap now holds live objects only. The new limit applies from the next collection.
+    if (list.getEntries().some(isMajor)) tune();
   });
   observer.observe({ entryTypes: ['gc'] });
   return () => observer.disconnect();
 }
 
 export function growingPercent(usedBytes: number): number {
-  return Math.max(LEAST_PERCENT, Math.ceil((LEAST_GROWTH_BYTES / usedBytes) * 100));
+  return Math.max(MIN_GROWTH_PERCENT, Math.ceil((MIN_GROWTH_BYTES / usedBytes) * 100));
 }
 
 function isMajor(entry: PerformanceEntry): boolean {

@@ -189,7 +189,7 @@ describe('limits by the minute', () => {
     await refusal(admit(book, [policy], 100));
     for (let hit = 0; hit < 6; hit++) book.settle(await admit(book, [policy], 0), 0);
     expect(await refusal(admit(book, [policy], 0))).toMatchObject({
-      message: expect.stringContaining('8 requests a minute'),
+      message: expect.stringContaining('8 requests per minute'),
     });
     world.clockMs += 60_000;
     // The debt is paid from what a minute gives unasked: what uses no tokens asks for none.

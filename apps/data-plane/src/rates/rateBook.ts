@@ -5,42 +5,42 @@ import { minuteOf, RateCounter, type RateFigures } from './rateCounter.ts';
 import { rateLimited, tooManyParallel } from './refusals.ts';
 
 export interface RateBookDeps {
-  /** Rejects when the control plane can't be reached in time. */
+  /** Rejects where the control plane does not answer in time. */
   readonly call: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
   readonly producerId: string;
   readonly epoch: string;
-  /** The control plane's clock as this proxy knows it, in Unix milliseconds: all proxies cut minutes alike. */
+  /** The control plane's clock as known here, in Unix milliseconds: minutes begin at the same time on all proxies. */
   readonly clockMs: () => number;
-  /** How many proxies share the limits, this one among them. */
+  /** The number of proxies that share the limits, this one included. */
   readonly liveProxies: () => number;
-  /** The control plane is heard of: else each proxy takes its even share, and nobody is asked. */
+  /** Heartbeats arrive from the control plane. Otherwise each proxy uses its even share without asking. */
   readonly isLive: () => boolean;
   readonly onShadowRefusal: (policyId: string) => void;
 }
 
-/** What a request counts for until it is settled. */
+/** A request's tokens in its counters until it is settled. */
 export interface RateReservation {
   readonly tokens: number;
   readonly counters: readonly { readonly counter: RateCounter; readonly minute: number }[];
 }
 
-/** A counter that has no room for a request now. */
-interface Short {
+/** A counter without headroom for a request. */
+interface Shortage {
   readonly policy: RateLimitedPolicy;
   readonly counter: RateCounter;
 }
 
-const NONE_SHORT: readonly Short[] = [];
+const NO_SHORTAGES: readonly Shortage[] = [];
 
-/** How many counters one call speaks of. */
+/** The most counters in one call. */
 const MAX_COUNTERS_PER_CALL = 500;
-/** How long a request waits for the control plane to say whether there is more. */
+/** How long a request waits for the control plane to grant more. */
 const ANSWER_WAIT_MS = 1_000;
 const MAX_COUNTERS = 200_000;
 
 /**
- * Limits by the minute over any number of proxies: each has a quarter of its even share unasked, and asks for slices of
- * the rest as it needs them. A request counts in all counters of its chain or in none.
+ * Limits per minute over any number of proxies: each may use a quarter of its even share without asking, and asks for
+ * slices of the rest as it needs them. A request counts in all counters of its chain or in none.
  */
 export class RateBook {
   readonly #deps: RateBookDeps;
@@ -56,20 +56,21 @@ export class RateBook {
     return this.#deps.clockMs();
   }
 
-  /** Counts a request in, at once where there is room. Throws, or rejects with, a 429 that says when to come again. */
+  /** Counts a request, at once where there is headroom. Throws or rejects with a 429 that says when to retry. */
   admit(policies: readonly RateLimitedPolicy[], tokens: number): RateReservation | Promise<RateReservation> {
-    const short = this.#shortOf(policies, tokens);
-    return short.length === 0 ? this.#take(policies, tokens) : this.#waitForRoom(policies, tokens, short);
+    const shortages = this.#shortagesOf(policies, tokens);
+    if (shortages.length === 0) return this.#take(policies, tokens);
+    return this.#waitForGrants(policies, tokens, shortages);
   }
 
-  async #waitForRoom(
+  async #waitForGrants(
     policies: readonly RateLimitedPolicy[],
     tokens: number,
-    firstShort: readonly Short[],
+    first: readonly Shortage[],
   ): Promise<RateReservation> {
     const deadline = this.#deps.clockMs() + ANSWER_WAIT_MS;
-    for (let short = firstShort; short.length > 0; short = this.#shortOf(policies, tokens)) {
-      for (const { policy, counter } of short) {
+    for (let shortages = first; shortages.length > 0; shortages = this.#shortagesOf(policies, tokens)) {
+      for (const { policy, counter } of shortages) {
         if (!counter.mayGetMore(policy, tokens) || !this.#deps.isLive() || this.#deps.clockMs() >= deadline) {
           throw rateLimited(policy, counter.figures(policy, this.#deps.clockMs()), tokens);
         }
@@ -80,12 +81,12 @@ export class RateBook {
     return this.#take(policies, tokens);
   }
 
-  /** Ends a request, with what it really used. */
+  /** Ends a request with the tokens that it used. */
   settle({ counters, tokens }: RateReservation, usedTokens: number): void {
     for (const { counter, minute } of counters) counter.end(usedTokens - tokens, minute);
   }
 
-  /** What to tell the caller of the limits: the one of which least is left. */
+  /** The figures of the limit with the least left, for the response headers. */
   figures(policies: readonly RateLimitedPolicy[]): RateFigures | undefined {
     let tightest: RateFigures | undefined;
     for (const policy of policies) {
@@ -96,21 +97,21 @@ export class RateBook {
     return tightest;
   }
 
-  #shortOf(policies: readonly RateLimitedPolicy[], tokens: number): readonly Short[] {
+  #shortagesOf(policies: readonly RateLimitedPolicy[], tokens: number): readonly Shortage[] {
     const liveProxies = this.#deps.liveProxies();
-    let short = NONE_SHORT;
+    let shortages = NO_SHORTAGES;
     for (const policy of policies) {
       const counter = this.#currentCounter(policy);
-      const isFull = counter.hasNoParallelRoom(policy, liveProxies);
-      if (!isFull && counter.hasRoom(policy, tokens)) continue;
+      const isFull = counter.isAtMaxParallel(policy, liveProxies);
+      if (!isFull && counter.hasHeadroom(policy, tokens)) continue;
       if (policy.enforcement === 'shadow') {
         if (isFull || !counter.mayGetMore(policy, tokens)) this.#deps.onShadowRefusal(policy.policyId);
         continue;
       }
       if (isFull) throw tooManyParallel(policy);
-      short = [...short, { policy, counter }];
+      shortages = [...shortages, { policy, counter }];
     }
-    return short;
+    return shortages;
   }
 
   #take(policies: readonly RateLimitedPolicy[], tokens: number): RateReservation {
@@ -126,7 +127,7 @@ export class RateBook {
     return { tokens, counters };
   }
 
-  /** In the minute and with the share that hold now. */
+  /** The counter, moved to the current minute and share. */
   #currentCounter(policy: RateLimitedPolicy): RateCounter {
     const counter = this.#counterOf(policy);
     counter.turnTo(minuteOf(policy.counterKey, this.#deps.clockMs()));
@@ -135,15 +136,15 @@ export class RateBook {
   }
 
   #counterOf(policy: RateLimitedPolicy): RateCounter {
-    const known = this.#counters.get(policy.counterKey);
-    if (known) return known;
+    const existing = this.#counters.get(policy.counterKey);
+    if (existing) return existing;
     if (this.#counters.size >= MAX_COUNTERS) this.#forgetIdle();
     const counter = new RateCounter(policy);
     this.#counters.set(policy.counterKey, counter);
     return counter;
   }
 
-  /** Those of minutes that are over and of which nothing is under way say nothing any more. */
+  /** Drops counters of past minutes without running requests. */
   #forgetIdle(): void {
     const nowMs = this.#deps.clockMs();
     for (const [key, counter] of this.#counters) {
@@ -154,7 +155,7 @@ export class RateBook {
   #want(policy: RateLimitedPolicy, counter: RateCounter, tokens: number): void {
     const slice = counter.slice(policy, tokens, this.#deps.liveProxies());
     const others = this.#wanted.get(counter);
-    // One that needs less must not ask for less on behalf of those that wait already.
+    // A smaller request must not lower what others already wait for.
     this.#wanted.set(counter, {
       requests: Math.max(slice.requests, others?.requests ?? 0),
       tokens: Math.max(slice.tokens, others?.tokens ?? 0),
@@ -165,7 +166,7 @@ export class RateBook {
   }
 
   async #callAll(): Promise<void> {
-    // What else is asked for in this turn goes along.
+    // Batches the other requests of this turn.
     await Promise.resolve();
     while (this.#wanted.size > 0) {
       const batch = [...this.#wanted].slice(0, MAX_COUNTERS_PER_CALL);
@@ -179,13 +180,13 @@ export class RateBook {
         tokens: BigInt(wanted.tokens),
       }));
       const { producerId, epoch } = this.#deps;
-      const answers: readonly RateGrant[] = await this.#deps
+      const grants: readonly RateGrant[] = await this.#deps
         .call({ producerId, epoch, budgets: [], rates })
         .then(
-          (answer) => answer.rates,
+          (response) => response.rates,
           () => [],
         );
-      for (const [at, [counter]] of batch.entries()) counter.grant(answers[at]);
+      for (const [at, [counter]] of batch.entries()) counter.grant(grants[at]);
     }
   }
 }

@@ -3,25 +3,25 @@ import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
 
 const MINUTE_MS = 60_000;
 
-/** What a caller is told of a limit. */
+/** A limit as the response headers show it. */
 export interface RateFigures {
   readonly requestsLimit: number | undefined;
   readonly requestsLeft: number;
   readonly tokensLimit: number | undefined;
   readonly tokensLeft: number;
-  /** Until the minute is over. */
+  /** Time until the minute ends. */
   readonly resetMs: number;
-  /** From 0 to 1, of whichever limit has less left. */
+  /** The smaller remaining share of both limits, 0 to 1. */
   readonly shareLeft: number;
 }
 
 interface Share {
   readonly liveProxies: number;
-  /** The control plane can be asked for more. */
+  /** The control plane can grant more. */
   readonly isLive: boolean;
 }
 
-/** Each counter's minutes begin at a time of their own, so that not all of them turn at once. */
+/** Each counter's minutes have their own phase, so that not all counters reset at once. */
 export function minuteOf(counterKey: string, clockMs: number): number {
   return Math.floor((clockMs + phaseMs(counterKey)) / MINUTE_MS);
 }
@@ -39,23 +39,23 @@ function phaseMs(counterKey: string): number {
   return (hash >>> 0) % MINUTE_MS;
 }
 
-/** One policy's counter for one subject in the current minute, as far as this proxy may draw on it. */
+/** This proxy's part of one policy's counter for one subject in the current minute. */
 export class RateCounter {
   readonly policyId: string;
   readonly counterVersion: number;
   readonly subject: string;
   readonly #key: string;
   minute = -1;
-  #underWay = 0;
+  #running = 0;
   #usedRequests = 0;
   #usedTokens = 0;
-  /** What this proxy has unasked. */
+  /** What this proxy may use without asking. */
   #ownRequests = 0;
   #ownTokens = 0;
   #share: Share = { liveProxies: 1, isLive: false };
   #grantedRequests = 0;
   #grantedTokens = 0;
-  /** What is left to be granted to anybody; undefined before the control plane said so in this minute. */
+  /** What the control plane can still grant to any proxy; undefined before its first response in this minute. */
   #sharedRequests: number | undefined;
   #sharedTokens: number | undefined;
 
@@ -71,7 +71,7 @@ export class RateCounter {
     const isNext = minute === this.minute + 1;
     this.minute = minute;
     this.#usedRequests = 0;
-    // Answers that used more than was expected of them are a debt of the next minute's, since their own is over.
+    // Tokens used beyond the estimate are a debt of the next minute.
     this.#usedTokens = isNext ? Math.max(0, -this.#tokensLeft) : 0;
     this.#grantedRequests = 0;
     this.#grantedTokens = 0;
@@ -79,7 +79,7 @@ export class RateCounter {
     this.#sharedTokens = undefined;
   }
 
-  /** A quarter of the even share; all of it while nobody can be asked for more. */
+  /** A quarter of the even share; all of it while the control plane can't be asked. */
   setShare({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, share: Share): void {
     this.#share = share;
     const { liveProxies, isLive } = share;
@@ -89,19 +89,19 @@ export class RateCounter {
     this.#ownTokens = own(tokensPerMinute ?? 0, this.#grantedTokens);
   }
 
-  /** What uses no tokens needs none to be left: not even a debt stands in its way. */
-  hasRoom({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
+  /** A request without tokens passes even where tokens are in debt. */
+  hasHeadroom({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
     return (
       (requestsPerMinute === undefined || this.#requestsLeft >= 1) &&
       (tokensPerMinute === undefined || tokens === 0 || this.#tokensLeft >= tokens)
     );
   }
 
-  hasNoParallelRoom({ maxParallel }: RateLimitedPolicy, liveProxies: number): boolean {
-    return maxParallel !== undefined && this.#underWay >= Math.max(1, Math.floor(maxParallel / liveProxies));
+  isAtMaxParallel({ maxParallel }: RateLimitedPolicy, liveProxies: number): boolean {
+    return maxParallel !== undefined && this.#running >= Math.max(1, Math.floor(maxParallel / liveProxies));
   }
 
-  /** Whether the control plane may have more to give, as far as is known. */
+  /** False where the control plane is known to have nothing more to grant. */
   mayGetMore({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
     const lacksRequests = requestsPerMinute !== undefined && this.#requestsLeft < 1;
     const lacksTokens = tokensPerMinute !== undefined && tokens > 0 && this.#tokensLeft < tokens;
@@ -112,7 +112,7 @@ export class RateCounter {
     return true;
   }
 
-  /** Less is left than half of what was last given, of what a request of so many tokens uses. */
+  /** Less than a quarter is left of a limit that a request with these tokens uses. */
   isLow({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
     const low = (left: number, own: number, granted: number) => left < (own + granted) / 4;
     return (
@@ -126,7 +126,7 @@ export class RateCounter {
     );
   }
 
-  /** What to ask for: an eighth of the even share, and at least what is needed; no tokens for what uses none. */
+  /** What to ask for: an eighth of the even share, at least what is needed; no tokens for a request without any. */
   slice({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number, liveProxies: number) {
     const part = (limit: number, least: number) => Math.max(least, Math.ceil(limit / (8 * liveProxies)));
     return {
@@ -139,30 +139,30 @@ export class RateCounter {
   }
 
   take(tokens: number): void {
-    this.#underWay++;
+    this.#running++;
     this.#usedRequests++;
     this.#usedTokens += tokens;
   }
 
-  /** One that was admitted in a minute has ended, and used so many tokens more than it was expected to. */
+  /** Ends a request that was admitted in `minute` and used `moreTokens` beyond its estimate. */
   end(moreTokens: number, minute: number): void {
-    this.#underWay--;
-    // What an earlier minute did not use is gone with it.
+    this.#running--;
+    // Tokens that an earlier minute did not use expired with it.
     if (moreTokens > 0 || minute === this.minute) {
       this.#usedTokens = Math.max(0, this.#usedTokens + moreTokens);
     }
   }
 
-  grant(answer: RateGrant | undefined): void {
-    if (!answer || Number(answer.minute) !== this.minute) return;
-    this.#grantedRequests += Number(answer.requests);
-    this.#grantedTokens += Number(answer.tokens);
-    this.#sharedRequests = Number(answer.requestsLeft);
-    this.#sharedTokens = Number(answer.tokensLeft);
+  grant(grant: RateGrant | undefined): void {
+    if (!grant || Number(grant.minute) !== this.minute) return;
+    this.#grantedRequests += Number(grant.requests);
+    this.#grantedTokens += Number(grant.tokens);
+    this.#sharedRequests = Number(grant.requestsLeft);
+    this.#sharedTokens = Number(grant.tokensLeft);
   }
 
   isOver(minute: number): boolean {
-    return this.#underWay === 0 && this.minute < minute;
+    return this.#running === 0 && this.minute < minute;
   }
 
   figures({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, clockMs: number): RateFigures {
@@ -194,7 +194,7 @@ export class RateCounter {
   }
 }
 
-/** What each proxy may allow without asking: the control plane grants all that this leaves. */
+/** What each proxy may use without asking; the control plane grants the rest. */
 function unaskedOf(limit: number, liveProxies: number): number {
   return Math.floor(limit / (4 * liveProxies));
 }

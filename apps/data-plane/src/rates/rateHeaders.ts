@@ -1,6 +1,6 @@
 import type { RateFigures } from './rateCounter.ts';
 
-/** What there is to be said of one kind of limit by the minute. */
+/** The headers of one kind of limit, in both vendors' forms. */
 function namesFor(what: 'requests' | 'tokens') {
   return {
     limit: [`x-ratelimit-limit-${what}`, `anthropic-ratelimit-${what}-limit`],
@@ -17,8 +17,8 @@ interface Headers {
 }
 
 /**
- * Tells the caller of the limits in both vendors' forms (https://platform.openai.com/docs/guides/rate-limits,
- * https://docs.anthropic.com/en/api/rate-limits), whatever becomes of its request.
+ * Sets the rate-limit headers in both vendors' forms (https://platform.openai.com/docs/guides/rate-limits,
+ * https://docs.anthropic.com/en/api/rate-limits), on every response.
  */
 export function setRateHeaders(headers: Headers, figures: RateFigures, clockMs: number): void {
   const { requestsLimit, requestsLeft, tokensLimit, tokensLeft, resetMs } = figures;
@@ -39,13 +39,13 @@ export function setRateHeaders(headers: Headers, figures: RateFigures, clockMs: 
 
 let latest = { atMs: Number.NaN, text: '' };
 
-/** Minutes end at the same time for all: most requests are told the same as the one before. */
+/** Cached, because most requests have the same reset time as the one before. */
 function instantOf(atMs: number): string {
   if (atMs !== latest.atMs) latest = { atMs, text: new Date(atMs).toISOString() };
   return latest.text;
 }
 
-/** Of a limit by the minute, in either vendor's form. */
+/** Whether the header is a rate-limit header of either vendor. */
 export function isRateHeader(name: string): boolean {
   return name.startsWith('x-ratelimit-') || name.startsWith('anthropic-ratelimit-');
 }

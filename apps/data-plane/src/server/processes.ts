@@ -3,12 +3,14 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceContext } from '@weighbridge/runtime';
 
+type Environment = Readonly<Record<string, string>>;
+
 export interface ProcessesDeps extends Pick<ServiceContext, 'logger' | 'onShutdown' | 'fail'> {
-  /** What each process has in its environment beside ours; there are as many as these. */
-  readonly environments: readonly Readonly<Record<string, string>>[];
+  /** One per process: the settings that it has beyond this process's environment. */
+  readonly environments: readonly Environment[];
   /** The port that they share. */
   readonly port: number;
-  /** How long one may take to end. */
+  /** The longest time that a process takes to stop. */
   readonly stopTimeoutMs: number;
 }
 
@@ -16,63 +18,68 @@ const RESTART_MIN_MS = 250;
 const RESTART_MAX_MS = 30_000;
 
 /**
- * Runs a data plane on each of several cores: processes that share a port and nothing else, each a proxy of its own to the
- * control plane, with a spool of its own. Resolves once all of them serve. From then on, one that ends by itself is started
- * again, ever later; one that ends before that fails the start.
+ * Runs one data plane per core: processes that share only a port, each a proxy with its own spool. Resolves once all
+ * serve. A process that exits later is restarted, with growing delays; one that exits before that fails the start.
  */
 export async function runProcesses(deps: ProcessesDeps): Promise<void> {
-  const { environments, logger, onShutdown, fail } = deps;
-  const running = new Set<Worker>();
-  const stopping = new AbortController();
-  let haveServed = false;
+  const { environments, onShutdown, fail } = deps;
+  const supervisor = new Supervisor(deps);
+  onShutdown('processes', () => supervisor.stop(), deps.stopTimeoutMs);
+  // Each process accepts for itself: a connection handed over by this one would be lost with a process that dies.
+  cluster.schedulingPolicy = cluster.SCHED_NONE;
+  const allServe = waitUntilAllServe(environments.length, deps.port);
+  const supervised = environments.map((environment) => supervisor.supervise(environment));
+  await Promise.race([allServe, Promise.all(supervised)]);
+  supervisor.haveAllServed = true;
+  for (const process of supervised) process.catch(fail);
+}
 
-  async function keep(environment: Readonly<Record<string, string>>): Promise<void> {
+class Supervisor {
+  haveAllServed = false;
+  readonly #logger: ProcessesDeps['logger'];
+  readonly #running = new Set<Worker>();
+  readonly #stopping = new AbortController();
+
+  constructor({ logger }: ProcessesDeps) {
+    this.#logger = logger;
+  }
+
+  /** Starts a process, and restarts it when it exits, until stopped. */
+  async supervise(environment: Environment): Promise<void> {
     for (let waitMs = RESTART_MIN_MS; ; waitMs = Math.min(waitMs * 2, RESTART_MAX_MS)) {
       const worker = cluster.fork(environment);
-      running.add(worker);
+      this.#running.add(worker);
       worker.once('listening', () => {
         waitMs = RESTART_MIN_MS;
       });
       const [code, signal] = await once(worker, 'exit');
-      running.delete(worker);
-      if (stopping.signal.aborted) return;
-      // What was wrong, it has told by itself.
-      if (!haveServed) throw new Error(`A process ended before it served (${signal ?? `exit code ${code}`})`);
-      logger.error(
-        { ...environment, code, signal, waitMs },
-        'a process ended by itself; another takes its place',
-      );
-      await sleep(waitMs, undefined, { signal: stopping.signal }).catch(() => {});
-      if (stopping.signal.aborted) return;
+      this.#running.delete(worker);
+      if (this.#stopping.signal.aborted) return;
+      // The process has logged the reason.
+      if (!this.haveAllServed) {
+        throw new Error(`A process exited before it served (${signal ?? `exit code ${code}`})`);
+      }
+      this.#logger.error({ ...environment, code, signal, waitMs }, 'a process exited; restarting it');
+      await sleep(waitMs, undefined, { signal: this.#stopping.signal }).catch(() => {});
+      if (this.#stopping.signal.aborted) return;
     }
   }
 
-  onShutdown(
-    'processes',
-    async () => {
-      stopping.abort();
-      const ends = Array.from(running, async (worker) => await once(worker, 'exit'));
-      for (const worker of running) worker.process.kill('SIGTERM');
-      await Promise.all(ends);
-    },
-    deps.stopTimeoutMs,
-  );
-  // Each accepts for itself. Handed out by us, a connection would be lost for good with the process that it was on its way to.
-  cluster.schedulingPolicy = cluster.SCHED_NONE;
-  const served = allServe(environments.length, deps.port);
-  const kept = environments.map(keep);
-  await Promise.race([served, Promise.all(kept)]);
-  haveServed = true;
-  for (const one of kept) one.catch(fail);
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    const exits = Array.from(this.#running, async (worker) => await once(worker, 'exit'));
+    for (const worker of this.#running) worker.process.kill('SIGTERM');
+    await Promise.all(exits);
+  }
 }
 
-function allServe(count: number, port: number): Promise<void> {
+function waitUntilAllServe(count: number, port: number): Promise<void> {
   return new Promise((resolve) => {
     let serving = 0;
-    cluster.on('listening', function heard(_worker: Worker, address: Address) {
+    cluster.on('listening', function onListening(_worker: Worker, address: Address) {
       if (address.port === port) serving++;
       if (serving < count) return;
-      cluster.off('listening', heard);
+      cluster.off('listening', onListening);
       resolve();
     });
   });

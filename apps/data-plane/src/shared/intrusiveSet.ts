@@ -1,12 +1,12 @@
-/** What knows its place in `IntrusiveSet`; -1 in none. */
+/** An item that stores its own index in an `IntrusiveSet`; -1 while in none. */
 export interface Slotted {
   slot: number;
 }
 
 /**
- * Things that come and go with every request, in no order. Not a Set or a Map: V8 chains each of their tables to the one
- * that takes its place, and once a dead one has got old, it keeps all later ones, and whatever was in them, from being
- * collected while they are young. That took a tenth of all CPU.
+ * An unordered set of items that come and go with every request. It replaces Set and Map because V8 links each of their
+ * tables to its successor: once a dead table is in the old generation, it keeps all later ones and their contents from
+ * being collected young, which took a tenth of all CPU.
  */
 export class IntrusiveSet<Item extends Slotted> {
   readonly #items: Item[] = [];
@@ -20,7 +20,7 @@ export class IntrusiveSet<Item extends Slotted> {
     this.#items.push(item);
   }
 
-  /** Does nothing where it is not in here. */
+  /** Does nothing where the item is not in the set. */
   delete(item: Item): void {
     const { slot } = item;
     if (this.#items[slot] !== item) return;
