@@ -7,7 +7,7 @@ import { HeartbeatState } from './control/heartbeatState.ts';
 import { bucketKey } from './control/keyPolicies.ts';
 import { createLimits } from './limits.ts';
 
-it('asks for leases, and returns them, only when what ended by then is in the spool', async () => {
+it('calls for leases only after the ends of earlier attempts are in the spool', async () => {
   const place = newPlace();
   const spool = await place.open();
   const settledBy: bigint[] = [];

@@ -21,8 +21,8 @@ async function startWriter(place: SpoolPlace) {
   return { writer, lines };
 }
 
-describe('a process that works on a spool and is killed', () => {
-  it.each([1, 2, 3, 4])('leaves every attempt once, at its cost or its reserve (seed %i)', async (seed) => {
+describe('a process that is killed while it writes to a spool', () => {
+  it.each([1, 2, 3, 4])('leaves every attempt once, at its cost or its reservation (seed %i)', async (seed) => {
     const place = newPlace();
     places.push(place);
     const { writer, lines } = await startWriter(place);
@@ -70,8 +70,8 @@ describe('a process that works on a spool and is killed', () => {
   });
 });
 
-describe('spools beside each other', () => {
-  it('hand over what a killed process left, but nothing of one that lives, and let it start again', async () => {
+describe('sibling spools', () => {
+  it('are adopted when their process was killed, never while it runs, and it can start again', async () => {
     const first = newPlace();
     places.push(first);
     const second = placeIn(join(first.dir, '..'), 'second');

@@ -2,7 +2,7 @@ import { AppError } from '@weighbridge/errors';
 import { describe, expect, it } from 'vitest';
 import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
 
-describe('the book of leases', () => {
+describe('the lease book', () => {
   it('reserves from all buckets or from none', async () => {
     const world = new LeaseWorld();
     const [leaf, parent] = [budgeted('leaf'), budgeted('parent', { isGoverning: false })];
@@ -17,7 +17,7 @@ describe('the book of leases', () => {
     expect(all?.amountNanoUsd).toBe(250n);
   });
 
-  it('refuses with the figures that the control plane gave, and says that to try again does not help', async () => {
+  it("refuses with the control plane's figures, and says that a retry does not help", async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p', { windowEndMs: 86_400_000 });
     world.limits.set(policy.bucketKey, 10_000n);
@@ -33,7 +33,7 @@ describe('the book of leases', () => {
     });
   });
 
-  it('limits an answer by what comes back of what others hold, not by the little that they left', async () => {
+  it('computes headroom from what others return, not only from what they left', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p', { isHard: true });
     world.limits.set(policy.bucketKey, 100n);
@@ -62,7 +62,7 @@ describe('the book of leases', () => {
     expect(await other.headroom([policy], { useful: 200n, least: 150n })).toBe(57n);
   });
 
-  it('waits for what others hold, takes it when it comes back, and else says that it is only held', async () => {
+  it('waits for budget that others hold, reserves it when returned, and otherwise refuses it as contended', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 100n);
@@ -88,7 +88,7 @@ describe('the book of leases', () => {
     });
   });
 
-  it('spends what it holds while nobody answers, and then refuses by 503', async () => {
+  it('spends its leases while the control plane does not answer, and then refuses with 503', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 1_000n);
@@ -104,7 +104,7 @@ describe('the book of leases', () => {
     });
   });
 
-  it('admits nothing on a lease whose validity is over', async () => {
+  it('reserves nothing from a lease that is no longer valid', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 1_000n);
@@ -116,7 +116,7 @@ describe('the book of leases', () => {
     expect(book.tryReserve([policy], 10n)).toBeUndefined();
   });
 
-  it('goes on with what an earlier process of the same epoch held, and gives it back when it is told to', async () => {
+  it('continues the leases of an earlier process of the same epoch, and returns them when it closes', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 1_000n);
@@ -140,7 +140,7 @@ describe('the book of leases', () => {
     expect(world.hold(policy.bucketKey)).toBe(10n);
   });
 
-  it('asks for the key anew where a counter was replaced', async () => {
+  it('resolves with undefined where a counter was replaced, so that the key is looked up again', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 1_000n);
@@ -148,7 +148,7 @@ describe('the book of leases', () => {
     expect(await bookOf(world, '1').reserve([policy], 10n, false)).toBeUndefined();
   });
 
-  it('spends nothing twice where a window is called over and then current again', async () => {
+  it('spends nothing twice where a window is reported over and then current again', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p', { windowEndMs: 1_000 });
     world.limits.set(policy.bucketKey, 100n);
@@ -169,7 +169,7 @@ describe('the book of leases', () => {
     expect(again).toBe('budget_contended');
   });
 
-  it('only counts what a policy in shadow would have refused', async () => {
+  it('only counts what a shadow policy would have refused', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p', { enforcement: 'shadow' });
     world.limits.set(policy.bucketKey, 100n);
@@ -182,7 +182,7 @@ describe('the book of leases', () => {
     expect(refusals).toEqual(['p']);
   });
 
-  it('gives back what lies idle, and asks seldom while there is much room', async () => {
+  it('returns idle leases, and calls seldom while there is much headroom', async () => {
     const world = new LeaseWorld();
     const policy = budgeted('p');
     world.limits.set(policy.bucketKey, 10n ** 12n);

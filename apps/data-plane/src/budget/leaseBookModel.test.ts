@@ -4,12 +4,12 @@ import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
 import type { LeaseBook, Reservation } from './leaseBook.ts';
 
-describe('the book of leases', () => {
+describe('the lease book', () => {
   it.each([
     ['hard', true],
     ['balanced', false],
   ])(
-    'never lets proxies together spend more than the limits and what attempts cost above their reserve, in %s mode',
+    'never lets proxies together spend more than the limits plus what attempts cost above their reservations, in %s mode',
     async (_mode, isHard) => {
       for (let seed = 1; seed <= 60; seed++) {
         const random = seededRandom(seed);

@@ -6,7 +6,7 @@ import { HeartbeatState } from './heartbeatState.ts';
 
 const HOUR_MS = 3_600_000;
 
-it('a clock is at fault where it is more than a day off, either way', () => {
+it('a clock is refused where it is more than a day off, in either direction', () => {
   // Clocks differ, and some are set by the wrong time zone.
   for (const hours of [0, 0.1, -0.1, 14, -14, 24, -24])
     expect(describeClockSkew(hours * HOUR_MS)).toBeUndefined();
@@ -14,7 +14,7 @@ it('a clock is at fault where it is more than a day off, either way', () => {
   expect(describeClockSkew(-20_000 * 24 * HOUR_MS)).toMatch(/20000 day\(s\) behind/);
 });
 
-it('a heartbeat tells how far the clocks are apart; one without a time tells nothing', () => {
+it('a heartbeat gives the clock skew; one without a time changes nothing', () => {
   const heartbeats = new HeartbeatState();
   const now = { monotonicMs: 1, wallMs: 1_790_000_000_000 };
   expect(describeClockSkew(heartbeats.clockAheadMs)).toBeUndefined();

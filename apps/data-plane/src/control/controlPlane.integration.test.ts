@@ -86,7 +86,7 @@ function connectTo(port: number): ControlPlane {
   return controlPlane;
 }
 
-it('says on which spool it writes, and how old the mark of its usage is', async () => {
+it('reports its spool and the age of its watermark', async () => {
   const { heard, port } = await startControlPlane({ refuses: false });
   connectTo(port);
   await eventually(() => expect(heard.watched.length).toBeGreaterThan(1));
@@ -100,7 +100,7 @@ it('says on which spool it writes, and how old the mark of its usage is', async 
   });
 });
 
-it('takes it for final, and says so, when another process took over its spool', async () => {
+it('stops for good, with the reason, when another process took over its spool', async () => {
   const { heard, port } = await startControlPlane({ refuses: true });
   const controlPlane = connectTo(port);
   await expect(controlPlane.firstTable(10_000)).rejects.toThrow('Another process took over the spool.');
@@ -110,7 +110,7 @@ it('takes it for final, and says so, when another process took over its spool', 
   expect(heard.streams).toBe(1);
 });
 
-it('tells the end of an epoch, and hears whether the ledger has all of it', async () => {
+it('reports the end of an epoch, and learns whether the ledger has all of it', async () => {
   const { heard, port } = await startControlPlane({ refuses: false });
   const controlPlane = connectTo(port);
   const ended = { producerId: 'producer-1', epoch: 'epoch-0', lastN: [1n, 0n, 7n, 2n] };

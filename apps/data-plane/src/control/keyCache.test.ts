@@ -65,7 +65,7 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
 }
 
 describe('the key cache', () => {
-  it('lets no key in while nothing may be spent, known or not', async () => {
+  it('refuses every key, cached or not, while nothing may be spent', async () => {
     const { world, cache } = cacheWith(async () => answer(1n));
     await cache.find(SHA);
     world.refusal = new AppError('unavailable', 'clock_is_off', 'Not now.');
@@ -76,7 +76,7 @@ describe('the key cache', () => {
     expect(await cache.find(SHA)).toMatchObject({ id: 'key_1' });
   });
 
-  it('asks once for a cold key, however many requests want it', async () => {
+  it('looks an uncached key up once, however many requests need it', async () => {
     const { world, cache } = cacheWith(async () => answer(1n));
     const found = await Promise.all(Array.from({ length: 1_000 }, () => cache.find(SHA)));
     expect(new Set(found.map((key) => key?.id))).toEqual(new Set(['key_1']));
@@ -85,7 +85,7 @@ describe('the key cache', () => {
     expect([world.asked, world.met.hit]).toEqual([1, 1]);
   });
 
-  it('keeps no token that nobody knows: a key that is just created works at once', async () => {
+  it('does not cache unknown tokens: a new key works at once', async () => {
     let isThere = false;
     const { world, cache } = cacheWith(async () =>
       isThere ? answer(1n) : create(ResolveResponseSchema, { revision: 1n }),
@@ -96,7 +96,7 @@ describe('the key cache', () => {
     expect(world.asked).toBe(2);
   });
 
-  it('asks again where a change overtook the answer on its way', async () => {
+  it('repeats a look-up whose response was overtaken by a change', async () => {
     const answers = [answer(1n), answer(3n, { disabled: true })];
     const { world, store, cache } = cacheWith(async () => {
       // Told while the look-up is under way.
@@ -107,7 +107,7 @@ describe('the key cache', () => {
     expect(world.asked).toBe(2);
   });
 
-  it('forgets what a change names: by id, by policy, by principal, or all', async () => {
+  it('drops the keys that a change names: by id, by policy, by principal, or all', async () => {
     const named = [
       { ...NOBODY, keyIds: new Set(['key_1']) },
       { ...NOBODY, policyIds: new Set(['pol_1']) },
@@ -124,7 +124,7 @@ describe('the key cache', () => {
     }
   });
 
-  it('reads counters again in the background, and waits for them only where a window has ended', async () => {
+  it('refreshes counters in the background, and waits for them only where a window has ended', async () => {
     let revision = 1n;
     const { world, cache } = cacheWith(async () =>
       answer(revision, { windowStartMs: revision, windowRemainingMs: 5_000n, windowEndMs: 99_999n }),
@@ -141,7 +141,7 @@ describe('the key cache', () => {
     expect(await windowOf()).toBe(3n);
   });
 
-  it('serves what it knows while nobody can be asked, and nothing once its time is over', async () => {
+  it('serves cached keys while the control plane is down, and none once its state has expired', async () => {
     let isAway = false;
     const { world, cache } = cacheWith(() =>
       isAway ? Promise.reject(new Error('away')) : Promise.resolve(answer(1n)),
@@ -158,7 +158,7 @@ describe('the key cache', () => {
     await expect(cache.find(SHA)).rejects.toMatchObject({ code: 'control_plane_unreachable' });
   });
 
-  it('lets a flood of unknown tokens become no flood of look-ups', async () => {
+  it('bounds the look-ups that a flood of unknown tokens causes', async () => {
     const { world, cache } = cacheWith(() => new Promise(() => {}));
     const asked = Array.from({ length: 600 }, (_, n) => cache.find(tokenSha256(`t${n}`)));
     const refused = await Promise.allSettled(asked.slice(512));
@@ -166,7 +166,7 @@ describe('the key cache', () => {
     for (const one of refused) expect(one).toMatchObject({ reason: { code: 'too_many_look_ups' } });
   });
 
-  it('holds as much as its bytes allow', async () => {
+  it('is bounded in bytes', async () => {
     const store = createKeyStore(10_000);
     const look = store.beginLookUp();
     const { key } = answer(1n);

@@ -6,7 +6,7 @@ import { keyEntry, keyMessage, packedIds, packText } from './keyEntry.ts';
 
 const TOLD = { revision: 1n, readAtMs: 12.5, maxAgeMs: 3 };
 
-it('gives back the key as it came, and whose it is, whatever its names are', () => {
+it('returns the key unchanged, and its ids, whatever characters they contain', () => {
   const text = fc.string({ unit: 'binary', maxLength: 300 });
   fc.assert(
     fc.property(text, text, fc.boolean(), (id, principalId, disabled) => {
@@ -22,7 +22,7 @@ it('gives back the key as it came, and whose it is, whatever its names are', () 
   );
 });
 
-it('shares what keys of one policy have alike', () => {
+it('shares the policy ids among keys of the same chain', () => {
   const bucket = { policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: 0n };
   const entries = ['a', 'b'].map((id) =>
     keyEntry(create(KeySchema, { id, policies: [{ bucket }, { bucket }] }), TOLD),

@@ -11,7 +11,7 @@ const cacheUnder = (...caches: readonly ({ scope: CacheScope; ttlSeconds: number
     }),
   ).cache;
 
-it('has the cache of the nearest policy that says something of it, and knows whose it is', () => {
+it('has the cache setting of the nearest policy with one, and the id of that policy', () => {
   const own = { scope: CacheScope.PRINCIPAL, ttlSeconds: 60 };
   const shared = { scope: CacheScope.POLICY, ttlSeconds: 5 };
   expect(cacheUnder(undefined, undefined)).toBeUndefined();

@@ -51,7 +51,7 @@ const [first, second] = table.connectors.get('acme') as [RoutableConnector, Rout
 const model = (id: string) => table.models.get(id) as RoutableModel;
 
 describe('at each connector', () => {
-  it('a model costs what was negotiated there, else what the catalog says', () => {
+  it("a model has the negotiated price, else the catalog's", () => {
     expect([first.id, second.id]).toEqual(['first', 'second']);
     expect(priceAt(model('acme/a'), first)).toMatchObject({
       source: 'connector',
@@ -65,23 +65,23 @@ describe('at each connector', () => {
     expect(priceAt(model('acme/broken'), first)).toMatchObject({ source: 'catalog', price: { input: 3n } });
   });
 
-  it('a model has the name of that account', () => {
+  it("a model has the account's name for it", () => {
     expect(upstreamNameAt(model('acme/a'), first)).toBe('deployment');
     expect(upstreamNameAt(model('acme/a'), second)).toBe('a');
     expect(upstreamNameAt({ ...model('acme/b'), id: 'constructor' }, first)).toBe('b');
   });
 
-  it('those models are served that its patterns name, or all of them', () => {
+  it('the models that match its patterns are served, or all where it has none', () => {
     expect(['acme/a', 'acme/b'].map(first.serves)).toEqual([true, false]);
     expect(['acme/a', 'acme/b'].map(second.serves)).toEqual([true, true]);
   });
 });
 
-it('a model is free only where it is at every connector: an exhausted budget must stop the rest', () => {
+it('a model is free only where it is free at every connector, since an exhausted budget must stop the others', () => {
   expect(['acme/a', 'acme/b', 'acme/free'].map((id) => model(id).free)).toEqual([false, true, false]);
 });
 
-it('a connector stays the same object until something of it changes', () => {
+it('an unchanged connector stays the same object', () => {
   const snapshot = (credential: string) =>
     create(SnapshotSchema, {
       revision: 2n,

@@ -249,7 +249,7 @@ function createTokenHash(index: number): Uint8Array {
 }
 
 describe('proxies on a control plane', () => {
-  it('serve no key after the bound, nor after it was said to be gone, and agree at rest, over links that lose, delay, repeat and reorder', async () => {
+  it('serve no revoked key beyond the staleness bound or after its revocation has propagated, and converge, over links that lose, delay, repeat and reorder', async () => {
     const totals = { served: 0, refused: 0, unavailable: 0, resets: 0, gaps: 0, overtaken: 0 };
     for (let seed = 1; seed <= 60; seed++) {
       const counters = await simulate(seed, { links: true });
@@ -262,7 +262,7 @@ describe('proxies on a control plane', () => {
     expect(totals.unavailable).toBeGreaterThan(100);
   });
 
-  it('serve every key that is not revoked, without a break, over links that are whole', async () => {
+  it('serve every key that is not revoked without interruption over intact links', async () => {
     for (let seed = 100; seed < 110; seed++) {
       const counters = await simulate(seed, { links: false });
       expect(counters.served).toBeGreaterThan(1_000);

@@ -61,7 +61,7 @@ function known(): ReturnType<typeof world> {
   return written;
 }
 
-it('takes up every key as an earlier process knew it, as old as it was', async () => {
+it('restores every key of an earlier process, at its age', async () => {
   const { stateFile } = known();
   await stateFile.save();
   const later = world(13_000);
@@ -77,7 +77,7 @@ it('takes up every key as an earlier process knew it, as old as it was', async (
   }
 });
 
-it('gives way while it packs many keys, and holds to what was known when it began', async () => {
+it('yields while it packs many keys, and saves the state as of its start', async () => {
   const { stateFile, store } = known();
   let turns = 0;
   const counting = setInterval(() => turns++, 0);

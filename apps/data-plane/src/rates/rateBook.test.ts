@@ -90,9 +90,9 @@ async function refusal(admitted: Promise<unknown>): Promise<AppError> {
   return error;
 }
 
-describe('limits by the minute', () => {
+describe('rate limits', () => {
   it.each([40, 100, 1_000, 6_000])(
-    'let %i requests a minute through over four proxies, and no more, and all of them where one gets all',
+    'admit %i requests per minute over four proxies, no more, and nearly all where one proxy gets all requests',
     async (limit) => {
       const policy = rated({ requestsPerMinute: limit });
       const world = new World(policy);
@@ -119,7 +119,7 @@ describe('limits by the minute', () => {
     },
   );
 
-  it.each([1, 2, 3, 5, 7, 10])('let all of %i requests a minute through, however few', async (limit) => {
+  it.each([1, 2, 3, 5, 7, 10])('admit all of %i requests per minute, however few', async (limit) => {
     const policy = rated({ requestsPerMinute: limit });
     const world = new World(policy);
     world.live = 1;
@@ -129,7 +129,7 @@ describe('limits by the minute', () => {
     await refusal(admit(book, [policy], 0));
   });
 
-  it('tells no more to be left than may be had while nobody can be asked', async () => {
+  it('report only what this proxy can admit while the control plane is down', async () => {
     const policy = rated({ requestsPerMinute: 40 });
     const world = new World(policy);
     world.isLive = false;
@@ -138,7 +138,7 @@ describe('limits by the minute', () => {
     expect(book.figures([policy])).toMatchObject({ requestsLeft: 9 });
   });
 
-  it('asks seldom', async () => {
+  it('call the control plane seldom', async () => {
     const policy = rated({ requestsPerMinute: 600_000 });
     const world = new World(policy);
     const book = world.book();
@@ -146,7 +146,7 @@ describe('limits by the minute', () => {
     expect(world.calls).toBeLessThanOrEqual(10);
   });
 
-  it('says when to come again', async () => {
+  it('say when to retry', async () => {
     const policy = rated({ requestsPerMinute: 4 });
     const world = new World(policy);
     const book = world.book();
@@ -161,7 +161,7 @@ describe('limits by the minute', () => {
     await expect(admit(book, [policy], 0)).resolves.toBeDefined();
   });
 
-  it('counts tokens as they were used, and carries what was used too much into the next minute', async () => {
+  it('count the tokens used, and carry overuse into the next minute', async () => {
     const policy = rated({ tokensPerMinute: 1_000 });
     const world = new World(policy);
     world.live = 1;
@@ -177,7 +177,7 @@ describe('limits by the minute', () => {
     await expect(admit(book, [policy], 100)).resolves.toBeDefined();
   });
 
-  it('count what uses no tokens as a request, whatever debt of tokens there is, and change no tokens by it', async () => {
+  it('count a request without tokens as a request, even in token debt, and leave tokens unchanged', async () => {
     const policy = rated({ requestsPerMinute: 8, tokensPerMinute: 1_000 });
     const world = new World(policy);
     world.live = 1;
@@ -200,7 +200,7 @@ describe('limits by the minute', () => {
     }
   });
 
-  it('ask for no tokens on behalf of what uses none, nor for fewer because of it', async () => {
+  it('ask for no tokens for a request without any, and for no fewer because of it', async () => {
     const policy = rated({ requestsPerMinute: 8, tokensPerMinute: 1_000 });
     const world = new World(policy);
     const book = world.book();
@@ -213,14 +213,14 @@ describe('limits by the minute', () => {
     expect(world.askedTokens).toBe(500 - 62);
   });
 
-  it('tells a request that can never pass that it need not come again', async () => {
+  it('tell a request that can never pass not to retry', async () => {
     const policy = rated({ tokensPerMinute: 1_000 });
     const error = await refusal(admit(new World(policy).book(), [policy], 1_001));
     expect(error.headers['x-should-retry']).toBe('false');
     expect(error.message).toContain('max_tokens');
   });
 
-  it('share a limit evenly while the control plane is away, and never answer 503', async () => {
+  it('share a limit evenly while the control plane is down, and never answer 503', async () => {
     const policy = rated({ requestsPerMinute: 100 });
     const world = new World(policy);
     world.isLive = false;
@@ -237,7 +237,7 @@ describe('limits by the minute', () => {
     expect([admitted, world.calls]).toEqual([25, 0]);
   });
 
-  it('let no more requests be under way than a proxy has its share of', async () => {
+  it("admit no more parallel requests than the proxy's share", async () => {
     const policy = rated({ maxParallel: 8 });
     const book = new World(policy).book();
     const [first] = await Promise.all([admit(book, [policy], 0), admit(book, [policy], 0)]);
@@ -246,7 +246,7 @@ describe('limits by the minute', () => {
     await expect(admit(book, [policy], 0)).resolves.toBeDefined();
   });
 
-  it('only count what a policy in shadow would have refused', async () => {
+  it('only count what a shadow policy would have refused', async () => {
     const policy = rated({ maxParallel: 1, enforcement: 'shadow' });
     const refused: string[] = [];
     const book = new World(policy).book(refused);
@@ -255,7 +255,7 @@ describe('limits by the minute', () => {
     expect(refused).toEqual(['p']);
   });
 
-  it('tell of the limit of which least is left', async () => {
+  it('report the limit with the least left', async () => {
     const wide = rated({ counterKey: 'wide', requestsPerMinute: 1_000 });
     const tight = rated({ requestsPerMinute: 10, tokensPerMinute: 1_000 });
     const world = new World(tight);

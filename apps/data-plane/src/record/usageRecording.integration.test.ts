@@ -96,8 +96,8 @@ const FAULTS: Faults = {
   duplicated: 0.3,
 };
 
-describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses what it took, seed %i', (seed) => {
-  it('every settled event reaches the ledger as it was written, from dead processes too, and then nothing is sent any more', async () => {
+describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses messages, seed %i', (seed) => {
+  it('every settled event reaches the ledger unchanged, from dead processes too, and then sending stops', async () => {
     const rnd = seededRandom(seed);
     const stream = new LossyStream(rnd);
     closing.push(() => stream.close());
@@ -165,7 +165,7 @@ describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses what it took, seed %
   }, 60_000);
 });
 
-it('what waits for long while the stream is away comes back from the disk rather than from memory', async () => {
+it('events that wait for long while the stream is down are read back from disk, not held in memory', async () => {
   const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   stream.isAway = true;
@@ -195,7 +195,7 @@ function countReads(spool: Spool, counted: { sum: number }): Spool {
   return spool;
 }
 
-it('what an earlier process left is not sent where the ledger has it, and closed at last', async () => {
+it('an orphaned epoch that the ledger already has is closed without being sent', async () => {
   const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   stream.faults = { ...NO_FAULTS, confirmLost: 1 };
@@ -218,7 +218,7 @@ it('what an earlier process left is not sent where the ledger has it, and closed
   expect(stream.published).toBe(published);
 });
 
-it('an attempt without an end keeps its epoch open for the next start, which settles it', async () => {
+it('an attempt without an end keeps its epoch open until the next start settles it', async () => {
   const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   const dying = await TestProcess.start(stream, closeAt(stream));
@@ -232,7 +232,7 @@ it('an attempt without an end keeps its epoch open for the next start, which set
   await next.die();
 });
 
-it('a batch that is too large for the stream is sent in parts, and an event that is keeps its place', async () => {
+it('a batch that is too large for the stream is split, and a single event that is too large keeps its place', async () => {
   const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   let maxBytes = 2_000;
@@ -253,7 +253,7 @@ it('a batch that is too large for the stream is sent in parts, and an event that
   await process.die();
 });
 
-it('what is handled again and again and never confirmed is sent ever more rarely', async () => {
+it('a batch that is handled repeatedly and never acked is resent less and less often', async () => {
   const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
   stream.faults = { ...NO_FAULTS, confirmLost: 1 };
@@ -266,7 +266,7 @@ it('what is handled again and again and never confirmed is sent ever more rarely
   await process.die();
 });
 
-it('what the in-process stream loses with its process reaches the ledger by that of the next one', async () => {
+it('events that the in-process stream loses with its process reach the ledger through the next process', async () => {
   const events = new Map<string, Set<bigint>>();
   const recorded = (epoch: string, shard: number) => events.get(`${epoch}/${shard}`)?.size ?? 0;
   /** Metering, which takes only so much before it is cut off. */

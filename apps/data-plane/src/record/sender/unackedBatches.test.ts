@@ -7,7 +7,7 @@ const batch = (firstN: number, lastN: number, sequence: number) => ({
   sequence: BigInt(sequence),
 });
 
-it('says up to which number everything was handled, wherever what was sent again stands in the stream', () => {
+it('gives the number up to which all batches are handled, wherever resent batches are in the stream', () => {
   const unconfirmed = new UnackedBatches();
   unconfirmed.restart('a');
   for (const one of [batch(5, 8, 11), batch(9, 9, 12), batch(1, 4, 20)]) unconfirmed.add(one);
@@ -19,7 +19,7 @@ it('says up to which number everything was handled, wherever what was sent again
   expect([unconfirmed.size, unconfirmed.highestSequence, unconfirmed.streamId]).toEqual([0, 0n, 'b']);
 });
 
-it('takes no more memory however much is unconfirmed, and says of nothing that it was handled before it is', () => {
+it('has bounded memory however much is unacked, and never reports a batch as handled too early', () => {
   const unconfirmed = new UnackedBatches();
   unconfirmed.restart('a');
   for (let n = 1; n <= 100_000; n++) unconfirmed.add(batch(n, n, n));

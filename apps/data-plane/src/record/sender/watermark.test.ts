@@ -16,7 +16,7 @@ function epoch() {
   };
 }
 
-it('is of now where everything is in the ledger', () => {
+it('is now where everything is in the ledger', () => {
   const own = epoch();
   const marks = new Watermark(own, 1_000);
   expect(marks.ageMs(1_500)).toBe(0);
@@ -25,7 +25,7 @@ it('is of now where everything is in the ledger', () => {
   expect(marks.ageMs(9_000)).toBe(0);
 });
 
-it('is of the last moment before which everything that was settled is in the ledger', () => {
+it('is the latest moment up to which everything settled is in the ledger', () => {
   const own = epoch();
   const marks = new Watermark(own, 0);
   marks.ageMs(100);
@@ -40,7 +40,7 @@ it('is of the last moment before which everything that was settled is in the led
   expect(marks.ageMs(500)).toBe(100);
 });
 
-it('stays right, though coarser, and takes no more memory while nothing is confirmed for hours', () => {
+it('stays correct, though coarser, with bounded memory while nothing is acked for hours', () => {
   const own = epoch();
   const marks = new Watermark(own, 0);
   for (let at = 1; at <= 20_000; at++) {

@@ -42,8 +42,8 @@ function fileBytes(spool: Spool): Buffer {
   return Buffer.concat(filesOf(place, spool.epoch).map(({ path }) => readFileSync(path)));
 }
 
-describe('a turn of the event loop', () => {
-  it('is written by one write, and the sender never hears of an event that is not in the file', async () => {
+describe('the records of one turn of the event loop', () => {
+  it('are written by one write, and the sender never gets an event that is not in the file', async () => {
     const { state, files } = countedFiles();
     const spool = await place.open({ files });
     const attempts = ['a', 'b', 'c'].map((eventId) => begin(spool, eventId));
@@ -63,7 +63,7 @@ describe('a turn of the event loop', () => {
     await spool.close();
   });
 
-  it('refuses all that began in it where it can not be written, and leaves open what ended', async () => {
+  it('are all refused where the write fails: begins are refused, and ends stay open', async () => {
     const { state, files } = countedFiles();
     let nowMs = 0;
     const spool = await place.open({ files, now: () => new Date(nowMs) });
@@ -100,7 +100,7 @@ describe('a turn of the event loop', () => {
     await spool.close();
   });
 
-  it('tells of a failure also who asks after the write', async () => {
+  it('report a failed write to callers that ask afterwards, too', async () => {
     const { state, files } = countedFiles();
     const spool = await place.open({ files });
     begin(spool, 'a');
@@ -111,7 +111,7 @@ describe('a turn of the event loop', () => {
     await spool.close();
   });
 
-  it('is written in parts before it takes much memory', async () => {
+  it('are written in parts before they take much memory', async () => {
     const { state, files } = countedFiles();
     const spool = await place.open({ files });
     state.writes = 0;
@@ -126,7 +126,7 @@ describe('a turn of the event loop', () => {
     await spool.close();
   });
 
-  it('takes room as soon as it is begun, not only once it is written', async () => {
+  it('take space as soon as they are queued', async () => {
     const counts: number[] = [];
     for (const isWritten of [true, false]) {
       const spool = await place.open({ maxBytes: 60_000 });
@@ -147,8 +147,8 @@ describe('a turn of the event loop', () => {
 
   it.each([
     ['a lease', (spool: Spool) => spool.writeLease('key', Buffer.from('held')), RecordType.lease],
-    ['a confirm', (spool: Spool) => spool.own.ack(0, 3n), RecordType.ack],
-    ['the end', (spool: Spool) => spool.close(), undefined],
+    ['an ack', (spool: Spool) => spool.own.ack(0, 3n), RecordType.ack],
+    ['the close', (spool: Spool) => spool.close(), undefined],
   ])('is in the file before %s', async (_what, write, type) => {
     const spool = await place.open({ segmentBytes: 500 });
     for (const eventId of ['a', 'b', 'c']) {

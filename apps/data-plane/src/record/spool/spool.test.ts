@@ -34,7 +34,7 @@ function record(spool: Spool, count: number, padding = 100): void {
 }
 
 describe('a spool', () => {
-  it('gives an attempt one end, and an event id one attempt', async () => {
+  it('settles an attempt once, and begins one attempt per event id', async () => {
     const spool = await newTrackedPlace().open();
     const intent = { eventId: 'a', shard: 0, reserveNanoUsd: 1n, head: headOf('a') };
     const attempt = spool.begin(intent);
@@ -46,7 +46,7 @@ describe('a spool', () => {
     expect(() => spool.begin(intent)).toThrow('closed');
   });
 
-  it('refuses an event that no record takes, and takes the largest', async () => {
+  it('refuses an event that is too large for a record, and accepts the largest that fits', async () => {
     const spool = await newTrackedPlace().open();
     const intent = { eventId: 'a', shard: 0, reserveNanoUsd: 1n };
     expect(() => spool.begin({ ...intent, head: new Uint8Array(1024 * 1024) })).toThrow('too large');
@@ -60,7 +60,7 @@ describe('a spool', () => {
     await spool.close();
   });
 
-  it('keeps its producer and starts a new epoch each time; a finished one leaves no folder', async () => {
+  it('keeps its producer and begins a new epoch at each start; a removed epoch leaves no folder', async () => {
     const place = newTrackedPlace();
     const first = await place.open();
     await first.own.remove();
@@ -80,7 +80,7 @@ describe('a spool', () => {
     await third.close();
   });
 
-  it('keeps the latest of each lease through new files and a crash, and forgets those that are over', async () => {
+  it('keeps the latest bytes of each lease through rotations and a crash, and drops deleted ones', async () => {
     const place = newTrackedPlace();
     const spool = await place.open({ segmentBytes: 2_000 });
     for (let index = 0; index < 100; index++) {
@@ -103,7 +103,7 @@ describe('a spool', () => {
     await spool.close();
   });
 
-  it('reads what is left of a damaged file, and counts the damage', async () => {
+  it('reads the intact records of a damaged file, and counts the damage', async () => {
     const place = newTrackedPlace();
     const spool = await place.open();
     record(spool, 100);
@@ -131,7 +131,7 @@ describe('a spool', () => {
     await next.close();
   });
 
-  it('reads each file about once, however small the parts that are asked for', async () => {
+  it('reads each file about once, however small the requested parts are', async () => {
     let readBytes = 0;
     const files = {
       ...nodeFileSystem,
@@ -156,7 +156,7 @@ describe('a spool', () => {
     await spool.close();
   });
 
-  it('deletes files as the ledger confirms them, whatever another shard waits for', async () => {
+  it('deletes files as the ledger acks them, even while another shard waits', async () => {
     const place = newTrackedPlace();
     const spool = await place.open({ segmentBytes: 10_000 });
     spool.begin({ eventId: 'waits', shard: 3, reserveNanoUsd: 1n, head: headOf('w') }).settle(tailOf(1n));

@@ -76,9 +76,9 @@ function faultyFiles(
   };
 }
 
-describe('a spool on a disk that fails', () => {
+describe('a spool on a failing disk', () => {
   it.each(Array.from({ length: 8 }, (_, run) => run + 1))(
-    'keeps what it said that it took, and takes nothing that it does not keep (seed %i)',
+    'loses nothing that it accepted, and accepts nothing that it loses (seed %i)',
     async (seed) => {
       const random = seeded(seed);
       let isFailing = false;
@@ -187,7 +187,7 @@ describe('a spool on a disk that fails', () => {
   }
 
   it.each(['create', 'write', 'makeFolder'] as const)(
-    'refuses to begin while %s fails, asks no more than now and then, and goes on once it does not',
+    'refuses to begin while %s fails, retries only now and then, and recovers once it works',
     async (broken) => {
       let isFailing = false;
       let calls = 0;
@@ -216,7 +216,7 @@ describe('a spool on a disk that fails', () => {
     },
   );
 
-  it('passes over an end that came on disk although its write failed, once another has its number', async () => {
+  it('ignores an end that reached the disk in a failed write, once another has its number', async () => {
     const broken = new Set<Call>();
     let nowMs = 0;
     const files = faultyFiles(
@@ -251,7 +251,7 @@ describe('a spool on a disk that fails', () => {
     await next.close();
   });
 
-  it('opens on a disk that takes nothing, and begins once it does', async () => {
+  it('opens on a disk that accepts no writes, and begins attempts once it does', async () => {
     let isFailing = true;
     let nowMs = 0;
     const files = faultyFiles(() => isFailing);
@@ -263,7 +263,7 @@ describe('a spool on a disk that fails', () => {
     await spool.close();
   });
 
-  it('writes again, to another file, what a failed sync leaves in doubt; and says so where that fails too', async () => {
+  it('rewrites unsynced records to another file after a failed sync, and rejects where that fails too', async () => {
     let failures = 0;
     let nowMs = 0;
     const files = faultyFiles((call) => call === 'sync' && failures-- > 0);
@@ -306,7 +306,7 @@ describe('a spool on a disk that fails', () => {
     await next.close();
   });
 
-  it('shares a sync among all that wait for one', async () => {
+  it('shares one sync among all callers that wait', async () => {
     let syncs = 0;
     const files = faultyFiles((call) => {
       if (call === 'sync') syncs++;
@@ -326,7 +326,7 @@ describe('a spool on a disk that fails', () => {
 });
 
 describe('a full spool', () => {
-  it('refuses to begin, still takes every end, and has room again when the ledger has what is in it', async () => {
+  it('refuses to begin, still accepts every end, and has space again once the ledger acks its events', async () => {
     const maxBytes = 100_000;
     const place = newTrackedPlace();
     const spool = await place.open({ maxBytes });
@@ -355,7 +355,7 @@ describe('a full spool', () => {
     await spool.close();
   });
 
-  it('counts what earlier epochs left, until they are removed', async () => {
+  it('counts the bytes of earlier epochs until they are removed', async () => {
     const place = newTrackedPlace();
     const first = await place.open({ maxBytes: 50_000 });
     for (let index = 0; first.hasRoom(350); index++) {

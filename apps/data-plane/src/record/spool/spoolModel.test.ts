@@ -45,7 +45,7 @@ afterEach(() => {
 
 describe('a spool', () => {
   it.each(Array.from({ length: RUNS }, (_, run) => run + 1))(
-    'has every settled event once, and every open attempt at its reserve, after any crash (seed %i)',
+    'has every settled event once, and every open attempt at its reservation, after any crash (seed %i)',
     async (seed) => {
       const random = seeded(seed);
       let place = track(newPlace());
