@@ -20,7 +20,7 @@ export function expectedNats(env: Environment): {
 } {
   const { natsUrl, natsStream, sharedCache } = loadProcessConfig(env);
   const { pins } = loadConfig(env);
-  const answers = sharedCache && {
+  const responses = sharedCache && {
     settings: cacheBucketSettings({ maxBytes: sharedCache.maxBytes, replicas: pins.replicas }),
     setBy: CACHE_BUCKET_SETTINGS,
   };
@@ -29,7 +29,7 @@ export function expectedNats(env: Environment): {
     stream: natsStream,
     buckets: [
       { settings: pinBucketSettings(pins), setBy: PIN_BUCKET_SETTINGS },
-      ...(answers ? [answers] : []),
+      ...(responses ? [responses] : []),
     ],
   };
 }

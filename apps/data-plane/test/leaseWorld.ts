@@ -54,7 +54,7 @@ export class LeaseWorld {
     return sum;
   }
 
-  /** The ledger took in an attempt of this epoch. */
+  /** The ledger records an attempt of this epoch. */
   record(keys: readonly string[], epoch: string, cost: bigint): void {
     for (const key of keys) {
       this.spent.set(key, (this.spent.get(key) ?? 0n) + cost);
@@ -66,7 +66,7 @@ export class LeaseWorld {
   async call(request: MessageInitShape<typeof LeaseRequestSchema>): Promise<LeaseResponse> {
     this.calls++;
     await Promise.resolve();
-    if (this.isDown) throw new Error('nobody answers');
+    if (this.isDown) throw new Error('the control plane is down');
     const budgets = (request.budgets ?? []).map((call) => {
       const key = bucketKey(call.bucket as BucketRef);
       const rows = this.rows.get(key) ?? new Map<string, Row>();
@@ -101,13 +101,13 @@ export class LeaseWorld {
         outcome,
       };
     });
-    // Now and then the answer is lost on the way.
-    if (this.random() < 0.1) throw new Error('the answer was lost');
+    // Some responses are lost.
+    if (this.random() < 0.1) throw new Error('the response was lost');
     return create(LeaseResponseSchema, { budgets });
   }
 }
 
-/** A proxy's book. Its time goes on by a millisecond each time that it looks, unless it is told otherwise. */
+/** A proxy's book. By default its clock advances a millisecond at each reading. */
 export function bookOf(world: LeaseWorld, epoch: string, deps: Partial<LeaseBookDeps> = {}): LeaseBook {
   let ms = 0;
   return new LeaseBook({
@@ -122,5 +122,5 @@ export function bookOf(world: LeaseWorld, epoch: string, deps: Partial<LeaseBook
   });
 }
 
-/** Lets what is under way come to its end. */
+/** Lets running calls finish. */
 export const settleDown = () => new Promise<void>((resolve) => setImmediate(resolve));

@@ -3,13 +3,13 @@ import { type BucketRef, BudgetLease_Outcome, LeaseResponseSchema } from '@weigh
 import { LeaseBook, type LeaseBookDeps } from '../src/budget/leaseBook.ts';
 import { RateBook } from '../src/rates/rateBook.ts';
 
-/** How a bucket stands at the control plane. */
+/** The figures of a bucket at the control plane. */
 export interface TestBucket {
   readonly limitNanoUsd: bigint;
   readonly spentNanoUsd: bigint;
 }
 
-/** Limits whose control plane grants all of what a bucket has left, and as many requests and tokens as are asked for. */
+/** Limits whose control plane grants everything that a bucket has left, and all requested rates. */
 export function openTestLimits(bucketOf: (bucket: BucketRef) => TestBucket | undefined) {
   const call: LeaseBookDeps['call'] = async ({ budgets = [], rates = [] }) =>
     create(LeaseResponseSchema, {

@@ -9,20 +9,20 @@ import {
 } from '@weighbridge/contracts';
 import { newUuid } from '@weighbridge/domain';
 
-/** What may go wrong, each with its probability. */
+/** The probability of each fault. */
 export interface Faults {
   readonly refused: number;
-  readonly answerLost: number;
+  readonly replyLost: number;
   readonly messageLost: number;
-  readonly confirmLost: number;
+  readonly ackLost: number;
   readonly duplicated: number;
 }
 
 export const NO_FAULTS: Faults = {
   refused: 0,
-  answerLost: 0,
+  replyLost: 0,
   messageLost: 0,
-  confirmLost: 0,
+  ackLost: 0,
   duplicated: 0,
 };
 
@@ -32,16 +32,16 @@ interface Message {
   readonly payload: Uint8Array;
 }
 
-/** A stream that loses what it took, and behind it a ledger that does not. */
+/** A stream that loses messages, and a ledger behind it that does not. */
 export class LossyStream implements UsageStream {
   faults: Faults = NO_FAULTS;
   isAway = false;
-  /** Nobody reads the stream. */
+  /** No one reads the stream. */
   isIdle = false;
   /** Batches that were published, refused ones too. */
   published = 0;
   readonly batches: UsageBatch[] = [];
-  /** The numbers that the ledger has, by epoch and shard. */
+  /** The ledger's events by number, for each epoch and shard. */
   readonly #ledger = new Map<string, Map<bigint, Uint8Array>>();
   readonly #random: () => number;
   readonly #listeners = new Map<string, Set<(payload: Uint8Array) => void>>();
@@ -63,7 +63,7 @@ export class LossyStream implements UsageStream {
     const known = this.#ids.get(messageId);
     const stored = known ?? this.#store(shard, payload);
     this.#ids.set(messageId, stored);
-    if (this.#happens('answerLost')) throw new Error('the answer was lost');
+    if (this.#happens('replyLost')) throw new Error('the reply was lost');
     return stored;
   }
 
@@ -77,7 +77,7 @@ export class LossyStream implements UsageStream {
     return { streamId: this.#streamId, lastSequence: this.#lastSequence, handledUpTo };
   }
 
-  /** The stream was deleted, and is there again. */
+  /** The stream is deleted and created again. */
   recreate(): void {
     this.#messages = [];
     this.#streamId = newUuid();
@@ -85,7 +85,7 @@ export class LossyStream implements UsageStream {
     this.#ids.clear();
   }
 
-  /** The server came back with an older store. */
+  /** The server is restored from an older state. */
   goBack(): void {
     const back = BigInt(Math.floor(this.#random() * 20));
     this.#lastSequence = this.#lastSequence > back ? this.#lastSequence - back : 0n;
@@ -96,7 +96,7 @@ export class LossyStream implements UsageStream {
 
   comeBack(): void {
     this.isAway = false;
-    for (const tell of this.#reconnects) tell();
+    for (const notify of this.#reconnects) notify();
   }
 
   onAck(producerId: string, handle: (payload: Uint8Array) => void): Subscription {
@@ -108,7 +108,7 @@ export class LossyStream implements UsageStream {
   requestAck(payload: Uint8Array): void {
     const { producerId, epochs } = fromBinary(UsageConfirmQuerySchema, payload);
     for (const epoch of epochs)
-      for (let shard = 0; shard < USAGE_SHARDS; shard++) this.#tell(producerId, epoch, shard);
+      for (let shard = 0; shard < USAGE_SHARDS; shard++) this.#sendAck(producerId, epoch, shard);
   }
 
   announce(): void {}
@@ -118,7 +118,7 @@ export class LossyStream implements UsageStream {
     return { stop: async () => void this.#reconnects.delete(handle) };
   }
 
-  /** Up to which number the ledger has all. */
+  /** The number up to which the ledger has all events. */
   recordedN(epoch: string, shard: number): bigint {
     const events = this.#ledger.get(`${epoch}/${shard}`);
     let n = 0n;
@@ -126,7 +126,7 @@ export class LossyStream implements UsageStream {
     return n;
   }
 
-  /** What the ledger has, by number. */
+  /** The ledger's events, by number. */
   recorded(epoch: string, shard: number): ReadonlyMap<bigint, Uint8Array> {
     return this.#ledger.get(`${epoch}/${shard}`) ?? new Map();
   }
@@ -148,7 +148,7 @@ export class LossyStream implements UsageStream {
     return { streamId: this.#streamId, sequence };
   }
 
-  /** What metering does, in no order that could be relied on. */
+  /** Metering's side; reads messages in random order. */
   #read(): void {
     for (let reads = 0; reads < 4 && this.#messages.length > 0 && !this.isAway && !this.isIdle; reads++) {
       const at = Math.floor(this.#random() * Math.min(3, this.#messages.length));
@@ -160,14 +160,14 @@ export class LossyStream implements UsageStream {
       const events = this.#ledger.get(name) ?? new Map();
       this.#ledger.set(name, events);
       for (const [index, event] of batch.events.entries()) events.set(batch.firstN + BigInt(index), event);
-      this.#tell(batch.producerId, batch.epoch, batch.shard);
+      this.#sendAck(batch.producerId, batch.epoch, batch.shard);
       if (!this.#happens('duplicated')) this.#messages.splice(this.#messages.indexOf(message), 1);
     }
   }
 
-  /** Told late, so that confirms overtake each other. */
-  #tell(producerId: string, epoch: string, shard: number): void {
-    if (this.#happens('confirmLost')) return;
+  /** Delayed at random, so that acks overtake each other. */
+  #sendAck(producerId: string, epoch: string, shard: number): void {
+    if (this.#happens('ackLost')) return;
     const confirm = { producerId, epoch, shard, n: this.recordedN(epoch, shard) };
     const payload = toBinary(UsageConfirmsSchema, create(UsageConfirmsSchema, { confirms: [confirm] }));
     const listeners = [...(this.#listeners.get(producerId) ?? [])];

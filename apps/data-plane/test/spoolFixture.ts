@@ -13,10 +13,10 @@ export { seededRandom as seeded } from '@weighbridge/domain';
 export const SHARDS = [0, 1, 2, 3] as const;
 
 export interface SpoolPlace {
-  /** Of the spool; the folder that it stands in is its own too. */
+  /** The spool's folder, in a parent folder that only this test uses. */
   readonly dir: string;
   open(options?: Partial<SpoolOptions>): Promise<Spool>;
-  /** What a crash at this moment leaves, as a spool of its own; not the lock. */
+  /** A copy of what a crash would leave now, without the lock. */
   crashed(): SpoolPlace;
   remove(): void;
 }
@@ -68,7 +68,7 @@ export function decoded({ bytes }: SettledEvent): UsageEvent {
   return fromBinary(UsageEventSchema, bytes);
 }
 
-/** All that is unconfirmed of a shard, read in parts. */
+/** All unacked events of a shard, read in parts. */
 export async function unackedEvents(
   epoch: SpoolEpoch,
   shard: number,

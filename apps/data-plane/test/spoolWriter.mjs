@@ -8,7 +8,7 @@ import { openSpool } from '../dist/record/spool/spool.js';
 /** Begins and settles attempts until it is killed, and writes each to a log after it is done. */
 const [dir, logFile] = process.argv.slice(2);
 const log = openSync(logFile, 'a');
-const tell = (...words) => writeSync(log, `${words.join(' ')}\n`);
+const print = (...words) => writeSync(log, `${words.join(' ')}\n`);
 const message = (fields) => toBinary(UsageEventSchema, create(UsageEventSchema, fields));
 
 const spool = await openSpool({
@@ -20,7 +20,7 @@ const spool = await openSpool({
   now: () => new Date(),
   logger: createLogger('test'),
 });
-tell('epoch', spool.epoch);
+print('epoch', spool.epoch);
 const open = [];
 let done = [];
 for (let step = 1; ; step++) {
@@ -37,15 +37,15 @@ for (let step = 1; ; step++) {
     attempt.settle(message({ usage: {}, costNanoUsd: BigInt(step) }), ({ n }) => words.push(n));
     done.push(words);
   }
-  // Several in a turn, and none of them is told of before it is written.
+  // Several in a turn; none is printed before it is written.
   if (done.length < 4 && Math.random() < 0.7) continue;
   if (step % 5 === 0) await spool.durable();
   else spool.flush();
-  for (const words of done) tell(...words);
+  for (const words of done) print(...words);
   done = [];
   if (step % 50 > 3) continue;
   const shard = step % 4;
   const n = (spool.own.lastN(shard) + spool.own.ackedN(shard)) / 2n;
-  tell('confirming', shard, n);
+  print('acking', shard, n);
   spool.own.ack(shard, n);
 }

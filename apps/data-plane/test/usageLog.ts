@@ -10,11 +10,11 @@ import { openSpool } from '../src/record/spool/spool.ts';
 import type { Spool } from '../src/record/spool/types.ts';
 import { createUsageLog, type UsageLog } from '../src/record/usageLog.ts';
 
-/** A real spool in a folder of its own, from which nothing goes on. */
+/** A real spool in its own folder, without a sender. */
 export interface TestUsageLog {
   readonly usage: UsageLog;
   readonly spool: Spool;
-  /** What was settled, oldest first. */
+  /** The settled events, oldest first. */
   readonly events: UsageEvent[];
   close(): Promise<void>;
 }

@@ -10,7 +10,7 @@ describe('the lease book', () => {
     const book = bookOf(world, '1');
     await expect(book.reserve([leaf, parent], 10n, false)).rejects.toMatchObject({
       code: 'budget_exhausted',
-      // Of a parent's figures only an operator hears.
+      // Only operators see a parent's figures.
       details: { reset: null },
     });
     const all = await book.reserve([leaf], 250n, false);
@@ -41,7 +41,7 @@ describe('the lease book', () => {
     const nowMs = () => performance.now() + ahead;
     const [one, other] = [bookOf(world, '1', { nowMs }), bookOf(world, '2', { nowMs })];
     const held = await one.reserve([policy], 99n, true);
-    if (!held) throw new Error('there was room');
+    if (!held) throw new Error('the reservation failed');
     const waiting = other.headroom([policy], { useful: 50n, least: 10n });
     await settleDown();
     one.settle(held, 3n);
@@ -58,7 +58,7 @@ describe('the lease book', () => {
     ahead = 2_002;
     expect(await rest).toBe(57n);
     expect(await refused).toMatchObject({ code: 'budget_contended' });
-    // What is spent does not come back: nobody waits for it.
+    // Spent budget does not come back, so there is no wait.
     expect(await other.headroom([policy], { useful: 200n, least: 150n })).toBe(57n);
   });
 
@@ -70,7 +70,7 @@ describe('the lease book', () => {
     const nowMs = () => performance.now() + ahead;
     const [one, other] = [bookOf(world, '1', { nowMs }), bookOf(world, '2', { nowMs })];
     const held = await one.reserve([policy], 100n, false);
-    if (!held) throw new Error('there was room');
+    if (!held) throw new Error('the reservation failed');
     const waiting = other.reserve([policy], 10n, false);
     await settleDown();
     one.settle(held, 0n);
@@ -122,14 +122,14 @@ describe('the lease book', () => {
     world.limits.set(policy.bucketKey, 1_000n);
     const first = bookOf(world, '1');
     const held = await first.reserve([policy], 10n, false);
-    if (!held) throw new Error('there was room');
+    if (!held) throw new Error('the reservation failed');
     first.settle(held, 10n);
     world.isDown = true;
     const second = bookOf(world, '1');
     second.restore(JSON.parse(JSON.stringify(first.toPersisted())));
     for (let spent = 10; spent + 10 <= 250; spent += 10) {
       const next = second.tryReserve([policy], 10n);
-      if (!next) throw new Error(`nothing is left of what was held, at ${spent}`);
+      if (!next) throw new Error(`the lease is used up at ${spent}`);
       second.settle(next, 10n);
     }
     expect(second.tryReserve([policy], 10n)).toBeUndefined();
@@ -156,7 +156,7 @@ describe('the lease book', () => {
     const nowMs = () => performance.now() + ahead;
     const book = bookOf(world, '1', { nowMs });
     const first = await book.reserve([policy], 100n, false);
-    if (!first) throw new Error('there was room');
+    if (!first) throw new Error('the reservation failed');
     book.settle(first, 100n);
     world.over.add(policy.bucketKey);
     book.reclaim([policy.bucket]);
@@ -190,7 +190,7 @@ describe('the lease book', () => {
     const book = bookOf(world, '1', { nowMs: () => ms++ });
     for (let request = 0; request < 10_000; request++) {
       const held = book.tryReserve([policy], 1_000n) ?? (await book.reserve([policy], 1_000n, false));
-      if (!held) throw new Error('there was room');
+      if (!held) throw new Error('the reservation failed');
       book.settle(held, 900n);
       world.record([policy.bucketKey], '1', 900n);
     }

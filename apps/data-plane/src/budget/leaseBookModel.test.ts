@@ -20,7 +20,7 @@ describe('the lease book', () => {
         const leaves = [budgeted('a'), budgeted('b')];
         for (const policy of [parent, ...leaves]) world.limits.set(policy.bucketKey, int(200, 2_000));
         const books = ['1', '2', '3'].map((epoch) => bookOf(world, epoch));
-        const underWay: {
+        const running: {
           at: number;
           chain: BudgetedPolicy[];
           held: Reservation;
@@ -47,9 +47,9 @@ describe('the lease book', () => {
               (await Promise.race([waited(), settleDown().then(settleDown)]));
             isLate = true;
             if (held)
-              underWay.push({ at, chain, held, reserve, cost: int(0, Number(reserve) * (isHard ? 1 : 2)) });
+              running.push({ at, chain, held, reserve, cost: int(0, Number(reserve) * (isHard ? 1 : 2)) });
           } else if (dice < 0.9) {
-            const [one] = underWay.splice(Math.floor(random() * underWay.length), 1);
+            const [one] = running.splice(Math.floor(random() * running.length), 1);
             if (!one) continue;
             const keys = one.chain.map((policy) => policy.bucketKey);
             (books[one.at] as LeaseBook).settle(one.held, one.cost);
@@ -65,10 +65,10 @@ describe('the lease book', () => {
             expect(bill.get(key) ?? 0n, `seed ${seed}, step ${step}`).toBeLessThanOrEqual(most);
           }
         }
-        // At rest everything is given back.
+        // At the end everything is returned.
         world.random = () => 0.5;
         await new Promise((resolve) => setTimeout(resolve, 0));
-        for (const one of underWay) {
+        for (const one of running) {
           (books[one.at] as LeaseBook).settle(one.held, one.reserve);
           world.record(
             one.chain.map((policy) => policy.bucketKey),

@@ -18,23 +18,23 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-interface Heard {
+interface Received {
   readonly watched: WatchRequest[];
   readonly ended: CloseEpochRequest[];
   streams: number;
 }
 
-/** A control plane that keeps what it hears, and refuses every proxy where that is wanted. */
+/** A control plane that records what it receives, and can refuse every proxy. */
 async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
-  const heard: Heard = { watched: [], ended: [], streams: 0 };
+  const received: Received = { watched: [], ended: [], streams: 0 };
   const unused = async () => ({});
   const { definition, implementation } = grpcService(
     ControlService,
     {
       watch: (stream) => {
-        heard.streams++;
+        received.streams++;
         stream.on('data', (message: WatchRequest) => {
-          heard.watched.push(message);
+          received.watched.push(message);
           if (!refuses) return;
           stream.emit('error', {
             code: status.FAILED_PRECONDITION,
@@ -46,8 +46,8 @@ async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
       },
       recordFeedback: unused,
       closeEpoch: async (request) => {
-        heard.ended.push(request);
-        return { isClosed: heard.ended.length > 1 };
+        received.ended.push(request);
+        return { isClosed: received.ended.length > 1 };
       },
       resolve: unused,
       recordResponse: unused,
@@ -64,7 +64,7 @@ async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
     ),
   );
   closing.push(() => server.forceShutdown());
-  return { heard, port };
+  return { received, port };
 }
 
 function connectTo(port: number): ControlPlane {
@@ -87,34 +87,34 @@ function connectTo(port: number): ControlPlane {
 }
 
 it('reports its spool and the age of its watermark', async () => {
-  const { heard, port } = await startControlPlane({ refuses: false });
+  const { received, port } = await startControlPlane({ refuses: false });
   connectTo(port);
-  await eventually(() => expect(heard.watched.length).toBeGreaterThan(1));
-  expect(heard.watched[0]?.message).toMatchObject({
+  await eventually(() => expect(received.watched.length).toBeGreaterThan(1));
+  expect(received.watched[0]?.message).toMatchObject({
     case: 'hello',
     value: { proxyId: 'epoch-1', producerId: 'producer-1' },
   });
-  expect(heard.watched[1]?.message).toMatchObject({
+  expect(received.watched[1]?.message).toMatchObject({
     case: 'status',
     value: { waitingUsageBytes: 2n, markAgeMs: 3n },
   });
 });
 
 it('stops for good, with the reason, when another process took over its spool', async () => {
-  const { heard, port } = await startControlPlane({ refuses: true });
+  const { received, port } = await startControlPlane({ refuses: true });
   const controlPlane = connectTo(port);
   await expect(controlPlane.firstTable(10_000)).rejects.toThrow('Another process took over the spool.');
   expect(controlPlane.refusal()?.message).toContain('no longer serves this process');
-  // It would come back within a tenth of a second, and fight the other one.
+  // Otherwise it would reconnect within a tenth of a second.
   await new Promise((resolve) => setTimeout(resolve, 400));
-  expect(heard.streams).toBe(1);
+  expect(received.streams).toBe(1);
 });
 
 it('reports the end of an epoch, and learns whether the ledger has all of it', async () => {
-  const { heard, port } = await startControlPlane({ refuses: false });
+  const { received, port } = await startControlPlane({ refuses: false });
   const controlPlane = connectTo(port);
   const ended = { producerId: 'producer-1', epoch: 'epoch-0', lastN: [1n, 0n, 7n, 2n] };
   expect(await controlPlane.closeEpoch(ended)).toBe(false);
   expect(await controlPlane.closeEpoch(ended)).toBe(true);
-  expect(heard.ended).toMatchObject([ended, ended]);
+  expect(received.ended).toMatchObject([ended, ended]);
 });

@@ -9,14 +9,14 @@ import { keyEntry } from './keyEntry.ts';
 import { createKeyStore } from './keyStore.ts';
 
 const SHA = tokenSha256('sk-svc-one');
-const NOBODY = {
+const NO_IDS = {
   keyIds: new Set<string>(),
   policyIds: new Set<string>(),
   principalIds: new Set<string>(),
   allKeys: false,
 };
 
-function answer(
+function response(
   revision: bigint,
   fields: {
     disabled?: boolean;
@@ -43,20 +43,20 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
     nowMs: 0,
     status: 'live' as ControlStatus,
     refusal: undefined as AppError | undefined,
-    asked: 0,
-    met: { hit: 0, miss: 0 },
+    lookUps: 0,
+    results: { hit: 0, miss: 0 },
   };
   const store = createKeyStore(10_000_000);
   const cache = createKeyCache({
     store,
     resolve: () => {
-      world.asked++;
+      world.lookUps++;
       return resolve();
     },
     status: () => world.status,
     refusal: () => world.refusal,
-    count: (met) => {
-      world.met[met]++;
+    count: (result) => {
+      world.results[result]++;
     },
     nowMs: () => world.nowMs,
     clockMs: () => world.nowMs,
@@ -66,58 +66,58 @@ function cacheWith(resolve: () => Promise<ResolveResponse>) {
 
 describe('the key cache', () => {
   it('refuses every key, cached or not, while nothing may be spent', async () => {
-    const { world, cache } = cacheWith(async () => answer(1n));
+    const { world, cache } = cacheWith(async () => response(1n));
     await cache.find(SHA);
     world.refusal = new AppError('unavailable', 'clock_is_off', 'Not now.');
     await expect(cache.find(SHA)).rejects.toMatchObject({ kind: 'unavailable', code: 'clock_is_off' });
     await expect(cache.find(tokenSha256('sk-svc-two'))).rejects.toMatchObject({ code: 'clock_is_off' });
-    expect(world.asked).toBe(1);
+    expect(world.lookUps).toBe(1);
     world.refusal = undefined;
     expect(await cache.find(SHA)).toMatchObject({ id: 'key_1' });
   });
 
   it('looks an uncached key up once, however many requests need it', async () => {
-    const { world, cache } = cacheWith(async () => answer(1n));
+    const { world, cache } = cacheWith(async () => response(1n));
     const found = await Promise.all(Array.from({ length: 1_000 }, () => cache.find(SHA)));
     expect(new Set(found.map((key) => key?.id))).toEqual(new Set(['key_1']));
-    expect([world.asked, world.met]).toEqual([1, { hit: 0, miss: 1_000 }]);
+    expect([world.lookUps, world.results]).toEqual([1, { hit: 0, miss: 1_000 }]);
     await cache.find(SHA);
-    expect([world.asked, world.met.hit]).toEqual([1, 1]);
+    expect([world.lookUps, world.results.hit]).toEqual([1, 1]);
   });
 
   it('does not cache unknown tokens: a new key works at once', async () => {
     let isThere = false;
     const { world, cache } = cacheWith(async () =>
-      isThere ? answer(1n) : create(ResolveResponseSchema, { revision: 1n }),
+      isThere ? response(1n) : create(ResolveResponseSchema, { revision: 1n }),
     );
     expect(await cache.find(SHA)).toBeUndefined();
     isThere = true;
     expect((await cache.find(SHA))?.id).toBe('key_1');
-    expect(world.asked).toBe(2);
+    expect(world.lookUps).toBe(2);
   });
 
   it('repeats a look-up whose response was overtaken by a change', async () => {
-    const answers = [answer(1n), answer(3n, { disabled: true })];
+    const responses = [response(1n), response(3n, { disabled: true })];
     const { world, store, cache } = cacheWith(async () => {
-      // Told while the look-up is under way.
-      store.invalidate({ ...NOBODY, revision: 2n, keyIds: new Set(['key_1']) });
-      return answers[world.asked - 1] ?? answer(3n);
+      // The change arrives during the look-up.
+      store.invalidate({ ...NO_IDS, revision: 2n, keyIds: new Set(['key_1']) });
+      return responses[world.lookUps - 1] ?? response(3n);
     });
     expect((await cache.find(SHA))?.disabled).toBe(true);
-    expect(world.asked).toBe(2);
+    expect(world.lookUps).toBe(2);
   });
 
   it('drops the keys that a change names: by id, by policy, by principal, or all', async () => {
     const named = [
-      { ...NOBODY, keyIds: new Set(['key_1']) },
-      { ...NOBODY, policyIds: new Set(['pol_1']) },
-      { ...NOBODY, principalIds: new Set(['ada']) },
-      { ...NOBODY, allKeys: true },
+      { ...NO_IDS, keyIds: new Set(['key_1']) },
+      { ...NO_IDS, policyIds: new Set(['pol_1']) },
+      { ...NO_IDS, principalIds: new Set(['ada']) },
+      { ...NO_IDS, allKeys: true },
     ];
     for (const one of named) {
-      const { store, cache } = cacheWith(async () => answer(1n));
+      const { store, cache } = cacheWith(async () => response(1n));
       await cache.find(SHA);
-      store.invalidate({ ...NOBODY, revision: 2n, keyIds: new Set(['key_2']) });
+      store.invalidate({ ...NO_IDS, revision: 2n, keyIds: new Set(['key_2']) });
       expect(store.size).toBe(1);
       store.invalidate({ ...one, revision: 2n });
       expect(store.size).toBe(0);
@@ -127,7 +127,7 @@ describe('the key cache', () => {
   it('refreshes counters in the background, and waits for them only where a window has ended', async () => {
     let revision = 1n;
     const { world, cache } = cacheWith(async () =>
-      answer(revision, { windowStartMs: revision, windowRemainingMs: 5_000n, windowEndMs: 99_999n }),
+      response(revision, { windowStartMs: revision, windowRemainingMs: 5_000n, windowEndMs: 99_999n }),
     );
     const windowOf = async () => (await cache.find(SHA))?.policies[0]?.bucket.windowStartMs;
     await cache.find(SHA);
@@ -144,7 +144,7 @@ describe('the key cache', () => {
   it('serves cached keys while the control plane is down, and none once its state has expired', async () => {
     let isAway = false;
     const { world, cache } = cacheWith(() =>
-      isAway ? Promise.reject(new Error('away')) : Promise.resolve(answer(1n)),
+      isAway ? Promise.reject(new Error('away')) : Promise.resolve(response(1n)),
     );
     await cache.find(SHA);
     isAway = true;
@@ -162,18 +162,18 @@ describe('the key cache', () => {
     const { world, cache } = cacheWith(() => new Promise(() => {}));
     const asked = Array.from({ length: 600 }, (_, n) => cache.find(tokenSha256(`t${n}`)));
     const refused = await Promise.allSettled(asked.slice(512));
-    expect(world.asked).toBe(512);
+    expect(world.lookUps).toBe(512);
     for (const one of refused) expect(one).toMatchObject({ reason: { code: 'too_many_look_ups' } });
   });
 
   it('is bounded in bytes', async () => {
     const store = createKeyStore(10_000);
-    const look = store.beginLookUp();
-    const { key } = answer(1n);
+    const lookUp = store.beginLookUp();
+    const { key } = response(1n);
     if (!key) throw new Error('there is a key');
     for (let n = 0; n < 100; n++) {
       const entry = keyEntry(key, { revision: 1n, readAtMs: 0, maxAgeMs: 1 });
-      look.store(`t${n}`, entry);
+      lookUp.store(`t${n}`, entry);
     }
     expect(store.size).toBe(30);
   });

@@ -17,7 +17,7 @@ it('has the cache setting of the nearest policy with one, and the id of that pol
   expect(cacheUnder(undefined, undefined)).toBeUndefined();
   expect(cacheUnder(undefined, shared, own)).toEqual({ policyId: 'pol_1', scope: 'policy', ttlMs: 5_000 });
   expect(cacheUnder(own, shared)).toEqual({ policyId: 'pol_0', scope: 'principal', ttlMs: 60_000 });
-  // A scope that this proxy does not know is the narrowest.
+  // An unknown scope counts as the narrowest.
   const unknown = { scope: 9 as CacheScope, ttlSeconds: 1 };
   expect(cacheUnder(unknown)).toMatchObject({ scope: 'principal' });
 });

@@ -44,7 +44,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
   let now = 0;
   let noise = true;
 
-  // The control plane: its keys, its log, what it wrote down of each proxy.
+  // The control plane: its keys, its change log, and its record of each proxy.
   let revision = 1n;
   let log: { revision: bigint; keyId: string }[] = [];
   const keys = Array.from({ length: TOKENS }, (_, n) => ({ id: `key_${n}`, disabled: false, revokedAt: -1 }));
@@ -61,7 +61,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
   const proxies = Array.from({ length: 6 }, (_, index) => {
     const store = createKeyStore(1_000_000);
     const state = new ControlState({ keys: store, maxStalenessMs: MAX_STALENESS_MS });
-    const lookUps: { at: number; answer: () => void }[] = [];
+    const lookUps: { at: number; respond: () => void }[] = [];
     const proxy = {
       index,
       state,
@@ -69,7 +69,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
         | undefined
         | { sent: bigint | undefined; sentAtMs: number; queue: { at: number; message: Message }[] },
       cutUntil: 0,
-      /** What the control plane wrote down: until when this proxy may serve, and what it has applied. */
+      /** The control plane's record: until when this proxy may serve, and the revision that it applied. */
       mayServeUntil: 0,
       recordedApplied: 0n,
       lookUps,
@@ -86,8 +86,8 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
             const row = keys[tokenSha256[0] ?? 0];
             const read = { revision, disabled: row?.disabled ?? true, id: row?.id ?? '' };
             const key = create(KeySchema, { id: read.id, principalId: 'p', disabled: read.disabled });
-            const answer = create(ResolveResponseSchema, { key, revision: read.revision, maxAgeMs: 500 });
-            lookUps.push({ at: now + rnd.below(400), answer: () => resolve(answer) });
+            const response = create(ResolveResponseSchema, { key, revision: read.revision, maxAgeMs: 500 });
+            lookUps.push({ at: now + rnd.below(400), respond: () => resolve(response) });
           }),
       }),
     };
@@ -130,7 +130,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
         proxy.cutUntil = now + rnd.below(8_000);
         proxy.link = undefined;
       }
-      // Hello: the grant is written down first, then everything or what was missed.
+      // Hello: the right to serve is recorded first, then a snapshot or the missed changes are sent.
       if (!proxy.link && proxy.cutUntil <= now) {
         const from = proxy.state.position?.revision;
         proxy.link = {
@@ -167,7 +167,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
         const due = link.queue.filter(({ at }) => at <= now);
         link.queue = link.queue.filter(({ at }) => at > now);
         for (const { message } of due) deliver(proxy, message);
-        // Missed by a lost message: a heartbeat that vouches for more makes it ask again.
+        // After a lost message, a heartbeat of a higher revision makes the proxy reconnect.
         if (
           !noise &&
           proxy.state.position &&
@@ -180,10 +180,10 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
       for (const due of proxy.lookUps
         .splice(0)
         .filter((one) => one.at <= now || void proxy.lookUps.push(one)))
-        due.answer();
+        due.respond();
     }
 
-    // What the control plane would answer to `wait=propagated` for each revoked key.
+    // The control plane's answer to `wait=propagated` for each revoked key.
     const propagated = (row: (typeof keys)[number]) => {
       const last = log.findLast((entry) => entry.keyId === row.id)?.revision ?? revision;
       return proxies.every((proxy) => proxy.recordedApplied >= last || proxy.mayServeUntil <= now);
@@ -204,7 +204,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
               return;
             }
             counters.served++;
-            // Enabled again meanwhile: then it may well be served.
+            // Enabled again since: it may be served.
             if (row?.revokedAt !== revokedAt) return;
             if (revokedAt >= 0 && asked - revokedAt > MAX_STALENESS_MS + 1_000) {
               throw new Error(
@@ -228,7 +228,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
 
   const failures: unknown[] = [];
   for (let at = 0; at < 600; at++) await step();
-  // Rest: the links are whole, nothing changes any more.
+  // At the end the links are intact and nothing changes.
   noise = false;
   for (const proxy of proxies) {
     proxy.cutUntil = 0;
@@ -241,7 +241,7 @@ async function simulate(seed: number, faults: { readonly links: boolean; readonl
   return counters;
 }
 
-/** The first byte tells the simulated control plane which key is meant. */
+/** The first byte identifies the key to the simulated control plane. */
 function createTokenHash(index: number): Uint8Array {
   const hash = createHash('sha256').update(String(index)).digest();
   hash[0] = index;
@@ -255,7 +255,7 @@ describe('proxies on a control plane', () => {
       const counters = await simulate(seed, { links: true });
       for (const name of Object.keys(totals) as (keyof typeof totals)[]) totals[name] += counters[name];
     }
-    // The faults really happened, and the proxies really served.
+    // Check that faults happened and that the proxies served.
     expect(totals.served).toBeGreaterThan(50_000);
     expect(totals.gaps).toBeGreaterThan(100);
     expect(totals.resets).toBeGreaterThan(500);

@@ -14,7 +14,7 @@ import { StateFile } from './stateFile.ts';
 
 const SEAL = randomBytes(32);
 const SNAPSHOT = create(SnapshotSchema, { revision: 7n, position: { revision: 7n } });
-/** More than are written at once. */
+/** More than are packed in one turn. */
 const KEYS = 2_500;
 const logger = createLogger('test');
 logger.level = 'silent';
@@ -52,12 +52,12 @@ function keyNumber(n: number): Key {
 function known(): ReturnType<typeof world> {
   const written = world(10_000);
   written.state.applySnapshot(SNAPSHOT, 1_000);
-  const look = written.store.beginLookUp();
+  const lookUp = written.store.beginLookUp();
   for (let n = 0; n < KEYS; n++) {
-    const told = { revision: BigInt(n), readAtMs: 1_000, maxAgeMs: n };
-    look.store(tokenIdOf(tokenSha256(`token ${n}`)), keyEntry(keyNumber(n), told));
+    const source = { revision: BigInt(n), readAtMs: 1_000, maxAgeMs: n };
+    lookUp.store(tokenIdOf(tokenSha256(`token ${n}`)), keyEntry(keyNumber(n), source));
   }
-  look.end();
+  lookUp.end();
   return written;
 }
 
@@ -82,10 +82,10 @@ it('yields while it packs many keys, and saves the state as of its start', async
   let turns = 0;
   const counting = setInterval(() => turns++, 0);
   const saving = stateFile.save();
-  const look = store.beginLookUp();
-  const told = { revision: 1n, readAtMs: 0, maxAgeMs: 1 };
-  look.store(tokenIdOf(tokenSha256('came meanwhile')), keyEntry(keyNumber(1), told));
-  look.end();
+  const lookUp = store.beginLookUp();
+  const source = { revision: 1n, readAtMs: 0, maxAgeMs: 1 };
+  lookUp.store(tokenIdOf(tokenSha256('added during the save')), keyEntry(keyNumber(1), source));
+  lookUp.end();
   await saving;
   clearInterval(counting);
   expect(turns).toBeGreaterThan(0);

@@ -27,7 +27,7 @@ async function admit(
   return await book.admit(policies, tokens);
 }
 
-/** The control plane's side: what proxies do not have unasked of a limit, minute by minute. */
+/** The control plane's side: it grants what proxies may not use without asking, minute by minute. */
 class World {
   clockMs = 1_790_000_000_000;
   live = 4;
@@ -112,7 +112,7 @@ describe('rate limits', () => {
       expect(together).toBeLessThanOrEqual(limit);
       expect(together).toBeGreaterThanOrEqual(limit * 0.9);
       world.clockMs += 60_000;
-      // The other three keep their unasked quarter.
+      // The other three retain their quarters.
       const alone = await run(books.slice(0, 1));
       expect(alone).toBeLessThanOrEqual(limit);
       expect(alone).toBeGreaterThanOrEqual(Math.floor(limit * 0.75));
@@ -192,7 +192,7 @@ describe('rate limits', () => {
       message: expect.stringContaining('8 requests per minute'),
     });
     world.clockMs += 60_000;
-    // The debt is paid from what a minute gives unasked: what uses no tokens asks for none.
+    // Each minute's own share pays the debt: requests without tokens ask for none.
     for (const left of [500, 750, 1_000]) {
       book.settle(await admit(book, [policy], 0), 0);
       expect(tokens()).toBe(left);

@@ -31,7 +31,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A process on the spool: it settles what the test says, and keeps in mind what that was. */
+/** A process on the spool; it settles attempts on demand and remembers them. */
 class TestProcess {
   begun = 0;
   readonly settled = SHARDS.map(() => new Map<bigint, Buffer>());
@@ -66,19 +66,19 @@ class TestProcess {
     this.begin(shard, Buffer.from(newUuid()))(Buffer.alloc(bytes, 1));
   }
 
-  /** As far as this process is concerned, that was all. */
+  /** Ends without waiting for acks. */
   async die(): Promise<void> {
     await this.usage.close(1);
     await this.spool.close();
   }
 }
 
-/** The control plane's part: it looks into the ledger. */
+/** The control plane's side: it checks the ledger. */
 function closeAt(stream: LossyStream): CloseEpoch {
   return async ({ epoch, lastN }) => lastN.every((n, shard) => stream.recordedN(epoch, shard) >= n);
 }
 
-/** All that was settled as it was written, and what was never settled too: at its reserve. */
+/** Every settled event unchanged, and every attempt that was never settled, at its reservation. */
 function expectInLedger(stream: LossyStream, { spool, settled, begun }: TestProcess): void {
   const sizes = SHARDS.map((shard) => stream.recorded(spool.own.epoch, shard).size);
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(begun);
@@ -90,9 +90,9 @@ function expectInLedger(stream: LossyStream, { spool, settled, begun }: TestProc
 
 const FAULTS: Faults = {
   refused: 0.1,
-  answerLost: 0.1,
+  replyLost: 0.1,
   messageLost: 0.1,
-  confirmLost: 0.3,
+  ackLost: 0.3,
   duplicated: 0.3,
 };
 
@@ -123,16 +123,16 @@ describe.each([1, 2, 3, 4, 5, 6])('over a stream that loses messages, seed %i', 
         else if (event < 0.1) stream.comeBack();
         if (rnd() < 0.5) await sleep(1);
       }
-      // What is open is settled at its reserve by the next process; the last one settles its own.
+      // The next process settles open attempts at their reservations; the last process settles its own.
       if (run === 2) for (const settle of open) settle(Buffer.from('tail'));
       else await proxy.die();
       await proxy.spool.durable();
     }
-    stream.faults = { ...NO_FAULTS, confirmLost: 0.3 };
+    stream.faults = { ...NO_FAULTS, ackLost: 0.3 };
     stream.comeBack();
     const last = proxies[2];
     await eventually(() => expect(last?.usage.unackedEvents).toBe(0), { timeoutMs: 20_000 });
-    // What the dead ones left is looked for and closed beside that.
+    // The epochs of dead processes are found and closed in parallel.
     await eventually(
       async () => {
         const names = await readdir(join(folder, 'spool'));
@@ -198,7 +198,7 @@ function countReads(spool: Spool, counted: { sum: number }): Spool {
 it('an orphaned epoch that the ledger already has is closed without being sent', async () => {
   const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
-  stream.faults = { ...NO_FAULTS, confirmLost: 1 };
+  stream.faults = { ...NO_FAULTS, ackLost: 1 };
   const unreachable = async () => {
     throw new Error('the control plane is away');
   };
@@ -245,7 +245,7 @@ it('a batch that is too large for the stream is split, and a single event that i
   for (const bytes of [900, 900, 900, 900, 3_000, 900]) process.settle(0, bytes);
   const { epoch } = process.spool.own;
   await eventually(() => expect(stream.recordedN(epoch, 0)).toBe(4n));
-  // It would be known as missing for ever, so it is not passed over.
+  // Skipping it would leave a permanent gap.
   await sleep(50);
   expect(stream.recordedN(epoch, 0)).toBe(4n);
   maxBytes = 10_000;
@@ -256,12 +256,12 @@ it('a batch that is too large for the stream is split, and a single event that i
 it('a batch that is handled repeatedly and never acked is resent less and less often', async () => {
   const stream = new LossyStream(seededRandom(1));
   closing.push(() => stream.close());
-  stream.faults = { ...NO_FAULTS, confirmLost: 1 };
+  stream.faults = { ...NO_FAULTS, ackLost: 1 };
   const process = await TestProcess.start(stream, closeAt(stream));
   process.settle(0, 10);
   await eventually(() => expect(stream.published).toBeGreaterThanOrEqual(3));
   await sleep(1_500);
-  // At each other look it would be fifty times.
+  // At every other check it would be fifty times.
   expect(stream.published).toBeLessThan(12);
   await process.die();
 });
@@ -269,7 +269,7 @@ it('a batch that is handled repeatedly and never acked is resent less and less o
 it('events that the in-process stream loses with its process reach the ledger through the next process', async () => {
   const events = new Map<string, Set<bigint>>();
   const recorded = (epoch: string, shard: number) => events.get(`${epoch}/${shard}`)?.size ?? 0;
-  /** Metering, which takes only so much before it is cut off. */
+  /** Metering; where `isRead` is false, it reads nothing. */
   const startStream = async (isRead: boolean) => {
     const stream = createInProcessUsageStream({ onError: () => {} });
     closing.push(() => stream.close());
@@ -300,7 +300,7 @@ it('events that the in-process stream loses with its process reach the ledger th
   const next = await TestProcess.start(await startStream(true), closeEpoch);
   next.settle(3, 50);
   await next.spool.durable();
-  // What the dead process left is found some time after the start.
+  // The dead process's epoch is found some time after the start.
   await eventually(() =>
     expect(SHARDS.map((shard) => recorded(dead.spool.own.epoch, shard))).toEqual([10, 10, 10, 10]),
   );

@@ -18,37 +18,37 @@ function epoch() {
 
 it('is now where everything is in the ledger', () => {
   const own = epoch();
-  const marks = new Watermark(own, 1_000);
-  expect(marks.ageMs(1_500)).toBe(0);
+  const watermark = new Watermark(own, 1_000);
+  expect(watermark.ageMs(1_500)).toBe(0);
   own.settle(2);
   own.ack(2, 1n);
-  expect(marks.ageMs(9_000)).toBe(0);
+  expect(watermark.ageMs(9_000)).toBe(0);
 });
 
 it('is the latest moment up to which everything settled is in the ledger', () => {
   const own = epoch();
-  const marks = new Watermark(own, 0);
-  marks.ageMs(100);
+  const watermark = new Watermark(own, 0);
+  watermark.ageMs(100);
   own.settle(0);
-  expect(marks.ageMs(200)).toBe(100);
+  expect(watermark.ageMs(200)).toBe(100);
   own.settle(3);
-  expect(marks.ageMs(300)).toBe(200);
+  expect(watermark.ageMs(300)).toBe(200);
   own.ack(3, 1n);
-  expect(marks.ageMs(400)).toBe(300);
+  expect(watermark.ageMs(400)).toBe(300);
   own.ack(0, 1n);
   own.settle(1);
-  expect(marks.ageMs(500)).toBe(100);
+  expect(watermark.ageMs(500)).toBe(100);
 });
 
 it('stays correct, though coarser, with bounded memory while nothing is acked for hours', () => {
   const own = epoch();
-  const marks = new Watermark(own, 0);
+  const watermark = new Watermark(own, 0);
   for (let at = 1; at <= 20_000; at++) {
     own.settle(0);
-    expect(marks.ageMs(at * 500)).toBe(at * 500);
+    expect(watermark.ageMs(at * 500)).toBe(at * 500);
   }
   own.ack(0, 10_000n);
-  const ageMs = marks.ageMs(20_000 * 500);
+  const ageMs = watermark.ageMs(20_000 * 500);
   expect(ageMs).toBeGreaterThanOrEqual(10_000 * 500);
   expect(ageMs).toBeLessThan(10_100 * 500);
 });

@@ -18,7 +18,7 @@ beforeEach(() => {
 });
 afterEach(() => place.remove());
 
-/** The real files, whose writes are counted, and fail where that is asked for. */
+/** The real file system; counts writes, and fails them on demand. */
 function countedFiles() {
   const state = { writes: 0, isFailing: false };
   const files: FileSystem = {
@@ -26,7 +26,7 @@ function countedFiles() {
     write(file, bytes, from, position) {
       state.writes++;
       if (!state.isFailing) return nodeFileSystem.write(file, bytes, from, position);
-      // A part of it is there by then.
+      // Half of the bytes are written before the failure.
       nodeFileSystem.write(file, bytes.subarray(0, bytes.length >> 1), from, position);
       throw new Error('the disk is full');
     },
@@ -48,18 +48,18 @@ describe('the records of one turn of the event loop', () => {
     const spool = await place.open({ files });
     const attempts = ['a', 'b', 'c'].map((eventId) => begin(spool, eventId));
     await spool.durable();
-    const heard: SettledEvent[] = [];
-    const hear = (event: SettledEvent) => {
+    const settled: SettledEvent[] = [];
+    const onSettled = (event: SettledEvent) => {
       expect(fileBytes(spool).includes(Buffer.from(event.bytes))).toBe(true);
-      heard.push(event);
+      settled.push(event);
     };
     state.writes = 0;
-    for (const attempt of attempts) attempt.settle(tailOf(1n), hear);
-    begin(spool, 'd').settle(tailOf(2n), hear);
-    expect([heard, state.writes, spool.own.lastN(0)]).toEqual([[], 0, 0n]);
+    for (const attempt of attempts) attempt.settle(tailOf(1n), onSettled);
+    begin(spool, 'd').settle(tailOf(2n), onSettled);
+    expect([settled, state.writes, spool.own.lastN(0)]).toEqual([[], 0, 0n]);
     await spool.durable();
     expect([state.writes, spool.durable()]).toEqual([1, undefined]);
-    expect(heard.map(({ n }) => n)).toEqual([1n, 2n, 3n, 4n]);
+    expect(settled.map(({ n }) => n)).toEqual([1n, 2n, 3n, 4n]);
     await spool.close();
   });
 
@@ -69,31 +69,31 @@ describe('the records of one turn of the event loop', () => {
     const spool = await place.open({ files, now: () => new Date(nowMs) });
     const early = begin(spool, 'early');
     await spool.durable();
-    const heard: SettledEvent[] = [];
-    const hear = (event: SettledEvent) => heard.push(event);
+    const settled: SettledEvent[] = [];
+    const onSettled = (event: SettledEvent) => settled.push(event);
     const [first, second] = [begin(spool, 'first'), begin(spool, 'second')];
-    early.settle(tailOf(1n), hear);
-    second.settle(tailOf(2n), hear);
+    early.settle(tailOf(1n), onSettled);
+    second.settle(tailOf(2n), onSettled);
     const before = spool.usedBytes;
     state.isFailing = true;
     await expect(spool.durable()).rejects.toThrow('the disk is full');
-    first.settle(tailOf(3n), hear);
-    second.settle(tailOf(3n), hear);
-    expect([heard, spool.openAttempts, spool.own.lastN(0), spool.usedBytes]).toEqual([[], 1, 0n, before]);
+    first.settle(tailOf(3n), onSettled);
+    second.settle(tailOf(3n), onSettled);
+    expect([settled, spool.openAttempts, spool.own.lastN(0), spool.usedBytes]).toEqual([[], 1, 0n, before]);
     expect(spool.hasRoom(1)).toBe(false);
 
     state.isFailing = false;
     nowMs += 60_000;
-    early.settle(tailOf(4n), hear);
-    begin(spool, 'first').settle(tailOf(5n), hear);
+    early.settle(tailOf(4n), onSettled);
+    begin(spool, 'first').settle(tailOf(5n), onSettled);
     await spool.durable();
-    expect(heard.map(({ n }) => n)).toEqual([1n, 2n]);
+    expect(settled.map(({ n }) => n)).toEqual([1n, 2n]);
     const copy = place.crashed();
     const next = await copy.open();
     const [epoch] = await next.takeOrphanedEpochs();
     const ledger = epoch ? await unackedEvents(epoch, 0) : [];
     expect(ledger.map(({ bytes }) => Buffer.from(bytes))).toEqual(
-      heard.map(({ bytes }) => Buffer.from(bytes)),
+      settled.map(({ bytes }) => Buffer.from(bytes)),
     );
     await next.close();
     copy.remove();
@@ -118,7 +118,7 @@ describe('the records of one turn of the event loop', () => {
     for (let index = 0; index < 1_000; index++) {
       begin(spool, `event-${index}`, 1_000).settle(tailOf(1n));
     }
-    // All but about a quarter of a MiB.
+    // All but about a quarter of a MiB is written.
     expect(state.writes).toBeGreaterThan(5);
     expect(fileBytes(spool).length).toBeGreaterThan(1024 * 1024);
     await spool.durable();

@@ -72,7 +72,7 @@ describe('a spool', () => {
     expect(await second.takeOrphanedEpochs()).toEqual([]);
     await second.close();
     const third = await place.open();
-    // Nothing is in it, yet somebody may wait for its end.
+    // It has no events, but the control plane waits for its end.
     const [left] = await third.takeOrphanedEpochs();
     expect([left?.epoch, left?.lastN(0)]).toEqual([second.epoch, 0n]);
     await left?.remove();
@@ -109,7 +109,7 @@ describe('a spool', () => {
     record(spool, 100);
     await spool.close();
     const [file] = filesOf(place, spool.epoch);
-    if (!file) throw new Error('an epoch has a file');
+    if (!file) throw new Error('the epoch has no file');
     const bytes = readFileSync(file.path);
     const at = bytes.lastIndexOf('event-40');
     bytes.fill(0xff, at - 20, at + 20);
@@ -118,7 +118,7 @@ describe('a spool', () => {
     const [left] = await next.takeOrphanedEpochs();
     expect(next.damagedRecords).toBe(1);
     const events = left ? await unackedEvents(left, 0) : [];
-    // Its INTENT is there, so that it has an end all the same, under a new number.
+    // Its INTENT is intact, so recovery settles it under a new number.
     expect(events.map(({ n }) => Number(n))).toEqual(
       Array.from({ length: 51 }, (_, index) => index + 1).filter((n) => n !== 21),
     );
@@ -151,7 +151,7 @@ describe('a spool', () => {
     record(spool, 5_000, 1_000);
     const partBytes = 200_000;
     expect((await unackedEvents(spool.own, 0, partBytes)).length).toBe(2_500);
-    // Each part reads on to the end of a chunk.
+    // Each read continues to the end of a chunk.
     expect(readBytes).toBeLessThan(3 * spool.usedBytes);
     await spool.close();
   });

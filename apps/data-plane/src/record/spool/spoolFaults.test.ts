@@ -27,7 +27,7 @@ function newTrackedPlace(): SpoolPlace {
 
 type Call = 'create' | 'write' | 'truncate' | 'close' | 'sync' | 'syncFolder' | 'remove' | 'makeFolder';
 
-/** The real files, of which the calls fail that `fails` says; a write may have taken a part by then. */
+/** The real file system; `fails` selects the calls that fail, and a failed write may have written a part. */
 function faultyFiles(
   fails: (call: Call) => boolean,
   partOf: (bytes: number) => number = () => 0,
@@ -100,7 +100,7 @@ describe('a spool on a failing disk', () => {
         spool.flush();
         const ended = before - open.size;
         const isWritten = ended === ending.size && spool.openAttempts === open.size + begun.length;
-        // All of a turn is, or nothing of it.
+        // A turn is written completely or not at all.
         expect([spool.openAttempts, ended]).toEqual(
           isWritten ? [before + begun.length - ending.size, ending.size] : [before, 0],
         );
@@ -163,7 +163,7 @@ describe('a spool on a failing disk', () => {
         for (const event of events) {
           if (event.n <= ended) continue;
           const { eventId, costNanoUsd } = decoded(event);
-          // Its reserve. Others may be there too, whose INTENT came on disk although the write failed.
+          // Its reservation. INTENTs that reached the disk in a failed write may be settled too.
           expect(costNanoUsd).toBe(BigInt(eventId.slice('event-'.length)));
           open.delete(eventId);
         }
@@ -234,10 +234,10 @@ describe('a spool on a failing disk', () => {
     await expect(spool.durable()).rejects.toThrow('create failed');
     broken.clear();
     nowMs += 60_000;
-    const told: bigint[] = [];
-    second.settle(tailOf(2n), ({ n }) => told.push(n));
+    const settled: bigint[] = [];
+    second.settle(tailOf(2n), ({ n }) => settled.push(n));
     await spool.durable();
-    expect(told).toEqual([1n]);
+    expect(settled).toEqual([1n]);
     const crashed = place.crashed();
     places.push(crashed);
     await spool.close();
@@ -271,9 +271,9 @@ describe('a spool on a failing disk', () => {
     const spool = await place.open({ files, sync: 'disk', now: () => new Date(nowMs) });
     const begin = (eventId: string) =>
       spool.begin({ eventId, shard: 2, reserveNanoUsd: 7n, head: headOf(eventId) });
-    begin('kept').settle(tailOf(1n));
+    begin('synced').settle(tailOf(1n));
     await spool.durable();
-    begin('doubtful').settle(tailOf(2n));
+    begin('unsynced').settle(tailOf(2n));
     begin('open');
     failures = 1;
     await spool.durable();
@@ -290,15 +290,15 @@ describe('a spool on a failing disk', () => {
     places.push(crashed);
     await spool.close();
 
-    // The file of the failed sync, as a power cut may leave it.
+    // Truncate the file of the failed sync, as a power cut may.
     const [first] = filesOf(crashed, spool.epoch);
     if (first) truncateSync(first.path, 500);
     const next = await crashed.open();
     const [epoch] = await next.takeOrphanedEpochs();
     const events = epoch ? await unackedEvents(epoch, 2) : [];
     expect(events.map((event) => decoded(event).eventId)).toEqual([
-      'kept',
-      'doubtful',
+      'synced',
+      'unsynced',
       'late',
       'open',
       'also open',

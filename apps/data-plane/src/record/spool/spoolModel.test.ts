@@ -17,21 +17,21 @@ import {
 import { eventRecordBytes } from './recordFormat.ts';
 import type { SettledEvent, Spool, SpoolEpoch, SpooledAttempt } from './types.ts';
 
-/** Something that was done, and how much it takes. */
+/** An operation and the size of its record. */
 interface Done {
   readonly recordBytes: number;
   readonly begun?: { readonly eventId: string; readonly shard: number; readonly reserve: bigint };
   readonly settled?: { readonly eventId: string; readonly shard: number; readonly cost: bigint };
 }
 
-/** That it was written, and up to where in which file it is kept. */
+/** A written operation and its end in a file. */
 interface Step extends Done {
   readonly file: string;
   readonly bytes: number;
 }
 
 interface Expected {
-  /** By shard and n − 1. */
+  /** By shard, then by n − 1. */
   readonly settled: { eventId: string; cost: bigint }[][];
   readonly open: Map<string, { shard: number; reserve: bigint }>;
 }
@@ -51,11 +51,11 @@ describe('a spool', () => {
       let place = track(newPlace());
       for (let life = 0; life < 3; life++) {
         const spool = await place.open({ maxBytes: MAX_BYTES, segmentBytes: 500 + random() * 6_000 });
-        const sofar = await takeAll(spool, random() < 0.5);
-        for (const name of sofar) expect(existsSync(join(place.dir, name))).toBe(false);
-        const { steps, confirmed, firstSafeCut } = await live(place, spool, random);
+        const removed = await takeAll(spool, random() < 0.5);
+        for (const name of removed) expect(existsSync(join(place.dir, name))).toBe(false);
+        const { steps, acked, firstSafeCut } = await live(place, spool, random);
         const crashed = track(place.crashed());
-        let kept = steps;
+        let surviving = steps;
         if (random() < 0.5) {
           const file = filesOf(crashed, spool.epoch).at(-1);
           if (!file) throw new Error('an epoch has a file');
@@ -63,10 +63,10 @@ describe('a spool', () => {
           const cut = from + Math.floor(random() * (file.bytes - from + 1));
           truncateSync(file.path, cut);
           const name = file.path.slice(-15);
-          kept = steps.filter((step) => step.file < name || (step.file === name && step.bytes <= cut));
+          surviving = steps.filter((step) => step.file < name || (step.file === name && step.bytes <= cut));
         }
         await spool.close();
-        place = await recover(crashed, spool, expectedAfter(kept), confirmed, random);
+        place = await recover(crashed, spool, expectedAfter(surviving), acked, random);
       }
     },
   );
@@ -77,7 +77,7 @@ function track(place: SpoolPlace): SpoolPlace {
   return place;
 }
 
-/** Hands over what earlier lives left. */
+/** Takes the epochs of earlier lives. */
 async function takeAll(spool: Spool, isRemoving: boolean): Promise<string[]> {
   const removed: string[] = [];
   for (const epoch of await spool.takeOrphanedEpochs()) {
@@ -94,11 +94,11 @@ async function takeAll(spool: Spool, isRemoving: boolean): Promise<string[]> {
 
 async function live(place: SpoolPlace, spool: Spool, random: () => number) {
   const steps: Step[] = [];
-  /** Of the turn, not written yet. */
+  /** Operations of this turn that are not written yet. */
   let turn: Done[] = [];
   const open: { attempt: SpooledAttempt; shard: number; headBytes: number }[] = [];
   const pick = (below: number) => Math.floor(random() * below);
-  let confirmedAt = { file: '', bytes: 0 };
+  let ackedAt = { file: '', bytes: 0 };
   const opened = new Map<string, number>();
   const here = () => {
     const last = filesOf(place, spool.epoch).at(-1);
@@ -106,11 +106,11 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
     if (!opened.has(at.file)) opened.set(at.file, at.bytes);
     return at;
   };
-  const told = SHARDS.map(() => 0n);
-  /** The sender never hears of an event that is not in the file, nor of one before another. */
-  const hear = ({ shard, n, bytes }: SettledEvent) => {
-    told[shard] = (told[shard] ?? 0n) + 1n;
-    expect(n).toBe(told[shard]);
+  const settled = SHARDS.map(() => 0n);
+  /** The sender gets events only in order, and only once they are in the file. */
+  const onSettled = ({ shard, n, bytes }: SettledEvent) => {
+    settled[shard] = (settled[shard] ?? 0n) + 1n;
+    expect(n).toBe(settled[shard]);
     expect(n <= spool.own.lastN(shard)).toBe(true);
     const last = filesOf(place, spool.epoch).at(-1);
     expect(last && readFileSync(last.path).includes(Buffer.from(bytes))).toBe(true);
@@ -126,7 +126,7 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
     }
     steps.push(...written);
     turn = [];
-    expect(told).toEqual(SHARDS.map((shard) => spool.own.lastN(shard)));
+    expect(settled).toEqual(SHARDS.map((shard) => spool.own.lastN(shard)));
   };
   const turnsOf = 1 + pick(12);
   for (let step = 20 + pick(150); step > 0; step--) {
@@ -148,9 +148,9 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
       const before = spool.own.lastN(shard);
       attempt.settle(tail, (event) => {
         expect(decoded(event)).toMatchObject({ eventId, costNanoUsd: cost });
-        hear(event);
+        onSettled(event);
       });
-      // Nobody is to count on its number before it is written.
+      // The number does not exist before it is written.
       expect(spool.own.lastN(shard)).toBe(before);
       const recordBytes = eventRecordBytes(eventId, headBytes + tail.length);
       turn.push({ settled: { eventId, shard, cost }, recordBytes });
@@ -160,7 +160,7 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
       await write();
       const ahead = Number(own.lastN(shard) - own.ackedN(shard));
       own.ack(shard, own.ackedN(shard) + BigInt(pick(ahead + 1)));
-      confirmedAt = here();
+      ackedAt = here();
     } else {
       const shard = pick(4);
       await write();
@@ -169,17 +169,17 @@ async function live(place: SpoolPlace, spool: Spool, random: () => number) {
       );
     }
   }
-  // The crash comes in the midst of a turn, of which nothing is left, or at its end.
+  // The crash comes during a turn, which is then lost, or at its end.
   if (random() < 0.3) await write();
-  const confirmed = SHARDS.map((shard) => spool.own.ackedN(shard));
+  const acked = SHARDS.map((shard) => spool.own.ackedN(shard));
   return {
     steps,
-    confirmed,
-    /** A power cut may not take back what made the deletion of other files safe. */
+    acked,
+    /** A power cut must not lose the records that made it safe to delete other files. */
     firstSafeCut(path: string) {
       const file = path.slice(-15);
       if (filesOf(place, spool.epoch).length === Number(file.slice(0, 10))) return 0;
-      return Math.max(opened.get(file) ?? 0, confirmedAt.file === file ? confirmedAt.bytes : 0);
+      return Math.max(opened.get(file) ?? 0, ackedAt.file === file ? ackedAt.bytes : 0);
     },
   };
 }
@@ -199,21 +199,21 @@ async function recover(
   place: SpoolPlace,
   before: Spool,
   expected: Expected,
-  confirmed: readonly bigint[],
+  acked: readonly bigint[],
   random: () => number,
 ): Promise<SpoolPlace> {
   const spool = await place.open({ maxBytes: MAX_BYTES, segmentBytes: 2_000 });
   const left = await spool.takeOrphanedEpochs();
   expect(await spool.takeOrphanedEpochs()).toEqual([]);
   const epoch = left.find((one) => one.epoch === before.epoch);
-  if (!epoch) throw new Error('the epoch that crashed is left behind');
+  if (!epoch) throw new Error('the crashed epoch is not orphaned');
   expect(epoch.producerId).toBe(before.producerId);
   const orphans = new Set(expected.open.keys());
   for (const shard of SHARDS) {
     const settled = expected.settled[shard] ?? [];
     const events = await unackedEvents(epoch, shard, 1 + Math.floor(random() * 4_000));
     expect(numbers(events)).toEqual(range(epoch, shard));
-    expect(epoch.ackedN(shard) <= (confirmed[shard] ?? 0n)).toBe(true);
+    expect(epoch.ackedN(shard) <= (acked[shard] ?? 0n)).toBe(true);
     for (const event of events) {
       const { eventId, costNanoUsd, estimated, outcome } = decoded(event);
       const known = settled[Number(event.n) - 1];
@@ -228,7 +228,7 @@ async function recover(
   }
   expect([...orphans]).toEqual([]);
 
-  // What is recovered stays what it is, over another crash.
+  // The recovered state survives another crash.
   const next = track(place.crashed());
   const ends = SHARDS.map((shard) => epoch.lastN(shard));
   const again = await next.open({ maxBytes: MAX_BYTES });
