@@ -10,34 +10,26 @@ import {
   type Tracing,
 } from '@weighbridge/runtime';
 import { persistLeases, restoreLeases } from './budget/persistedLeases.ts';
-import { openResponseCache, type SharedCache } from './cache/openResponseCache.ts';
+import type { SharedCache } from './cache/openResponseCache.ts';
 import type { DataPlaneConfig } from './config.ts';
 import { addControlMetrics } from './control/controlMetrics.ts';
-import { type ControlPlane, connectControlPlane } from './control/controlPlane.ts';
+import { connectControlPlane } from './control/controlPlane.ts';
 import { ControlState } from './control/controlState.ts';
 import { HeartbeatState } from './control/heartbeatState.ts';
-import { createKeyCache } from './control/keyCache.ts';
-import { createKeyStore, type KeyStore } from './control/keyStore.ts';
-import { clockRefusal, notReadyReason } from './control/readiness.ts';
-import { createResponseOwners } from './control/responseOwners.ts';
+import { createKeyStore } from './control/keyStore.ts';
 import { StateFile } from './control/stateFile.ts';
-import { BufferBudget } from './formats/bufferBudget.ts';
-import { createTokenCounter } from './formats/tokenCounter.ts';
 import { createLimits } from './limits.ts';
-import { createObserver } from './observe/observer.ts';
 import { tracedStream } from './record/sender/tracedStream.ts';
 import { openSpool } from './record/spool/spool.ts';
 import type { Spool } from './record/spool/types.ts';
 import { addUsageMetrics } from './record/usageMetrics.ts';
 import { startUsageRecording, type UsageRecording } from './record/usageRecording.ts';
 import { InFlightRequests } from './request/inFlightRequests.ts';
-import { createRequestCounters } from './requestCounters.ts';
-import { createEvidenceStore, type EvidenceStore } from './routing/evidenceStore.ts';
-import { openSessionPins } from './routing/openSessionPins.ts';
-import { type AppDeps, buildApp, inferenceHandler } from './server/app.ts';
+import { createRequestDeps, type ProxyParts } from './requestDeps.ts';
+import { createEvidenceStore } from './routing/evidenceStore.ts';
+import { buildApp, inferenceHandler } from './server/app.ts';
 import { countInFlight } from './server/inFlight.ts';
-import { addHealthMetrics, ConnectorHealth } from './upstream/connectorHealth.ts';
-import { createUpstreams, type Upstreams } from './upstream/upstreams.ts';
+import { createUpstreams } from './upstream/upstreams.ts';
 
 export interface DataPlane {
   /** Serves `/v1`. */
@@ -70,8 +62,6 @@ export interface DataPlaneDeps {
 }
 
 const FIRST_SNAPSHOT_TIMEOUT_MS = 30_000;
-/** Memory for response text buffered to estimate usage that a vendor may not report, for all requests together. */
-const MAX_BUFFERED_BYTES = 64 * 1024 * 1024;
 /** Memory for cached keys: some hundred thousand. */
 const MAX_KEY_BYTES = 128 * 1024 * 1024;
 const CLOCK = { wallMs: () => Date.now(), monotonicMs: () => performance.now() };
@@ -127,26 +117,19 @@ export async function startDataPlane(
   onShutdown('control plane connection', () => controlPlane.close());
   await loadState({ config, state, keys, controlPlane }, context);
 
-  const usage = startUsageRecording({
-    spool,
-    stream: tracing ? tracedStream(deps.stream, tracing) : deps.stream,
-    closeEpoch: controlPlane.closeEpoch,
-    newBatchId: newUuid,
-    nowMs: () => performance.now(),
-    logger,
-  });
-  run.usage = usage;
-  const closeUsage = () => usage.close(FLUSH_TIMEOUT_MS, { suspend: run.suspend });
-  onShutdown('usage', closeUsage, FLUSH_TIMEOUT_MS + 1_000);
+  const usage = recordUsage({ run, spool, controlPlane, stream: deps.stream, tracing }, context);
   maintainLeases({ run, spool, limits, heartbeats, controlPlane }, context);
 
   const upstreams = createUpstreams(config.upstream);
   onShutdown('upstream connections', () => upstreams.close());
 
-  const inFlight = new InFlightRequests();
-  const parts: Parts = {
+  const parts: ProxyParts = {
     config,
-    deps: { ...deps, metrics },
+    pinBucket: deps.pinBucket,
+    sharedCache: deps.sharedCache,
+    metrics,
+    tracing,
+    now,
     keys,
     state,
     heartbeats,
@@ -155,27 +138,10 @@ export async function startDataPlane(
     controlPlane,
     usage,
     upstreams,
-    inFlight,
+    inFlight: new InFlightRequests(),
   };
   addMetrics(parts, spool, run);
-  const requestDeps = appDeps(parts, context);
-  const app = buildApp(requestDeps);
-  serveMetrics(app, metrics);
-  onShutdown('data plane API', () => app.close());
-  const counted = countInFlight(await inferenceHandler(app, requestDeps));
-  run.inFlightRequests = counted.count;
-  return {
-    handler: counted.handler,
-    closeFirst: (server, { delayMs, graceMs }) =>
-      onShutdown(
-        'requests',
-        async () => {
-          await server.drain(delayMs);
-          await inFlight.close(graceMs, server.close(graceMs + ABORT_MS));
-        },
-        delayMs + graceMs + 2 * ABORT_MS,
-      ),
-  };
+  return await openApi(parts, run, context);
 }
 
 /** State that steps share although they open one after the other. */
@@ -184,21 +150,6 @@ interface Run {
   suspend: boolean;
   inFlightRequests: () => number;
   usage: UsageRecording | undefined;
-}
-
-/** The parts of a proxy that its requests use. */
-interface Parts {
-  readonly config: DataPlaneConfig;
-  readonly deps: DataPlaneDeps & { readonly metrics: Metrics };
-  readonly keys: KeyStore;
-  readonly state: ControlState;
-  readonly heartbeats: HeartbeatState;
-  readonly limits: ReturnType<typeof createLimits>;
-  readonly evidence: EvidenceStore;
-  readonly controlPlane: ControlPlane;
-  readonly usage: UsageRecording;
-  readonly upstreams: Upstreams;
-  readonly inFlight: InFlightRequests;
 }
 
 function loadOf({ inFlightRequests, usage }: Run) {
@@ -211,13 +162,39 @@ function loadOf({ inFlightRequests, usage }: Run) {
 
 /** Restores the stored state, or waits for the control plane's first snapshot. */
 async function loadState(
-  { config, state, keys, controlPlane }: Pick<Parts, 'config' | 'state' | 'keys' | 'controlPlane'>,
+  { config, state, keys, controlPlane }: Pick<ProxyParts, 'config' | 'state' | 'keys' | 'controlPlane'>,
   { logger, onShutdown }: ServiceContext,
 ): Promise<void> {
   const file = config.state && new StateFile({ ...config.state, state, store: keys, logger, clock: CLOCK });
   if (!(await file?.restore())) await controlPlane.firstTable(FIRST_SNAPSHOT_TIMEOUT_MS);
   const saving = file?.start();
   onShutdown('state file', () => saving?.close());
+}
+
+/** Sends usage from the spool to the ledger. */
+function recordUsage(
+  {
+    run,
+    spool,
+    controlPlane,
+    stream,
+    tracing,
+  }: Pick<ProxyParts, 'controlPlane' | 'tracing'> &
+    Pick<DataPlaneDeps, 'stream'> & { readonly run: Run; readonly spool: Spool },
+  { logger, onShutdown }: ServiceContext,
+): UsageRecording {
+  const usage = startUsageRecording({
+    spool,
+    stream: tracing ? tracedStream(stream, tracing) : stream,
+    closeEpoch: controlPlane.closeEpoch,
+    newBatchId: newUuid,
+    nowMs: () => performance.now(),
+    logger,
+  });
+  run.usage = usage;
+  const close = () => usage.close(FLUSH_TIMEOUT_MS, { suspend: run.suspend });
+  onShutdown('usage', close, FLUSH_TIMEOUT_MS + 1_000);
+  return usage;
 }
 
 /** At shutdown, returns the leases; where the control plane is unreachable, stores them for the next process. */
@@ -228,7 +205,10 @@ function maintainLeases(
     limits: { budget },
     heartbeats,
     controlPlane,
-  }: Pick<Parts, 'limits' | 'heartbeats' | 'controlPlane'> & { readonly run: Run; readonly spool: Spool },
+  }: Pick<ProxyParts, 'limits' | 'heartbeats' | 'controlPlane'> & {
+    readonly run: Run;
+    readonly spool: Spool;
+  },
   { onShutdown }: ServiceContext,
 ): void {
   const timer = setInterval(() => budget.everySecond(), 1_000);
@@ -241,11 +221,7 @@ function maintainLeases(
   });
 }
 
-function addMetrics(
-  { deps: { metrics }, state, keys, usage, evidence }: Parts,
-  spool: Spool,
-  run: Run,
-): void {
+function addMetrics({ metrics, state, keys, usage, evidence }: ProxyParts, spool: Spool, run: Run): void {
   addControlMetrics(metrics, state, keys);
   addUsageMetrics(metrics, spool, usage);
   metrics.gauge(
@@ -256,54 +232,26 @@ function addMetrics(
   metrics.gauge('weighbridge_in_flight_requests', 'Requests in flight.', () => run.inFlightRequests());
 }
 
-function appDeps(parts: Parts, { logger }: ServiceContext): AppDeps {
-  const { config, deps, keys, state, heartbeats, limits, evidence, controlPlane, usage } = parts;
-  const { metrics, tracing, now } = deps;
-  const counters = createRequestCounters(metrics);
-  const health = new ConnectorHealth(() => performance.now());
-  addHealthMetrics(metrics, health, () => state.table);
+/** Opens the HTTP application over all parts. */
+async function openApi(parts: ProxyParts, run: Run, context: ServiceContext): Promise<DataPlane> {
+  const { onShutdown } = context;
+  const requestDeps = createRequestDeps(parts, context);
+  const app = buildApp(requestDeps);
+  serveMetrics(app, parts.metrics);
+  onShutdown('data plane API', () => app.close());
+  const counted = countInFlight(await inferenceHandler(app, requestDeps));
+  run.inFlightRequests = counted.count;
   return {
-    keys: createKeyCache({
-      store: keys,
-      resolve: controlPlane.resolve,
-      status: (nowMs) => state.status(nowMs),
-      refusal: () => clockRefusal(heartbeats),
-      count: counters.onKeyLookUp,
-      nowMs: () => performance.now(),
-      clockMs: () => heartbeats.clockMs(Date.now()),
-    }),
-    table: () => state.table,
-    usage: usage.log,
-    budget: limits.budget,
-    rates: limits.rates,
-    usualTokens: (model) => heartbeats.p95OutputTokens(model),
-    onReserveExceeded: counters.onReserveExceeded,
-    upstreams: parts.upstreams,
-    health,
-    retries: config.retries,
-    random: Math.random,
-    strata: evidence.strata,
-    recordFeedback: controlPlane.recordFeedback,
-    onFailover: counters.onFailover,
-    owners: createResponseOwners(controlPlane),
-    pins: openSessionPins({ bucket: deps.pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
-    countTokens: createTokenCounter(),
-    bufferBudget: new BufferBudget(MAX_BUFFERED_BYTES),
-    drainLimits: config.drainLimits,
-    inFlight: parts.inFlight,
-    cache: openResponseCache(config.responseCacheBytes, deps.sharedCache, metrics),
-    corsOrigins: config.corsOrigins,
-    observer: createObserver({
-      metrics,
-      log: { logger, ...config.requestLog },
-      tracing,
-      content: config.content,
-    }),
-    newEventId: newUuid,
-    now,
-    logger,
-    bodyLimitBytes: config.bodyLimitBytes,
-    notReady: () => notReadyReason(parts),
+    handler: counted.handler,
+    closeFirst: (server, { delayMs, graceMs }) =>
+      onShutdown(
+        'requests',
+        async () => {
+          await server.drain(delayMs);
+          await parts.inFlight.close(graceMs, server.close(graceMs + ABORT_MS));
+        },
+        delayMs + graceMs + 2 * ABORT_MS,
+      ),
   };
 }
 

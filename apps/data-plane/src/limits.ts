@@ -16,10 +16,12 @@ export interface LimitsDeps {
 }
 
 /** The budgets and rate limits of this proxy, which lease their shares from the control plane. */
-export function createLimits({ lease, spool, heartbeats, isLive, metrics }: LimitsDeps): {
+export interface Limits {
   readonly budget: LeaseBook;
   readonly rates: RateBook;
-} {
+}
+
+export function createLimits({ lease, spool, heartbeats, isLive, metrics }: LimitsDeps): Limits {
   const shadow = metrics.counter(
     'weighbridge_shadow_refusals_total',
     'Requests that a shadow policy would have refused.',

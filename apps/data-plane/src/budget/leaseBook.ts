@@ -1,9 +1,9 @@
-import { create } from '@bufbuild/protobuf';
-import { type BucketRef, BucketRefSchema, BudgetLease_Outcome } from '@weighbridge/contracts';
-import { type BudgetedPolicy, bucketKey } from '../control/keyPolicies.ts';
-import { Lease, type PersistedLease } from './lease.ts';
+import { type BucketRef, BudgetLease_Outcome } from '@weighbridge/contracts';
+import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import type { Lease, PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
-import { type LeaseEntry, newEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
+import { type LeaseEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
+import { isOver, LeaseTable } from './leaseTable.ts';
 import { ANSWER_WAIT_MS, isCrowded, LeaseWait, type Shortage } from './leaseWait.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable } from './refusals.ts';
 
@@ -30,32 +30,16 @@ const FIGURES_FRESH_MS = 100;
 const HEADROOM_FRESH_MS = 1_000;
 /** Interval of refills ahead of need. */
 const REFILL_MS = 250;
-/** A lease from which nothing was reserved for this long is returned. */
-const IDLE_MS = 30_000;
-/** Heartbeats come every second; after this silence, the control plane can't take leases back. */
-const SILENT_MS = 3_000;
-/** A reclaimed lease retains this many seconds of its spending. */
-const RETAINED_SECONDS = 2n;
-const SWEEP_MS = 60_000;
-/** The first round may reveal a grant whose response was lost, the second returns it, the third is for a lost call. */
-const CLOSE_ROUNDS = 3;
-/** Longer than any clock skew and any request. */
-const RETAINED_AFTER_WINDOW_MS = 3_600_000;
 
 /**
  * The leases of this proxy. A request reserves from every bucket of its chain or from none, in memory; it waits for the
  * control plane only where a lease is too small.
- *
- * A lease is retained until its window is over, because its figures are cumulative and what was reported can't be undone.
  */
 export class LeaseBook {
   readonly #deps: LeaseBookDeps;
   readonly #calls: LeaseCalls;
-  readonly #entries = new Map<string, LeaseEntry>();
-  /** Entries with reservations now or recently. */
-  readonly #active = new Set<LeaseEntry>();
+  readonly #leases: LeaseTable;
   #isClosing = false;
-  #sweptAtMs: number;
 
   constructor(deps: LeaseBookDeps) {
     this.#deps = deps;
@@ -65,19 +49,19 @@ export class LeaseBook {
       firstSeq: BigInt(Math.floor(deps.wallMs())) * 1_000n,
       onAnswer: (lease, failure) => this.#answered(lease, failure),
     });
-    this.#sweptAtMs = deps.nowMs();
+    this.#leases = new LeaseTable({ ...deps, calls: this.#calls });
   }
 
   /** The number of buckets with a lease. */
   get size(): number {
-    return this.#entries.size;
+    return this.#leases.size;
   }
 
   /** Reserves at once; undefined, and nothing reserved, where a lease is too small. */
   tryReserve(policies: readonly BudgetedPolicy[], amount: bigint): Reservation | undefined {
     const nowMs = this.#deps.nowMs();
     const isValid = this.#isValid;
-    const entries = policies.map((policy) => this.#entryOf(policy));
+    const entries = policies.map((policy) => this.#leases.entryOf(policy));
     for (const [at, entry] of entries.entries()) {
       const isShort = !isValid || entry.lease.available < amount;
       if (isShort && policies[at]?.enforcement === 'enforce') return undefined;
@@ -86,7 +70,7 @@ export class LeaseBook {
       const { lease } = entry;
       if (policies[at]?.enforcement === 'shadow') this.#checkShadow(entry, amount);
       lease.reserve(amount, nowMs);
-      this.#active.add(entry);
+      this.#leases.activate(entry);
       if (lease.isLow && nowMs - entry.refilledAtMs >= REFILL_MS) this.#refill(entry, amount, nowMs);
     }
     return { amountNanoUsd: amount, leases: entries.map((entry) => entry.lease) };
@@ -139,7 +123,7 @@ export class LeaseBook {
   ): Promise<bigint | undefined> {
     const enforced = policies
       .filter(({ enforcement }) => enforcement === 'enforce')
-      .map((policy) => ({ policy, entry: this.#entryOf(policy) }));
+      .map((policy) => ({ policy, entry: this.#leases.entryOf(policy) }));
     const beganAtMs = this.#deps.nowMs();
     const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs - HEADROOM_FRESH_MS);
     await this.#refreshFigures(enforced, beganAtMs);
@@ -168,89 +152,45 @@ export class LeaseBook {
   settle({ leases, amountNanoUsd }: Reservation, actual: bigint): void {
     for (const lease of leases) {
       lease.settle(amountNanoUsd, actual);
-      const entry = this.#entries.get(bucketKey(lease.bucket));
+      const entry = this.#leases.entryOfLease(lease);
       if (entry) wakeOne(entry);
     }
   }
 
-  /** Returns what is idle, because other proxies need it. */
+  /** Returns what is idle in these buckets, because other proxies need it. */
   reclaim(buckets: readonly BucketRef[]): void {
-    for (const bucket of buckets) {
-      const entry = this.#entries.get(bucketKey(bucket));
-      if (!entry) continue;
-      // Where requests wait here too, the lease is too small for each of them.
-      const isShort = entry.waiting.length > 0;
-      const retained = isShort ? 0n : (entry.lease.burnPerSecond ?? 0n) * RETAINED_SECONDS;
-      this.#returnBeyond(entry.lease, retained);
-    }
+    this.#leases.reclaim(buckets);
   }
 
   /** Call it each second: measures spending and returns idle leases. */
   everySecond(): void {
-    const nowMs = this.#deps.nowMs();
-    // Without the control plane, idle leases are all that can be spent.
-    const canReturn = this.#deps.silenceMs() < SILENT_MS;
-    for (const entry of this.#active) {
-      const { lease } = entry;
-      lease.measureBurn();
-      if (!canReturn) continue;
-      if (!isOver(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
-      this.#returnBeyond(lease, 0n);
-      if (!lease.isSettled) continue;
-      this.#active.delete(entry);
-      if (isOver(lease) && !isNearEdge(entry, this.#deps.wallMs())) {
-        this.#entries.delete(bucketKey(lease.bucket));
-      }
-    }
-    if (nowMs - this.#sweptAtMs >= SWEEP_MS) this.#sweep(nowMs);
+    this.#leases.everySecond();
   }
 
   /** Takes over the leases of an earlier process of the same epoch. */
   restore(persisted: readonly PersistedLease[]): void {
-    for (const lease of persisted) {
-      const [policyId, counterVersion, subject, windowStartMs] = lease.bucket;
-      const bucket = create(BucketRefSchema, {
-        policyId,
-        counterVersion,
-        subject,
-        windowStartMs: BigInt(windowStartMs),
-      });
-      const entry = newEntry(new Lease(bucket, lease), undefined);
-      this.#entries.set(bucketKey(bucket), entry);
-      this.#active.add(entry);
-    }
+    this.#leases.restore(persisted);
   }
 
   /** For a later process of the same epoch. Call it when nothing is reserved. */
   toPersisted(): PersistedLease[] {
-    return [...this.#entries.values()].map(({ lease }) => lease.toPersisted());
+    return this.#leases.toPersisted();
   }
 
   /** Returns everything that is not reserved; resolves when the control plane has it, or the calls failed. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    for (let round = 0; round < CLOSE_ROUNDS; round++) {
-      for (const { lease } of this.#entries.values()) this.#returnBeyond(lease, 0n);
-      await this.#calls.idle();
-    }
+    await this.#leases.returnAll();
   }
 
   get #isValid(): boolean {
     return this.#deps.silenceMs() < LEASE_VALIDITY_MS;
   }
 
-  #entryOf(policy: BudgetedPolicy): LeaseEntry {
-    const existing = this.#entries.get(policy.bucketKey);
-    if (existing) return existing;
-    const entry = newEntry(new Lease(policy.bucket), policy.windowEndMs);
-    this.#entries.set(policy.bucketKey, entry);
-    return entry;
-  }
-
   #shortagesOf(policies: readonly BudgetedPolicy[], needed: bigint): Shortage[] {
     const isValid = this.#isValid;
     return policies.flatMap((policy) => {
-      const entry = this.#entryOf(policy);
+      const entry = this.#leases.entryOf(policy);
       const isShort = !isValid || entry.lease.available < needed;
       return isShort && policy.enforcement === 'enforce' ? [{ policy, entry, needed }] : [];
     });
@@ -280,29 +220,15 @@ export class LeaseBook {
   }
 
   #answered(lease: Lease, failure: unknown): void {
-    const entry = this.#entries.get(bucketKey(lease.bucket));
+    const entry = this.#leases.entryOfLease(lease);
     if (!entry) return;
     if (failure !== undefined) {
       entry.failure = failure;
       entry.failedAtMs = this.#deps.nowMs();
     }
     // This response may reveal a grant of an earlier call whose response was lost.
-    if (!lease.isSettled) this.#active.add(entry);
+    if (!lease.isSettled) this.#leases.activate(entry);
     wakeAll(entry);
-  }
-
-  /** Drops leases whose window ended some time ago without spending at its end. */
-  #sweep(nowMs: number): void {
-    this.#sweptAtMs = nowMs;
-    const wallMs = this.#deps.wallMs();
-    for (const [key, { lease, windowEndMs }] of this.#entries) {
-      const isPast = windowEndMs !== undefined && windowEndMs + RETAINED_AFTER_WINDOW_MS < wallMs;
-      if (isPast && lease.isSettled) this.#entries.delete(key);
-    }
-  }
-
-  #returnBeyond(lease: Lease, retained: bigint): void {
-    if (lease.returnBeyond(retained) || lease.isUncertain) this.#calls.ask(lease, 0n);
   }
 }
 
@@ -313,16 +239,6 @@ function assertNotExhausted({ policy, entry: { lease }, needed }: Shortage, know
   if (figures && lease.available < needed && isExhausted(lease, needed)) {
     throw budgetExhausted(policy, figures, knowsAll);
   }
-}
-
-/** With skewed clocks, one control plane may call a window over and the next one current: its figures must be retained. */
-function isNearEdge({ lease, windowEndMs }: LeaseEntry, wallMs: number): boolean {
-  const edges = [Number(lease.bucket.windowStartMs), windowEndMs ?? Number.POSITIVE_INFINITY];
-  return edges.some((edge) => Math.abs(wallMs - edge) < RETAINED_AFTER_WINDOW_MS);
-}
-
-function isOver({ figures }: Lease): boolean {
-  return figures?.outcome === BudgetLease_Outcome.OVER;
 }
 
 function isExhausted({ figures }: Lease, amount: bigint): boolean {

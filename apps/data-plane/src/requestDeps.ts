@@ -1,0 +1,97 @@
+import type { KeyValueBucket } from '@weighbridge/bus';
+import { newUuid } from '@weighbridge/domain';
+import type { Metrics, ServiceContext, Tracing } from '@weighbridge/runtime';
+import { openResponseCache, type SharedCache } from './cache/openResponseCache.ts';
+import type { DataPlaneConfig } from './config.ts';
+import type { ControlPlane } from './control/controlPlane.ts';
+import type { ControlState } from './control/controlState.ts';
+import type { HeartbeatState } from './control/heartbeatState.ts';
+import { createKeyCache } from './control/keyCache.ts';
+import type { KeyStore } from './control/keyStore.ts';
+import { clockRefusal, notReadyReason } from './control/readiness.ts';
+import { createResponseOwners } from './control/responseOwners.ts';
+import { BufferBudget } from './formats/bufferBudget.ts';
+import { createTokenCounter } from './formats/tokenCounter.ts';
+import type { Limits } from './limits.ts';
+import { createObserver } from './observe/observer.ts';
+import type { UsageRecording } from './record/usageRecording.ts';
+import type { InFlightRequests } from './request/inFlightRequests.ts';
+import { createRequestCounters } from './requestCounters.ts';
+import type { EvidenceStore } from './routing/evidenceStore.ts';
+import { openSessionPins } from './routing/openSessionPins.ts';
+import type { AppDeps } from './server/app.ts';
+import { addHealthMetrics, ConnectorHealth } from './upstream/connectorHealth.ts';
+import type { Upstreams } from './upstream/upstreams.ts';
+
+/** Memory for response text buffered to estimate usage that a vendor may not report, for all requests together. */
+const MAX_BUFFERED_BYTES = 64 * 1024 * 1024;
+
+/** The parts of a proxy that its requests use. */
+export interface ProxyParts {
+  readonly config: DataPlaneConfig;
+  readonly pinBucket: KeyValueBucket;
+  readonly sharedCache: SharedCache | undefined;
+  readonly metrics: Metrics;
+  readonly tracing: Tracing | undefined;
+  readonly now: () => Date;
+  readonly keys: KeyStore;
+  readonly state: ControlState;
+  readonly heartbeats: HeartbeatState;
+  readonly limits: Limits;
+  readonly evidence: EvidenceStore;
+  readonly controlPlane: ControlPlane;
+  readonly usage: UsageRecording;
+  readonly upstreams: Upstreams;
+  readonly inFlight: InFlightRequests;
+}
+
+/** The dependencies of the HTTP application and its requests. */
+export function createRequestDeps(parts: ProxyParts, { logger }: ServiceContext): AppDeps {
+  const { config, keys, state, heartbeats, limits, evidence, controlPlane, metrics } = parts;
+  const counters = createRequestCounters(metrics);
+  const health = new ConnectorHealth(() => performance.now());
+  addHealthMetrics(metrics, health, () => state.table);
+  return {
+    keys: createKeyCache({
+      store: keys,
+      resolve: controlPlane.resolve,
+      status: (nowMs) => state.status(nowMs),
+      refusal: () => clockRefusal(heartbeats),
+      count: counters.onKeyLookUp,
+      nowMs: () => performance.now(),
+      clockMs: () => heartbeats.clockMs(Date.now()),
+    }),
+    table: () => state.table,
+    usage: parts.usage.log,
+    budget: limits.budget,
+    rates: limits.rates,
+    usualTokens: (model) => heartbeats.p95OutputTokens(model),
+    onReserveExceeded: counters.onReserveExceeded,
+    upstreams: parts.upstreams,
+    health,
+    retries: config.retries,
+    random: Math.random,
+    strata: evidence.strata,
+    recordFeedback: controlPlane.recordFeedback,
+    onFailover: counters.onFailover,
+    owners: createResponseOwners(controlPlane),
+    pins: openSessionPins({ bucket: parts.pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
+    countTokens: createTokenCounter(),
+    bufferBudget: new BufferBudget(MAX_BUFFERED_BYTES),
+    drainLimits: config.drainLimits,
+    inFlight: parts.inFlight,
+    cache: openResponseCache(config.responseCacheBytes, parts.sharedCache, metrics),
+    corsOrigins: config.corsOrigins,
+    observer: createObserver({
+      metrics,
+      log: { logger, ...config.requestLog },
+      tracing: parts.tracing,
+      content: config.content,
+    }),
+    newEventId: newUuid,
+    now: parts.now,
+    logger,
+    bodyLimitBytes: config.bodyLimitBytes,
+    notReady: () => notReadyReason(parts),
+  };
+}
