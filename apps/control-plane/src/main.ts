@@ -38,6 +38,6 @@ const exitCode = await runService('control-plane', async (context) => {
     },
     shutdownDelayMs + GRACE_MS + 1_000,
   );
-  context.logger.info({ url: server.url, grpc: config.grpc.port }, 'control plane ready');
+  context.logger.info({ url: server.url, grpc: config.grpc.port }, 'the control plane is ready');
 });
 process.exit(exitCode);
