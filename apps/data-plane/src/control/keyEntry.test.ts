@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { keyEntry, keyMessage, packedIds, packText } from './keyEntry.ts';
 
-const TOLD = { revision: 1n, readAtMs: 12.5, maxAgeMs: 3 };
+const SOURCE = { revision: 1n, readAtMs: 12.5, maxAgeMs: 3 };
 
 it('returns the key unchanged, and its ids, whatever characters they contain', () => {
   const text = fc.string({ unit: 'binary', maxLength: 300 });
@@ -14,7 +14,7 @@ it('returns the key unchanged, and its ids, whatever characters they contain', (
         { bucket: { policyId: id, counterVersion: 1, subject: 'policy', windowStartMs: 5n } },
       ];
       const key = create(KeySchema, { id, principalId, disabled, policies });
-      const entry = keyEntry(key, TOLD);
+      const entry = keyEntry(key, SOURCE);
       expect(keyMessage(entry)).toEqual(key);
       expect(packedIds(entry)).toEqual({ id: packText(id), principalId: packText(principalId) });
       expect(entry.policyIds).toEqual([id]);
@@ -25,7 +25,7 @@ it('returns the key unchanged, and its ids, whatever characters they contain', (
 it('shares the policy ids among keys of the same chain', () => {
   const bucket = { policyId: 'pol_1', counterVersion: 1, subject: 'policy', windowStartMs: 0n };
   const entries = ['a', 'b'].map((id) =>
-    keyEntry(create(KeySchema, { id, policies: [{ bucket }, { bucket }] }), TOLD),
+    keyEntry(create(KeySchema, { id, policies: [{ bucket }, { bucket }] }), SOURCE),
   );
   expect(entries[0]?.policyIds).toBe(entries[1]?.policyIds);
 });
