@@ -73,7 +73,7 @@ it('what a killed proxy left is handed over once, what was under way at its rese
     told: expect.stringContaining('is not a spool'),
   });
   const alone = await replay(spoolDir, { ...settings, CONTROL_PLANE_ADDRESS: '127.0.0.1:1' });
-  expect(alone).toMatchObject({ code: 1, told: expect.stringContaining('remains to be closed') });
+  expect(alone).toMatchObject({ code: 1, told: expect.stringContaining('could not be closed') });
   const ledger = await rows();
   expect(ledger).toHaveLength(6);
   expect(ledger.at(-1)).toMatchObject({ outcome: 'interrupted', estimated: true });
@@ -99,6 +99,6 @@ it('what a killed proxy left is handed over once, what was under way at its rese
   bytes[bytes.length >> 1] = ~(bytes[bytes.length >> 1] ?? 0);
   await writeFile(join(copy, segment), bytes);
   const spoilt = await replay(copy);
-  expect(spoilt).toMatchObject({ code: 0, told: expect.stringContaining('could not be read at 1 place') });
+  expect(spoilt).toMatchObject({ code: 0, told: expect.stringContaining('1 damaged place') });
   expect(await rows()).toEqual(ledger);
 });
