@@ -12,7 +12,7 @@ const scalar = fc.oneof(
   fc.string({ unit: 'binary' }).map((text) => JSON.stringify(text)),
   fc.constantFrom('"\\ud800"', '"\\u0000\\/"', '"\\"model\\":1"', '"é😀"', '""'),
 );
-/** JSON as text, in every spelling that JSON allows. */
+/** JSON text, in every spelling that JSON allows. */
 const { value } = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
@@ -45,7 +45,7 @@ const body = fc.record({
   streams: fc.boolean(),
 });
 
-/** The text of a body, with a model as the caller or as the vendor names it. */
+/** A body with the client's or the vendor's name of the model. */
 function write(
   { others, gap, at, modelKey, streams }: typeof body extends fc.Arbitrary<infer B> ? B : never,
   model: string,

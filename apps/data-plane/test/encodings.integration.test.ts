@@ -13,7 +13,7 @@ interface Answer {
   readonly body: Buffer;
 }
 
-/** Not by fetch, which decodes by itself. */
+/** Without fetch, which decodes the response. */
 function post(path: string, body: object, headers: Record<string, string>): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const sent = request(
@@ -92,7 +92,7 @@ describe('an encoded response', () => {
       { 'x-mock-gzip': 'true', 'x-mock-reset': 'mid', 'accept-encoding': 'gzip' },
     );
     await expect(broken).rejects.toThrow();
-    // Its input is known: the start of the stream told it.
+    // The start of the stream reports the input.
     await expect
       .poll(() => settled(proxy.events))
       .toMatchObject([{ outcome: 'INTERRUPTED', estimated: true, usage: { input: 13 } }]);
@@ -105,7 +105,7 @@ describe('where the vendor reports no usage', () => {
     async (path, body) => {
       for (const stream of [false, true])
         await post(path, { ...body, stream }, { 'x-mock-no-usage': 'true' });
-      // 'Hello there, weighbridge' is 5 tokens, and the frame of a message 7 more.
+      // 'Hello there, weighbridge' is 5 tokens, and the message format adds 7.
       const input = path === '/v1/responses' ? 5 : 12;
       const counted = { estimated: true, usage: { input, output: 5 } };
       expect(settled(proxy.events)).toMatchObject([counted, counted]);

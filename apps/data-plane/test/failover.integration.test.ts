@@ -12,7 +12,7 @@ import { ALICE, SPENT, startProxy, type TestProxy, type TestProxyOptions } from 
 const SEED = Number(process.env.FAILOVER_SEED ?? 20_261_120);
 const OPEN_MS = 5_000;
 
-/** What the two connectors lead to: `a` goes first, by its priority. */
+/** The vendors of the two connectors: `a` has the higher priority. */
 let a: FaultyVendor;
 let b: FaultyVendor;
 let vendors: MockVendor[];
@@ -52,7 +52,7 @@ function ask(headers: Record<string, string> = {}, body: object = hello, init: R
   return post(proxy, path, body, headers, init);
 }
 
-/** How many attempts it took. */
+/** The number of attempts. */
 async function attemptsOf(answer: Promise<Response>): Promise<number> {
   const { headers, body, status } = await answer;
   await body?.cancel();
@@ -73,7 +73,7 @@ describe('while one of two vendors fails at random', () => {
   it(`the real SDKs see no error, and each attempt is metered (seed ${SEED})`, async () => {
     const random = seededRandom(SEED);
     a.fault = () => (random() < 0.3 ? FAULTS[Math.floor(random() * FAULTS.length)] : undefined);
-    // Its breaker forgets at once: an open one would spare its callers the faults.
+    // The clock moves on between requests, so that the circuit breakers stay closed and the faults are met.
     let nowMs = 0;
     const later = () => (nowMs += 60_000);
     await start([{ firstByteTimeoutMs: 1_500 }, {}], { random, nowMs: later });
@@ -108,12 +108,12 @@ describe('while one of two vendors fails at random', () => {
       );
       expect(attempts.at(-1)).toMatchObject({ outcome: Outcome.SUCCESS, estimated: false });
       for (const failed of attempts.slice(0, -1)) {
-        // Of an answer that is an error a vendor charges nothing; of the others nobody knows.
+        // A vendor charges nothing for an error response; for the others only an estimate is known.
         expect(failed.estimated).toBe(failed.outcome !== Outcome.UPSTREAM_ERROR);
         expect(failed.costNanoUsd > 0n).toBe(failed.estimated);
       }
     }
-    // Each attempt that reached a vendor is there, and what the vendors billed is recorded to the nano-USD.
+    // Every attempt that reached a vendor is recorded, and the bills match to the nano-USD.
     expect(proxy.events).toHaveLength(a.requests.length + b.requests.length);
     const bill = vendors.flatMap((vendor) => vendor.bill);
     const billed = bill.reduce(
@@ -173,7 +173,7 @@ describe('a failed attempt', () => {
 
   it('is not retried beyond the budget: an interrupted attempt was charged', async () => {
     a.fault = () => 'reset';
-    // For one attempt, and a bit.
+    // Enough for one attempt.
     const rooms = [3_000_000n];
     await start([{}, {}], { headroomNanoUsd: () => rooms.shift() ?? 0n });
     const answer = await ask({ authorization: `Bearer ${SPENT}` });
@@ -285,7 +285,7 @@ it(`requests are distributed by weight within a priority (seed ${SEED})`, async 
     { random: seededRandom(SEED) },
   );
   for (let at = 0; at < 30; at++) await Promise.all(Array.from({ length: 10 }, () => attemptsOf(ask())));
-  // Four standard deviations are 30.
+  // 30 is four standard deviations.
   expect(Math.abs(a.requests.length - 225)).toBeLessThan(30);
   expect(a.requests.length + b.requests.length).toBe(300);
 });

@@ -16,7 +16,7 @@ const ROUTES: [string, object][] = [
 
 const vendor = useVendor();
 
-/** Writes bytes to the proxy as they are, and reads until it closes. */
+/** Writes raw bytes to the proxy, and reads until it closes the connection. */
 function raw({ url }: TestProxy, bytes: string): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(bytes, 'latin1'));
@@ -37,7 +37,7 @@ describe("the vendor's credential", () => {
       const repeating = await startVendor((received, response) => {
         const sent = String(received.headers.authorization ?? received.headers['x-api-key']);
         const body = Buffer.from(JSON.stringify({ error: { message: `${sent} is no key of ours` } }));
-        // One labels its errors as a stream.
+        // One vendor labels its errors as a stream.
         const type = received.url?.includes('responses') ? 'text/event-stream' : 'application/json';
         response
           .writeHead(401, {

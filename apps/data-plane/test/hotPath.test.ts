@@ -17,8 +17,8 @@ import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/recor
 import { lowestCost } from './hotPathCost.ts';
 import { openTestLimits } from './limits.ts';
 
-// What each request passes through, by what a plain loop does in the same time. The bounds are several times what was
-// measured when they were set: they are for what grows out of hand, `pnpm bench` is for the rest.
+// The cost of the code on the path of each request, relative to a plain loop. The bounds are several times the measured
+// cost: they catch large regressions; `pnpm bench` measures the rest.
 
 const KIB = 1_024;
 const WANTED = new Set(['model', 'stream', 'max_tokens']);
@@ -121,7 +121,7 @@ describe('the cost of a request is bounded:', () => {
   });
 });
 
-/** A key whose policies all limit what may be spent. */
+/** A key whose policies all have a budget. */
 function keyOn(...policyIds: readonly string[]) {
   const policies = policyIds.map((policyId) => ({
     bucket: { policyId, counterVersion: 1, subject: 'policy', windowStartMs: 0n },
@@ -131,7 +131,7 @@ function keyOn(...policyIds: readonly string[]) {
   return resolvedKey(create(KeySchema, { id: 'key_1', principalId: 'ada', policies }));
 }
 
-/** What metrics, the log and traces cost a streamed request of one attempt, where it is neither logged nor traced. */
+/** The cost of observing a streamed request with one attempt, neither logged nor traced. */
 function observeRequest(): () => void {
   const logger = createLogger('test');
   const observer = createObserver({
@@ -192,7 +192,7 @@ function encodeEvent(): () => void {
     negotiated: new Map(),
   };
   const price = { version: 1, input: 1n, output: 2n };
-  // Of a model, an event says what it is called and which price was taken.
+  // An event has a model's id and its price version.
   const target = { model: { id: 'mock/echo', price }, connector } as unknown as Target;
   const start = { eventId: newUuid(), target, attempt: 1, modelAttempt: 1 };
   const now = new Date();

@@ -24,7 +24,7 @@ const weather = {
 
 const CLIENTS = [
   ['1.x, which sends the token as a bearer', (key: string) => sdk1(key)],
-  // The surface that these tests use is the same in both.
+  // The methods that these tests use are the same in both.
   ['0.x, which sends it in x-api-key', (key: string) => sdk0(key) as unknown as Anthropic],
 ] as const;
 
@@ -71,7 +71,7 @@ describe.each(CLIENTS)('the messages route with the SDK %s', (_name, client) => 
     const headers = vendor.requests[0]?.headers;
     expect(headers).toMatchObject({
       'x-api-key': 'vendor-secret',
-      // The caller's own; the next test shows the one that goes where it sends none.
+      // The client's own version. The next test covers a client that sends none.
       'anthropic-version': expect.stringMatching(/^20\d\d-\d\d-\d\d$/),
       'anthropic-beta': 'b-1',
     });

@@ -66,7 +66,7 @@ describe('a successful request', () => {
       ),
     ).toBe(1);
     expect(await value('weighbridge_request_overhead_seconds_count{endpoint="chat_completions"}')).toBe(1);
-    // It was not streamed.
+    // Not streamed.
     expect(await value('weighbridge_time_to_first_chunk_seconds_count{endpoint="chat_completions"}')).toBe(0);
   });
 
@@ -106,7 +106,7 @@ describe('a successful request', () => {
     await eventually(async () => expect(await requests('success', 'none', 'stored_responses')).toBe(1));
     expect(await requests('success', 'none', 'models')).toBe(1);
     expect(await requests('success', 'mock/echo', 'count_tokens')).toBe(1);
-    // The response alone is an attempt.
+    // Only the response is an attempt.
     expect(await attempts('success')).toBe(1);
   });
 });

@@ -173,7 +173,7 @@ describe('the request that the vendor receives', () => {
       'openai-beta': 'kept-too',
     });
     expect(JSON.stringify(request?.rawHeaders)).not.toMatch(/svc|k1|k2|k3|cookie|org|proj|1\.2\.3\.4/i);
-    // What an operator locked on the key wins over what the caller says.
+    // Attribution that is locked on the key overrides the client's.
     expect(proxy.events[0]?.attribution).toMatchObject({
       user: 'me',
       team: 'locked',

@@ -15,7 +15,7 @@ const SLOW = { timeoutMs: 20_000 };
 const MODELS = ['mock/echo', 'mock/gpt/with/slashes'];
 const IDS = ['con_a', 'con_b', 'con_c'];
 
-/** A vendor whose answer is the credential that it was shown: so it tells which connector a request went through. */
+/** A vendor that echoes its credential, which identifies the connector of a request. */
 let vendor: { url: string; server: Server };
 const nats = useNats();
 beforeAll(async () => {
@@ -65,7 +65,7 @@ async function start(options: Partial<TestProxyOptions> = {}): Promise<TestProxy
   return await startProxyForTest({ vendorUrl: vendor.url, connectors: connectorsOf(IDS), ...options });
 }
 
-/** Proxies that share what NATS keeps, each on a line of its own. */
+/** Proxies that share the pins in NATS, each with its own connection. */
 async function startFour(name: string) {
   const lines: TcpRelay[] = [];
   const proxies: TestProxy[] = [];
@@ -87,7 +87,7 @@ interface Asked {
   readonly body?: object;
 }
 
-/** The model and the connector that a request was served by. */
+/** The model and the connector that served a request. */
 async function placeOf(proxy: TestProxy, { session, token = ALICE, model, body }: Asked) {
   const headers = {
     authorization: `Bearer ${token}`,
@@ -101,10 +101,10 @@ async function placeOf(proxy: TestProxy, { session, token = ALICE, model, body }
   return { place: `${answer.headers.get('x-svc-model')} at ${connector}`, connector };
 }
 
-/** The connector that a request was served by. */
+/** The connector that served a request. */
 const ask = async (proxy: TestProxy, asked: Asked) => (await placeOf(proxy, asked)).connector;
 
-/** Does something for each, some at a time. */
+/** Runs a function for each item, several at a time. */
 async function forEach<T>(
   items: readonly T[],
   width: number,
@@ -117,7 +117,7 @@ async function forEach<T>(
   await Promise.all(Array.from({ length: width }, worker));
 }
 
-/** A profile as it was edited a moment ago: another order, other weights, and not always all models. */
+/** An edited profile: another order, other weights, and not always all models. */
 function profileOf(random: () => number) {
   const models = MODELS.toSorted(() => random() - 0.5).slice(0, 1 + Math.floor(random() * MODELS.length));
   return {
@@ -134,7 +134,7 @@ it(`1,000 sessions over 4 proxies stay on their targets, and leave a removed one
   const sessions = Array.from({ length: 1_000 }, (_, at) => `session-${at}`);
   const places = new Map<string, string>();
   let offered = IDS;
-  // The profile and the connectors are edited all the time, and each proxy has heard of something else.
+  // The profile and the connectors keep changing, and each proxy knows another version.
   let asked = 0;
   const edit = () => {
     if (asked++ % 8 > 0) return;
@@ -175,7 +175,7 @@ it(`1,000 sessions over 4 proxies stay on their targets, and leave a removed one
     expect(place !== before).toBe(left.includes(session));
     places.set(session, place);
   });
-  // It is back, which does not concern those that left.
+  // It is back, and the sessions that left do not return.
   offered = IDS;
   asked = 0;
   await forEach(left, 16, async (session) => {
@@ -214,7 +214,7 @@ describe('while NATS is away', () => {
         await ask(proxy, { session: `probe-${Math.random()}` });
         expect(proxy.pinResults.at(-1)).toBe('new');
       }, SLOW);
-      // By now they would be decided otherwise.
+      // A new decision would be different.
       proxy.publish({
         connectors: connectorsOf(IDS).map((connector, priority) => ({ ...connector, priority })),
       });

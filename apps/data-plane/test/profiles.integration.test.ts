@@ -9,7 +9,7 @@ import { type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
 import { ALICE, HARD, ONE_MODEL, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 
 const CHAT = [Route.CHAT_COMPLETIONS, Route.RESPONSES];
-/** Three vendors with one model each: the second one is cheaper, the third speaks the other dialect alone. */
+/** Three vendors with one model each: the second is cheaper, the third supports only the other dialect. */
 const MODELS = [
   { id: 'acme/large', upstreamName: 'echo', nanoPerToken: 5_000n, score: 90, contextWindow: 200_000 },
   { id: 'bolt/small', upstreamName: 'echo', nanoPerToken: 1_000n, score: 60, capabilities: ['tools'] },
@@ -63,7 +63,7 @@ const messages = [{ role: 'user' as const, content: 'Hello there' }];
 const openai = (key = ALICE) => new OpenAI({ baseURL: `${proxy.url}/v1`, apiKey: key, maxRetries: 0 });
 const anthropic = (key = ALICE) => new Anthropic({ baseURL: proxy.url, apiKey: key, maxRetries: 0 });
 
-/** Which model answered, and the answer. */
+/** The response, and the model that served it. */
 async function complete(model: string, headers: Record<string, string> = {}, key = ALICE) {
   const { data, response } = await openai(key)
     .chat.completions.create({ model, messages }, { headers })
@@ -86,7 +86,7 @@ describe('each strategy, by the real SDK', () => {
     ]);
     expect(await servedBy('router/ordered')).toBe('acme/large');
     expect(await servedBy('router/cheapest')).toBe('bolt/small');
-    // The best of all does not serve this route.
+    // The best model does not support this route.
     expect(await servedBy('router/best')).toBe('acme/large');
     expect(await servedBy('router/large')).toBe('acme/large');
     expect(await servedBy('router/tools')).toBe('bolt/small');
@@ -100,7 +100,7 @@ describe('each strategy, by the real SDK', () => {
     for (let at = 0; at < 15; at++) {
       served.push(...(await Promise.all(Array.from({ length: 10 }, () => servedBy('router/weighted')))));
     }
-    // Two of three go to the second one; four standard deviations are 23.
+    // The second one gets two thirds; 23 is four standard deviations.
     expect(Math.abs(served.filter((model) => model === 'bolt/small').length - 100)).toBeLessThan(24);
   });
 
@@ -248,12 +248,12 @@ describe('where a budget has nothing left', () => {
 });
 
 describe('under a hard budget', () => {
-  /** The limit that a vendor was sent last. */
+  /** The output limit of the last request at a vendor. */
   const limitAt = (vendor: number) =>
     JSON.parse(String(vendors[vendor]?.requests.at(-1)?.body)).max_tokens as number;
 
   it("each model gets the output limit that the headroom affords at the model's price", async () => {
-    // 4,000 tokens at the dear model's price, 20,000 at the cheap one's.
+    // 4,000 tokens at the expensive model's price, 20,000 at the cheap one's.
     const room = () => {
       const grants = [20_000_000n];
       return { headroomNanoUsd: () => grants.shift() ?? 0n };
@@ -314,7 +314,7 @@ describe('a profile that cannot be served', () => {
     });
     expect(await servedBy('router/mixed')).toBe('acme/large');
     expect(await servedBy('router/mixed', {}, ONE_MODEL)).toBe('mock/echo');
-    // Nor may a fallback break it.
+    // A failover respects the policy too.
     (faulty[1] as FaultyVendor).fault = () => ({ status: 500 });
     await expect(complete('router/mixed', {}, ONE_MODEL)).rejects.toMatchObject({ status: 500 });
     expect(faulty[0]?.requests).toHaveLength(1);

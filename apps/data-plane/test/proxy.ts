@@ -170,7 +170,6 @@ function snapshotOf(options: TestProxyOptions): Snapshot {
 export async function startProxy(options: TestProxyOptions): Promise<TestProxy> {
   const { stalledMs = 60_000, drainMs = 2_000, drainBytes = 1024 * 1024 } = options;
   const { usage, events, close: closeUsage } = await openTestUsageLog();
-  const recorded: NewResponse[] = [];
   let table = routingTable(snapshotOf(options));
   const upstreams = createUpstreams({
     connectTimeoutMs: options.connectTimeoutMs ?? 2_000,
@@ -181,18 +180,10 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
   const failovers: string[] = [];
   const logger = options.log ? createLogger('test', { write: options.log }) : createLogger('test');
   logger.level = options.log ? 'debug' : 'silent';
-  const keys = new Map([
-    [hash(ALICE), resolved('alice')],
-    [hash(BOB), resolved('bob')],
-    [hash(ONE_MODEL), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
-    [hash(SPENT), spentKey('spent')],
-    [hash(HARD), spentKey('hard')],
-    [hash(RATED), ratedKey()],
-  ]);
   const proxy: TestProxy = {
     url: '',
     events,
-    recorded,
+    recorded: [],
     failovers,
     metrics: createMetrics(),
     policyCache: options.policyCache,
@@ -205,29 +196,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     failRecords: false,
     close: async () => {},
   };
-  const owners: ResponseOwners = {
-    async record(response) {
-      if (proxy.failRecords) throw new AppError('unavailable', 'response_not_recorded', 'Not recorded.');
-      recorded.push(response);
-    },
-    async find(responseId, principalId) {
-      const found = recorded.find((one) => one.responseId === responseId);
-      if (!found) return { kind: 'unknown' };
-      return found.key.principalId === principalId
-        ? { kind: 'own', connectorId: found.connectorId }
-        : { kind: 'foreign' };
-    },
-  };
-  const keyOf = async (sha256: Uint8Array) => {
-    const key = keys.get(Buffer.from(sha256).toString('hex'));
-    const policies = key?.policies.map((policy) => ({
-      ...policy,
-      allows: (model: string) => policy.allows(model) && proxy.allows(model),
-    }));
-    return key && policies && { ...key, policies, cache: proxy.policyCache };
-  };
   const app = buildApp({
-    keys: { find: keyOf, refresh: keyOf },
+    keys: keysOf(proxy),
     table: () => table,
     usage,
     ...openTestLimits(() => ({ limitNanoUsd: 5n + (options.headroomNanoUsd?.() ?? 0n), spentNanoUsd: 5n })),
@@ -238,7 +208,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     strata: options.strata ?? (() => undefined),
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
-    owners,
+    owners: ownersOf(proxy),
     pins: createSessionPins({
       store: createPinStore(options.pinBucket ?? createInProcessBucket(PIN_BUCKET), Date.now),
       health,
@@ -285,6 +255,43 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
       await closeUsage();
     },
   });
+}
+
+/** The six keys, under the policy that the test sets on the proxy. */
+function keysOf(proxy: TestProxy) {
+  const keys = new Map([
+    [hash(ALICE), resolved('alice')],
+    [hash(BOB), resolved('bob')],
+    [hash(ONE_MODEL), resolved('narrow', { allows: (model) => model === 'mock/echo' })],
+    [hash(SPENT), spentKey('spent')],
+    [hash(HARD), spentKey('hard')],
+    [hash(RATED), ratedKey()],
+  ]);
+  const keyOf = async (sha256: Uint8Array) => {
+    const key = keys.get(Buffer.from(sha256).toString('hex'));
+    const policies = key?.policies.map((policy) => ({
+      ...policy,
+      allows: (model: string) => policy.allows(model) && proxy.allows(model),
+    }));
+    return key && policies && { ...key, policies, cache: proxy.policyCache };
+  };
+  return { find: keyOf, refresh: keyOf };
+}
+
+function ownersOf(proxy: TestProxy): ResponseOwners {
+  return {
+    async record(response) {
+      if (proxy.failRecords) throw new AppError('unavailable', 'response_not_recorded', 'Not recorded.');
+      proxy.recorded.push(response);
+    },
+    async find(responseId, principalId) {
+      const found = proxy.recorded.find((one) => one.responseId === responseId);
+      if (!found) return { kind: 'unknown' };
+      return found.key.principalId === principalId
+        ? { kind: 'own', connectorId: found.connectorId }
+        : { kind: 'foreign' };
+    },
+  };
 }
 
 function modelMessage(

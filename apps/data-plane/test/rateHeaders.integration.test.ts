@@ -40,7 +40,7 @@ it("a key with rate limits gets its own in headers, and none of the vendor's acc
     'x-ratelimit-limit-tokens': '6000',
     'anthropic-ratelimit-requests-limit': '60',
     'anthropic-ratelimit-tokens-limit': '6000',
-    // When the vendor is to be asked again, only it knows.
+    // retry-after comes from the vendor.
     'retry-after': '7',
   });
   expect(told).not.toHaveProperty('x-ratelimit-remaining-project-tokens');

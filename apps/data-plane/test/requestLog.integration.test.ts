@@ -32,7 +32,7 @@ async function ask(headers: Record<string, string> = {}, body: object | string =
   return response;
 }
 
-/** The line of a request, once it is there. */
+/** Waits for the log line of a request. */
 async function lineOf(response: Response): Promise<Record<string, unknown>> {
   const id = response.headers.get('x-request-id');
   return await eventually(() => {
@@ -102,7 +102,7 @@ it('logs no secret, wherever it was in the request', async () => {
     await fetch(`${proxy.url}/v1/${CANARY}?a=${CANARY}`, { headers: { authorization: `Bearer ${ALICE}` } }),
     await fetch(`${proxy.url}/v1/responses/${CANARY}`, { headers: { authorization: `Bearer ${ALICE}` } }),
   ];
-  // Each was logged, so the search below does not look at nothing.
+  // All were logged, so the search below is not empty.
   for (const answer of answers) await lineOf(answer);
   for (const line of lines) {
     expect(line).not.toContain(MARK);

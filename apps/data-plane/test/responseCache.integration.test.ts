@@ -149,7 +149,7 @@ describe('a stream', () => {
       .chat.completions.stream({ ...HELLO, ...body })
       .finalChatCompletion();
     expect(final.choices[0]?.finish_reason).toBe('tools' in body ? 'tool_calls' : 'stop');
-    // A document is another form than a stream.
+    // A document does not answer a request for a stream.
     expect((await ask({}, body)).cache).toBe('miss');
     expect(caching.proxy.events.filter(({ cacheHit }) => cacheHit).every(({ streamed }) => streamed)).toBe(
       true,

@@ -108,7 +108,7 @@ describe('responses', () => {
     for (const attempt of attempts) {
       await expect((async () => await attempt())()).rejects.toThrow(OpenAI.NotFoundError);
     }
-    // Of an id that could not be recorded, nobody can tell whose it is.
+    // An id without a recorded owner belongs to no one.
     await expect(alice.responses.create({ ...hello, previous_response_id: 'a\u0000' })).rejects.toThrow(
       OpenAI.NotFoundError,
     );
@@ -116,7 +116,7 @@ describe('responses', () => {
     await expect(alice.responses.cancel(id)).rejects.toMatchObject({ status: 400 });
     await alice.responses.delete(id);
     await expect(alice.responses.retrieve(id)).rejects.toThrow(OpenAI.NotFoundError);
-    // No model worked, so nothing was charged.
+    // No model worked: nothing was charged.
     expect(proxy.events).toEqual([]);
   });
 
@@ -143,7 +143,7 @@ describe('responses', () => {
     })();
     await expect(reading).rejects.toMatchObject({ code: 'response_not_recorded' });
     expect(seen).toEqual([]);
-    // Who is not kept need not be recorded.
+    // A response that is not stored needs no owner.
     await alice.responses.create({ ...hello, store: false });
     expect(proxy.events).toHaveLength(3);
   });
@@ -163,7 +163,7 @@ describe('responses', () => {
   });
 
   it('may have any id, which stays one segment of the path', async () => {
-    // Not by fetch, which takes dots out of a path by itself.
+    // Without fetch, which normalizes dots in a path.
     const get = (id: string) =>
       new Promise<number | undefined>((resolve, reject) => {
         const headers = { authorization: `Bearer ${ALICE}` };

@@ -9,7 +9,7 @@ import { startProxyForTest, useProxy, useVendor } from './useProxy.ts';
 const vendor = useVendor();
 const proxy = useProxy(vendor, { chunkTimeoutMs: 500, drainMs: 300 });
 
-/** Its head can't be written, as if it held what no header can say; what is written after that can. */
+/** Makes writing the head fail, as for an invalid header; later writes succeed. */
 function failOnce(response: ServerResponse): void {
   const writeHead = response.writeHead.bind(response);
   response.writeHead = () => {
@@ -21,7 +21,7 @@ function failOnce(response: ServerResponse): void {
 describe('a client', () => {
   it('that disconnects before there is a connection to the vendor is charged nothing', async () => {
     let connections = 0;
-    // It takes connections, and never says a word of TLS.
+    // It accepts connections, and never answers the TLS handshake.
     const silent = createServer((socket) => {
       connections++;
       socket.on('error', () => {});

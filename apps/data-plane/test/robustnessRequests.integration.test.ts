@@ -9,7 +9,7 @@ const vendor = useVendor();
 const proxy = useProxy(vendor);
 
 describe('a client request', () => {
-  /** Sends bytes as they are and returns what came back until the connection closed. */
+  /** Sends raw bytes; returns the bytes received until the connection closed. */
   function raw(bytes: string | Buffer, afterMs = 400): Promise<string> {
     return new Promise((resolve, reject) => {
       const { hostname, port } = new URL(proxy.url);

@@ -25,7 +25,7 @@ describe.each(HELLO_BY_ROUTE)('a vendor error on %s', (path, body) => {
 
   it('within a document aborts the response instead of ending it', async () => {
     const answer = await post(proxy, path, body, { 'x-mock-reset': 'mid' });
-    // Held until it is whole, it can still be told by a status.
+    // A buffered response can still be replaced by an error status.
     expect(answer.status).toBe(502);
     expect(settled(proxy.events)).toMatchObject([{ outcome: 'INTERRUPTED', estimated: true }]);
   });
@@ -67,7 +67,7 @@ describe('connectors', () => {
     });
     expect((await first).status).toBe(200);
     expect((await post(narrow, '/v1/chat/completions', HELLO)).status).toBe(200);
-    // What was held back never was an attempt.
+    // A refused request is not an attempt.
     expect(narrow.events).toHaveLength(2);
   });
 

@@ -14,7 +14,7 @@ let vendor: MockVendor;
 let proxy: TestProxy;
 let collector: OtlpReceiver;
 let metrics: Metrics;
-/** Sends what is left. */
+/** Sends the queued spans. */
 let flush: () => unknown;
 let closing: (() => unknown)[];
 
@@ -60,7 +60,7 @@ async function ask(headers: Record<string, string> = {}, body: object = hello, p
   return response;
 }
 
-/** The request's span and those of its attempts, as the collector has them. */
+/** The spans of the request and its attempts that the collector received. */
 async function received(): Promise<{ request: ReceivedSpan; attempts: ReceivedSpan[] }> {
   const request = await eventually(() => {
     const found = collector.spans.find(({ kind }) => kind === SERVER);
@@ -215,7 +215,7 @@ it('bounds the queue of spans, and counts the dropped ones', async () => {
   const tracing = await trace();
   for (let n = 0; n < 3_000; n++) tracing.begin('x', { kind: 'internal' }).end();
   await flush();
-  // A batch that is on its way, and a full queue.
+  // One batch in flight, and a full queue.
   const sent = 512 + 2_048;
   expect(collector.spans).toHaveLength(sent);
   const text = await metrics.text();
@@ -243,7 +243,7 @@ describe('prompts and responses', () => {
       await ask({}, { ...secret, stream });
       const { request, attempts } = await received();
       expect(textsOf(attempts, 'gen_ai.input.messages')).toEqual(['canary sk-[redacted]']);
-      // The mock vendor says what it is told.
+      // The mock vendor echoes the prompt.
       expect(textsOf(attempts, 'gen_ai.output.messages')).toEqual(['canary sk-[redacted]']);
       expect(request.attributes).not.toHaveProperty(['gen_ai.input.messages']);
       for (const bytes of collector.raw) expect(bytes.includes('planted')).toBe(false);

@@ -7,7 +7,7 @@ const canonical = (text: string) =>
     ?.map(({ bytes }) => bytes.toString())
     .join();
 
-/** The same value, with spaces between its tokens and the members of its objects in another order. */
+/** The same value with other white space and another order of members. */
 function respelt(value: unknown, space: string): string {
   if (Array.isArray(value))
     return `[${space}${value.map((item) => respelt(item, space)).join(`${space},`)}${space}]`;
@@ -19,7 +19,7 @@ function respelt(value: unknown, space: string): string {
   return `{${space}${texts.join(`${space},${space}`)}${space}}`;
 }
 
-/** Names without escapes: those are kept in their order. */
+/** Names without escapes: members with escapes are not sorted. */
 const json = fc.letrec((tie) => ({
   value: fc.oneof(
     { depthSize: 'small' },

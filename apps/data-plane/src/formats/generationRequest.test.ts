@@ -71,7 +71,7 @@ describe('a body', () => {
       code: 'duplicate_field',
       param: 'include_usage',
     });
-    // A field that another operation reads is nobody's business here.
+    // A field that only another operation reads is ignored.
     expect(refusal('{"model":"a/b","stream_options":1,"stream_options":2}', MESSAGES)).toBeUndefined();
   });
 

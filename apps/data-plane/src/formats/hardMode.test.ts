@@ -25,7 +25,7 @@ const content = (part: string) => `{${MODEL},"messages":[{"role":"user","content
 const input = (items: string) => `{${MODEL},"input":${items}}`;
 
 it.each([
-  // What multiplies or prolongs the answer.
+  // Fields that lengthen or multiply the response.
   ['/chat/completions', `${CHAT},"n":"100"}`],
   ['/chat/completions', `${CHAT},"n":2.5}`],
   ['/chat/completions', `${CHAT},"n":129}`],
@@ -34,7 +34,7 @@ it.each([
   ['/chat/completions', `${CHAT},"max_tokens":-1,"max_completion_tokens":1}`],
   ['/responses', `{${MODEL},"input":"hi","max_output_tokens":0}`],
   ['/messages', `${CHAT},"max_tokens":1e300}`],
-  // What brings in what is not here, or is charged by other prices.
+  // Fields that refer to content elsewhere, or change the price.
   ['/chat/completions', `${CHAT},"models":["mock/dear"]}`],
   ['/chat/completions', `${CHAT},"plugins":[{"id":"web"}]}`],
   ['/chat/completions', `${CHAT},"search_parameters":{"mode":"on"}}`],
@@ -43,13 +43,13 @@ it.each([
   ['/chat/completions', `${CHAT},"service_tier":"priority"}`],
   ['/messages', `${CHAT},"context_management":{"edits":[]}}`],
   ['/responses', `{${MODEL},"input":"hi","previous_response_id":"resp_1"}`],
-  // Tools that the vendor runs, by whatever name.
+  // Tools that the vendor runs.
   ['/chat/completions', `${CHAT},"tools":[{"google_search":{}}]}`],
   ['/chat/completions', `${CHAT},"tools":{"type":"web_search"}}`],
   ['/responses', `{${MODEL},"input":"hi","t\\u006fols":[{"type":"web_search"}]}`],
   ['/messages', `${CHAT},"tools":[{"type":"web_search_20250305","name":"web_search"}]}`],
   ['/chat/completions', `${CHAT},"tools":["web_search"]}`],
-  // Content that is no text, whether it says so or not.
+  // Content that is not text.
   ['/chat/completions', content('[{"type":"image_url","image_url":{"url":"https://e.test/a.png"}}]')],
   ['/chat/completions', content('[{"image_url":{"url":"https://e.test/a.png"}}]')],
   ['/chat/completions', content('{"type":"image_url"}')],

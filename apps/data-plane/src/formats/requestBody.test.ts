@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { RequestBody } from './requestBody.ts';
 
-/** The text in pieces of any lengths. */
+/** A body in pieces that end at `cuts`. */
 function inPieces(text: string, cuts: readonly number[]): RequestBody {
   const bytes = Buffer.from(text);
   const at = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].sort((a, b) => a - b);
@@ -47,7 +47,7 @@ it('edits texts wherever the pieces end, and leaves the original unchanged', () 
       }
       expected = Buffer.concat([expected, bytes.subarray(from)]);
       const body = inPieces(text, cuts);
-      // In whatever order they are given.
+      // The order of the edits does not matter.
       const edited = body.withEdits(edits.toReversed());
       expect(Buffer.concat(edited.pieces).equals(expected)).toBe(true);
       expect(edited.length).toBe(expected.length);

@@ -27,7 +27,7 @@ const usage = fc.oneof(
   ),
 );
 const id = fc.oneof(fc.string({ unit: 'binary' }), fc.jsonValue());
-/** An answer as text, some of its fields twice, in any order, with any spacing. */
+/** A response as text: fields in any order, some twice, with any white space. */
 const answer = fc
   .tuple(
     fc.array(

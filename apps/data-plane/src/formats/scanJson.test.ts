@@ -5,7 +5,7 @@ import { JsonScanError, scanObject } from './scanJson.ts';
 const WANTED = new Set(['model', 'stream', 'max_tokens']);
 const bytes = (text: string) => Buffer.from(text);
 
-/** The wanted fields as the scanner finds them, each value read by JSON.parse from its own span. */
+/** The wanted fields, each parsed from the span that the scanner found. */
 function scanned(text: string): Record<string, unknown> {
   const source = bytes(text);
   const values: Record<string, unknown> = {};

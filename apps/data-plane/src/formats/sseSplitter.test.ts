@@ -24,7 +24,7 @@ describe('SseSplitter', () => {
             seen.push(...splitter.push(bytes.subarray(at, at + size)).map(String));
             at += size;
           }
-          // The CR at the very end might still have been half of a CR LF.
+          // The last CR could have been the first half of a CR LF.
           const all = [...seen, splitter.rest().toString()].filter((text) => text !== '');
           expect(all).toEqual([...events, tail].filter((text) => text !== ''));
         },

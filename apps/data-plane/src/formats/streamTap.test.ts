@@ -9,7 +9,7 @@ import { StreamTap } from './streamTap.ts';
 const event = (value: unknown, name?: string) =>
   `${name ? `event: ${name}\n` : ''}data: ${JSON.stringify(value)}\n\n`;
 
-/** What a caller sees of a stream that comes in pieces. */
+/** What the client gets of a stream that arrives in pieces. */
 function passed(tap: StreamTap, text: string, sizes: () => number): string {
   const bytes = Buffer.from(text);
   let seen = '';

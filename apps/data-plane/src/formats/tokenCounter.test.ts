@@ -7,7 +7,7 @@ const count = createTokenCounter();
 it('counts as the tokenizer of current models', async () => {
   expect(await count('')).toBe(0);
   expect(await count('Hello, world!')).toBe(4);
-  // What looks like a control token is what somebody wrote.
+  // Special tokens count as text.
   expect(await count('<|endoftext|>')).toBeGreaterThan(1);
 });
 

@@ -86,7 +86,7 @@ describe('the captured prompt', () => {
     expect(input({ input: 'x'.repeat(300_000) }).attributes).toEqual(omitted);
     expect(input('no JSON').attributes).toEqual(omitted);
     expect(input('[]').attributes).toEqual(omitted);
-    // As JSON, it would be cut in the midst of a span.
+    // As JSON, it is longer than a span attribute may be.
     expect(input({ input: '\u0001'.repeat(16_000) }, 16_000).attributes).toEqual(omitted);
   });
 });

@@ -48,10 +48,10 @@ it(`orders by priority, and within one priority by weight (seed ${SEED})`, () =>
     firsts[first] = (firsts[first] ?? 0) + 1;
     if (first === 'half') secondsAfterHalf[second] = (secondsAfterHalf[second] ?? 0) + 1;
   }
-  // Four standard deviations of such a share are 0.015.
+  // 0.015 is four standard deviations of a share.
   expect(Math.abs((firsts.half ?? 0) / draws - 0.5)).toBeLessThan(0.015);
   expect(Math.abs((firsts.third ?? 0) / draws - 0.3)).toBeLessThan(0.015);
   expect(Math.abs((firsts.fifth ?? 0) / draws - 0.2)).toBeLessThan(0.015);
-  // What is tried second is shared by weight too.
+  // The second place is distributed by weight too.
   expect(Math.abs((secondsAfterHalf.third ?? 0) / (firsts.half ?? 1) - 0.6)).toBeLessThan(0.03);
 });

@@ -14,7 +14,7 @@ const TTL_MS = 3_600_000;
 const MODELS = ['large', 'small'];
 const CONNECTORS = ['a', 'b', 'c'];
 
-/** What one control plane tells all proxies. */
+/** The targets that all proxies know. */
 function tableOf(connectors: readonly string[], previous?: RoutingTable): RoutingTable {
   const snapshot = create(SnapshotSchema, {
     connectors: connectors.map((id) => ({ id, provider: 'acme', models: ['*'] })),
@@ -31,7 +31,7 @@ function targetAt(table: RoutingTable, modelId: string, connectorId: string): Ta
 
 const nameOf = ({ model, connector }: Target) => `${model.id}@${connector.id}`;
 
-/** Proxies that share a clock, a bucket and what they are told to route to. */
+/** Proxies that share a clock, a bucket and their targets. */
 function world(proxies = 1, wrap: (bucket: KeyValueBucket) => KeyValueBucket = (bucket) => bucket) {
   let nowMs = 1_000_000;
   let table = tableOf(CONNECTORS);
@@ -70,7 +70,7 @@ function world(proxies = 1, wrap: (bucket: KeyValueBucket) => KeyValueBucket = (
       results,
       errors,
       health,
-      /** Sends a request through; where it goes, and where in the end if that is not the first. */
+      /** Sends a request; returns its first target. `servedBy`: the connector that served it, where another one did. */
       async ask(key: string, order: readonly Target[] = all(), servedBy?: string): Promise<string> {
         const find = (modelId: string, connectorId: string) => targetAt(table, modelId, connectorId);
         const decided = await pins.decide({ key, targets: order as Targets, find });
@@ -105,7 +105,7 @@ function world(proxies = 1, wrap: (bucket: KeyValueBucket) => KeyValueBucket = (
   };
 }
 
-/** Lets what nobody waits for end. */
+/** Waits for background work. */
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 function shuffled<T>(items: readonly T[], random: () => number): T[] {
@@ -115,7 +115,7 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
     .map(([, item]) => item);
 }
 
-/** Each call takes its time before and after it is done, seeded. */
+/** Delays each call at random, before and after; seeded. */
 function slowed(random: () => number) {
   const nap = async () => {
     for (let turns = Math.floor(random() * 4); turns > 0; turns--) await settle();
@@ -139,7 +139,7 @@ describe(`1,000 sessions over 4 proxies whose orders never agree (seed ${SEED})`
   const random = seededRandom(SEED);
   const { each, writes, target, tell } = world(4, slowed(random));
   const everything = () => MODELS.flatMap((model) => CONNECTORS.flatMap((id) => target(model, id) ?? []));
-  /** A profile that was edited a moment ago: another order each time, and not all that is there. */
+  /** An edited profile: a different order each time, and not all targets. */
   const edited = () => {
     const order = shuffled(everything(), random);
     return order.slice(0, 1 + Math.floor(random() * order.length));
@@ -233,7 +233,7 @@ describe('a pin', () => {
       pass(5_000);
       health.begin(target('large', 'a').connector)('bad');
     }
-    // Half a minute is over. What it moves to does not serve, and another one stands in: that is where it stays.
+    // After 30 s. The target that it moves to fails, so it is pinned to the one that serves.
     expect(await ask('s', undefined, 'c')).toBe('acme/large@b');
     await settle();
     expect(await ask('s')).toBe('acme/large@c');
@@ -308,7 +308,7 @@ describe('a pin', () => {
 });
 
 describe('without its store', () => {
-  /** Fails while it is told to. */
+  /** A store that can be made to fail. */
   function failing() {
     const state = { isDown: false, neverAnswers: false };
     const guarded = async <T>(call: () => Promise<T>): Promise<T> => {

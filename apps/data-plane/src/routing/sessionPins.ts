@@ -71,106 +71,118 @@ const MAX_LOCAL_PINS = 50_000;
  * or has been down for `DOWN_MS`; the session then moves once, by an update of the broken revision.
  */
 export function createSessionPins(deps: SessionPinsDeps): SessionPins {
-  const { store, health, ttlMs, timeoutMs, clockMs, onDecided, onStoreError } = deps;
-  const localPins = new LRUCache<string, LocalPin>({ max: MAX_LOCAL_PINS });
+  return new StoredPins(deps);
+}
 
-  const remember = (key: string, { pin, revision }: Pick<LocalPin, 'pin' | 'revision'>): LocalPin => {
-    const local = { pin, revision, checkedAtMs: clockMs(), uses: localPins.get(key)?.uses ?? 0 };
-    localPins.set(key, local);
-    return local;
-  };
-  const targetOf = ({ pin }: LocalPin, { find }: PinRequest): Target | undefined => {
-    const target = find(pin.modelId, pin.connectorId);
-    return target && health.downForMs(target.connector) < DOWN_MS ? target : undefined;
-  };
-  const firstReady = (targets: readonly Target[]): Target | undefined =>
-    targets.find(({ connector }) => health.isReady(connector)) ?? targets[0];
+class StoredPins implements SessionPins {
+  readonly #deps: SessionPinsDeps;
+  readonly #localPins = new LRUCache<string, LocalPin>({ max: MAX_LOCAL_PINS });
 
-  async function write(key: string, target: Target, replacedRevision: number | undefined) {
-    const { isOwn, ...stored } = await store.write(key, idsOf(target), replacedRevision);
-    return { local: remember(key, stored), isOwn };
+  constructor(deps: SessionPinsDeps) {
+    this.#deps = deps;
+  }
+
+  async decide(request: PinRequest): Promise<PinDecision> {
+    const { timeoutMs, onDecided, onStoreError } = this.#deps;
+    const { key, targets } = request;
+    const { local, result } = await withTimeout(timeoutMs, this.#resolve(request)).catch((error) => {
+      onStoreError(error);
+      return this.#resolveLocally(request);
+    });
+    local.uses++;
+    onDecided(result);
+    const target = this.#targetOf(local, request);
+    if (!target) return { targets, onServed: () => {} };
+    if (result === 'known') this.#refresh(key, local, target);
+    return {
+      targets: [target, ...targets.filter((other) => !pointsTo(local.pin, other))],
+      onServed: (by) => {
+        // A moved session is pinned to the target that really served it.
+        if (result !== 'moved' || pointsTo(local.pin, by)) return;
+        this.#write(key, by, local.revision).catch(onStoreError);
+      },
+    };
+  }
+
+  async #resolve(request: PinRequest): Promise<ResolvedPin> {
+    const { clockMs, ttlMs } = this.#deps;
+    const found = this.#localPins.get(request.key);
+    const before = found && clockMs() - found.pin.writtenAtMs < ttlMs ? found : undefined;
+    // Only while its target works: another proxy may have moved a pin that is broken here.
+    if (before?.revision !== undefined && before.uses > 1 && this.#targetOf(before, request)) {
+      return { local: before, result: 'known' };
+    }
+    const resolved = await this.#readOrCreate(request, before);
+    return this.#targetOf(resolved.local, request)
+      ? resolved
+      : await this.#move(request, resolved.local, before);
+  }
+
+  /** Without the store: the local copy, else this proxy's choice, which is stored later. */
+  #resolveLocally(request: PinRequest): ResolvedPin {
+    const { key, targets } = request;
+    const before = this.#localPins.get(key);
+    if (before && this.#targetOf(before, request)) return { local: before, result: 'unstored' };
+    const pin = { ...idsOf(this.#firstReady(targets) ?? targets[0]), writtenAtMs: this.#deps.clockMs() };
+    return { local: this.#remember(key, { pin, revision: undefined }), result: 'unstored' };
   }
 
   /** Reads the pin, and writes one where there is none. */
-  async function readOrCreate(request: PinRequest, before: LocalPin | undefined): Promise<ResolvedPin> {
+  async #readOrCreate(request: PinRequest, before: LocalPin | undefined): Promise<ResolvedPin> {
     const { key, targets } = request;
-    const stored = await store.read(key);
+    const stored = await this.#deps.store.read(key);
     if (stored) {
       const result = stored.revision === before?.revision ? 'known' : 'stored';
-      return { local: remember(key, stored), result };
+      return { local: this.#remember(key, stored), result };
     }
-    const first = (before && targetOf(before, request)) ?? firstReady(targets) ?? targets[0];
-    const { local, isOwn } = await write(key, first, undefined);
+    const first = (before && this.#targetOf(before, request)) ?? this.#firstReady(targets) ?? targets[0];
+    const { local, isOwn } = await this.#write(key, first, undefined);
     return { local, result: isOwn ? 'new' : 'stored' };
   }
 
   /** Of the proxies that find a pin broken, one writes its successor and the others follow. */
-  async function move(
-    request: PinRequest,
-    broken: LocalPin,
-    before: LocalPin | undefined,
-  ): Promise<ResolvedPin> {
+  async #move(request: PinRequest, broken: LocalPin, before: LocalPin | undefined): Promise<ResolvedPin> {
     const others = request.targets.filter((target) => !pointsTo(broken.pin, target));
     // While the store was away, this proxy may have moved the session already.
-    const next = (before && targetOf(before, request)) ?? firstReady(others);
+    const next = (before && this.#targetOf(before, request)) ?? this.#firstReady(others);
     if (!next) return { local: broken, result: 'known' };
-    const { local, isOwn } = await write(request.key, next, broken.revision);
+    const { local, isOwn } = await this.#write(request.key, next, broken.revision);
     return { local, result: isOwn ? 'moved' : 'stored' };
   }
 
-  async function resolve(request: PinRequest): Promise<ResolvedPin> {
-    const found = localPins.get(request.key);
-    const before = found && clockMs() - found.pin.writtenAtMs < ttlMs ? found : undefined;
-    // Only while its target works: another proxy may have moved a pin that is broken here.
-    if (before?.revision !== undefined && before.uses > 1 && targetOf(before, request)) {
-      return { local: before, result: 'known' };
-    }
-    const resolved = await readOrCreate(request, before);
-    return targetOf(resolved.local, request) ? resolved : await move(request, resolved.local, before);
-  }
-
-  /** Without the store: the local copy, else this proxy's choice, which is stored later. */
-  function resolveLocally(request: PinRequest): ResolvedPin {
-    const { key, targets } = request;
-    const before = localPins.get(key);
-    if (before && targetOf(before, request)) return { local: before, result: 'unstored' };
-    const pin = { ...idsOf(firstReady(targets) ?? targets[0]), writtenAtMs: clockMs() };
-    return { local: remember(key, { pin, revision: undefined }), result: 'unstored' };
-  }
-
   /** In the background: renews a pin in use before it expires, and learns whether another proxy moved it. */
-  function refresh(key: string, local: LocalPin, target: Target): void {
+  #refresh(key: string, local: LocalPin, target: Target): void {
+    const { store, ttlMs, clockMs, onStoreError } = this.#deps;
     const isDue = clockMs() - local.pin.writtenAtMs >= ttlMs / 4;
     if (!isDue && clockMs() - local.checkedAtMs < RECHECK_MS) return;
     local.checkedAtMs = clockMs();
     const refreshed = isDue
-      ? write(key, target, local.revision)
-      : store.read(key).then((stored) => stored && remember(key, stored));
+      ? this.#write(key, target, local.revision)
+      : store.read(key).then((stored) => stored && this.#remember(key, stored));
     refreshed.catch(onStoreError);
   }
 
-  return {
-    async decide(request) {
-      const { key, targets } = request;
-      const { local, result } = await withTimeout(timeoutMs, resolve(request)).catch((error) => {
-        onStoreError(error);
-        return resolveLocally(request);
-      });
-      local.uses++;
-      onDecided(result);
-      const target = targetOf(local, request);
-      if (!target) return { targets, onServed: () => {} };
-      if (result === 'known') refresh(key, local, target);
-      return {
-        targets: [target, ...targets.filter((other) => !pointsTo(local.pin, other))],
-        onServed(by) {
-          // A moved session is pinned to the target that really served it.
-          if (result !== 'moved' || pointsTo(local.pin, by)) return;
-          write(key, by, local.revision).catch(onStoreError);
-        },
-      };
-    },
-  };
+  async #write(key: string, target: Target, replacedRevision: number | undefined) {
+    const { isOwn, ...stored } = await this.#deps.store.write(key, idsOf(target), replacedRevision);
+    return { local: this.#remember(key, stored), isOwn };
+  }
+
+  #remember(key: string, { pin, revision }: Pick<LocalPin, 'pin' | 'revision'>): LocalPin {
+    const uses = this.#localPins.get(key)?.uses ?? 0;
+    const local = { pin, revision, checkedAtMs: this.#deps.clockMs(), uses };
+    this.#localPins.set(key, local);
+    return local;
+  }
+
+  /** The target of a pin; undefined where it is not allowed any more, or down for too long. */
+  #targetOf({ pin }: LocalPin, { find }: PinRequest): Target | undefined {
+    const target = find(pin.modelId, pin.connectorId);
+    return target && this.#deps.health.downForMs(target.connector) < DOWN_MS ? target : undefined;
+  }
+
+  #firstReady(targets: readonly Target[]): Target | undefined {
+    return targets.find(({ connector }) => this.#deps.health.isReady(connector)) ?? targets[0];
+  }
 }
 
 function idsOf({ model, connector }: Target): Pick<Pin, 'modelId' | 'connectorId'> {

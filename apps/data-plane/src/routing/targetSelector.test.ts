@@ -30,7 +30,7 @@ function target(model: string, connectorId: string): Target {
 }
 const [a, b] = [target('large', 'a'), target('large', 'b')];
 
-/** Where each attempt at a connector ended so, so far. */
+/** Selectors after attempts with these results. */
 function world(ends: readonly [Target, AttemptResult][] = []) {
   const health = new ConnectorHealth(() => 0);
   for (const [{ connector }, result] of ends) health.begin(connector)(result);
@@ -70,7 +70,7 @@ describe('the target selector', () => {
     expect(world(downed(a)).selector.next(0, 1)?.target).toBe(b);
     expect(world([[a, 'refused']]).selector.next(0, 1)?.target).toBe(b);
     expect(world([[a, 'refused'], ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
-    // Of two that are open, the one that did better before.
+    // Of two open ones, the one with the lower error ratio.
     const better: [Target, AttemptResult] = [b, 'good'];
     expect(world([...downed(a), better, ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
   });

@@ -14,7 +14,7 @@ export interface TargetSelectorDeps {
   readonly random: () => number;
 }
 
-/** A longer pause is left to the client, which is told how long to wait. */
+/** A longer pause is left to the client, which gets the vendor's `retry-after`. */
 const MAX_PAUSE_MS = 5_000;
 const FIRST_BACK_OFF_MS = 100;
 

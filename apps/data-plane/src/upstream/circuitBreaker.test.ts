@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { CircuitBreaker, OPEN_MS } from './circuitBreaker.ts';
 
-/** An attempt that takes no time. */
+/** An attempt that ends at once. */
 function attempt(breaker: CircuitBreaker, isGood: boolean, nowMs: number): void {
   breaker.begin(nowMs)(isGood, nowMs);
 }
 
-/** Opens one at a time of its own. */
+/** An open circuit breaker. */
 function opened(nowMs = 0): CircuitBreaker {
   const breaker = new CircuitBreaker();
   for (let at = 0; at < 5; at++) attempt(breaker, false, nowMs);
@@ -58,7 +58,7 @@ describe('a circuit breaker', () => {
   it('reports how long it has been open, failed probes included', () => {
     const breaker = opened(1_000);
     expect([breaker.openForMs(1_000), breaker.openForMs(1_500)]).toEqual([0, 500]);
-    // Nobody has tried since: it may be well again.
+    // Half-open without a probe yet.
     expect(breaker.openForMs(1_000 + OPEN_MS)).toBe(0);
     attempt(breaker, false, 1_000 + OPEN_MS);
     expect(breaker.openForMs(1_100 + OPEN_MS)).toBe(OPEN_MS + 100);
@@ -106,7 +106,7 @@ describe('a circuit breaker', () => {
     for (let at = 0; at < 5; at++) attempt(breaker, false, 100);
     early(true, 200);
     expect(breaker.state(200)).toBe('open');
-    // One that was sent although it is open tells the truth.
+    // An attempt begun while it was open counts.
     attempt(breaker, true, 300);
     expect(breaker.state(300)).toBe('closed');
   });

@@ -57,7 +57,7 @@ describe('a dead connector', () => {
     expect([health.state(connector), health.isReady(connector)]).toEqual(['dead', false]);
     clock.nowMs += 1;
     expect(health.isReady(connector)).toBe(true);
-    // What its sessions go by.
+    // Session pins use it.
     expect(health.downForMs(connector)).toBe(2 * DEAD_PROBE_MS + 1_000);
   });
 

@@ -2,31 +2,31 @@ import { describe, expect, it } from 'vitest';
 import { ResponseBody } from './responseBody.ts';
 
 function bodyOfSource() {
-  const told: string[] = [];
+  const calls: string[] = [];
   const body = new ResponseBody({
-    pause: () => told.push('pause'),
-    resume: () => told.push('resume'),
-    abort: () => told.push('abort'),
+    pause: () => calls.push('pause'),
+    resume: () => calls.push('resume'),
+    abort: () => calls.push('abort'),
   });
-  return { body, told };
+  return { body, calls };
 }
 
-/** Takes each chunk at once, unless told to wait. */
-function taking(body: ResponseBody) {
-  const taken: string[] = [];
+/** Handles each chunk at once, until `fallBehind` makes it wait for `catchUp`. */
+function reading(body: ResponseBody) {
+  const received: string[] = [];
   let wait = false;
   let goOn: () => void = () => {};
   const end = body.forEachChunk((chunk) => {
-    taken.push(String(chunk).slice(0, 1));
+    received.push(String(chunk).slice(0, 1));
     if (!wait) return undefined;
     return new Promise((resolve) => {
       goOn = resolve;
     });
   });
   return {
-    taken,
+    received,
     end,
-    fall: () => {
+    fallBehind: () => {
       wait = true;
     },
     catchUp: async () => {
@@ -45,33 +45,33 @@ describe('a response body', () => {
     body.push(Buffer.from('a'));
     body.push(Buffer.from('b'));
     expect(body.started()).toBeUndefined();
-    const { taken, end } = taking(body);
-    expect(taken).toEqual(['a', 'b']);
+    const { received, end } = reading(body);
+    expect(received).toEqual(['a', 'b']);
     body.push(Buffer.from('c'));
-    expect(taken).toEqual(['a', 'b', 'c']);
+    expect(received).toEqual(['a', 'b', 'c']);
     body.end();
     await end;
   });
 
   it('holds the next chunk until the handler is done, and pauses the source meanwhile', async () => {
-    const { body, told } = bodyOfSource();
-    const taker = taking(body);
-    taker.fall();
+    const { body, calls } = bodyOfSource();
+    const reader = reading(body);
+    reader.fallBehind();
     body.push(Buffer.from('a'));
     body.push(CHUNK);
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     body.push(CHUNK);
     body.push(CHUNK);
-    expect(told).toEqual(['pause']);
-    expect(taker.taken).toEqual(['a']);
-    await taker.catchUp();
-    expect(taker.taken).toEqual(['a', 'x', 'x', 'x']);
-    expect(told).toEqual(['pause', 'resume']);
-    taker.fall();
+    expect(calls).toEqual(['pause']);
+    expect(reader.received).toEqual(['a']);
+    await reader.catchUp();
+    expect(reader.received).toEqual(['a', 'x', 'x', 'x']);
+    expect(calls).toEqual(['pause', 'resume']);
+    reader.fallBehind();
     body.push(Buffer.from('b'));
     body.end();
-    await taker.catchUp();
-    await taker.end;
+    await reader.catchUp();
+    await reader.end;
   });
 
   it('does not end before the chunks are handled that arrive while the source resumes', async () => {
@@ -83,11 +83,11 @@ describe('a response body', () => {
       },
       abort() {},
     });
-    const taken: string[] = [];
+    const received: string[] = [];
     const waiting: (() => void)[] = [];
     let isOver = false;
     const end = body.forEachChunk((chunk) => {
-      taken.push(String(chunk).slice(0, 1));
+      received.push(String(chunk).slice(0, 1));
       return new Promise((resolve) => waiting.push(resolve));
     });
     void end.then(() => {
@@ -101,31 +101,31 @@ describe('a response body', () => {
     body.push(Buffer.from('b'.repeat(20 * 1024)));
     await catchUp();
     await catchUp();
-    expect(taken).toEqual(['a', 'b', 'c']);
+    expect(received).toEqual(['a', 'b', 'c']);
     expect(isOver).toBe(false);
     await catchUp();
-    expect(taken).toEqual(['a', 'b', 'c', 'd']);
+    expect(received).toEqual(['a', 'b', 'c', 'd']);
     expect(isOver).toBe(false);
     await catchUp();
     await end;
   });
 
   it('pauses its source while no one reads it', () => {
-    const { body, told } = bodyOfSource();
+    const { body, calls } = bodyOfSource();
     body.push(CHUNK);
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     body.push(CHUNK);
-    expect(told).toEqual(['pause']);
-    expect(taking(body).taken).toHaveLength(2);
-    expect(told).toEqual(['pause', 'resume']);
+    expect(calls).toEqual(['pause']);
+    expect(reading(body).received).toHaveLength(2);
+    expect(calls).toEqual(['pause', 'resume']);
   });
 
   it('passes on the chunks that arrived before it broke off, then rejects', async () => {
     const { body } = bodyOfSource();
     body.push(Buffer.from('a'));
     body.fail(new Error('reset'));
-    const { taken, end } = taking(body);
-    expect(taken).toEqual(['a']);
+    const { received, end } = reading(body);
+    expect(received).toEqual(['a']);
     await expect(end).rejects.toThrow('reset');
     await expect(body.started()).rejects.toThrow('reset');
 
@@ -134,15 +134,15 @@ describe('a response body', () => {
     silent.fail(new Error('reset'));
     await expect(begun).rejects.toThrow('reset');
     const { body: cut } = bodyOfSource();
-    const waiting = taking(cut);
-    waiting.fall();
+    const waiting = reading(cut);
+    waiting.fallBehind();
     cut.push(Buffer.from('a'));
     cut.push(Buffer.from('b'));
     cut.fail(new Error('reset'));
-    expect(waiting.taken).toEqual(['a']);
+    expect(waiting.received).toEqual(['a']);
     const failed = expect(waiting.end).rejects.toThrow('reset');
     await waiting.catchUp();
-    expect(waiting.taken).toEqual(['a', 'b']);
+    expect(waiting.received).toEqual(['a', 'b']);
     await failed;
   });
 
@@ -163,22 +163,22 @@ describe('a response body', () => {
   });
 
   it('aborts its source when it is destroyed, unless that has ended', async () => {
-    const { body, told } = bodyOfSource();
+    const { body, calls } = bodyOfSource();
     body.push(CHUNK);
     body.destroy();
     body.push(CHUNK);
-    expect(told).toEqual(['abort']);
-    await expect(taking(body).end).rejects.toThrow('was discarded');
+    expect(calls).toEqual(['abort']);
+    await expect(reading(body).end).rejects.toThrow('was discarded');
 
-    const { body: whole, told: toldOfWhole } = bodyOfSource();
+    const { body: whole, calls: callsOfWhole } = bodyOfSource();
     whole.end();
     whole.destroy();
-    expect(toldOfWhole).toEqual([]);
+    expect(callsOfWhole).toEqual([]);
   });
 
   it('is complete at once where its bytes are known', async () => {
-    const { taken, end } = taking(ResponseBody.of(Buffer.from('all')));
-    expect(taken).toEqual(['a']);
+    const { received, end } = reading(ResponseBody.of(Buffer.from('all')));
+    expect(received).toEqual(['a']);
     await end;
   });
 });

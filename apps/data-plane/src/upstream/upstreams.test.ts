@@ -50,7 +50,7 @@ function signal() {
   return { promise, resolve: () => resolve() };
 }
 
-/** Keeps connections for longer than a test takes. */
+/** Keeps connections open for longer than a test takes. */
 async function startVendor(answer: (request: IncomingMessage, response: ServerResponse) => void) {
   const server = createHttpServer({ keepAliveTimeout: 600_000 }, (request, response) => {
     request.resume();
@@ -150,7 +150,7 @@ describe('a request that was never sent', () => {
     );
 
   it('is recognized where it was cancelled before there was a connection', async () => {
-    // It takes connections, and never says a word of TLS.
+    // It accepts connections, and never answers the TLS handshake.
     const connected = signal();
     const silent = connectorAt(`https://${await listen(createServer(() => connected.resolve()))}/v1`);
     const cancellation = new Cancellation();
