@@ -43,8 +43,8 @@ export default defineConfig({
           exclude: IGNORED,
           globalSetup: [fileURLToPath(new URL('src/globalSetup.ts', import.meta.url))],
           pool: 'forks',
-          // A file often waits for its processes, so that one more than there are cores keeps them busy.
-          maxWorkers: Math.min(4, CORES + 1),
+          // A file waits for its processes most of the time, so more workers than cores keep the cores busy.
+          maxWorkers: Math.max(4, CORES),
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,

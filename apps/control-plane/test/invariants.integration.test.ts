@@ -350,9 +350,9 @@ it('keys, policies and principals keep their invariants under random concurrent 
         await api.close();
       }
     }),
-    { numRuns: 12, interruptAfterTimeLimit: 60_000 },
+    { numRuns: 12 },
   );
-  // Enough operations must have been accepted; a busy machine has time for few.
+  // Too few accepted operations would prove nothing.
   expect(accepted).toBeGreaterThan(10);
 }, 150_000);
 

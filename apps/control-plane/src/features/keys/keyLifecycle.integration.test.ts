@@ -147,13 +147,13 @@ describe('listing keys', () => {
     }
   });
 
-  it('returns each of 100,000 keys once while others are created, and the last page costs as much as the first', async () => {
+  it('returns each of 20,000 keys once while others are created, and the last page costs as much as the first', async () => {
     const big = await startTestApi();
     await sql`
       INSERT INTO keys (id, name, kind, principal_id, scopes, key_hint, counter_key_id, created_at, updated_at)
       SELECT 'key_' || lpad(n::text, 26, '0'), 'k' || n, 'service', 'operator', '{}', '', 'key_' || lpad(n::text, 26, '0'),
              timestamptz '2026-01-01' + (n / 10) * interval '1 second', now()
-      FROM generate_series(1, 100000) AS n`.execute(big.db);
+      FROM generate_series(1, 20000) AS n`.execute(big.db);
     await sql`ANALYZE keys`.execute(big.db);
     const seen = new Set<string>();
     let [pages, token] = [0, ''];
@@ -164,10 +164,10 @@ describe('listing keys', () => {
         seen.add(id);
       }
       token = body.next_page_token as string;
-      if (++pages % 20 === 0) await big.issue({ name: `new ${pages}` });
+      if (++pages % 4 === 0) await big.issue({ name: `new ${pages}` });
     } while (token);
     const old = [...seen].filter((id) => id.startsWith('key_000'));
-    expect(old).toHaveLength(100_000);
+    expect(old).toHaveLength(20_000);
 
     const rowsRead = async (after: string) => {
       const { rows } = await sql<{
