@@ -3,7 +3,7 @@ import { connect, type NatsConnection, nanos } from '@nats-io/transport-node';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
 import { bucketMismatch, findBucket } from './keyValue/bucketConfig.ts';
 import type { KeyValueSettings } from './keyValue/keyValue.ts';
-import type { Mismatch } from './streamMismatch.ts';
+import type { Mismatch } from './nats/streamMismatch.ts';
 import {
   consumerDifferences,
   findConsumer,

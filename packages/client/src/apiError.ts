@@ -1,20 +1,20 @@
-/** What a refusal of the service tells: the status, and what its envelope says. */
-export interface Refusal {
+/** The status and the error body of a failed call. */
+export interface ApiErrorFields {
   readonly status: number;
   readonly code: string;
   readonly message: string;
-  /** The field or header at fault. */
+  /** The field or header that caused the error. */
   readonly param?: string | null;
-  /** To be told when a problem is reported. */
+  /** For reporting a problem. */
   readonly requestId?: string;
-  /** The whole `error` of the envelope: some codes tell more than the others. */
+  /** The whole `error` object: some codes have further members. */
   readonly details?: Readonly<Record<string, unknown>>;
   readonly cause?: unknown;
 }
 
 /**
- * A call that the service refused; or that did not reach it, or took longer than is waited for: then `status` is 0, and
- * `code` is `unreachable` or `no_answer_yet`.
+ * A failed call. If the service was unreachable or did not respond in time, `status` is 0, and `code` is `unreachable` or
+ * `no_answer_yet`.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
@@ -24,7 +24,7 @@ export class ApiError extends Error {
   readonly request_id: string | undefined;
   readonly details: Readonly<Record<string, unknown>>;
 
-  constructor({ status, code, message, param, requestId, details, cause }: Refusal) {
+  constructor({ status, code, message, param, requestId, details, cause }: ApiErrorFields) {
     super(message, cause === undefined ? undefined : { cause });
     this.status = status;
     this.code = code;
@@ -34,7 +34,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Reads a refusal from its answer. One that is not in the service's envelope comes from what stands between. */
+/** Parses an error response. One without the service's error body is from something else, such as a load balancer. */
 export async function readApiError(response: Response): Promise<ApiError> {
   const { status } = response;
   const text = await response.text();
@@ -45,8 +45,8 @@ export async function readApiError(response: Response): Promise<ApiError> {
       return new ApiError({ status, code, message, param, requestId, details: error });
     }
   } catch {
-    // Told below.
+    // Handled below.
   }
-  const message = `The answer, of status ${status}, is not one of Weighbridge: is something else at this address?`;
+  const message = `The response (status ${status}) is not from Weighbridge. Check the address.`;
   return new ApiError({ status, code: 'unknown_answer', message, details: { body: text.slice(0, 1_000) } });
 }

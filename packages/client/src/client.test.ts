@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { answer, createClient } from './client.ts';
+import { bodyOf, createClient } from './client.ts';
 import { allItems, pages } from './paging.ts';
 
 /** A client whose service is this function. */
@@ -12,10 +12,10 @@ function clientOf(serve: (request: Request) => Response | Promise<Response>) {
 }
 
 const readKey = (client: ReturnType<typeof clientOf>, key_id = 'key_1') =>
-  answer(client.GET('/api/v1/keys/{key_id}', { params: { path: { key_id } } }));
+  bodyOf(client.GET('/api/v1/keys/{key_id}', { params: { path: { key_id } } }));
 
 describe('a call', () => {
-  it('carries the key, and its path parameters as one segment each', async () => {
+  it('sends the key, and encodes each path parameter as one segment', async () => {
     const client = clientOf((request) =>
       Response.json({ id: `${request.url} ${request.headers.get('authorization')}` }),
     );
@@ -23,7 +23,7 @@ describe('a call', () => {
     expect(id).toBe('http://gateway.test/api/v1/keys/..%2F..%2Fetc%2Fx%20y Bearer sk-svc-secret');
   });
 
-  it('that is refused rejects with what the envelope says', async () => {
+  it('rejects with the error body of an error response', async () => {
     const error = {
       message: 'This key lacks the scope keys:read.',
       type: 'permission_error',
@@ -44,12 +44,12 @@ describe('a call', () => {
     });
   });
 
-  it('that something else answers rejects with the status, and does not pretend to know more', async () => {
+  it('rejects with the status of a response that is not from the service', async () => {
     const client = clientOf(() => new Response('<html>Bad gateway</html>', { status: 502 }));
     await expect(readKey(client)).rejects.toMatchObject({ status: 502, code: 'unknown_answer' });
   });
 
-  it('that reaches nobody says where it went, and never the key', async () => {
+  it('rejects with the address, and never the key, if the service is unreachable', async () => {
     const client = clientOf(() => Promise.reject(new TypeError('fetch failed')));
     const error = await readKey(client).catch((reason) => reason);
     expect(error).toMatchObject({ status: 0, code: 'unreachable' });
@@ -57,12 +57,12 @@ describe('a call', () => {
     expect(JSON.stringify([error, error.message])).not.toContain('sk-svc-secret');
   });
 
-  it('that takes longer than it is waited for is not said to reach nobody', async () => {
+  it('rejects with another code after a time-out', async () => {
     const cause = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' });
     const client = clientOf(() => Promise.reject(new TypeError('fetch failed', { cause })));
     const error = await readKey(client).catch((reason) => reason);
     expect(error).toMatchObject({ status: 0, code: 'no_answer_yet' });
-    expect(error.message).toMatch(/^http:\/\/gateway\.test has not answered .* It goes on/);
+    expect(error.message).toMatch(/^http:\/\/gateway\.test has not responded .* It may still complete/);
   });
 });
 
@@ -72,7 +72,7 @@ describe('pages', () => {
     return { data: [at, at + 1], next_page_token: at < 4 ? String(at + 2) : '' };
   };
 
-  it('are asked for one by one, as they are wanted', async () => {
+  it('are fetched one by one, when they are needed', async () => {
     const asked: string[] = [];
     const counted = async (token: string) => {
       asked.push(token);
@@ -83,7 +83,7 @@ describe('pages', () => {
     expect(await allItems(numbers)).toEqual([0, 1, 2, 3, 4, 5]);
   });
 
-  it('end with an error where the list goes in circles', async () => {
+  it('end with an error if a page repeats', async () => {
     const circle = async () => ({ data: [1], next_page_token: 'same' });
     await expect(allItems(circle)).rejects.toThrow('twice');
   });

@@ -7,7 +7,7 @@ import { expect, it } from 'vitest';
 
 const folder = fileURLToPath(new URL('../', import.meta.url));
 
-it('the committed types are what the OpenAPI document generates: run `pnpm generate` where they are not', () => {
+it('the committed types are up to date with the OpenAPI document (otherwise run `pnpm generate`)', () => {
   const fresh = mkdtempSync(join(tmpdir(), 'weighbridge-generated-'));
   try {
     const output = join(fresh, 'openapi.ts');

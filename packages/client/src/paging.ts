@@ -1,11 +1,11 @@
-/** A page of any list of the service. */
+/** A page of a list. */
 export interface PageOf<T> {
   readonly data: readonly T[];
   /** Empty on the last page. */
   readonly next_page_token: string;
 }
 
-/** Every page of a list, one after the other, each asked for when it is wanted. */
+/** Iterates over the pages of a list. Each is fetched when it is needed. */
 export async function* pages<T>(
   page: (pageToken: string) => Promise<PageOf<T>>,
 ): AsyncGenerator<readonly T[], void, void> {
@@ -13,12 +13,12 @@ export async function* pages<T>(
   do {
     const { data, next_page_token: next } = await page(token);
     yield data;
-    if (next !== '' && next === token) throw new Error('the list gave out the same page twice');
+    if (next !== '' && next === token) throw new Error('the service returned the same page twice');
     token = next;
   } while (token !== '');
 }
 
-/** Every item of a list, whatever the number of its pages. */
+/** All items of a list, from all pages. */
 export async function allItems<T>(page: (pageToken: string) => Promise<PageOf<T>>): Promise<T[]> {
   const items: T[] = [];
   for await (const data of pages(page)) items.push(...data);

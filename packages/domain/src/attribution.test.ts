@@ -33,7 +33,7 @@ describe('attribution', () => {
     });
   });
 
-  it('is empty where no header is sent', () => {
+  it('is empty without headers', () => {
     expect(parseAttribution({})).toEqual({ labels: {} });
   });
 
@@ -59,7 +59,7 @@ describe('attribution', () => {
     expect(labels(['a=1', 'b=2'])).toEqual({ a: '1', b: '2' });
   });
 
-  it('cuts values at 256 characters, and hashes sessions and workload types whole', () => {
+  it('truncates values to 256 characters, and hashes full sessions and workload types', () => {
     const long = '😀'.repeat(300);
     const sent = Buffer.from(long).toString('latin1');
     const { user, session } = parseAttribution({ 'x-svc-user': sent, 'x-svc-session-id': sent });
@@ -77,14 +77,14 @@ describe('attribution', () => {
     expect(attribution).toEqual({ user: 'ada', team: 'billing', labels: { tier: 'free', a: '1' } });
   });
 
-  it('keeps a label that is named like a member of every object', () => {
+  it('accepts a label named like a member of Object.prototype', () => {
     expect(Object.entries(labels('__proto__=1,constructor=2'))).toEqual([
       ['__proto__', '1'],
       ['constructor', '2'],
     ]);
   });
 
-  it('never fails, whatever is sent', () => {
+  it('never throws', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         parseAttribution({ 'x-svc-labels': text, 'x-svc-user': text, 'x-svc-session-id': text });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** Whom a request's cost belongs to, as its caller and its key say. */
+/** Who and what a request is for, from its headers and its key. */
 export interface Attribution {
   readonly user?: string;
   readonly team?: string;
@@ -14,13 +14,13 @@ export interface Attribution {
   readonly workloadType?: HashedText;
 }
 
-/** A value that is compared whole, by its hash, and shown cut. */
+/** A value that is compared by its hash, and displayed truncated. */
 export interface HashedText {
   readonly text: string;
   readonly sha256: Uint8Array;
 }
 
-/** Values that an operator fixed on a key: the caller can't override them. */
+/** Values that an operator set on a key: headers can't override them. */
 export type LockedAttribution = Partial<Pick<Attribution, 'user' | 'team' | 'project' | 'env' | 'labels'>>;
 
 /** Header names as Node gives them (lower case); a repeated header arrives as an array or joined by commas. */
@@ -29,14 +29,12 @@ export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 const MAX_VALUE = 256;
 const MAX_LABEL_KEY = 64;
 const MAX_LABELS = 32;
-/** Of a key on which nothing is fixed. */
 export const NOTHING_LOCKED: LockedAttribution = {};
-/** Of a request that says nothing of itself, with a key that says nothing either. */
 export const NO_ATTRIBUTION: Attribution = { labels: {} };
 
-/** Reads the ten `X-Svc-*` headers. Nothing in them can fail a request: what is malformed is cut or skipped. */
+/** Reads the ten `X-Svc-*` headers. Malformed values are truncated or skipped: they never fail a request. */
 export function parseAttribution(headers: Headers, locked: LockedAttribution = NOTHING_LOCKED): Attribution {
-  // What most requests say of themselves.
+  // The common case.
   if (locked === NOTHING_LOCKED && !saysSomething(headers)) return NO_ATTRIBUTION;
   const plain = {
     user: locked.user ?? cut(value(headers, 'x-svc-user')),
@@ -57,12 +55,12 @@ function saysSomething(headers: Headers): boolean {
   return false;
 }
 
-/** The session that a request belongs to, whole; undefined or empty where its header names none. */
+/** The session id of a request, not truncated; undefined or empty without one. */
 export function sessionIdOf(headers: Headers): string | undefined {
   return value(headers, 'x-svc-session-id');
 }
 
-/** What kind of work a request is, as its header says. */
+/** From its header. */
 export function parseWorkloadType(headers: Headers): HashedText | undefined {
   return hashed(value(headers, 'x-svc-workload-type'));
 }
@@ -82,7 +80,7 @@ function parseLabels(
   return Object.fromEntries(labels);
 }
 
-/** What a workload type is known by where evidence is kept: short, and of the same length whatever callers name it. */
+/** The key of a workload type in evidence: short, and of the same length for any name. */
 export function workloadTypeKey(workloadType: HashedText | undefined): string {
   return workloadType ? Buffer.from(workloadType.sha256.subarray(0, 8)).toString('hex') : '';
 }
@@ -97,7 +95,7 @@ function value(headers: Headers, name: string): string | undefined {
   return raw === undefined ? undefined : utf8(Array.isArray(raw) ? raw.join(',') : raw).trim();
 }
 
-/** Node reads header bytes as Latin-1; what was sent as UTF-8 is UTF-8. */
+/** Node decodes header bytes as Latin-1. Decodes valid UTF-8 as UTF-8. */
 function utf8(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the range is that of ASCII.
   if (/^[\x00-\x7f]*$/.test(text)) return text;
@@ -108,7 +106,7 @@ function utf8(text: string): string {
   }
 }
 
-/** Cut by code points, so that no half of a surrogate pair is left; an empty value is no value. */
+/** Truncates by code points, so that no surrogate pair is split. Undefined for an empty value. */
 function cut(text: string | undefined): string | undefined {
   if (!text) return undefined;
   return text.length <= MAX_VALUE ? text : Array.from(text).slice(0, MAX_VALUE).join('');

@@ -4,16 +4,16 @@ export const CALENDAR_UNITS = ['hour', 'day', 'month'] as const;
 export type CalendarUnit = (typeof CALENDAR_UNITS)[number];
 
 /**
- * The first instants of the hours, days or months of an IANA time zone that hold any of [from, to), in order: the first
- * is at or before `from`. Across a change of the clocks a day has 23 or 25 hours, and still begins once.
+ * The starts of the hours, days or months that overlap [from, to), in an IANA time zone, ascending; the first is at or
+ * before `from`. A day with a clock change has 23 or 25 hours, and one start.
  */
 export function calendarEdges(unit: CalendarUnit, timezone: string, from: Date, to: Date): Date[] {
   const end = to.getTime();
-  // From the unit before: a day on which midnight comes twice begins at the first one, seen from either side of it.
+  // From the previous unit: a day with two midnights starts at the first.
   let edge = DateTime.fromJSDate(from, { zone: timezone })
     .minus({ [unit]: 1 })
     .startOf(unit);
-  if (!edge.isValid) throw new Error(`no calendar in time zone "${timezone}"`);
+  if (!edge.isValid) throw new Error(`unknown time zone "${timezone}"`);
   const edges: number[] = [];
   while (edge.toMillis() < end) {
     edges.push(edge.toMillis());

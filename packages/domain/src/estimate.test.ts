@@ -16,7 +16,7 @@ const output = (size: Partial<OutputSize> = {}): OutputSize => ({
   ...size,
 });
 
-it('takes the input for text and the output for one of the usual length', () => {
+it('counts the input as text and an output of the usual length', () => {
   expect(balancedEstimate({ inputBytes: 351, output: output() }, price)).toEqual({
     inputTokens: 101,
     outputTokens: 1_024,
@@ -24,7 +24,7 @@ it('takes the input for text and the output for one of the usual length', () => 
   });
 });
 
-it('takes no output to be longer than it may get, nor than the answers of its model usually are', () => {
+it("limits the output to the request's limit, and to the model's usual length", () => {
   const tokens = (size: Partial<OutputSize>) =>
     balancedEstimate({ inputBytes: 0, output: output(size) }, price).outputTokens;
   expect(tokens({ maxTokens: 10 })).toBe(10);
@@ -33,21 +33,21 @@ it('takes no output to be longer than it may get, nor than the answers of its mo
   expect(tokens({ maxTokens: 10, choices: 3 })).toBe(30);
 });
 
-it('is of nothing written where the model writes nothing', () => {
+it('has no output for a model without output', () => {
   expect(balancedEstimate({ inputBytes: 35, output: undefined }, price)).toMatchObject({
     outputTokens: 0,
     costNanoUsd: 10n,
   });
 });
 
-it('never takes less than bytes, what the vendor adds, and the longest answers', () => {
+it('is hard: counts bytes as tokens, what the vendor adds, and the longest output', () => {
   const size = { inputBytes: 100, addedInputTokens: 50, output: output({ maxTokens: 10, choices: 2 }) };
   const { costNanoUsd } = hardEstimate(size, price);
   expect(costNanoUsd).toBe(9n * 150n + 4n * 20n);
   expect(affordableOutput(size, price, costNanoUsd + 1n)).toBe(10);
 });
 
-it('takes the dearest price of those that so long an input may cost, class by class', () => {
+it('uses the highest price of the tiers that an input of this length may have, per class', () => {
   const cost = (inputBytes: number) => balancedEstimate({ inputBytes, output: output() }, price).costNanoUsd;
   expect(cost(3_500)).toBe(1_000n + 4n * 1_024n);
   expect(cost(3_501)).toBe(2n * 1_001n + 4n * 1_024n);

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { idTimeMs, isId, newId, newUuid } from './ids.ts';
 
 describe('ids', () => {
-  it('are what the library of their specification reads: a prefix and a UUIDv7, no two alike, in the order of time', () => {
+  it('are valid for the TypeID library: a prefix and a UUIDv7, unique, in the order of time', () => {
     const ids = Array.from({ length: 10_000 }, () => newId('req'));
     expect(new Set(ids).size).toBe(ids.length);
     expect([...ids].sort()).toEqual(ids);
@@ -16,28 +16,28 @@ describe('ids', () => {
     }
   });
 
-  it('are of the same kind without a prefix', () => {
+  it('are UUIDv7s without a prefix too', () => {
     const uuids = Array.from({ length: 20_000 }, newUuid);
     expect(new Set(uuids).size).toBe(uuids.length);
     expect([...uuids].sort()).toEqual(uuids);
     for (const uuid of uuids) {
       expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     }
-    // Nothing of the random part stays the same.
+    // No part of the random bits stays the same.
     for (let at = 20; at < 36; at++) {
       if (at !== 23) expect(new Set(uuids.map((uuid) => uuid[at])).size).toBe(16);
     }
   });
 
-  it('tell when they were made', () => {
+  it('contain the time of their creation', () => {
     const before = Date.now();
     const madeAt = idTimeMs(newId('key'));
     expect(madeAt).toBeGreaterThanOrEqual(before);
-    // The clock of one that follows others in the same millisecond may run ahead by some.
+    // An id that follows others in the same millisecond may be ahead of the clock.
     expect(madeAt).toBeLessThanOrEqual(Date.now() + 1_000);
   });
 
-  it('tell the time that the clock was set to, also where that is back: it had been wrong', () => {
+  it('follow a clock that is set back', () => {
     const clock = vi.spyOn(Date, 'now');
     const madeAt = (nowMs: number) => {
       clock.mockReturnValue(nowMs);
@@ -48,7 +48,7 @@ describe('ids', () => {
       const wrong = now + 100 * 86_400_000;
       expect(madeAt(wrong)).toEqual([wrong, wrong]);
       expect(madeAt(now)).toEqual([now, now]);
-      // By a little, as clocks are set all the time, their order comes first.
+      // Clocks are adjusted by a little all the time: then the order is kept.
       expect(madeAt(now - 1_000)).toEqual([now, now]);
     } finally {
       clock.mockRestore();
@@ -56,7 +56,7 @@ describe('ids', () => {
     expect(Math.abs(idTimeMs(newId('req')) - Date.now())).toBeLessThan(60_000);
   });
 
-  it('are of one type only', () => {
+  it('have one type only', () => {
     expect(isId('req', newId('req'))).toBe(true);
     expect(isId('key', newId('req'))).toBe(false);
   });

@@ -1,12 +1,12 @@
 import { randomFillSync } from 'node:crypto';
 import { TypeID } from 'typeid-js';
 
-/** The prefix says what an id names; the rest is a UUIDv7, so ids sort by time (https://github.com/jetify-com/typeid). */
+/** An id is a prefix, for its type, and a UUIDv7, so ids sort by time (https://github.com/jetify-com/typeid). */
 export type IdPrefix = 'key' | 'pol' | 'con' | 'prf' | 'req';
 
 export function newId(prefix: IdPrefix): string {
   nextUuid();
-  // 128 bits, five to a character, from the right: the first has the three that are left.
+  // 128 bits, five per character, from the right; the first character has three.
   let text = `${prefix}_`;
   let bits = 2;
   let value = 0;
@@ -22,10 +22,10 @@ export function newId(prefix: IdPrefix): string {
   return text;
 }
 
-/** Crockford's alphabet, in lower case, as in the specification of these ids. */
+/** Crockford's alphabet in lower case, by the TypeID specification. */
 const BASE32 = '0123456789abcdefghjkmnpqrstvwxyz';
 
-/** False for another type's id and for anything malformed: to a caller both simply name nothing. */
+/** False for an id of another type, and for a malformed one. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   try {
     return TypeID.fromString(text).getType() === prefix;
@@ -35,14 +35,14 @@ export function isId(prefix: IdPrefix, text: string): boolean {
 }
 
 /**
- * A principal's id is the operator's own string, an e-mail address or a service's name. It stands in paths, where clients
- * resolve `.` and `..` away, and in headers, where spaces at the ends are lost.
+ * A principal's id is any string of the operator, such as an e-mail address. It is used in paths, where clients resolve `.`
+ * and `..`, and in headers, where surrounding spaces are lost.
  */
 export function isPrincipalId(text: string): boolean {
   return /^[^\p{C}\p{Zl}\p{Zp}]{1,200}$/u.test(text) && text.trim() === text && !/^\.\.?$/.test(text);
 }
 
-/** When an id was made, by the clock of whoever made it, in Unix milliseconds. */
+/** When an id was created, by its creator's clock, in Unix milliseconds. */
 export function idTimeMs(id: string): number {
   return Number.parseInt(TypeID.fromString(id).toUUID().replaceAll('-', '').slice(0, 12), 16);
 }
@@ -59,16 +59,16 @@ export function newUuid(): string {
 }
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
-/** The latest one's bytes. Each request makes two: a buffer for each would be most of what they cost. */
+/** The bytes of the latest id. Reused, because allocating a buffer would be most of an id's cost. */
 const fresh = new Uint8Array(16);
-/** Random bytes that were not used yet; asking for many at once costs little more than for a few. */
+/** Unused random bytes: a large read costs little more than a small one. */
 const pool = new Uint8Array(4_096);
 let poolAt = pool.length;
 let latestMs = 0;
-/** Tells those of one millisecond apart, in their order. */
+/** Orders the ids of one millisecond. */
 let count = 0;
 const MOST = 0xfff;
-/** A clock that was set back further had been wrong: ids go back with it, rather than tell another time until the process ends. */
+/** If the clock is set back further, ids follow it; otherwise their time would be wrong until the process ends. */
 const MAX_AHEAD_MS = 60_000;
 
 /** RFC 9562, section 5.7, with the counter of its section 6.2 in the bits beside the version. */
@@ -80,7 +80,7 @@ function nextUuid(): void {
   const nowMs = Date.now();
   if (nowMs > latestMs || latestMs - nowMs > MAX_AHEAD_MS) {
     latestMs = nowMs;
-    // Half of the range is left to count on.
+    // Leaves half of the range for counting.
     count = ((pool[poolAt] ?? 0) << 3) | ((pool[poolAt + 1] ?? 0) >> 5);
   } else if (++count > MOST) {
     latestMs++;

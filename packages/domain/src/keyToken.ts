@@ -1,7 +1,6 @@
 import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** Every token of the service begins so. */
 export const TOKEN_PREFIX = 'sk-svc-';
 
 const BEARER = 'Bearer ';
@@ -11,7 +10,7 @@ const CHECKSUM_LENGTH = 6;
 const MINTED_LENGTH = TOKEN_PREFIX.length + SECRET_LENGTH + CHECKSUM_LENGTH;
 const GIVEN_TOKEN = /^sk-svc-[A-Za-z0-9_-]{32,256}$/;
 
-/** A new token: prefix, 256 random bits, and a CRC32 of both, so that a mistyped one is refused without a look-up. */
+/** A new token: prefix, 256 random bits, and a CRC32 of both, so that a mistyped token is rejected without a lookup. */
 export function mintToken(): string {
   let body = TOKEN_PREFIX;
   for (let i = 0; i < SECRET_LENGTH; i++) body += BASE62[randomInt(62)];
@@ -19,8 +18,8 @@ export function mintToken(): string {
 }
 
 /**
- * Whether a string can be a token at all. A token as long as a minted one must carry the right checksum;
- * other lengths are tokens that a deployment chose for its bootstrap key.
+ * A token of the length of a minted one needs a valid checksum. A token of another length may be a bootstrap key that an
+ * operator chose.
  */
 export function isWellFormedToken(token: string): boolean {
   if (!GIVEN_TOKEN.test(token)) return false;
@@ -29,20 +28,20 @@ export function isWellFormedToken(token: string): boolean {
   return token.slice(-CHECKSUM_LENGTH) === checksum(body);
 }
 
-/** What proxies keep and send in place of the token. */
+/** Proxies store and send it instead of the token. */
 export function tokenSha256(token: string): Uint8Array {
   return hash('sha256', token, 'buffer');
 }
 
-/** Enough to recognise a key in a list, too little to use it: `sk-svc-Ab3d…wXyZ`. */
+/** For display, such as `sk-svc-Ab3d…wXyZ`. */
 export function keyHint(token: string): string {
   const secret = token.slice(TOKEN_PREFIX.length);
   return `${TOKEN_PREFIX}${secret.slice(0, 4)}…${secret.slice(-4)}`;
 }
 
-/** The token of an `Authorization: Bearer …` header; undefined where there is none. */
+/** The token of an `Authorization: Bearer …` header; undefined if there is none. */
 export function bearerToken(authorization = ''): string | undefined {
-  // As nearly all clients write it.
+  // The usual spelling, for speed.
   if (authorization.startsWith(BEARER) && !/\s/.test(authorization.slice(BEARER.length))) {
     return authorization.slice(BEARER.length) || undefined;
   }

@@ -15,7 +15,7 @@ describe('model id', () => {
 });
 
 describe('allowed models', () => {
-  it('match whole ids; * stands for anything, slashes included', () => {
+  it('match full ids; * matches anything, including slashes', () => {
     const allowed = compileModelPatterns(['openai/gpt-5*', 'together/*']);
     expect(allowed('openai/gpt-5.4-mini')).toBe(true);
     expect(allowed('together/meta-llama/Llama-3-70b')).toBe(true);
@@ -23,12 +23,12 @@ describe('allowed models', () => {
     expect(allowed('openai/gpt-4')).toBe(false);
   });
 
-  it('take every other character literally', () => {
+  it('match every other character literally', () => {
     expect(compileModelPatterns(['openai/gpt-5.4'])('openai/gpt-5x4')).toBe(false);
     expect(compileModelPatterns(['a/(b|c)'])('a/b')).toBe(false);
   });
 
-  it('are all models where there is no pattern', () => {
+  it('are all models without a pattern', () => {
     expect(compileModelPatterns([])('any/thing')).toBe(true);
   });
 });

@@ -1,4 +1,4 @@
-/** `<provider>/<model name>`: the provider ends at the first slash, the rest is opaque and case-sensitive. */
+/** `<provider>/<model name>`. The provider ends at the first slash; the rest is opaque and case-sensitive. */
 export interface ModelId {
   readonly provider: string;
   readonly name: string;
@@ -11,8 +11,8 @@ export function parseModelId(text: string): ModelId | undefined {
 }
 
 /**
- * Compiles a policy's `allowed_models`: anchored patterns in which `*` stands for any characters, slashes included.
- * No patterns means that every model is allowed.
+ * Compiles a policy's `allowed_models`: anchored patterns in which `*` matches any characters, including slashes. An empty
+ * list allows every model.
  */
 export function compileModelPatterns(patterns: readonly string[]): (model: string) => boolean {
   if (patterns.length === 0) return () => true;

@@ -10,18 +10,18 @@ import {
 } from './money.ts';
 
 describe('money', () => {
-  it('reads a decimal price exactly, to the nano', () => {
+  it('parses a decimal price exactly, to the nano', () => {
     expect(nanoFromDecimalUsd('2.5')).toBe(2_500_000_000n);
     expect(nanoFromDecimalUsd('0.000000001')).toBe(1n);
     expect(nanoFromDecimalUsd('75')).toBe(75_000_000_000n);
   });
 
-  it('writes it back as people do', () => {
+  it('formats it back', () => {
     for (const text of ['2.5', '0.000000001', '75', '0', '10.1'])
       expect(decimalUsd(nanoFromDecimalUsd(text))).toBe(text);
   });
 
-  it.each(['', '-1', '1e3', '1.0000000001', '.5', 'NaN', ' 1'])('refuses %j as a price', (text) => {
+  it.each(['', '-1', '1e3', '1.0000000001', '.5', 'NaN', ' 1'])('rejects %j as a price', (text) => {
     expect(() => nanoFromDecimalUsd(text)).toThrow(/not a price/);
   });
 
@@ -33,7 +33,7 @@ describe('money', () => {
     expect(microFromNano(-501n)).toBe(-1);
   });
 
-  it('keeps every whole micro-USD through both conversions', () => {
+  it('converts every whole micro-USD to nano-USD and back', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 1e15 }),
@@ -42,7 +42,7 @@ describe('money', () => {
     );
   });
 
-  it('divides half up for any sign: never more than half away', () => {
+  it('divides half up for any sign', () => {
     fc.assert(
       fc.property(
         fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }),
@@ -55,7 +55,7 @@ describe('money', () => {
     );
   });
 
-  it('shows a price as units and nanos', () => {
+  it('formats a price as units and nanos', () => {
     expect(moneyFromNano(2_500_000_000n)).toEqual({ currency_code: 'USD', units: 2, nanos: 500_000_000 });
   });
 });

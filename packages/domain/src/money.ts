@@ -1,13 +1,13 @@
-/** Money inside the system: an integer of nano-USD. No float ever holds money. */
+/** Money, as an integer of nano-USD. Money is never in a float. */
 export type NanoUsd = bigint;
 
-/** The largest limit that a policy may have, in micro-USD (10^15: a thousand million dollars). */
+/** The highest limit of a policy, in micro-USD: a billion dollars. */
 export const MAX_LIMIT_MICRO_USD = 1_000_000_000_000_000;
 
 const NANO_PER_MICRO = 1_000n;
 const NANO_PER_USD = 1_000_000_000n;
 
-/** Rounded half up, once, at the edge of the API. Spend fits a JSON number: 2^53 micro-USD is nine thousand million dollars. */
+/** Rounds half up, once, for the API. Spend fits a JSON number: 2^53 micro-USD is nine billion dollars. */
 export function microFromNano(nano: NanoUsd): number {
   return Number(divideHalfUp(nano, NANO_PER_MICRO));
 }
@@ -16,7 +16,7 @@ export function nanoFromMicro(micro: number): NanoUsd {
   return BigInt(micro) * NANO_PER_MICRO;
 }
 
-/** A decimal number of USD as people write prices (`"2.5"`), exact to the nano. */
+/** Parses a decimal number of USD (`"2.5"`) exactly. Throws beyond nine decimal places, and for anything else. */
 export function nanoFromDecimalUsd(text: string): NanoUsd {
   const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text);
   if (!match)
@@ -27,7 +27,7 @@ export function nanoFromDecimalUsd(text: string): NanoUsd {
   return BigInt(units) * NANO_PER_USD + BigInt(decimals.padEnd(9, '0'));
 }
 
-/** The inverse: exact, without zeros at the end (`"2.5"`). Not negative. */
+/** The inverse of `nanoFromDecimalUsd`: exact, without trailing zeros (`"2.5"`). Not for negative amounts. */
 export function decimalUsd(nano: NanoUsd): string {
   const decimals = String(nano % NANO_PER_USD)
     .padStart(9, '0')
@@ -35,7 +35,7 @@ export function decimalUsd(nano: NanoUsd): string {
   return `${nano / NANO_PER_USD}${decimals && `.${decimals}`}`;
 }
 
-/** An amount as the API shows it: whole units and the rest in nanos, both JSON numbers (the shape of google.type.Money). */
+/** An amount in the API: whole units and nanos, both JSON numbers (the shape of google.type.Money). */
 export interface Money {
   readonly currency_code: 'USD';
   readonly units: number;
@@ -50,7 +50,7 @@ export function nanoFromMoney({ units, nanos }: Pick<Money, 'units' | 'nanos'>):
   return BigInt(units) * NANO_PER_USD + BigInt(nanos);
 }
 
-/** Division of integers that rounds half up (towards +∞), for signed numerators: corrections may be negative. */
+/** Divides and rounds half up, towards +∞. The numerator may be negative, for corrections. */
 export function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
   const doubled = 2n * numerator + denominator;
   const quotient = doubled / (2n * denominator);

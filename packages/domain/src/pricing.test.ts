@@ -17,7 +17,7 @@ const price: ModelPrice = {
 };
 
 describe('cost', () => {
-  it('is the sum over all classes at the price per million tokens', () => {
+  it('is the sum over all classes of tokens at their prices per million', () => {
     const usage = {
       inputTokens: 86,
       cacheReadTokens: 1920,
@@ -39,13 +39,13 @@ describe('cost', () => {
       version: 1,
       tiers: [],
     };
-    // 0.4 + 0.4 + 0.4 = 1.2 nano-USD; class by class it would have been nothing.
+    // 0.4 + 0.4 + 0.4 = 1.2 nano-USD; rounded per class it would be 0.
     expect(costOf({ ...NO_TOKENS, inputTokens: 1, cacheReadTokens: 1, outputTokens: 1 }, tenthOfANano)).toBe(
       1n,
     );
   });
 
-  it('takes the tier from the whole input, cached or not, and only above its edge', () => {
+  it('selects the tier by the whole input, cached or not, and only above its bound', () => {
     const at = (inputTokens: number, cacheReadTokens: number) =>
       costOf({ ...NO_TOKENS, inputTokens, cacheReadTokens }, price);
     expect(at(272_000, 0)).toBe(680_000_000n);
@@ -53,7 +53,7 @@ describe('cost', () => {
     expect(at(1, 272_000)).toBe(68_005_000n);
   });
 
-  it('knows a free model by explicit zeros only', () => {
+  it('treats a model as free only if all its prices are zero', () => {
     const zero: TokenPrices = { input: 0n, output: 0n, cacheRead: 0n, cacheWrite: 0n, cacheWrite1h: 0n };
     expect(isFree({ ...zero, version: 1, tiers: [] })).toBe(true);
     expect(isFree({ ...zero, version: 1, tiers: [{ ...zero, output: 1n, aboveInputTokens: 1 }] })).toBe(

@@ -10,20 +10,20 @@ export interface TokenPrices {
   readonly cacheWrite1h: NanoUsd;
 }
 
-/** Above so many input tokens (cached ones included), the whole request costs these prices. */
+/** Prices of the whole request, above a number of input tokens (including cached ones). */
 export interface PriceTier extends TokenPrices {
   readonly aboveInputTokens: number;
 }
 
 export interface ModelPrice extends TokenPrices {
-  /** Counts up with every change of the model's price; an event carries the one that it was priced with. */
+  /** Grows with every change of the model's price. A usage event has the version that it was priced with. */
   readonly version: number;
   readonly tiers: readonly PriceTier[];
 }
 
 const TOKENS_PER_PRICE = 1_000_000n;
 
-/** What a request costs: exact over all classes, rounded half up to a nano-USD once. */
+/** Sums all classes exactly, then rounds half up to a nano-USD, once. */
 export function costOf(usage: TokenUsage, price: ModelPrice): NanoUsd {
   const rates = ratesFor(totalInputTokens(usage), price);
   const exact =
@@ -35,7 +35,7 @@ export function costOf(usage: TokenUsage, price: ModelPrice): NanoUsd {
   return divideHalfUp(exact, TOKENS_PER_PRICE);
 }
 
-/** Free by an explicit zero price of every class in every tier. */
+/** True if the price of every class in every tier is zero. */
 export function isFree(price: ModelPrice): boolean {
   return [price, ...price.tiers].every(
     (rates) => rates.input + rates.output + rates.cacheRead + rates.cacheWrite + rates.cacheWrite1h === 0n,

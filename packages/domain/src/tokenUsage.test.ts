@@ -8,7 +8,7 @@ import {
 } from './tokenUsage.ts';
 
 describe('usage of chat completions', () => {
-  it('splits cached input from the rest, and sums to the total', () => {
+  it('separates cached input, and sums to the total', () => {
     const usage = usageFromChat({
       prompt_tokens: 2006,
       completion_tokens: 300,
@@ -20,20 +20,20 @@ describe('usage of chat completions', () => {
     expect(usage && totalTokens(usage)).toBe(2306);
   });
 
-  it('counts reasoning that the vendor left out of completion_tokens but put into the total', () => {
+  it('counts reasoning that is in the total but not in completion_tokens', () => {
     expect(usageFromChat({ prompt_tokens: 10, completion_tokens: 5, total_tokens: 40 })?.outputTokens).toBe(
       30,
     );
   });
 
-  it.each(['prompt_cache_hit_tokens', 'cached_tokens'])('knows %s, as some vendors call it', (name) => {
+  it.each(['prompt_cache_hit_tokens', 'cached_tokens'])('reads %s of some vendors', (name) => {
     expect(usageFromChat({ prompt_tokens: 10, completion_tokens: 1, [name]: 4 })).toMatchObject({
       inputTokens: 6,
       cacheReadTokens: 4,
     });
   });
 
-  it('believes an explicit zero', () => {
+  it('accepts an explicit zero', () => {
     expect(usageFromChat({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 })).toMatchObject({
       inputTokens: 0,
       outputTokens: 0,
@@ -49,7 +49,7 @@ describe('usage of chat completions', () => {
     { prompt_tokens: -1 },
     { prompt_tokens: 1.5 },
     { prompt_tokens: '3' },
-  ])('takes %j for no usage at all', (usage) => {
+  ])('is undefined for %j', (usage) => {
     expect(usageFromChat(usage)).toBeUndefined();
   });
 
@@ -110,13 +110,13 @@ describe('usage of responses', () => {
     expect(read && totalTokens(read)).toBe(total);
   });
 
-  it.each([null, undefined, {}, { prompt_tokens: 3 }])('takes %j for no usage at all', (usage) => {
+  it.each([null, undefined, {}, { prompt_tokens: 3 }])('is undefined for %j', (usage) => {
     expect(usageFromResponses(usage)).toBeUndefined();
   });
 });
 
 describe('usage of messages', () => {
-  it('is told in classes that are disjoint already', () => {
+  it('has disjoint classes already', () => {
     const usage = usageFromMessages({
       input_tokens: 50,
       cache_read_input_tokens: 100_000,
@@ -132,7 +132,7 @@ describe('usage of messages', () => {
     });
   });
 
-  it('divides what was written by its time to live', () => {
+  it('separates cache writes by their time to live', () => {
     const usage = usageFromMessages({
       input_tokens: 2048,
       cache_read_input_tokens: 1800,
@@ -144,7 +144,7 @@ describe('usage of messages', () => {
     expect(usage && totalTokens(usage)).toBe(2048 + 1800 + 556 + 503);
   });
 
-  it('takes what is not divided, or beyond the division, for the usual time to live, and drops none of it', () => {
+  it('counts cache writes without a time to live as the default one, and drops none', () => {
     const written = (creation: object | null, sum?: number) =>
       usageFromMessages({
         input_tokens: 1,
@@ -163,7 +163,7 @@ describe('usage of messages', () => {
     });
   });
 
-  it('believes explicit zeros, and takes what has no input for no usage at all', () => {
+  it('accepts explicit zeros, and is undefined without input', () => {
     expect(usageFromMessages({ input_tokens: 0, output_tokens: 0 })).toMatchObject({ inputTokens: 0 });
     for (const usage of [null, {}, { output_tokens: 5 }, { input_tokens: null }, { input_tokens: -1 }]) {
       expect(usageFromMessages(usage)).toBeUndefined();

@@ -1,12 +1,12 @@
-/** What a request used, in disjoint classes: their sum is every token that the vendor counted. */
+/** The tokens of a request in disjoint classes: their sum is the vendor's total. */
 export interface TokenUsage {
   /** Input tokens that were neither read from nor written to the vendor's prompt cache. */
   readonly inputTokens: number;
   readonly cacheReadTokens: number;
-  /** Written to the prompt cache with its usual time to live (five minutes where the vendor offers several). */
+  /** Written to the prompt cache with the default time to live (five minutes if the vendor offers several). */
   readonly cacheWriteTokens: number;
   readonly cacheWrite1hTokens: number;
-  /** Output tokens, reasoning included. */
+  /** Output tokens, including reasoning. */
   readonly outputTokens: number;
 }
 
@@ -22,15 +22,15 @@ export function totalTokens(usage: TokenUsage): number {
   return totalInputTokens(usage) + usage.outputTokens;
 }
 
-/** What long-context tiers of a price list look at: the whole prompt, cached or not. */
+/** The whole prompt, cached or not, by which a price's tier is selected. */
 export function totalInputTokens(usage: TokenUsage): number {
   return usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.cacheWrite1hTokens;
 }
 
 /**
- * Reads the `usage` object of chat completions and embeddings on OpenAI's wire, in which `prompt_tokens` contains the
- * cached ones (https://platform.openai.com/docs/api-reference/chat/object). Undefined for anything that does not say
- * what was used: the caller then estimates.
+ * Parses the `usage` object of chat completions and embeddings in the `openai` dialect, in which `prompt_tokens` includes
+ * cached tokens (https://platform.openai.com/docs/api-reference/chat/object). Undefined if it has no usable counts; then
+ * usage has to be estimated.
  */
 export function usageFromChat(usage: unknown): TokenUsage | undefined {
   if (!isRecord(usage)) return undefined;
@@ -38,7 +38,7 @@ export function usageFromChat(usage: unknown): TokenUsage | undefined {
 }
 
 /**
- * Reads the `usage` object of responses: the same classes as in chat completions under other names
+ * Parses the `usage` object of responses: the classes of chat completions under other names
  * (https://platform.openai.com/docs/api-reference/responses/object).
  */
 export function usageFromResponses(usage: unknown): TokenUsage | undefined {
@@ -47,8 +47,8 @@ export function usageFromResponses(usage: unknown): TokenUsage | undefined {
 }
 
 /**
- * Reads the `usage` object of messages, in which `input_tokens` are only those that the cache had no part in
- * (https://docs.anthropic.com/en/api/messages). Written tokens are told in sum, and from newer models by time to live.
+ * Parses the `usage` object of messages, in which `input_tokens` excludes tokens read from and written to the cache
+ * (https://docs.anthropic.com/en/api/messages). Written tokens come as a sum, and from newer models also by time to live.
  */
 export function usageFromMessages(usage: unknown): TokenUsage | undefined {
   if (!isRecord(usage)) return undefined;
@@ -57,7 +57,7 @@ export function usageFromMessages(usage: unknown): TokenUsage | undefined {
   const byLife = isRecord(usage.cache_creation) ? usage.cache_creation : {};
   const oneHour = tokenCount(byLife.ephemeral_1h_input_tokens) ?? 0;
   const fiveMinutes = tokenCount(byLife.ephemeral_5m_input_tokens) ?? 0;
-  // The sum and its parts may disagree, or one be missing: what is beyond the parts has the usual time to live.
+  // The sum and its parts may disagree, or one may be missing: the rest has the default time to live.
   const written = Math.max(tokenCount(usage.cache_creation_input_tokens) ?? 0, oneHour + fiveMinutes);
   return {
     inputTokens,
@@ -68,7 +68,7 @@ export function usageFromMessages(usage: unknown): TokenUsage | undefined {
   };
 }
 
-/** OpenAI's wire: the input contains what was read from and written to the cache, the output the reasoning. */
+/** In the `openai` dialect, the input includes cache reads and writes, and the output includes reasoning. */
 function inclusive(
   usage: Record<string, unknown>,
   inputField: unknown,
@@ -80,7 +80,7 @@ function inclusive(
   const output = tokenCount(outputField) ?? 0;
   const total = tokenCount(usage.total_tokens) ?? 0;
   const details = isRecord(detailsField) ? detailsField : {};
-  // The second is DeepSeek's, the third Moonshot's.
+  // The second is from DeepSeek, the third from Moonshot.
   const cached =
     tokenCount(details.cached_tokens) ??
     tokenCount(usage.prompt_cache_hit_tokens) ??
@@ -93,15 +93,15 @@ function inclusive(
     cacheReadTokens,
     cacheWriteTokens,
     cacheWrite1hTokens: 0,
-    // Some vendors leave reasoning out of the output and bill it all the same: their total has it.
+    // Some vendors exclude reasoning from the output but bill it: their total includes it.
     outputTokens: Math.max(output, total - input),
   };
 }
 
-/** English text on today's tokenizers is near four bytes a token; a little less errs on the side of the vendor. */
+/** English text has about four bytes per token. A little less errs towards more tokens. */
 const BYTES_PER_TOKEN = 3.5;
 
-/** What a text of so many bytes comes to where nobody counted. */
+/** Estimates the tokens of a text from its bytes. */
 export function estimateTokens(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN);
 }

@@ -5,21 +5,21 @@ import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { LocalPostgresError, systemCode } from './errors.ts';
 
-/** Who runs the Postgres binaries: ourselves, or `nobody` when we are root, as which Postgres refuses to run. */
+/** The account that runs the Postgres binaries: our own, or `nobody` if we are root, since Postgres refuses to run as root. */
 export interface Account {
   readonly uid: number;
   readonly gid: number;
-  /** True if the account is another than our own. */
+  /** True if the account is not our own. */
   readonly switched: boolean;
 }
 
 const NOBODY = 65534;
 const TOOL_TIMEOUT_MS = 120_000;
 
-/** Where root keeps what `nobody` must reach but can't reach in place. Owned by root, readable by all. */
+/** For files that `nobody` needs but can't reach in place. Owned by root, readable by all. */
 const SYSTEM_DIR = '/var/lib/weighbridge';
 
-// Complete: LC_ALL keeps macOS from starting threads early, TZ keeps initdb from copying the machine's zone.
+// The whole environment. LC_ALL stops macOS from starting threads early; TZ stops initdb from copying the machine's zone.
 export const SERVER_ENV = { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' };
 
 export function serverAccount(): Account {
@@ -28,7 +28,7 @@ export function serverAccount(): Account {
   return uid === 0 ? { uid: NOBODY, gid: NOBODY, switched: true } : { uid, gid, switched: false };
 }
 
-/** Whether the account may enter this folder: every folder above must let it through, too. */
+/** Whether the account may enter this folder and all folders above it. */
 export function canReach(account: Account, folder: string): boolean {
   if (!account.switched) return true;
   for (let path = realpathSync(folder); ; path = dirname(path)) {
@@ -44,7 +44,7 @@ export function allows(account: Account, path: string, rights: number): boolean 
   return ((mode >> shift) & rights) === rights;
 }
 
-/** A folder under `/var/lib/weighbridge`, made if missing. Refuses one that anyone but root could have written. */
+/** Creates a folder under `/var/lib/weighbridge` if it is missing. Throws if anyone but root could have written to it. */
 export function systemFolder(...names: string[]): string {
   let path = SYSTEM_DIR;
   for (const name of ['', ...names]) {
@@ -54,9 +54,12 @@ export function systemFolder(...names: string[]): string {
       chmodSync(path, 0o755); // Whatever the umask.
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') {
-        throw new LocalPostgresError(`Postgres can't run as root, and its folder ${path} can't be made`, {
-          cause: error,
-        });
+        throw new LocalPostgresError(
+          `Postgres can't run as root, and creating its folder ${path} failed. Start as an ordinary user`,
+          {
+            cause: error,
+          },
+        );
       }
     }
     assertRootsOwn(path);
@@ -64,16 +67,16 @@ export function systemFolder(...names: string[]): string {
   return path;
 }
 
-/** Throws unless this is a real folder that belongs to root and that nobody else may write. */
+/** Throws unless this is a real folder of root's that no one else may write. */
 export function assertRootsOwn(path: string): void {
   const stats = lstatSync(path);
   if (stats.isDirectory() && stats.uid === 0 && (stats.mode & 0o022) === 0) return;
   throw new LocalPostgresError(
-    `${path} must be a folder of root's that nobody else can write; it isn't. Remove it, or start as an ordinary user`,
+    `${path} must be a folder that belongs to root and that only root can write. Remove it, or start as an ordinary user`,
   );
 }
 
-/** Runs one of the binaries to its end and returns what it printed. Its exit code is the caller's to judge. */
+/** Runs one of the binaries, and returns its exit code and its output. */
 export async function runTool(
   account: Account,
   command: string,
@@ -81,7 +84,7 @@ export async function runTool(
   input = '',
 ): Promise<{ code: number | null; output: string }> {
   const child = spawn(command, args, {
-    // Its own session: a terminal's Ctrl-C must not leave a half-made cluster more often than need be.
+    // Its own session, so that a terminal's Ctrl-C does not leave an incomplete cluster.
     detached: true,
     cwd: '/',
     env: SERVER_ENV,
@@ -91,7 +94,7 @@ export async function runTool(
   });
   const stopWithOwner = () => child.kill('SIGTERM');
   process.prependListener('exit', stopWithOwner);
-  child.stdin.on('error', () => {}); // EPIPE: it ended before reading; the exit code tells.
+  child.stdin.on('error', () => {}); // EPIPE: it ended before reading; see its exit code.
   child.stdin.end(input);
   try {
     const [stdout, stderr] = await Promise.all([
@@ -107,11 +110,11 @@ export async function runTool(
   }
 }
 
-/** Why a binary that exists could not be started. */
+/** The error for an existing binary that could not be started. */
 export function notRunnable(command: string, cause: unknown): LocalPostgresError {
   const reason =
     systemCode(cause) === 'ENOENT'
-      ? 'the system has no loader for it (the binaries need glibc; Alpine has musl)'
+      ? 'the system has no loader for it (it needs glibc; Alpine has musl)'
       : cause instanceof Error
         ? cause.message
         : String(cause);

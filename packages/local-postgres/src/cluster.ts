@@ -7,7 +7,7 @@ import type { Binaries } from './binaries.ts';
 import { LocalPostgresError, tail } from './errors.ts';
 import type { Folder } from './folder.ts';
 
-/** The superuser of every cluster made here. */
+/** The superuser of every cluster created here. */
 export const SUPERUSER = 'weighbridge';
 
 export interface ClusterOptions {
@@ -15,11 +15,11 @@ export interface ClusterOptions {
   readonly binaries: Binaries;
   readonly folder: Folder;
   readonly database: string;
-  /** Leaves syncing to the operating system: for data that nobody will miss. */
+  /** Leaves syncing to the operating system: for disposable data. */
   readonly unsafe: boolean;
 }
 
-/** Makes the cluster if there is none, and the database if it is missing. No server may be running on it. */
+/** Creates the cluster and the database if they are missing. No server may be running on the cluster. */
 export async function prepareCluster(
   options: ClusterOptions,
 ): Promise<{ firstStart: boolean; password: string }> {
@@ -30,8 +30,8 @@ export async function prepareCluster(
     );
   }
   const firstStart = !existsSync(folder.cluster);
-  if (firstStart) await makeCluster(options);
-  else await assertWhole(options);
+  if (firstStart) await createCluster(options);
+  else await assertIntact(options);
 
   const password = await readFile(folder.password, 'utf8');
   const known = (await readFile(folder.databases, 'utf8').catch(() => '')).split('\n');
@@ -42,13 +42,13 @@ export async function prepareCluster(
   return { firstStart, password };
 }
 
-/** initdb in a draft folder, renamed at the end: whatever interrupts it, there is a whole cluster or none. */
-async function makeCluster(options: ClusterOptions): Promise<void> {
+/** Runs initdb in a draft folder and renames it at the end, so that an interruption leaves no incomplete cluster. */
+async function createCluster(options: ClusterOptions): Promise<void> {
   const { account, folder, database } = options;
   await assertOurs(folder);
   await removeDrafts(folder);
 
-  // Written first: wherever there is a cluster, its password is there too.
+  // Written first, so that every cluster has its password.
   const password = randomBytes(24).toString('hex');
   await writeFile(folder.password, password, { mode: 0o600, flush: true });
   await writeFile(folder.databases, `${database}\n`, { mode: 0o600, flush: true });
@@ -86,7 +86,7 @@ async function initdb({ account, binaries, folder, unsafe }: ClusterOptions, dra
   if (code !== 0) throw new LocalPostgresError(`initdb failed in ${folder.path}:${tail(output)}`);
 }
 
-/** Single-user mode: no server, no port, no password. A database that exists already is as good. */
+/** In single-user mode, without a server, a port or a password. An existing database is fine. */
 async function createDatabase({ account, binaries, database, unsafe }: ClusterOptions, cluster: string) {
   const args = ['--single', '-D', cluster, '-c', 'log_line_prefix=%e ', '-c', 'log_checkpoints=off'];
   if (unsafe) args.push('-F');
@@ -105,7 +105,7 @@ async function createDatabase({ account, binaries, database, unsafe }: ClusterOp
   }
 }
 
-/** Refuses a folder without a cluster that holds anything we did not put there. */
+/** Throws if a folder without a cluster contains other files. */
 async function assertOurs(folder: Folder): Promise<void> {
   const ours = [folder.password, folder.databases, folder.log, folder.previousLog].map((path) =>
     basename(path),
@@ -116,17 +116,17 @@ async function assertOurs(folder: Folder): Promise<void> {
   );
   if (foreign.length > 0) {
     throw new LocalPostgresError(
-      `${folder.path} holds something else than a database of Weighbridge's (${foreign.slice(0, 3).join(', ')}): choose an empty or new folder`,
+      `${folder.path} holds something else than a Weighbridge database (${foreign.slice(0, 3).join(', ')}): choose an empty or new folder`,
     );
   }
 }
 
-/** Refuses what Postgres would stumble over later and less clearly. Reads only. */
-async function assertWhole({ account, binaries, folder }: ClusterOptions): Promise<void> {
+/** Throws for problems that Postgres would report later and less clearly. Reads only. */
+async function assertIntact({ account, binaries, folder }: ClusterOptions): Promise<void> {
   const { uid } = await stat(folder.cluster);
   if (uid !== account.uid) {
     throw new LocalPostgresError(
-      `${folder.cluster} belongs to user id ${uid}, but Postgres would run as ${account.uid}: start as the user who started it first`,
+      `${folder.cluster} belongs to user id ${uid}, but Postgres would run as ${account.uid}: start as the user who started it the first time`,
     );
   }
   const version = await readFile(join(folder.cluster, 'PG_VERSION'), 'utf8').catch(() => undefined);
@@ -135,7 +135,7 @@ async function assertWhole({ account, binaries, folder }: ClusterOptions): Promi
   }
   if (version.trim() !== binaries.major) {
     throw new LocalPostgresError(
-      `${folder.cluster} was made by Postgres ${version.trim()}, and this is Postgres ${binaries.major}: dump it with the old version and restore it, or move the folder away to begin with an empty database`,
+      `${folder.cluster} was made by Postgres ${version.trim()}, and this is Postgres ${binaries.major}: dump it with the old version and restore it, or move the folder away to start with an empty database`,
     );
   }
   if (!existsSync(folder.password)) throw broken(folder, `no password file ${folder.password}`);
@@ -143,14 +143,14 @@ async function assertWhole({ account, binaries, folder }: ClusterOptions): Promi
 
 function broken(folder: Folder, what: string): LocalPostgresError {
   return new LocalPostgresError(
-    `the database in ${folder.cluster} is broken: ${what}. Restore the folder from a backup, or move it away to begin with an empty database`,
+    `the database in ${folder.cluster} is broken: ${what}. Restore the folder from a backup, or move it away to start with an empty database`,
   );
 }
 
 async function removeDrafts(folder: Folder): Promise<void> {
   for (const name of await readdir(folder.path)) {
     if (!name.startsWith(basename(folder.drafts))) continue;
-    // Retries: an initdb whose owner was killed may still be writing there for a moment.
+    // Retries, since an initdb whose owner was killed may still write for a moment.
     await rm(join(folder.path, name), { recursive: true, force: true, maxRetries: 5 });
   }
 }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-/** Something that keeps the local Postgres from running. The message says what, where and how to mend it. */
+/** Why the local Postgres can't run. The message says what happened, where, and what to do. */
 export class LocalPostgresError extends Error {
   override readonly name = 'LocalPostgresError';
 }
@@ -10,7 +10,7 @@ export function systemCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** The last lines of a text, indented for the foot of an error message. Empty for an empty text. */
+/** The last lines of a text, indented to be appended to an error message. Empty for an empty text. */
 export function tail(text: string, lines = 12): string {
   const last = text.trimEnd().split('\n').slice(-lines).join('\n    ').trim();
   return last === '' ? '' : `\n    ${last}`;

@@ -16,8 +16,8 @@ import { type Account, canReach, systemFolder } from './account.ts';
 import { LocalPostgresError } from './errors.ts';
 
 /**
- * The data folder, and what is in it: the cluster (Postgres' own folder) and, beside it, what only its owner reads.
- * `drafts` is the prefix of a cluster in the making: it is renamed when it is whole, so a half-done one is no cluster.
+ * The paths in the data folder: the cluster (Postgres' own folder), and beside it files that only its owner reads. `drafts` is
+ * the prefix of a cluster that is being created; it is renamed when it is complete.
  */
 export interface Folder {
   readonly path: string;
@@ -29,17 +29,19 @@ export interface Folder {
   readonly previousLog: string;
 }
 
-/** Makes the data folder if it is missing, and finds the real place in which the account can keep a cluster. */
+/** Creates the data folder if it is missing, in a real place that the account can reach. */
 export function openFolder(account: Account, dataDir: string): Folder {
   const path = resolve(dataDir);
   const link = lstatSync(path, { throwIfNoEntry: false });
   if (link?.isSymbolicLink() && !existsSync(path)) {
     throw new LocalPostgresError(
-      `${path} is a link to ${readlinkSync(path)}, which is gone: bring it back, or remove the link to begin with an empty database`,
+      `${path} is a link to ${readlinkSync(path)}, which is missing: restore it, or remove the link to start with an empty database`,
     );
   }
   if (existsSync(path) && !readdirOrUndefined(path)) {
-    throw new LocalPostgresError(`${path} is not a folder that can be read: Postgres keeps its data there`);
+    throw new LocalPostgresError(
+      `${path} is not a readable folder. Postgres stores its data there: choose another one, or change its permissions`,
+    );
   }
   if (account.switched) makeReachable(account, path);
   else mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -58,7 +60,7 @@ function layout(path: string): Folder {
   };
 }
 
-/** As root: in place if `nobody` can get there, else a folder of the system's with a link to it. */
+/** As root: in place if `nobody` can reach it, else in a system folder, with a link to it. */
 function makeReachable(account: Account, path: string): void {
   const isNew = (readdirOrUndefined(path) ?? []).length === 0;
   if (isNew) {
@@ -72,7 +74,7 @@ function makeReachable(account: Account, path: string): void {
   }
   if (!canReach(account, path)) {
     throw new LocalPostgresError(
-      `${path} can't be reached by the user nobody, as whom Postgres runs when root starts it: make the folders above it passable (chmod o+x), or start as the ordinary user who owns it`,
+      `the user nobody, who runs Postgres if root starts it, can't reach ${path}: allow it to pass the folders above (chmod o+x), or start as the ordinary user who owns it`,
     );
   }
 }
@@ -80,7 +82,7 @@ function makeReachable(account: Account, path: string): void {
 function linkToSystemFolder(path: string): void {
   const target = systemFolder('data', randomUUID());
   chmodSync(target, 0o711);
-  // For whoever finds it after the link was deleted: nothing else refers to it then.
+  // Names the link, in case it is deleted: nothing else refers to this folder.
   writeFileSync(join(target, 'linked-from'), `${path}\n`, { mode: 0o600 });
   if (existsSync(path)) rmdirSync(path);
   symlinkSync(target, path);

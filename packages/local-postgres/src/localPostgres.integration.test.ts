@@ -12,7 +12,7 @@ import { type LocalPostgres, LocalPostgresError, startLocalPostgres } from './in
 const isRoot = process.getuid?.() === 0;
 const cleanups: (() => Promise<unknown>)[] = [];
 
-/** Copied by the tests that need a whole data folder: much quicker than initdb. */
+/** Copied by the tests that need a complete data folder: much faster than initdb. */
 let pristine: string;
 
 beforeAll(async () => {
@@ -28,7 +28,7 @@ afterEach(async () => {
 });
 
 describe('a data folder', () => {
-  test('keeps its rows, its password and its database across a restart', async () => {
+  test('retains its rows, its password and its database across a restart', async () => {
     const dataDir = await temporaryDataDir();
 
     const first = await start(dataDir);
@@ -42,7 +42,7 @@ describe('a data folder', () => {
     expect(new URL(second.url).password).toBe(new URL(first.url).password);
   });
 
-  test('gets another database on a later start, which is created once', async () => {
+  test('gets another database at a later start, which is created once', async () => {
     const dataDir = await usedDataDir();
     for (const attempt of [1, 2]) {
       const postgres = await start(dataDir, { database: 'other' });
@@ -51,11 +51,11 @@ describe('a data folder', () => {
       ]);
       await postgres.stop();
     }
-    await rm(join(dataDir, 'databases')); // What is known of it is lost: it is there all the same.
+    await rm(join(dataDir, 'databases')); // The list of databases is lost, but the database exists.
     await start(dataDir, { database: 'other' });
   });
 
-  test('holds a UTF-8 database that listens on the loopback only, with a password and the given settings', async () => {
+  test('has a UTF-8 database that listens on the loopback only, with a password and the given settings', async () => {
     const postgres = await start(await usedDataDir(), { settings: { work_mem: '7MB' } });
     const settings = await query(
       postgres,
@@ -78,7 +78,7 @@ describe('a data folder', () => {
     expect((await readdir(dataDir)).filter((name) => name.startsWith('cluster.new'))).toEqual([]);
   });
 
-  test('that Postgres can not reach in place still works, and keeps its data', async () => {
+  test('works and retains its data if Postgres can not reach it in place', async () => {
     const dataDir = join(await temporaryFolder(0o700), 'data', 'postgres');
     const first = await start(dataDir);
     await query(first, 'CREATE TABLE kept AS SELECT 42 AS answer');
@@ -98,7 +98,7 @@ describe('a data folder', () => {
 });
 
 describe('a start after an accident', () => {
-  test('stops the server that a killed owner left behind, and finds its committed rows', async () => {
+  test('stops the orphaned server of a killed owner, and finds its committed rows', async () => {
     const dataDir = await usedDataDir();
     const owner = await startOwner(dataDir);
     await query(owner, 'CREATE TABLE kept AS SELECT 42 AS answer');
@@ -110,7 +110,7 @@ describe('a start after an accident', () => {
     await expect(query(owner, 'SELECT 1')).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  test('does not touch another process that has the number in the pid file', async () => {
+  test('does not touch another process that has the pid of the pid file', async () => {
     const dataDir = await usedDataDir();
     const bystander = spawn('/bin/sleep', ['60']);
     cleanups.push(async () => bystander.kill('SIGKILL'));
@@ -131,7 +131,7 @@ describe('a start after an accident', () => {
     expect(bystander.exitCode ?? bystander.signalCode).toBeNull();
   });
 
-  test('redoes an initdb that was interrupted', async () => {
+  test('repeats an interrupted initdb', async () => {
     const dataDir = await temporaryDataDir();
     await mkdir(join(dataDir, 'cluster.new-0123', 'base'), { recursive: true });
     await writeFile(join(dataDir, 'cluster.new-0123', 'PG_VERSION'), '18\n');
@@ -143,7 +143,7 @@ describe('a start after an accident', () => {
   });
 });
 
-describe('a folder that is not a whole database', () => {
+describe('a folder that is not a complete database', () => {
   test.each([
     ['a cluster without its version', ['cluster/PG_VERSION'], undefined, /is broken: no PG_VERSION/],
     [
@@ -161,7 +161,7 @@ describe('a folder that is not a whole database', () => {
     ['a cluster without its password', ['password'], undefined, /is broken: no password file/],
     ['a setting that Postgres refuses', [], ['cluster/postgresql.conf', 'nonsense = 1\n'], /nonsense/],
     ['a folder of something else', ['cluster/'], ['notes.txt', 'mine'], /holds something else .*notes\.txt/],
-  ])('%s is refused with one clear error, and left as it is', async (_, removed, written, message) => {
+  ])('%s is rejected with one clear error, and left unchanged', async (_, removed, written, message) => {
     const dataDir = await usedDataDir();
     for (const path of removed) await rm(join(dataDir, path), { recursive: true });
     if (written) await writeFile(join(dataDir, written[0] ?? ''), written[1] ?? '');
@@ -174,7 +174,7 @@ describe('a folder that is not a whole database', () => {
     expect(await listing(dataDir)).toEqual(before);
   });
 
-  test('a file in its place is refused', async () => {
+  test('a file in its place is rejected', async () => {
     const dataDir = await temporaryDataDir();
     await writeFile(dataDir, 'not a folder');
     await expect(start(dataDir)).rejects.toThrow(LocalPostgresError);
@@ -183,7 +183,7 @@ describe('a folder that is not a whole database', () => {
 });
 
 describe('the server process', () => {
-  test('stops in spite of an open transaction, and again at no cost', async () => {
+  test('stops despite an open transaction, and can be stopped again', async () => {
     const postgres = await start(await usedDataDir());
     const client = new pg.Client({ connectionString: postgres.url });
     client.on('error', () => {}); // The server ends it.
@@ -196,7 +196,7 @@ describe('the server process', () => {
     await expect(query(postgres, 'SELECT 1')).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  test('reports its own death, and can then be stopped and started again', async () => {
+  test('reports that it ended by itself, and can then be stopped and started again', async () => {
     const dataDir = await usedDataDir();
     const deaths = new EventEmitter();
     const postgres = await start(dataDir, { onExit: (detail) => deaths.emit('death', detail) });
@@ -214,7 +214,7 @@ async function temporaryDataDir(): Promise<string> {
   return join(await temporaryFolder(0o711), 'postgres');
 }
 
-/** A data folder with a whole cluster, whose server is stopped. */
+/** A data folder with a complete cluster, whose server is stopped. */
 async function usedDataDir(): Promise<string> {
   const dataDir = await temporaryDataDir();
   await promisify(execFile)('cp', ['-a', pristine, dataDir]);
@@ -239,7 +239,7 @@ async function start(dataDir: string, options: Partial<Parameters<typeof startLo
   return postgres;
 }
 
-/** Another process that starts the server (the built package) and can be killed as nobody should be. */
+/** Another process that starts the server (of the built package) and can be killed. */
 async function startOwner(dataDir: string): Promise<{ url: string; kill(): void }> {
   const script = `
     import { startLocalPostgres } from '@weighbridge/local-postgres';
@@ -264,7 +264,7 @@ async function query({ url }: Pick<LocalPostgres, 'url'>, sql: string): Promise<
   }
 }
 
-/** Names and contents' sizes and times, without the logs: what must not change. */
+/** The names, sizes and times of all files but the logs. */
 async function listing(folder: string): Promise<string[]> {
   const names = (await readdir(folder, { recursive: true })).filter((name) => !name.startsWith('server.log'));
   return Promise.all(

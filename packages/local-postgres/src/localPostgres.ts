@@ -3,41 +3,40 @@ import { locateBinaries } from './binaries.ts';
 import { prepareCluster, SUPERUSER } from './cluster.ts';
 import { LocalPostgresError, systemCode, tailOfFile } from './errors.ts';
 import { openFolder } from './folder.ts';
-import { stopLeftBehind } from './leftBehind.ts';
+import { stopOrphanedServer } from './orphanedServer.ts';
 import { startServer } from './server.ts';
 
 export interface LocalPostgresOptions {
   /**
-   * Where the data is kept across restarts; made if missing. Weighbridge's alone. Root can't run Postgres: if `nobody`
-   * can't reach this place, it becomes a link to `/var/lib/weighbridge/data/<uuid>`, which holds the data; deleting the
-   * link then means a new, empty database, and leaves the old one where it is.
+   * The folder of the data, for Weighbridge only; created if missing. Postgres can't run as root: if we are root and `nobody`
+   * can't reach this folder, it becomes a link to `/var/lib/weighbridge/data/<uuid>`, which holds the data. Deleting the link
+   * then means a new, empty database, and leaves the old one in place.
    */
   readonly dataDir: string;
   /** Created if missing. Default `weighbridge`. */
   readonly database?: string;
   /** Server settings, as in postgresql.conf; they override ours. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Called once if the server ends without having been stopped, with how and the last lines of its log. */
+  /** Called once if the server ends without `stop`, with its exit code and the last lines of its log. */
   readonly onExit?: (detail: string) => void;
-  /** How long recovery after a crash may take. Default 60 s. */
+  /** The limit for recovery after a crash. Default: 60 s. */
   readonly startTimeoutMs?: number;
-  /** How long open transactions get to end before an immediate shutdown. Default 10 s. */
+  /** How long `stop` waits for the server before an immediate shutdown. Default: 10 s. */
   readonly stopTimeoutMs?: number;
 }
 
 export interface LocalPostgres {
-  /** `postgresql://…` of the database, for its superuser, on 127.0.0.1 and a port that changes at every start. */
+  /** `postgresql://…` of the database, for its superuser, on 127.0.0.1 and a port that changes with every start. */
   readonly url: string;
   /** True if there was no cluster yet. */
   readonly firstStart: boolean;
-  /** Ends open connections and waits until the server is gone. May be called again. */
+  /** Closes connections and waits until the server has ended. Idempotent. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts a Postgres of our own on a folder, in its own session, and resolves when it accepts connections. The caller
- * makes sure, by a lock of its own, that no other living process does so on the same folder. A server that a killed
- * owner left behind is stopped first. Throws {@link LocalPostgresError}.
+ * Starts Postgres on a folder, in its own session, and resolves when it accepts connections. Lock the folder before, so that
+ * no other process does the same. Stops the orphaned server of a killed owner first. Throws {@link LocalPostgresError}.
  */
 export async function startLocalPostgres(options: LocalPostgresOptions): Promise<LocalPostgres> {
   try {
@@ -58,7 +57,7 @@ async function start(options: LocalPostgresOptions): Promise<LocalPostgres> {
   const account = serverAccount();
   const binaries = await locateBinaries(account);
   const folder = openFolder(account, dataDir);
-  await stopLeftBehind(folder.cluster, stopTimeoutMs);
+  await stopOrphanedServer(folder.cluster, stopTimeoutMs);
   const unsafe = settings.fsync === 'off';
   const { firstStart, password } = await prepareCluster({ account, binaries, folder, database, unsafe });
   const server = await startServer({ account, binaries, folder, settings, startTimeoutMs });
@@ -66,7 +65,9 @@ async function start(options: LocalPostgresOptions): Promise<LocalPostgres> {
   let stopping: Promise<void> | undefined;
   server.ended.then(async (how) => {
     if (stopping) return;
-    onExit?.(`Postgres ended by itself (${how}); its log ${folder.log} ends:${await tailOfFile(folder.log)}`);
+    onExit?.(
+      `Postgres ended by itself (${how}). The end of its log ${folder.log}:${await tailOfFile(folder.log)}`,
+    );
   });
   return {
     url: `postgresql://${SUPERUSER}:${password}@127.0.0.1:${server.port}/${database}`,

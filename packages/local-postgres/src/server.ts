@@ -21,12 +21,12 @@ export interface ServerOptions {
   readonly startTimeoutMs: number;
 }
 
-/** A server process. States: starting → ready → stopping → ended; or ended from any, by itself. */
+/** A server process. Its states are starting → ready → stopping → ended; it may also end by itself in any state. */
 export interface Server {
   readonly port: number;
-  /** Resolves when the process has ended, with how: `exit code 1`, `signal SIGKILL`. */
+  /** Resolves when the process has ended, with the reason: `exit code 1`, `signal SIGKILL`. */
   readonly ended: Promise<string>;
-  /** Fast shutdown, then immediate, then SIGKILL; each waits for the one before. */
+  /** Tries a fast shutdown, then an immediate one, then SIGKILL. */
   stop(timeoutMs: number): Promise<void>;
 }
 
@@ -42,15 +42,15 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     if (outcome === 'timeout') {
       await server.stop(0);
       throw new LocalPostgresError(
-        `Postgres was not ready within ${startTimeoutMs / 1000} s in ${folder.cluster}; its log ${folder.log} ends:${await tailOfFile(folder.log)}`,
+        `Postgres was not ready within ${startTimeoutMs / 1000} s in ${folder.cluster}. The end of its log ${folder.log}:${await tailOfFile(folder.log)}`,
       );
     }
     const log = await tailOfFile(folder.log);
-    // Another process took the port meanwhile, or a killed server's last children are still on their way out.
-    const passing = /could not bind|could not create any TCP|pre-existing shared memory block/.test(log);
-    if (!passing || Date.now() > deadline) {
+    // Another process took the port meanwhile, or the last children of a killed server are still ending.
+    const isTransient = /could not bind|could not create any TCP|pre-existing shared memory block/.test(log);
+    if (!isTransient || Date.now() > deadline) {
       throw new LocalPostgresError(
-        `Postgres could not start in ${folder.cluster} (${outcome}); its log ${folder.log} ends:${log}`,
+        `Postgres could not start in ${folder.cluster} (${outcome}). The end of its log ${folder.log}:${log}`,
       );
     }
     await sleep(100);
@@ -67,7 +67,7 @@ function spawnServer({ account, binaries, folder, settings }: ServerOptions, por
     log_checkpoints: 'off',
     ...settings,
   };
-  // Appended to, so that the log of a retry keeps the reason for it.
+  // Appends, so that the reason of a retry stays in the log.
   const log = openSync(folder.log, 'a', 0o600);
   let child: ChildProcess;
   try {
@@ -75,7 +75,7 @@ function spawnServer({ account, binaries, folder, settings }: ServerOptions, por
       binaries.postgres,
       ['-D', folder.cluster, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
       {
-        // Its own session: a terminal's Ctrl-C goes to the owner alone, who stops it in order.
+        // Its own session: a terminal's Ctrl-C goes to the owner only, which then stops the server.
         detached: true,
         cwd: '/',
         env: SERVER_ENV,
@@ -86,8 +86,8 @@ function spawnServer({ account, binaries, folder, settings }: ServerOptions, por
   } finally {
     closeSync(log);
   }
-  // An owner that ends without stopping it (an uncaught error) still takes it along. Prepended, so that an exit handler
-  // of the owner's that cleans up finds it told.
+  // Also ends with an owner that does not stop it, for instance after an uncaught error. Prepended, to run before the
+  // owner's own exit handlers.
   const stopWithOwner = () => child.kill('SIGINT');
   process.prependListener('exit', stopWithOwner);
   const ended = new Promise<string>((resolve, reject) => {
@@ -98,7 +98,7 @@ function spawnServer({ account, binaries, folder, settings }: ServerOptions, por
   return { pid: child.pid, server: { port, ended, stop } };
 }
 
-/** Ready as Postgres says itself, on the eighth line of its pid file: no connection is needed to learn it. */
+/** Reads the server's state from the eighth line of its pid file, which needs no connection. */
 async function readyOrEnded(
   pid: number | undefined,
   server: Server,
@@ -130,10 +130,10 @@ async function stopServer(child: ChildProcess, ended: Promise<string>, timeoutMs
     child.kill(step.signal);
     if (await within(step.timeoutMs, ended)) return;
   }
-  throw new LocalPostgresError(`Postgres ${child.pid} does not end, not even by SIGKILL`);
+  throw new LocalPostgresError(`Postgres (pid ${child.pid}) did not end after SIGKILL`);
 }
 
-/** Whether the promise settles in time. Leaves no timer behind. */
+/** Whether the promise settles in time. */
 async function within(timeoutMs: number, promise: Promise<unknown>): Promise<boolean> {
   const timer = new AbortController();
   try {

@@ -56,7 +56,7 @@ test.each([
   expect(vendor.bill).toEqual([]);
 });
 
-test('x-mock-delay-ms delays the first byte, and leaving meanwhile costs nothing', async () => {
+test('x-mock-delay-ms delays the first byte, and disconnecting before costs nothing', async () => {
   const start = performance.now();
   await whole({ 'x-mock-delay-ms': '80' });
   expect(performance.now() - start).toBeGreaterThanOrEqual(79);
@@ -74,7 +74,7 @@ test('x-mock-chunk-delay-ms delays every chunk', async () => {
   expect(performance.now() - start).toBeGreaterThanOrEqual(79);
 });
 
-test('x-mock-chunks and x-mock-output-tokens shape the answer', async () => {
+test('x-mock-chunks and x-mock-output-tokens set the output', async () => {
   const { contents, usage } = await readStream({ 'x-mock-chunks': '5', 'x-mock-output-tokens': '33' });
   expect(contents).toHaveLength(5);
   expect(usage?.completion_tokens).toBe(33);
@@ -101,7 +101,7 @@ test('input, cached and reasoning tokens are reported and billed', async () => {
   expect(vendor.bill).toMatchObject([entry, entry]);
 });
 
-test('usage left out or zero changes nothing on the bill', async () => {
+test('omitted or zero usage does not change the bill', async () => {
   expect(await whole({ 'x-mock-no-usage': 'true' })).not.toHaveProperty('usage');
   expect((await whole({ 'x-mock-zero-usage': 'true' })).usage).toMatchObject({
     prompt_tokens: 0,
@@ -112,13 +112,13 @@ test('usage left out or zero changes nothing on the bill', async () => {
   expect(vendor.bill.map((entry) => entry.outputTokens)).toEqual([5, 5, 5, 5]);
 });
 
-test('x-mock-reset: before leaves neither an answer nor a bill', async () => {
+test('x-mock-reset: before sends no response, and bills nothing', async () => {
   await expect(whole({ 'x-mock-reset': 'before' })).rejects.toBeInstanceOf(OpenAI.APIConnectionError);
   expect(vendor.bill).toEqual([]);
   expect(vendor.requests).toHaveLength(1);
 });
 
-test('x-mock-reset: headers sends these and no more', async () => {
+test('x-mock-reset: headers sends the headers only', async () => {
   const response = await fetch(`${vendor.url}/chat/completions`, {
     method: 'POST',
     headers: { 'x-mock-reset': 'headers' },
@@ -129,7 +129,7 @@ test('x-mock-reset: headers sends these and no more', async () => {
   expect(vendor.bill).toMatchObject([{ inputTokens: 12, outputTokens: 0, completed: false }]);
 });
 
-test('x-mock-reset: mid breaks off half way, and bills that half', async () => {
+test('x-mock-reset: mid interrupts the response in the middle, and bills the first half', async () => {
   const { contents, error } = await readStream({ 'x-mock-reset': 'mid' });
   expect(contents).toEqual(['one ', 'two ']);
   expect(error).toBeInstanceOf(Error);
@@ -139,7 +139,7 @@ test('x-mock-reset: mid breaks off half way, and bills that half', async () => {
   expect(vendor.bill[1]).toMatchObject({ outputTokens: 5, completed: false });
 });
 
-test('x-mock-stall: mid stops half way, and waits for the peer to leave', async () => {
+test('x-mock-stall: mid stalls in the middle, until the client disconnects', async () => {
   const stream = await openai.chat.completions.create(streamed, { headers: { 'x-mock-stall': 'mid' } });
   const chunks = stream[Symbol.asyncIterator]();
   for (let at = 0; at < 3; at += 1) await chunks.next();
@@ -159,7 +159,7 @@ test('x-mock-sse-error: true is an error after 200', async () => {
   expect(vendor.bill).toMatchObject([{ outputTokens: 2, completed: false }]);
 });
 
-test('a client that leaves ends the work; the bill has what was generated', async () => {
+test('generation ends when the client disconnects; the bill has what was generated', async () => {
   const headers = { 'x-mock-chunks': '1000', 'x-mock-chunk-delay-ms': '5' };
   let seen = 0;
   for await (const chunk of await openai.chat.completions.create(streamed, { headers })) {
@@ -177,7 +177,7 @@ test('a client that leaves ends the work; the bill has what was generated', asyn
   expect(settled?.outputTokens).toBeLessThan(100);
 });
 
-test('a client that does not read holds the work back', async () => {
+test('a client that does not read stops generation', async () => {
   const body = JSON.stringify({ ...hello, stream: true });
   const socket = connect(Number(new URL(vendor.url).port), '127.0.0.1');
   socket.pause();
@@ -223,13 +223,13 @@ test('x-mock-gzip can be read chunk by chunk, alone or with others', async () =>
   expect((await readStream(slow)).contents.slice(0, 1)).toEqual(['one ']);
 });
 
-test('x-mock-content-type replaces the type and leaves the body', async () => {
+test('x-mock-content-type replaces the type but not the body', async () => {
   const response = await fetch(`${vendor.url}/models`, { headers: { 'x-mock-content-type': 'text/html' } });
   expect(response.headers.get('content-type')).toBe('text/html');
   expect(await response.json()).toMatchObject({ object: 'list' });
 });
 
-test('a bad value is a 400 that says how to write it', async () => {
+test('an invalid value is a 400 with the valid ones', async () => {
   await expect(whole({ 'x-mock-reset': 'soon' })).rejects.toThrow(
     'x-mock-reset must be before or headers or mid.',
   );

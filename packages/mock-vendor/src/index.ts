@@ -1,3 +1,3 @@
-export type { BillEntry } from './bill.ts';
 export { type MockVendor, type MockVendorOptions, startMockVendor } from './mockVendor.ts';
-export type { RecordedRequest } from './recorder.ts';
+export type { BillEntry } from './records/bill.ts';
+export type { RecordedRequest } from './records/recorder.ts';

@@ -1,27 +1,27 @@
 import type { AddressInfo } from 'node:net';
-import { type BillEntry, createBill } from './bill.ts';
-import { createRecorder, type RecordedRequest } from './recorder.ts';
-import { createResponseStore } from './responseStore.ts';
+import { type BillEntry, createBill } from './records/bill.ts';
+import { createRecorder, type RecordedRequest } from './records/recorder.ts';
+import { createResponseStore } from './records/responseStore.ts';
 import { createVendorServer } from './server.ts';
 
 const DEFAULT_KEEP = 1000;
-// A load test compares every entry with the ledger, so the bill reaches further back than the requests.
+// Load tests compare every entry with the ledger, so more entries are retained than requests.
 const BILL_MAX_ENTRIES = 1_000_000;
 
-/** A running vendor: what it received, and what it would charge. */
+/** A running vendor, with the requests it received and its bill. */
 export interface MockVendor {
   /** The base URL for a connector or an SDK: `http://127.0.0.1:PORT/v1`. */
   readonly url: string;
   /**
-   * One entry per completion, response, message or embedding whose answer began, oldest first; live, so an entry of a running
-   * stream still grows. The newest million are kept.
+   * One entry per completion, response, message or embedding that began, oldest first. The entry of a stream in progress
+   * still grows. The newest million are retained.
    */
   readonly bill: readonly BillEntry[];
-  /** The requests whose body arrived in full, newest last; the newest `keep` of them. */
+  /** The newest `keep` requests whose body arrived completely, oldest first. */
   readonly requests: readonly RecordedRequest[];
-  /** Forgets bill and requests. */
+  /** Clears the bill and the requests. */
   clear(): void;
-  /** Stops listening and ends every socket at once, answers under way included. */
+  /** Stops listening and closes every socket at once, also those of responses in progress. */
   close(): Promise<void>;
 }
 
@@ -30,13 +30,13 @@ export interface MockVendorOptions {
   readonly host?: string;
   /** Default 0: any free port. */
   readonly port?: number;
-  /** How many requests to remember; default 1000. 0 keeps nothing at all, no bill either. */
+  /** How many requests to retain. Default: 1000. With 0, there is no bill either. */
   readonly keep?: number;
-  /** When given, any other bearer token is answered with 401. */
+  /** If set, any other bearer token gets a 401. */
   readonly apiKey?: string;
 }
 
-/** Starts a vendor that speaks OpenAI's wire and Anthropic's. Rejects if it cannot listen. */
+/** Starts a vendor with the `openai` and `anthropic` dialects. Rejects if it cannot listen. */
 export async function startMockVendor(options: MockVendorOptions = {}): Promise<MockVendor> {
   const { host = '127.0.0.1', port = 0, keep = DEFAULT_KEEP, apiKey } = options;
   const bill = createBill(keep === 0 ? 0 : BILL_MAX_ENTRIES);
@@ -71,7 +71,7 @@ export async function startMockVendor(options: MockVendorOptions = {}): Promise<
 }
 
 function baseUrl(host: string, address: AddressInfo): string {
-  // A wildcard address is one to listen on, not one to call.
+  // A wildcard address is for listening only.
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return `http://${name.includes(':') ? `[${name}]` : name}:${address.port}/v1`;
 }

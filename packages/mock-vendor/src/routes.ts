@@ -1,13 +1,18 @@
-import { chatCompletions } from './chatCompletions.ts';
-import { embeddings } from './embeddings.ts';
-import type { Handler } from './exchange.ts';
-import { countTokens, messages } from './messages.ts';
-import { models } from './models.ts';
-import { responses } from './responses.ts';
-import { cancelResponse, deleteResponse, listInputItems, retrieveResponse } from './storedResponses.ts';
-import { VendorError } from './vendorError.ts';
+import { chatCompletions } from './dialects/chatCompletions.ts';
+import { embeddings } from './dialects/embeddings.ts';
+import { countTokens, messages } from './dialects/messages.ts';
+import { models } from './dialects/models.ts';
+import { responses } from './dialects/responses.ts';
+import {
+  cancelResponse,
+  deleteResponse,
+  listInputItems,
+  retrieveResponse,
+} from './dialects/storedResponses.ts';
+import type { Handler } from './http/exchange.ts';
+import { VendorError } from './shared/vendorError.ts';
 
-/** The map of the vendor: one line per operation, one file per handler. */
+/** All operations, each with its handler. */
 const ROUTES: readonly { method: string; path: RegExp; handler: Handler }[] = [
   { method: 'POST', path: /^\/v1\/chat\/completions$/, handler: chatCompletions },
   { method: 'POST', path: /^\/v1\/responses$/, handler: responses },
@@ -21,7 +26,7 @@ const ROUTES: readonly { method: string; path: RegExp; handler: Handler }[] = [
   { method: 'GET', path: /^\/v1\/models$/, handler: models },
 ];
 
-/** The handler of a request, or OpenAI's 404 or 405. */
+/** The handler of a request. Throws OpenAI's 404 or 405. */
 export function findRoute(method: string, pathAndQuery: string): Handler {
   const path = pathAndQuery.replace(/\?.*$/s, '');
   const routes = ROUTES.filter((route) => route.path.test(path));

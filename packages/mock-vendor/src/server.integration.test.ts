@@ -25,7 +25,7 @@ test('the models list has echo', async () => {
 test('embeddings are the same each time, in float and in base64', async () => {
   const input = ['Hello', 'other'];
   const floats = await openai.embeddings.create({ model: 'embed', input, encoding_format: 'float' });
-  // Unless told, the SDK asks for base64 and decodes it.
+  // By default, the SDK requests base64 and decodes it.
   const decoded = await openai.embeddings.create({ model: 'embed', input });
   expect(String(vendor.requests[1]?.body)).toContain('base64');
   expect([...(decoded.data[0]?.embedding ?? [])]).toEqual(floats.data[0]?.embedding);
@@ -48,7 +48,7 @@ test('embeddings take token ids and a number of dimensions', async () => {
   expect(usage.prompt_tokens).toBe(3);
 });
 
-test.each([[undefined], [''], [[]], [['ok', '']], [{}]])('an embedding of %j is refused', async (input) => {
+test.each([[undefined], [''], [[]], [['ok', '']], [{}]])('an embedding of %j is rejected', async (input) => {
   const response = await fetch(`${vendor.url}/embeddings`, {
     method: 'POST',
     headers: { authorization },
@@ -57,7 +57,7 @@ test.each([[undefined], [''], [[]], [['ok', '']], [{}]])('an embedding of %j is 
   expect(response.status).toBe(400);
 });
 
-test('a wrong bearer is a 401, and so is none', async () => {
+test('a wrong or missing bearer token is a 401', async () => {
   const stranger = new OpenAI({ baseURL: vendor.url, apiKey: 'wrong', maxRetries: 0 });
   await expect(stranger.models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
   const response = await fetch(`${vendor.url}/models`);
@@ -103,7 +103,7 @@ test('a body over 64 MiB is a 413', async () => {
   expect(vendor.requests).toEqual([]);
 });
 
-test('no more requests are kept than asked', async () => {
+test('only the newest requests are retained', async () => {
   for (const content of ['1', '2', '3', '4']) {
     await openai.chat.completions.create({ ...hello, messages: [{ role: 'user', content }] });
   }
@@ -112,7 +112,7 @@ test('no more requests are kept than asked', async () => {
   expect(vendor.bill).toHaveLength(4);
 });
 
-test('with keep 0 nothing is kept', async () => {
+test('with keep 0 nothing is retained', async () => {
   const embedded = await startMockVendor({ keep: 0 });
   await new OpenAI({ baseURL: embedded.url, apiKey: 'any' }).chat.completions.create(hello);
   expect(embedded.requests).toEqual([]);
@@ -120,7 +120,7 @@ test('with keep 0 nothing is kept', async () => {
   await embedded.close();
 });
 
-test('close ends idle and open sockets, and can be repeated', async () => {
+test('close closes idle and open sockets, and is idempotent', async () => {
   const closing = await startMockVendor();
   const silent = connect(Number(new URL(closing.url).port), '127.0.0.1');
   await once(silent, 'connect');
@@ -138,6 +138,6 @@ test('close ends idle and open sockets, and can be repeated', async () => {
   await expect(rest()).rejects.toThrow();
 });
 
-test('a port that is taken is an error', async () => {
+test('a port in use is an error', async () => {
   await expect(startMockVendor({ port: Number(new URL(vendor.url).port) })).rejects.toThrow('EADDRINUSE');
 });

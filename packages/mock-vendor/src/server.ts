@@ -5,24 +5,24 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { NORMAL, parseBehaviour } from './behaviour.ts';
-import type { Bill } from './bill.ts';
-import { newId } from './ids.ts';
-import { AnswerOver, departureOf } from './peer.ts';
-import type { Recorder } from './recorder.ts';
-import { createReply, type Reply } from './reply.ts';
-import { readBody } from './requestBody.ts';
-import type { ResponseStore } from './responseStore.ts';
+import { disconnectSignal, ReplyAborted } from './http/disconnect.ts';
+import { createReply, type Reply } from './http/reply.ts';
+import { readBody } from './http/requestBody.ts';
+import type { Bill } from './records/bill.ts';
+import type { Recorder } from './records/recorder.ts';
+import type { ResponseStore } from './records/responseStore.ts';
 import { findRoute } from './routes.ts';
+import { NORMAL, parseBehaviour } from './shared/behaviour.ts';
+import { newId } from './shared/ids.ts';
 import {
   anthropicErrorBody,
   errorOfStatus,
   openaiErrorBody,
   serverError,
   VendorError,
-} from './vendorError.ts';
+} from './shared/vendorError.ts';
 
-// Longer than clients keep an idle socket, so that none picks one that is about to close.
+// Longer than clients keep an idle socket, so that no client uses one that is about to close.
 const KEEP_ALIVE_TIMEOUT_MS = 120_000;
 
 export interface ServerDeps {
@@ -32,7 +32,7 @@ export interface ServerDeps {
   readonly apiKey: string | undefined;
 }
 
-/** The vendor's HTTP server, not yet listening. */
+/** The vendor's HTTP server; it does not listen yet. */
 export function createVendorServer(deps: ServerDeps): Server {
   return createServer({ keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS }, (request, response) => {
     // `serve` never rejects.
@@ -42,8 +42,8 @@ export function createVendorServer(deps: ServerDeps): Server {
 
 async function serve(deps: ServerDeps, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const requestId = newId('req_');
-  const gone = departureOf(response);
-  const context = { requestId, startedAtMs: performance.now(), gone };
+  const disconnected = disconnectSignal(response);
+  const context = { requestId, startedAtMs: performance.now(), disconnected };
   let reply = createReply(response, context, NORMAL);
   try {
     const { method = 'GET', url: path = '/', headers, rawHeaders } = request;
@@ -57,9 +57,9 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
     await reply.hold();
     if (behaviour.status !== undefined) throw errorOfStatus(behaviour.status);
     const { bill, stored } = deps;
-    await handler({ requestId, path: pathOf(path), body, behaviour, bill, stored, reply, gone });
+    await handler({ requestId, path: pathOf(path), body, behaviour, bill, stored, reply, disconnected });
   } catch (error) {
-    await answerError(error, reply, response, pathOf(request.url ?? '/'));
+    await sendError(error, reply, response, pathOf(request.url ?? '/'));
   }
 }
 
@@ -77,14 +77,14 @@ function pathOf(pathAndQuery: string): string {
   return pathAndQuery.replace(/\?.*$/s, '');
 }
 
-async function answerError(
+async function sendError(
   error: unknown,
   reply: Reply,
   response: ServerResponse,
   path: string,
 ): Promise<void> {
-  if (error instanceof AnswerOver) return;
-  // Too late for a status: break off, so that nobody takes the rest for an answer.
+  if (error instanceof ReplyAborted) return;
+  // Too late for a status: closes the socket, so that the client sees an incomplete response.
   if (response.headersSent) {
     response.destroy();
     return;

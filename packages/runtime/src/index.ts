@@ -11,13 +11,13 @@ export {
   toHandler,
 } from './http/httpApp.ts';
 export { type HttpServer, type HttpServerOptions, listenHttp } from './http/httpServer.ts';
-export { createLogger, type Logger, type LogLevelName } from './logger.ts';
+export { createLogger, type Logger, type LogLevelName } from './logging/logger.ts';
+export { redactSecrets } from './logging/redact.ts';
 export { addCertificateMetric } from './metrics/certificateMetric.ts';
 export type { CostCounter, Counter, Family, Histogram } from './metrics/metricFamily.ts';
 export { createMetrics, type Metrics, serveMetrics } from './metrics/metrics.ts';
 export { assertPublicHost, isPublicAddress, NOT_PUBLIC, publicLookup } from './publicAddresses.ts';
-export { redactSecrets } from './redact.ts';
-export { explainError, runService, type ServiceContext } from './runService.ts';
+export { explainError, runService, type ServiceContext } from './service/runService.ts';
 export {
   DatabaseUrl,
   Host,

@@ -1,4 +1,4 @@
-import { allItems, answer, type Client, type PageOf } from '@weighbridge/client';
+import { allItems, bodyOf, type Client, type PageOf } from '@weighbridge/client';
 import { Command, InvalidArgumentError } from 'commander';
 import { PRUNABLE, type Present, type Prunable, plan } from '../apply/plan.ts';
 import { runPlan, type Send } from '../apply/runPlan.ts';
@@ -97,6 +97,6 @@ export async function listPresent(send: Send, path: string): Promise<Json[]> {
 export function sender(client: Client): Send {
   return async (method, path, body) => {
     const call = client.request(method.toLowerCase() as 'get', path as never, { body } as never);
-    return await answer<Json>(call as Promise<{ data?: Json; response: Response }>);
+    return await bodyOf<Json>(call as Promise<{ data?: Json; response: Response }>);
   };
 }

@@ -1,4 +1,4 @@
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { time } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
@@ -23,7 +23,7 @@ export function auditCommand(cli: Cli): Command {
         ...(options.to && { to: options.to }),
       };
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/audit', { params: { query: { ...filter, ...page } } })),
+        bodyOf(session.client.GET('/api/v1/audit', { params: { query: { ...filter, ...page } } })),
       );
       session.showList(items, [
         ['AT', (entry) => time(entry.at)],

@@ -1,4 +1,4 @@
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
@@ -13,7 +13,7 @@ export function connectorsCommand(cli: Cli): Command {
       const session = await openSession(cli, command);
       const filter = { ...(options.provider && { provider: options.provider }) };
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/connectors', { params: { query: { ...filter, ...page } } })),
+        bodyOf(session.client.GET('/api/v1/connectors', { params: { query: { ...filter, ...page } } })),
       );
       session.showList(items, [
         ['ID', (connector) => connector.id],
@@ -33,7 +33,7 @@ export function connectorsCommand(cli: Cli): Command {
     .action(async (connector_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { connector_id } };
-      session.showOne(await answer(session.client.GET('/api/v1/connectors/{connector_id}', { params })));
+      session.showOne(await bodyOf(session.client.GET('/api/v1/connectors/{connector_id}', { params })));
     });
 
   connectors
@@ -42,7 +42,7 @@ export function connectorsCommand(cli: Cli): Command {
     .action(async (connector_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { connector_id } };
-      const result = await answer(session.client.POST('/api/v1/connectors/{connector_id}/test', { params }));
+      const result = await bodyOf(session.client.POST('/api/v1/connectors/{connector_id}/test', { params }));
       session.showOne(result);
       if (!result.ok) throw new Error('The vendor did not take it.');
     });

@@ -1,4 +1,4 @@
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
@@ -21,7 +21,7 @@ export function evidenceCommand(cli: Cli): Command {
         ...(options.model && { model: options.model }),
       };
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/evidence', { params: { query: { ...filter, ...page } } })),
+        bodyOf(session.client.GET('/api/v1/evidence', { params: { query: { ...filter, ...page } } })),
       );
       session.showList(items, [
         ['WORKLOAD TYPE', ({ workload_type }) => workload_type],

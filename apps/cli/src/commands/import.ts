@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { stringify } from 'yaml';
 import type { Json } from '../apply/wanted.ts';
@@ -110,7 +110,7 @@ async function issueKeys(session: Session, keys: readonly WantedKey[], file: str
   // Made before the first key is: a secret without a place for it would be lost.
   await session.writeFile(file, written, { mode: SECRET_MODE, isNew: true });
   for (const key of keys) {
-    const issued = await answer(
+    const issued = await bodyOf(
       session.client.POST('/api/v1/keys', {
         // A second run within a day gets the same keys.
         headers: { 'idempotency-key': `litellm-${createHash('sha256').update(key.origin).digest('hex')}` },

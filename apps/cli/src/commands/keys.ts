@@ -1,4 +1,4 @@
-import { answer, type components } from '@weighbridge/client';
+import { bodyOf, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
 import { type Column, shown, time } from '../session/output.ts';
 import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
@@ -64,7 +64,7 @@ export function keysCommand(cli: Cli): Command {
         ...(options.expires && { expires_at: options.expires }),
         ...(options.disabled && { disabled: true }),
       };
-      showSecret(session, await answer(session.client.POST('/api/v1/keys', { body })));
+      showSecret(session, await bodyOf(session.client.POST('/api/v1/keys', { body })));
     });
 
   listOptions(keys.command('list'))
@@ -87,7 +87,7 @@ export function keysCommand(cli: Cli): Command {
         ...(options.name && { name_contains: options.name }),
       };
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/keys', { params: { query: { ...filter, ...page } } })),
+        bodyOf(session.client.GET('/api/v1/keys', { params: { query: { ...filter, ...page } } })),
       );
       session.showList(items, COLUMNS);
     });
@@ -98,7 +98,7 @@ export function keysCommand(cli: Cli): Command {
     .action(async (key_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       session.showOne(
-        await answer(session.client.GET('/api/v1/keys/{key_id}', { params: { path: { key_id } } })),
+        await bodyOf(session.client.GET('/api/v1/keys/{key_id}', { params: { path: { key_id } } })),
       );
     });
 
@@ -114,7 +114,7 @@ export function keysCommand(cli: Cli): Command {
       .action(async (key_id: string, _options, command: Command) => {
         const session = await openSession(cli, command);
         const params = { path: { key_id } };
-        const key = await answer(
+        const key = await bodyOf(
           session.client.PATCH('/api/v1/keys/{key_id}', { params, body: { disabled } }),
         );
         session.showOne(key);
@@ -132,7 +132,7 @@ export function keysCommand(cli: Cli): Command {
       const params = { path: { key_id } };
       showSecret(
         session,
-        await answer(session.client.POST('/api/v1/keys/{key_id}/rotate', { params, body })),
+        await bodyOf(session.client.POST('/api/v1/keys/{key_id}/rotate', { params, body })),
       );
     });
 
@@ -142,7 +142,7 @@ export function keysCommand(cli: Cli): Command {
     .action(async (key_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       session.showOne(
-        await answer(session.client.DELETE('/api/v1/keys/{key_id}', { params: { path: { key_id } } })),
+        await bodyOf(session.client.DELETE('/api/v1/keys/{key_id}', { params: { path: { key_id } } })),
       );
     });
 

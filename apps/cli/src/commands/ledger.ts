@@ -1,4 +1,4 @@
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { type Cli, openSession } from '../session/session.ts';
 
@@ -16,7 +16,7 @@ export function ledgerCommand(cli: Cli): Command {
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
       const apply = options.apply ?? false;
-      const rebuilt = await answer(session.client.POST('/api/v1/ledger/rebuild', { body: { apply } }));
+      const rebuilt = await bodyOf(session.client.POST('/api/v1/ledger/rebuild', { body: { apply } }));
       const { events, buckets, differing, differing_hours, difference_nano_usd } = rebuilt;
       session.showOne(rebuilt, {
         events,

@@ -1,4 +1,4 @@
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { price } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
@@ -11,7 +11,7 @@ export function modelsCommand(cli: Cli): Command {
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/models', { params: { query: page } })),
+        bodyOf(session.client.GET('/api/v1/models', { params: { query: page } })),
       );
       session.showList(items, [
         ['MODEL', ({ model }) => model],

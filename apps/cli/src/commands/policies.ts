@@ -1,4 +1,4 @@
-import { answer, type components } from '@weighbridge/client';
+import { bodyOf, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
 import { type Column, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
@@ -33,7 +33,7 @@ export function policiesCommand(cli: Cli): Command {
         ...(options.parent && { parent_policy_id: options.parent }),
       };
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/policies', { params: { query: { ...filter, ...page } } })),
+        bodyOf(session.client.GET('/api/v1/policies', { params: { query: { ...filter, ...page } } })),
       );
       session.showList(items, COLUMNS);
     });
@@ -44,7 +44,7 @@ export function policiesCommand(cli: Cli): Command {
     .action(async (policy_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { policy_id } };
-      session.showOne(await answer(session.client.GET('/api/v1/policies/{policy_id}', { params })));
+      session.showOne(await bodyOf(session.client.GET('/api/v1/policies/{policy_id}', { params })));
     });
 
   policyOptions(policies.command('create <name>'))
@@ -56,7 +56,7 @@ export function policiesCommand(cli: Cli): Command {
     .action(async (name: string, options, command: Command) => {
       const session = await openSession(cli, command);
       const body = { ...changes(options), name };
-      session.showOne(await answer(session.client.POST('/api/v1/policies', { body })));
+      session.showOne(await bodyOf(session.client.POST('/api/v1/policies', { body })));
     });
 
   policyOptions(policies.command('update <policy_id>'))
@@ -72,7 +72,7 @@ export function policiesCommand(cli: Cli): Command {
         throw new UsageError('Nothing to change: give at least one option.');
       const session = await openSession(cli, command);
       const params = { path: { policy_id } };
-      session.showOne(await answer(session.client.PATCH('/api/v1/policies/{policy_id}', { params, body })));
+      session.showOne(await bodyOf(session.client.PATCH('/api/v1/policies/{policy_id}', { params, body })));
     });
 
   policies
@@ -81,7 +81,7 @@ export function policiesCommand(cli: Cli): Command {
     .action(async (policy_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { policy_id } };
-      session.showOne(await answer(session.client.DELETE('/api/v1/policies/{policy_id}', { params })));
+      session.showOne(await bodyOf(session.client.DELETE('/api/v1/policies/{policy_id}', { params })));
     });
 
   return policies;

@@ -1,4 +1,4 @@
-import { answer, type components } from '@weighbridge/client';
+import { bodyOf, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
 import { price, shown } from '../session/output.ts';
 import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
@@ -19,7 +19,7 @@ export function profilesCommand(cli: Cli): Command {
       const session = await openSession(cli, command);
       const filter = { ...(options.name && { name_contains: options.name }) };
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/profiles', { params: { query: { ...filter, ...page } } })),
+        bodyOf(session.client.GET('/api/v1/profiles', { params: { query: { ...filter, ...page } } })),
       );
       session.showList(items, [
         ['ID', (profile) => profile.id],
@@ -35,7 +35,7 @@ export function profilesCommand(cli: Cli): Command {
     .action(async (profile_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { profile_id } };
-      session.showOne(await answer(session.client.GET('/api/v1/profiles/{profile_id}', { params })));
+      session.showOne(await bodyOf(session.client.GET('/api/v1/profiles/{profile_id}', { params })));
     });
 
   profiles
@@ -69,7 +69,7 @@ export function profilesCommand(cli: Cli): Command {
       const params = { path: { profile_id } };
       showExplanation(
         session,
-        await answer(session.client.POST('/api/v1/profiles/{profile_id}/explain', { params, body })),
+        await bodyOf(session.client.POST('/api/v1/profiles/{profile_id}/explain', { params, body })),
       );
     });
 

@@ -79,7 +79,7 @@ describe('the exit code', () => {
 
   it('is 1 where the service is not there', async () => {
     const { code, err } = await run(['usage', '--url', 'http://127.0.0.1:1']);
-    expect([code, err]).toEqual([1, expect.stringContaining("http://127.0.0.1:1 can't be reached")]);
+    expect([code, err]).toEqual([1, expect.stringContaining('http://127.0.0.1:1 is unreachable')]);
     expect((await run(['doctor', '--url', 'http://127.0.0.1:1'])).code).toBe(1);
   });
 

@@ -1,4 +1,4 @@
-import { answer, type components } from '@weighbridge/client';
+import { bodyOf, type components } from '@weighbridge/client';
 import { Command } from 'commander';
 import { shown, time } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
@@ -17,7 +17,7 @@ export function proxiesCommand(cli: Cli): Command {
       const session = await openSession(cli, command);
       const filter = options.gone ? { all: 'true' as const } : {};
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/proxies', { params: { query: { ...filter, ...page } } })),
+        bodyOf(session.client.GET('/api/v1/proxies', { params: { query: { ...filter, ...page } } })),
       );
       session.showList(items, [
         ['ID', (proxy) => proxy.id],
@@ -46,7 +46,7 @@ export function proxiesCommand(cli: Cli): Command {
     .action(async (proxy_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { proxy_id } };
-      session.showOne(await answer(session.client.POST('/api/v1/proxies/{proxy_id}/retire', { params })));
+      session.showOne(await bodyOf(session.client.POST('/api/v1/proxies/{proxy_id}/retire', { params })));
     });
 
   return proxies;

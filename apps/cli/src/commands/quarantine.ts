@@ -1,4 +1,4 @@
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command, Option } from 'commander';
 import { time } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
@@ -18,7 +18,7 @@ export function quarantineCommand(cli: Cli): Command {
       const session = await openSession(cli, command);
       const filter = options.state === 'any' ? {} : { state: options.state };
       const items = await firstItems(session, limitOf(options), (page) =>
-        answer(session.client.GET('/api/v1/quarantine', { params: { query: { ...filter, ...page } } })),
+        bodyOf(session.client.GET('/api/v1/quarantine', { params: { query: { ...filter, ...page } } })),
       );
       session.showList(items, [
         ['ID', (item) => item.id],
@@ -37,7 +37,7 @@ export function quarantineCommand(cli: Cli): Command {
     .action(async (quarantine_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { quarantine_id } };
-      session.showOne(await answer(session.client.GET('/api/v1/quarantine/{quarantine_id}', { params })));
+      session.showOne(await bodyOf(session.client.GET('/api/v1/quarantine/{quarantine_id}', { params })));
     });
 
   quarantine
@@ -47,7 +47,7 @@ export function quarantineCommand(cli: Cli): Command {
       const session = await openSession(cli, command);
       const params = { path: { quarantine_id } };
       session.showOne(
-        await answer(session.client.POST('/api/v1/quarantine/{quarantine_id}/release', { params })),
+        await bodyOf(session.client.POST('/api/v1/quarantine/{quarantine_id}/release', { params })),
       );
     });
 
@@ -61,7 +61,7 @@ export function quarantineCommand(cli: Cli): Command {
       const params = { path: { quarantine_id } };
       const body = { note: options.note };
       session.showOne(
-        await answer(session.client.POST('/api/v1/quarantine/{quarantine_id}/discard', { params, body })),
+        await bodyOf(session.client.POST('/api/v1/quarantine/{quarantine_id}/discard', { params, body })),
       );
     });
 

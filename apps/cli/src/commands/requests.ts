@@ -1,4 +1,4 @@
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { type Cli, openSession } from '../session/session.ts';
 import { signedMicroUsd } from './options.ts';
@@ -12,7 +12,7 @@ export function requestsCommand(cli: Cli): Command {
     .action(async (request_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { request_id } };
-      session.showOne(await answer(session.client.GET('/api/v1/requests/{request_id}', { params })));
+      session.showOne(await bodyOf(session.client.GET('/api/v1/requests/{request_id}', { params })));
     });
 
   requests
@@ -42,7 +42,7 @@ export function requestsCommand(cli: Cli): Command {
         ...(options.event && { event_id: options.event }),
       };
       session.showOne(
-        await answer(session.client.POST('/api/v1/requests/{request_id}/corrections', { params, body })),
+        await bodyOf(session.client.POST('/api/v1/requests/{request_id}/corrections', { params, body })),
       );
     });
 

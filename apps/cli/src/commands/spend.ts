@@ -1,4 +1,4 @@
-import { answer, type components } from '@weighbridge/client';
+import { bodyOf, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
 import { type Column, time, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
@@ -54,13 +54,13 @@ export function spendCommand(cli: Cli): Command {
           headers: { accept: 'text/csv' },
           parseAs: 'text',
         });
-        session.out(String(await answer(csv)).replace(/\r?\n$/, ''));
+        session.out(String(await bodyOf(csv)).replace(/\r?\n$/, ''));
         return;
       }
       const report = { complete: true, as_of: '' };
       const items = await firstItems(session, limitOf(options), async (page) => {
         // Without `accept`, the answer is JSON, never CSV.
-        const rows = (await answer(
+        const rows = (await bodyOf(
           session.client.GET('/api/v1/spend', { params: { query: { ...query, ...page } } }),
         )) as components['schemas']['SpendReport'];
         report.complete = rows.complete;

@@ -1,4 +1,4 @@
-import { answer } from '@weighbridge/client';
+import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { time, usd } from '../session/output.ts';
 import { type Cli, openSession } from '../session/session.ts';
@@ -10,7 +10,7 @@ export function usageCommand(cli: Cli): Command {
     .addHelpText('after', '\nExamples:\n  weighbridge usage\n  weighbridge usage key_… --json')
     .action(async (key_id: string | undefined, _options, command: Command) => {
       const session = await openSession(cli, command);
-      const report = await answer(
+      const report = await bodyOf(
         key_id === undefined
           ? session.client.GET('/api/v1/usage')
           : session.client.GET('/api/v1/keys/{key_id}/usage', { params: { path: { key_id } } }),

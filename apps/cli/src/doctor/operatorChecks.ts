@@ -1,4 +1,4 @@
-import { answer, type components, pages } from '@weighbridge/client';
+import { bodyOf, type components, pages } from '@weighbridge/client';
 import type { Session } from '../session/session.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';
 import { attempt } from './serviceChecks.ts';
@@ -22,16 +22,16 @@ export async function operatorChecks(
   const { client, now, version } = session;
   const proxies = await attempt('operator', () =>
     all((page_token) =>
-      answer(client.GET('/api/v1/proxies', { params: { query: { page_size: PAGE_SIZE, page_token } } })),
+      bodyOf(client.GET('/api/v1/proxies', { params: { query: { page_size: PAGE_SIZE, page_token } } })),
     ),
   );
   const connectors = await attempt('operator', () =>
     all((page_token) =>
-      answer(client.GET('/api/v1/connectors', { params: { query: { page_size: PAGE_SIZE, page_token } } })),
+      bodyOf(client.GET('/api/v1/connectors', { params: { query: { page_size: PAGE_SIZE, page_token } } })),
     ),
   );
   const held = await attempt('operator', () =>
-    answer(client.GET('/api/v1/quarantine', { params: { query: { state: 'held', page_size: '1' } } })),
+    bodyOf(client.GET('/api/v1/quarantine', { params: { query: { state: 'held', page_size: '1' } } })),
   );
   return [
     ...(connectors.value
@@ -76,7 +76,7 @@ async function connectorFindings(
       );
     } else if (live) {
       const params = { path: { connector_id: id } };
-      const { ok: taken, message } = await answer(
+      const { ok: taken, message } = await bodyOf(
         client.POST('/api/v1/connectors/{connector_id}/test', { params }),
       );
       findings.push(

@@ -1,4 +1,4 @@
-import { ApiError, answer } from '@weighbridge/client';
+import { ApiError, bodyOf } from '@weighbridge/client';
 import { usd } from '../session/output.ts';
 import type { Session } from '../session/session.ts';
 import { clockFinding, type Finding, fail, ok, skipped, warn } from './finding.ts';
@@ -44,7 +44,7 @@ export async function serviceChecks(session: Session): Promise<{ findings: Findi
     ready.ok ? ok('service', said) : fail('service', said, 'Look at the log of the app that is not ready.'),
     serviceClock(ready, before, after),
   ];
-  const usage = await attempt('usage:read', () => answer(client.GET('/api/v1/usage')));
+  const usage = await attempt('usage:read', () => bodyOf(client.GET('/api/v1/usage')));
   if (usage.error && isRefused(usage.error)) {
     findings.push(
       fail(
@@ -59,7 +59,7 @@ export async function serviceChecks(session: Session): Promise<{ findings: Findi
   if (usage.value) findings.push(budgetFinding(usage.value), ageFinding(usage.value.bucket_as_of, now()));
   else findings.push(usage.finding('budget'));
   const models = await attempt('models:read', () =>
-    answer(client.GET('/api/v1/models', { params: { query: { page_size: '1' } } })),
+    bodyOf(client.GET('/api/v1/models', { params: { query: { page_size: '1' } } })),
   );
   findings.push(models.value ? modelsFinding(models.value.data[0]?.model) : models.finding('models'));
   return { findings, goesOn: true };

@@ -8,7 +8,7 @@ import {
   type StreamInfo,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
-import { configDifferences, type Mismatch, STREAM_NAME_IN_USE } from '../streamMismatch.ts';
+import { configDifferences, type Mismatch, STREAM_NAME_IN_USE } from '../nats/streamMismatch.ts';
 import type { KeyValueSettings } from './keyValue.ts';
 
 /** The server counts a message's headers too. */

@@ -7,8 +7,8 @@ import {
 } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { errors, type NatsConnection } from '@nats-io/transport-node';
-import { connectNats, followStatus } from '../connectNats.ts';
-import { describeMismatch, type Mismatch, mismatchError } from '../streamMismatch.ts';
+import { connectNats, followStatus } from '../nats/connectNats.ts';
+import { describeMismatch, type Mismatch, mismatchError } from '../nats/streamMismatch.ts';
 import { bucketMismatch, ensureBucket } from './bucketConfig.ts';
 import { createCircuitBreaker } from './circuitBreaker.ts';
 import { assertFits, type KeyValueBucket, type KeyValueEntry, type KeyValueSettings } from './keyValue.ts';

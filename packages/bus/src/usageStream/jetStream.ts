@@ -8,8 +8,8 @@ import {
 } from '@nats-io/jetstream';
 import { errors, headers, type NatsConnection } from '@nats-io/transport-node';
 import { USAGE_SHARDS } from '@weighbridge/contracts';
-import { connectNats, followStatus } from '../connectNats.ts';
-import { describeMismatch, mismatchError } from '../streamMismatch.ts';
+import { connectNats, followStatus } from '../nats/connectNats.ts';
+import { describeMismatch, mismatchError } from '../nats/streamMismatch.ts';
 import { readShard, TRACEPARENT } from './shardReader.ts';
 import {
   acknowledgedUpTo,

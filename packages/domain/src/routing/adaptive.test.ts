@@ -41,10 +41,10 @@ const answered = (name: string, requests: number, more: Partial<Stratum> = {}): 
   }),
 });
 
-/** The same draw each time, and none at random: what looks best is taken, and nothing else is tried. */
+/** A constant draw: the apparently best model is chosen, without exploration. */
 const greedy: RunOptions['order'] = (arms) => adaptiveOrder(arms, () => 0.5);
 
-/** How often each model came first. */
+/** How often each model is first. */
 function firsts(arms: readonly Arm[], draws: number): Map<string, number> {
   const random = seededRandom(7);
   const counts = new Map<string, number>();
@@ -67,11 +67,11 @@ describe('in a simulation with drifting quality, latency and price', () => {
       }),
     );
 
-  it('regrets at most a fifth of choosing uniformly', () => {
+  it('has at most a fifth of the regret of a uniform choice', () => {
     expect(relativeRegret()).toBeLessThanOrEqual(0.2);
   });
 
-  it('would regret more if it forgot nothing', () => {
+  it('has more regret without decay', () => {
     expect(relativeRegret({ decay: (kept) => kept })).toBeGreaterThan(0.2);
   });
 });
@@ -84,7 +84,7 @@ describe('a model that becomes the best', () => {
       ['late', model(n < CHANGE ? { quality: 0.2, latencyMs: 5_000 } : { quality: 0.95, latencyMs: 1_000 })],
       ['poor', model({ quality: 0.3 })],
     ]);
-  /** After how many requests it is given more than half of them. */
+  /** After how many requests it gets more than half of them. */
   const foundAfter = ({ chosen }: Run) => {
     for (let n = CHANGE; n + 100 <= chosen.length; n++) {
       if (chosen.slice(n, n + 100).filter((name) => name === 'late').length > 50) return n + 100 - CHANGE;
@@ -102,14 +102,14 @@ describe('a model that becomes the best', () => {
     expect(slowest()).toBeLessThanOrEqual(1_000);
   });
 
-  it('would be found later, or never, if nothing were forgotten or tried', () => {
+  it('is found later, or never, without decay or exploration', () => {
     expect(slowest({ decay: (kept) => kept })).toBeGreaterThan(1_000);
     expect(slowest({ order: greedy })).toBeGreaterThan(1_000);
     expect(slowest({ order: greedy, decay: (kept) => kept })).toBe(Number.POSITIVE_INFINITY);
   });
 });
 
-it('takes two workload types with opposite best models to different ones', () => {
+it('sends two workload types with opposite best models to different models', () => {
   const random = seededRandom(3);
   const [good, bad] = [model({ quality: 0.9 }), model({ quality: 0.4 })];
   const last = ({ chosen }: Run) => chosen.slice(-500);
@@ -138,7 +138,7 @@ it('takes two workload types with opposite best models to different ones', () =>
 });
 
 describe('the order', () => {
-  it('holds every arm once, and gives a model that is sure to be worse the floor alone', () => {
+  it('has every arm once, and gives a clearly worse model only the exploration share', () => {
     const arms = [answered('good', 400), answered('bad', 400, { successes: 100 })];
     const draws = 5_000;
     const bad = firsts(arms, draws).get('bad') ?? 0;
@@ -148,12 +148,12 @@ describe('the order', () => {
     expect(new Set(order.map(({ model: name }) => name))).toEqual(new Set(['good', 'bad']));
   });
 
-  it('tries what is new', () => {
+  it('tries a new model', () => {
     const arms = [answered('known', 400, { successes: 360 }), { model: 'new', stratum: undefined }];
     expect(firsts(arms, 1_000).get('new')).toBeGreaterThan(300);
   });
 
-  it('prefers the cheaper, the faster and the better judged of two that are alike', () => {
+  it('prefers the cheaper, the faster and the better rated of two models', () => {
     for (const better of [
       { costNanoUsd: 400 * 500_000 },
       { latencyMs: 400 * 500, timeToFirstTokenMs: 400 * 100 },
@@ -167,7 +167,7 @@ describe('the order', () => {
     }
   });
 
-  it('is the same for the same numbers, and takes any evidence without failing', () => {
+  it('is deterministic for the same random numbers, and accepts any evidence', () => {
     const arms = [
       answered('a', 3),
       answered('b', 1e12),
@@ -182,7 +182,7 @@ describe('the order', () => {
     expect(adaptiveOrder([], seededRandom(1))).toEqual([]);
   });
 
-  it('says why', () => {
+  it('explains itself', () => {
     expect(describeStratum(undefined)).toBe('no evidence yet');
     const [only] = adaptiveOrder([answered('a', 10, { successes: 9, scores: 2, scoreSum: 1 })], () => 0.5);
     expect(only?.why).toContain('90.0 % of 10.0 requests succeeded');

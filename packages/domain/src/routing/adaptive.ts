@@ -8,7 +8,7 @@ import {
   successRate,
 } from './stratum.ts';
 
-/** One of the models that may be chosen, with what is known of it for the workload type at hand. */
+/** A model that may be chosen, with its evidence for the request's workload type. */
 export interface Arm {
   readonly model: string;
   readonly stratum: Stratum | undefined;
@@ -16,33 +16,33 @@ export interface Arm {
 
 export interface Sampled {
   readonly model: string;
-  /** The utility that was drawn for it, from 0 to 1. */
+  /** Its sampled utility, from 0 to 1. */
   readonly sampled: number;
   readonly why: string;
 }
 
-/** What an answer that succeeds is worth: its quality, how soon it is there, how cheap it is. They add up to 1. */
+/** The weights of a successful response's utility. They add up to 1. */
 export const UTILITY_WEIGHTS = { quality: 0.6, speed: 0.2, price: 0.2 } as const;
 
-/** The share of requests that go to a model at random, whatever is believed: none is ever given up for good. */
+/** The share of requests that go to a random model, so that no model is excluded forever. */
 export const EXPLORATION_FLOOR = 0.02;
 
-const EXPLORED = `tried at random, as ${EXPLORATION_FLOOR * 100} % of requests are`;
+const EXPLORED = `explored at random, like ${EXPLORATION_FLOOR * 100} % of requests`;
 
-/** As if two requests were known of each model: what is unknown is taken to be good until it has been tried. */
+/** Priors worth two requests per model. They are optimistic, so that a new model is tried. */
 const SUCCESS_PRIOR = { good: 1.8, bad: 0.2 };
 const SCORE_PRIOR = { good: 1.2, bad: 0.8 };
 /**
- * How many times what is known counts in a draw. Forgetting already keeps beliefs wide: taken as they are, models that are
- * known to be worse would be tried so often that it costs more than what is learnt by it.
+ * How many times an observation counts in a draw. Decay already keeps the distributions wide: with a factor of 1, worse
+ * models would be tried more often than is worth it.
  */
 const CONFIDENCE = 4;
-/** As if one answer of each model had been measured, with the mean of the others. */
+/** A prior worth one measurement per model, at the mean of the others. */
 const MEASURE_PRIOR = 1;
-/** How far single answers lie from their mean, as a standard deviation of logarithms. */
+/** The standard deviation of the logarithms of single measurements. */
 const MEASURE_SPREAD = 0.6;
 
-/** Thompson sampling with a floor of exploration; best first. */
+/** Thompson sampling with a minimal share of exploration. Best first. */
 export function adaptiveOrder(arms: readonly Arm[], random: () => number): readonly Sampled[] {
   const utilities = sampleUtilities(arms, random);
   const explored = random() < EXPLORATION_FLOOR ? Math.floor(random() * arms.length) : undefined;
@@ -52,14 +52,14 @@ export function adaptiveOrder(arms: readonly Arm[], random: () => number): reado
     .map(({ at, model, sampled, stratum }) => ({
       model,
       sampled,
-      // Put in words only for whoever asks: a request that is served does not.
+      // Formatted on access: only explanations need it, not the hot path.
       get why() {
         return at === explored ? EXPLORED : `drew ${sampled.toFixed(3)} from ${describeStratum(stratum)}`;
       },
     }));
 }
 
-/** What an answer is worth, from 0 to 1: nothing where it fails. Speed and price are relative to the best: 1 there. */
+/** The utility of a model, from 0 to 1. Speed and price are relative to the best model, which has 1. */
 export function utilityOf(success: number, quality: number, speed: number, price: number): number {
   const { quality: q, speed: s, price: p } = UTILITY_WEIGHTS;
   return success * (q * quality + s * speed + p * price);
@@ -73,7 +73,7 @@ function sampleUtilities(arms: readonly Arm[], random: () => number): number[] {
   const prices = relativeToBest(
     sampleMeasures(arms, meanCostNanoUsd, (stratum) => stratum.successes, random),
   );
-  // Where no caller judges, all are taken to be as good as each other: a draw would be but noise.
+  // Without any feedback, a draw of the quality would only add noise.
   const judged = arms.some(({ stratum }) => meanScore(stratum) !== undefined);
   return arms.map(({ stratum }, at) => {
     const success = drawShare(SUCCESS_PRIOR, stratum?.successes ?? 0, stratum?.requests ?? 0, random);
@@ -94,14 +94,14 @@ function drawShare(
   return sampleBeta(prior.good + CONFIDENCE * good, prior.bad + CONFIDENCE * bad, random);
 }
 
-/** A draw from what each arm's mean may be; undefined where it was measured at none of them. */
+/** Draws each arm's mean from its distribution; undefined if no arm has measurements. */
 function sampleMeasures(
   arms: readonly Arm[],
   meanOf: (stratum: Stratum | undefined) => number | undefined,
   countOf: (stratum: Stratum) => number,
   random: () => number,
 ): readonly number[] | undefined {
-  // A logarithm needs more than nothing: what is free counts as the least that can be told apart.
+  // The logarithm of 0 is infinite, so a free model counts as the smallest unit.
   const logs = arms.map(({ stratum }) => {
     const mean = meanOf(stratum);
     return mean === undefined ? undefined : Math.log(Math.max(mean, 1));
@@ -132,7 +132,7 @@ function meanOfEach(
   return some.map((value, at) => (value + (others[at] ?? value)) / 2);
 }
 
-/** What is believed of a model, for people. */
+/** The evidence of a model as text. */
 export function describeStratum(stratum: Stratum | undefined): string {
   const success = successRate(stratum);
   if (!stratum || success === undefined) return 'no evidence yet';
@@ -142,9 +142,9 @@ export function describeStratum(stratum: Stratum | undefined): string {
   const score = meanScore(stratum);
   return [
     `${(success * 100).toFixed(1)} % of ${stratum.requests.toFixed(1)} requests succeeded`,
-    ...(latency === undefined ? [] : [`${latency.toFixed(0)} ms an answer`]),
+    ...(latency === undefined ? [] : [`${latency.toFixed(0)} ms per response`]),
     ...(firstToken === undefined ? [] : [`${firstToken.toFixed(0)} ms to the first token`]),
-    ...(cost === undefined ? [] : [`${(cost / 1_000).toFixed(1)} micro-USD an answer`]),
+    ...(cost === undefined ? [] : [`${(cost / 1_000).toFixed(1)} micro-USD per response`]),
     ...(score === undefined ? [] : [`scored ${score.toFixed(2)}`]),
   ].join(', ');
 }

@@ -1,6 +1,6 @@
-/** What a policy or a profile says of the response cache. */
+/** The response cache settings of a policy or a profile. */
 export interface CacheSetting {
-  /** Whose requests an answer is given to. */
+  /** Which requests share a cached response: those of the same principal, or of the same policy. */
   readonly scope: 'principal' | 'policy';
   readonly ttlMs: number;
 }

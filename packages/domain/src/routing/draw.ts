@@ -1,12 +1,12 @@
 /**
- * A number from 0 up to 1. What draws the same for the same name makes an order that others come to as well, and that stays
- * when something of it is gone (weighted rendezvous hashing).
+ * Returns a number in [0, 1). If it is a function of the name, every proxy draws the same order, and the order of the rest
+ * stays the same when an item is removed (weighted rendezvous hashing).
  */
 export type Draw = (name?: string) => number;
 
 /**
- * Draws an order: each comes first with the probability of its share of the weights, and so on among those that are left
- * (Efraimidis and Spirakis, 2006: the first of exponential arrivals). A weight of 0 counts as 1: who sent it does not tell.
+ * Draws an order: each item is first with the probability of its share of the weights, and so on among the rest (Efraimidis
+ * and Spirakis, 2006). A weight of 0 is an absent field, and counts as 1.
  */
 export function drawnByWeight<Item extends { readonly weight: number }>(
   items: readonly Item[],

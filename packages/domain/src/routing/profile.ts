@@ -5,14 +5,14 @@ export const STRATEGIES = ['ordered', 'weighted', 'cheapest', 'fastest', 'best_s
 
 export type Strategy = (typeof STRATEGIES)[number];
 
-/** What `router/<name>` stands for: models, and in which order a request tries them. */
+/** The models behind `router/<name>`, and the strategy that orders them. */
 export interface RoutingProfile {
   readonly id: string;
   readonly name: string;
   readonly strategy: Strategy;
   readonly targets: readonly RoutingTarget[];
   readonly constraints: RoutingConstraints;
-  /** Undefined where it says nothing of it. */
+  /** Undefined if the profile does not set it. */
   readonly cache?: CacheSetting | undefined;
 }
 
@@ -23,26 +23,26 @@ export interface RoutingTarget {
   readonly weight: number;
 }
 
-/** What a model must fulfil to be chosen; undefined where nothing is asked. */
+/** Requirements of a model. Undefined: no requirement. */
 export interface RoutingConstraints {
-  /** In tokens, at least. */
+  /** Minimum, in tokens. */
   readonly contextWindow?: number | undefined;
-  /** Per one million tokens, at most; the price of the first tier. */
+  /** Maximum price per one million tokens, in the first tier. */
   readonly maxInputNanoUsd?: NanoUsd | undefined;
   readonly maxOutputNanoUsd?: NanoUsd | undefined;
-  /** Of 100, at least. A model without a published score has none that would do. */
+  /** Minimum, of 100. A model without a published score does not meet it. */
   readonly minScore?: number | undefined;
-  /** All of them. */
+  /** All are required. */
   readonly capabilities?: readonly string[] | undefined;
 }
 
-/** What is asked for as a model, where a profile is meant. */
+/** A request names a profile as the model `router/<name>`. */
 export const ROUTER_PREFIX = 'router/';
 
-/** The profile of the nearest policy that names one; where none does, a profile of this very name. */
+/** `router/default` is the profile of the nearest policy that has one, else the profile named `default`. */
 export const DEFAULT_PROFILE = 'default';
 
-/** The name of the profile that is asked for; undefined where a model is. */
+/** Undefined if the request names a model. */
 export function profileNameOf(model: string): string | undefined {
   return model.startsWith(ROUTER_PREFIX) && model !== ROUTER_PREFIX
     ? model.slice(ROUTER_PREFIX.length)

@@ -34,31 +34,31 @@ const order = (
 ) => rank({ strategy, constraints }, candidates, random).ranked.map(({ model }) => model);
 
 describe('the order of models', () => {
-  it('is the profile’s own under `ordered`', () => {
+  it('is the profile’s order under `ordered`', () => {
     expect(order('ordered', [candidate('b'), candidate('a'), candidate('c')])).toEqual(['b', 'a', 'c']);
   });
 
-  it('begins with each by its share of the weights under `weighted`', () => {
+  it('begins with each model by its share of the weights under `weighted`', () => {
     const random = seededRandom(20_261_120);
     const candidates = [candidate('a', { weight: 6 }), candidate('b', { weight: 3 }), candidate('c')];
     const firsts = { a: 0, b: 0, c: 0 };
     for (let at = 0; at < 10_000; at++) {
       firsts[order('weighted', candidates, { random })[0] as keyof typeof firsts]++;
     }
-    // Four standard deviations are below 200.
+    // Four standard deviations are less than 200.
     expect(Math.abs(firsts.a - 6_000)).toBeLessThan(200);
     expect(Math.abs(firsts.b - 3_000)).toBeLessThan(200);
     expect(Math.abs(firsts.c - 1_000)).toBeLessThan(200);
   });
 
-  it('is by price under `cheapest`, to the nano, three input tokens for one of output', () => {
+  it('is by price under `cheapest`, to the nano, with three input tokens per output token', () => {
     const candidates = [
       candidate('dear output', { price: rates(1_000n, 9_001n) }),
       candidate('dear input', { price: rates(2_000n, 6_000n) }),
       candidate('a nano less', { price: rates(2_000n, 5_999n) }),
     ];
     expect(order('cheapest', candidates)).toEqual(['a nano less', 'dear input', 'dear output']);
-    // Prices that a float could not tell apart.
+    // Prices that are equal as floats.
     const large = 9_007_199_254_740_993n;
     expect(
       order('cheapest', [
@@ -78,7 +78,7 @@ describe('the order of models', () => {
     expect(order('best_score', candidates)).toEqual(['cheap', 'dear', 'worse', 'unscored']);
   });
 
-  it('under `adaptive` is what was drawn from what was learnt', () => {
+  it('is drawn from the evidence under `adaptive`', () => {
     const known = (model: string, successes: number) => ({
       ...emptyStratum('chat', model, 0),
       requests: 1_000,
@@ -98,7 +98,7 @@ describe('under `fastest`', () => {
   const never = () => MEASURING_SHARE;
   const always = () => 0;
 
-  it('the order is by the time to the first token, for the workload type where it is known, else over all', () => {
+  it('the order is by the time to the first token, for the workload type if known, else for all', () => {
     const candidates = [
       candidate('slow', { stratum: timed('slow', 900) }),
       candidate('fast elsewhere', { overall: timed('fast elsewhere', 500) }),
@@ -112,7 +112,7 @@ describe('under `fastest`', () => {
     ]);
   });
 
-  it('a tenth of the requests measure a model that nobody measured, the others do without it', () => {
+  it('a tenth of the requests measure an unmeasured model, the others avoid it', () => {
     const candidates = [
       candidate('unknown'),
       candidate('known', { stratum: timed('known', 900) }),
@@ -127,7 +127,7 @@ describe('under `fastest`', () => {
     expect(count('known') + count('unknown') + count('faded')).toBe(4_000);
   });
 
-  it('all take turns while none was measured', () => {
+  it('all models take turns while none is measured', () => {
     const candidates = ['a', 'b', 'c', 'd'].map((model) => candidate(model));
     const random = seededRandom(6);
     const firsts = Array.from({ length: 2_000 }, () => order('fastest', candidates, { random })[0]);
@@ -136,7 +136,7 @@ describe('under `fastest`', () => {
     }
   });
 
-  it('where all were measured, none is measured at random', () => {
+  it('no model is measured at random once all are measured', () => {
     const candidates = [
       candidate('b', { stratum: timed('b', 2) }),
       candidate('a', { stratum: timed('a', 1) }),
@@ -155,26 +155,26 @@ describe('a constraint', () => {
   const whys = (constraints: RoutingConstraints, of = model) =>
     rank({ strategy: 'ordered', constraints }, [of], () => 0).excluded.map(({ why }) => why);
 
-  it('excludes what does not fulfil it, and says what it lacks', () => {
+  it('excludes models that do not meet it, with the reason', () => {
     expect(whys({ contextWindow: 8_001 })).toEqual([
-      'its context window has 8000 tokens, and at least 8001 are asked for',
+      'its context window has 8000 tokens, and at least 8001 are required',
     ]);
     expect(whys({ maxInputNanoUsd: 2_499_999_999n })).toEqual([
-      'a million input tokens cost 2.5 USD there, and at most 2.499999999 USD are allowed',
+      'a million input tokens cost 2.5 USD, and at most 2.499999999 USD are allowed',
     ]);
     expect(whys({ maxOutputNanoUsd: 10_000_000_000n })).toEqual([
-      'a million output tokens cost 10.000000001 USD there, and at most 10 USD are allowed',
+      'a million output tokens cost 10.000000001 USD, and at most 10 USD are allowed',
     ]);
-    expect(whys({ minScore: 70.1 })).toEqual(['its score is 70, and at least 70.1 is asked for']);
+    expect(whys({ minScore: 70.1 })).toEqual(['its score is 70, and at least 70.1 is required']);
     expect(whys({ minScore: 0 }, candidate('b'))).toEqual([
-      'no score of it is published, and at least 0 is asked for',
+      'it has no published score, and at least 0 is required',
     ]);
     expect(whys({ capabilities: ['vision', 'audio'] })).toEqual([
-      'the catalog does not say that it is capable of audio',
+      'the catalog does not list its capability audio',
     ]);
   });
 
-  it('is fulfilled at its very edge', () => {
+  it('is met at its exact bound', () => {
     const constraints = {
       contextWindow: 8_000,
       maxInputNanoUsd: 2_500_000_000n,
@@ -225,7 +225,7 @@ describe('whatever the candidates', () => {
     { requiredKeys: [] },
   );
 
-  it('each is ranked or excluded, once, with a reason, and none is ranked that a constraint rules out', () => {
+  it('each is ranked or excluded, once, with a reason, and none is ranked that a constraint excludes', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...STRATEGIES),
@@ -253,7 +253,7 @@ describe('whatever the candidates', () => {
     );
   });
 
-  it('`cheapest` never puts a dearer model before a cheaper one', () => {
+  it('`cheapest` never puts a more expensive model before a cheaper one', () => {
     fc.assert(
       fc.property(anyCandidates, (candidates) => {
         const prices = order('cheapest', candidates).map((model) =>

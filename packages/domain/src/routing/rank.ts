@@ -5,29 +5,29 @@ import { type Draw, drawnByWeight } from './draw.ts';
 import type { RoutingConstraints, RoutingProfile, Strategy } from './profile.ts';
 import { meanTimeToFirstTokenMs, type Stratum } from './stratum.ts';
 
-/** A model that could serve a request, with what it is judged by. */
+/** A model that could serve a request, with the data that ranks it. */
 export interface Candidate {
   readonly model: string;
   readonly weight: number;
   readonly contextWindow: number;
-  /** Of the cheapest connector that may serve it. */
+  /** The price at the cheapest connector that may serve it. */
   readonly price: TokenPrices;
-  /** Of 100; undefined where none is published. */
+  /** Of 100; undefined if none is published. */
   readonly score: number | undefined;
   readonly capabilities: readonly string[];
-  /** What was observed for the request's workload type. */
+  /** The evidence for the request's workload type. */
   readonly stratum: Stratum | undefined;
-  /** What was observed for all workload types together. */
+  /** The evidence for all workload types together. */
   readonly overall?: Stratum | undefined;
 }
 
-/** What was observed of a model for a workload type, or over all of them; undefined where nothing was. */
+/** Looks up the evidence of a model for a workload type, or for all of them; undefined if there is none. */
 export type Strata = (workloadType: string, model: string) => Stratum | undefined;
 
-/** In place of a workload type: all of them together. No hash looks like this. */
+/** Stands for all workload types together. It is no valid hash. */
 export const ALL_WORKLOAD_TYPES = '*';
 
-/** What a candidate is judged by of what was observed. */
+/** The evidence of a candidate. */
 export function observedOf(
   strata: Strata,
   workloadType: string,
@@ -36,26 +36,26 @@ export function observedOf(
   return { stratum: strata(workloadType, model), overall: strata(ALL_WORKLOAD_TYPES, model) };
 }
 
-/** A model, and in plain English why it stands where it does. */
+/** A model, and the reason for its place, in plain English. */
 export interface Judged {
   readonly model: string;
   readonly why: string;
 }
 
 export interface Ranking {
-  /** In the order in which they are to be tried. */
+  /** Best first. */
   readonly ranked: readonly Judged[];
   readonly excluded: readonly Judged[];
 }
 
-/** The share of requests under `fastest` that measure a model of which nothing is known, as long as there is one. */
+/** The share of requests under `fastest` that measure an unmeasured model, while there is one. */
 export const MEASURING_SHARE = 0.1;
-/** Observations that have faded to less are none any more: the model may have become another one. */
+/** Observations that have decayed below this are ignored: the model may have changed since. */
 const LEAST_TIMED = 0.5;
-/** Prompts are usually longer than answers: prices are compared for so many input tokens for each of output. */
+/** Prompts are usually longer than responses: prices are compared for this many input tokens per output token. */
 const INPUT_PER_OUTPUT = 3n;
 
-/** Orders the models of a profile by its strategy, and leaves out those that its constraints do. */
+/** Orders the models of a profile by its strategy, and excludes those that do not meet its constraints. */
 export function rank(
   { strategy, constraints }: Pick<RoutingProfile, 'strategy' | 'constraints'>,
   candidates: readonly Candidate[],
@@ -71,21 +71,21 @@ export function rank(
   return { ranked: ORDERS[strategy](left, random), excluded };
 }
 
-/** What a request of usual proportions costs at these prices, to compare them by. */
+/** The price of a request with usual proportions, for comparison. */
 export function blendedPrice({ input, output }: Pick<TokenPrices, 'input' | 'output'>): bigint {
   return INPUT_PER_OUTPUT * input + output;
 }
 
-/** Why prices are above what a profile allows; undefined where they are not. */
+/** Why prices are above a profile's maximum; undefined if they are not. */
 export function overCeiling(
   { maxInputNanoUsd, maxOutputNanoUsd }: RoutingConstraints,
   { input, output }: Pick<TokenPrices, 'input' | 'output'>,
 ): string | undefined {
   if (maxInputNanoUsd !== undefined && input > maxInputNanoUsd) {
-    return `a million input tokens cost ${decimalUsd(input)} USD there, and at most ${decimalUsd(maxInputNanoUsd)} USD are allowed`;
+    return `a million input tokens cost ${decimalUsd(input)} USD, and at most ${decimalUsd(maxInputNanoUsd)} USD are allowed`;
   }
   if (maxOutputNanoUsd !== undefined && output > maxOutputNanoUsd) {
-    return `a million output tokens cost ${decimalUsd(output)} USD there, and at most ${decimalUsd(maxOutputNanoUsd)} USD are allowed`;
+    return `a million output tokens cost ${decimalUsd(output)} USD, and at most ${decimalUsd(maxOutputNanoUsd)} USD are allowed`;
   }
   return undefined;
 }
@@ -93,17 +93,17 @@ export function overCeiling(
 function shortcoming(constraints: RoutingConstraints, candidate: Candidate): string | undefined {
   const { contextWindow, minScore, capabilities = [] } = constraints;
   if (contextWindow !== undefined && candidate.contextWindow < contextWindow) {
-    return `its context window has ${candidate.contextWindow} tokens, and at least ${contextWindow} are asked for`;
+    return `its context window has ${candidate.contextWindow} tokens, and at least ${contextWindow} are required`;
   }
   const tooDear = overCeiling(constraints, candidate.price);
   if (tooDear !== undefined) return tooDear;
   if (minScore !== undefined && (candidate.score ?? Number.NEGATIVE_INFINITY) < minScore) {
     const given =
-      candidate.score === undefined ? 'no score of it is published' : `its score is ${candidate.score}`;
-    return `${given}, and at least ${minScore} is asked for`;
+      candidate.score === undefined ? 'it has no published score' : `its score is ${candidate.score}`;
+    return `${given}, and at least ${minScore} is required`;
   }
   const lacking = capabilities.filter((capability) => !candidate.capabilities.includes(capability));
-  if (lacking.length > 0) return `the catalog does not say that it is capable of ${lacking.join(', ')}`;
+  if (lacking.length > 0) return `the catalog does not list its capability ${lacking.join(', ')}`;
   return undefined;
 }
 
@@ -111,7 +111,7 @@ type Order = (candidates: readonly Candidate[], random: Draw) => readonly Judged
 
 const ORDERS: Readonly<Record<Strategy, Order>> = {
   ordered: (candidates) =>
-    candidates.map(({ model }, at) => ({ model, why: `number ${at + 1} in the profile's own order` })),
+    candidates.map(({ model }, at) => ({ model, why: `number ${at + 1} in the profile's order` })),
 
   weighted: (candidates, random) => {
     const sum = candidates.reduce((total, { weight }) => total + weight, 0);
@@ -138,7 +138,7 @@ const ORDERS: Readonly<Record<Strategy, Order>> = {
       )
       .map(({ model, score }) => ({
         model,
-        why: score === undefined ? 'no score of it is published' : `its score is ${score}`,
+        why: score === undefined ? 'it has no published score' : `its score is ${score}`,
       })),
 
   fastest,
@@ -148,8 +148,8 @@ const ORDERS: Readonly<Record<Strategy, Order>> = {
 };
 
 /**
- * By the mean time to the first token. Models that were not measured lately come last, so that nobody waits for them for
- * nothing; but of each ten requests one tries one of them first, so that they are. Where none was measured, all take turns.
+ * By the mean time to the first token. Models without a recent measurement come last, so that requests do not wait for them;
+ * but one request in ten tries one of them first, to measure it. Without any measurement, all take turns.
  */
 function fastest(candidates: readonly Candidate[], random: Draw): readonly Judged[] {
   const timed = candidates.map((candidate) => ({
@@ -168,7 +168,8 @@ function fastest(candidates: readonly Candidate[], random: Draw): readonly Judge
   const inTurn = isMeasuring ? drawnByWeight(unknown, ({ model }) => random(model)) : unknown;
   const unmeasured = inTurn.map(({ model }, at) => ({
     model,
-    why: isMeasuring && at === 0 ? 'not measured lately: this request measures it' : 'not measured lately',
+    why:
+      isMeasuring && at === 0 ? 'not measured recently: this request measures it' : 'not measured recently',
   }));
   const [measured, ...others] = unmeasured;
   return isMeasuring && measured ? [measured, ...ranked, ...others] : [...ranked, ...unmeasured];

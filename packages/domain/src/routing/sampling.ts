@@ -1,4 +1,4 @@
-/** Numbers in [0, 1) that are the same for the same seed (Mulberry32). Not for secrets. */
+/** Random numbers in [0, 1) from a seed (Mulberry32). Not for secrets. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -9,16 +9,16 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** A number from the standard normal distribution (Box–Muller), made of `random`'s numbers in [0, 1). */
+/** Samples the standard normal distribution (Box–Muller). `random` returns numbers in [0, 1). */
 export function sampleNormal(random: () => number): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }
 
-/** A number from the beta distribution. Both parameters are above 0. */
+/** Samples the beta distribution. Both parameters are above 0. */
 export function sampleBeta(a: number, b: number, random: () => number): number {
   const x = sampleGamma(a, random);
   const y = sampleGamma(b, random);
-  // Both may be too small for a float to tell from 0.
+  // Both may underflow to 0.
   return x + y > 0 ? x / (x + y) : a / (a + b);
 }
 
@@ -27,7 +27,7 @@ function sampleGamma(shape: number, random: () => number): number {
   if (shape < 1) return sampleGamma(shape + 1, random) * (1 - random()) ** (1 / shape);
   const d = shape - 1 / 3;
   const c = 1 / Math.sqrt(9 * d);
-  // More than nineteen in twenty tries are accepted; the bound is for a source of numbers that is broken.
+  // More than 95 % of the tries are accepted. The bound is for a broken source of randomness.
   for (let tries = 0; tries < 1_000; tries++) {
     const x = sampleNormal(random);
     const v = (1 + c * x) ** 3;

@@ -71,7 +71,7 @@ describe('the models of a profile', () => {
     expect(chosen(select([b, a]))).toEqual(['b: other', 'a: preferred negotiated']);
   });
 
-  it('are left out with the reason where they can’t be used, are not allowed, lack the route or break a constraint', () => {
+  it('are excluded with the reason if they can’t be used, are not allowed, lack the route or break a constraint', () => {
     const { ranked, excluded } = select(
       [
         { model: 'gone', unusable: 'it has no price' },
@@ -94,7 +94,7 @@ describe('the models of a profile', () => {
     expect(furthestStage([])).toBe('unusable');
   });
 
-  it('are never sent to an account where they cost more than the ceiling, or that lacks the route', () => {
+  it('are never sent to an account where they cost more than the maximum, or that lacks the route', () => {
     const selection = select(
       [
         offer('a', [
@@ -112,7 +112,7 @@ describe('the models of a profile', () => {
     ]);
   });
 
-  it('count once where a profile names one twice', () => {
+  it('count once if a profile names one twice', () => {
     const twice = offer('a', [[account('x'), 1n]]);
     expect(chosen(select([twice, twice]))).toEqual(['a: x']);
   });

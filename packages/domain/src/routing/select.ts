@@ -3,25 +3,25 @@ import type { Draw } from './draw.ts';
 import type { RoutingProfile } from './profile.ts';
 import { blendedPrice, type Candidate, type Judged, overCeiling, rank } from './rank.ts';
 
-/** A model of a profile as it stands where a request is routed. */
+/** A model of a profile, with its current state. */
 export type Offer<Connector> =
-  /** Nobody can use it now, and why. */
+  /** Why no request can use it. */
   | { readonly model: string; readonly unusable: string }
   | (Omit<Candidate, 'price'> & {
       readonly isAllowed: boolean;
-      /** Those that are enabled and serve it, with its price there; at least one. */
+      /** The enabled connectors that serve it, with its price at each; at least one. */
       readonly connectors: readonly { readonly connector: Connector; readonly price: TokenPrices }[];
     });
 
-/** How far a model came before it was left out: the later ones are looked at only where the earlier ones let it pass. */
+/** The stages of selection, in order. An excluded model has the stage that excluded it. */
 export const STAGES = ['unusable', 'policy', 'route', 'constraints'] as const;
 export type Stage = (typeof STAGES)[number];
 
 export interface Selection<Connector> {
-  /** In the order in which they are to be tried, each with its connectors in theirs, of which there is one at least. */
+  /** Best first, each with its connectors, best first; at least one. */
   readonly ranked: readonly (Judged & { readonly connectors: readonly Connector[] })[];
   readonly excluded: readonly (Judged & { readonly stage: Stage })[];
-  /** The connectors of ranked models that are not used all the same. */
+  /** The connectors of ranked models that are not used, with the reason. */
   readonly passedOver: readonly (Judged & {
     readonly stage: Extract<Stage, 'route' | 'constraints'>;
     readonly connector: Connector;
@@ -29,17 +29,17 @@ export interface Selection<Connector> {
 }
 
 export interface SelectionDeps<Connector> {
-  /** Whether a connector serves the route that was asked for. */
+  /** Whether a connector serves the request's route. */
   readonly servesRoute: (connector: Connector) => boolean;
-  /** Connectors of one model in the order in which they are to be tried, whatever they cost. */
+  /** Orders the connectors of one model, regardless of price. */
   readonly inOrder: (connectors: readonly Connector[]) => readonly Connector[];
   readonly random: Draw;
 }
 
 /**
- * Which models of a profile a request may go to, in which order, and which it may not and why. A price ceiling holds at
- * each connector: one where the model costs more is not used. Under `cheapest` a model's cheaper connectors come first,
- * whatever their priorities: who asks for the cheapest means where the request goes.
+ * Selects and orders the models of a profile for a request, and gives the reasons for the excluded ones. A maximum price
+ * applies per connector: one where the model costs more is not used. Under `cheapest`, a model's cheaper connectors come
+ * first, whatever their priorities.
  */
 export function selectModels<Connector>(
   profile: Pick<RoutingProfile, 'strategy' | 'constraints'>,
@@ -66,7 +66,7 @@ export function selectModels<Connector>(
   };
 }
 
-/** The furthest that any model came: what stands between a request and an answer where no model is left. */
+/** The last stage that excluded a model: the reason to report if no model is left. */
 export function furthestStage(excluded: readonly { readonly stage: Stage }[]): Stage {
   return excluded.reduce<Stage>(
     (furthest, { stage }) => (STAGES.indexOf(stage) > STAGES.indexOf(furthest) ? stage : furthest),
@@ -81,11 +81,11 @@ interface Priced<Connector> {
 
 interface Sifted<Connector> extends Pick<Selection<Connector>, 'excluded' | 'passedOver'> {
   readonly candidates: readonly Candidate[];
-  /** The connectors that a candidate may go to. */
+  /** The usable connectors of each candidate. */
   readonly serving: ReadonlyMap<string, readonly Priced<Connector>[]>;
 }
 
-/** What is left to be ranked, and what is left out before. */
+/** Separates the models to rank from those excluded before. */
 function sifted<Connector>(
   profile: Pick<RoutingProfile, 'constraints'>,
   offers: readonly Offer<Connector>[],
@@ -129,7 +129,7 @@ function sifted<Connector>(
   return { candidates, serving, excluded, passedOver };
 }
 
-/** The cheapest first, and what costs the same as it was. */
+/** Stable: connectors of equal price keep their order. */
 function byPrice<Connector>(
   connectors: readonly Connector[],
   priced: readonly Priced<Connector>[],

@@ -5,8 +5,8 @@ import { decayed, emptyStratum, merged, type Stratum } from './stratum.ts';
 export type StrataByType = ReadonlyMap<string, ReadonlyMap<string, Stratum>>;
 
 /**
- * Looks up what is known of a model at a workload type. Of a type of which nothing is kept, what is kept of those without
- * a name stands in: there it counts, where there are too many types to keep.
+ * Looks up the stratum of a model for a workload type. A type without strata uses those of the unnamed type, which also
+ * collects the types beyond the maximum.
  */
 export function strataIn(types: StrataByType, nowMs: () => number): Strata {
   let overall: ReadonlyMap<string, Stratum> | undefined;

@@ -34,11 +34,11 @@ describe('a stratum', () => {
     expect(decayed(eight, 1_000 + HALF_LIFE_MS, HALF_LIFE_REQUESTS).costNanoUsd).toBeCloseTo(20);
   });
 
-  it('does not grow where a clock was set back', () => {
+  it('does not grow when a clock is set back', () => {
     expect(decayed(eight, 0)).toEqual(eight);
   });
 
-  it('keeps its means while it decays, until nothing is left', () => {
+  it('has the same means while it decays, until it is too old', () => {
     const later = decayed(eight, 1_000 + HALF_LIFE_MS);
     expect(successRate(later)).toBeCloseTo(0.5);
     expect(meanLatencyMs(later)).toBeCloseTo(1_000);
@@ -48,7 +48,7 @@ describe('a stratum', () => {
     expect(successRate(decayed(eight, 1_000 + 100 * HALF_LIFE_MS))).toBeUndefined();
   });
 
-  it('knows no mean of what was never measured', () => {
+  it('has no mean without a measurement', () => {
     const empty = emptyStratum('chat', 'a', 0);
     for (const mean of [successRate, meanLatencyMs, meanTimeToFirstTokenMs, meanCostNanoUsd, meanScore]) {
       expect(mean(empty)).toBeUndefined();

@@ -1,58 +1,57 @@
-/** Decayed sums of one workload type at one model. */
+/** Decayed sums of a workload type at a model. */
 export interface Stratum {
   readonly workloadType: string;
   readonly model: string;
-  /** Attempts that say something of the model. */
+  /** Attempts that are evidence of the model. */
   readonly requests: number;
   readonly successes: number;
-  /** Of the successes, from dispatch to the end. */
+  /** The sum over the successes, from dispatch to the end. */
   readonly latencyMs: number;
-  /** Of the `timed`, from dispatch to the first byte of the answer. */
+  /** The sum over the `timed`, from dispatch to the first byte of the response. */
   readonly timeToFirstTokenMs: number;
   readonly timed: number;
-  /** Of all requests. For statistics only: never money. */
+  /** The sum over all requests. For statistics only, never for money. */
   readonly costNanoUsd: number;
-  /** Of what callers said, each from 0 to 1. */
+  /** The sum of the feedback, each from 0 to 1. */
   readonly scoreSum: number;
   readonly scores: number;
-  /** Up to when the sums are decayed. */
+  /** The sums are decayed up to this time. */
   readonly atMs: number;
 }
 
-/** What is added up. */
 export type StratumSums = Omit<Stratum, 'workloadType' | 'model' | 'atMs'>;
 
 /**
- * What is six hours old counts half: vendors slow down and recover with the time of day, and where requests are few,
- * nothing else ends what was once believed.
+ * Evidence of six hours ago counts half: vendors slow down and recover with the time of day, and with few requests, nothing
+ * else ages it.
  */
 export const HALF_LIFE_MS = 6 * 3_600_000;
 
 /**
- * What lies 300 requests of the same workload type back counts half, at whichever model they were: a busy workload learns
- * of a change in as many requests as a quiet one. Some 400 requests are then what a belief rests on, enough to tell models
- * apart that differ by a few percent; and those of a model that is passed over fade, so that it is tried again.
+ * Evidence of 300 requests ago counts half, counting the requests of the workload type at all models: a busy workload learns
+ * of a change in as many requests as a quiet one. So about 400 requests count, enough to distinguish models that differ by a
+ * few percent; and the evidence of an unused model decays, so that it is tried again.
  */
 export const HALF_LIFE_REQUESTS = 300;
 
-/** How far evidence ages, in half-lives. */
+/** The age of evidence, in half-lives. */
 export function halfLives(elapsedMs: number, requests: number): number {
   return Math.max(0, elapsedMs) / HALF_LIFE_MS + requests / HALF_LIFE_REQUESTS;
 }
 
-/** The stratum as it counts after more time, and more requests of its workload type at any model. */
+/** Decays a stratum to a later time, and by the requests of its workload type at any model since. */
 export function decayed(stratum: Stratum, atMs: number, requestsSince = 0): Stratum {
   const factor = 0.5 ** halfLives(atMs - stratum.atMs, requestsSince);
   return { ...stratum, ...scaled(stratum, factor), atMs: Math.max(atMs, stratum.atMs) };
 }
 
-/** Both together, as of the later of the two. */
+/** Adds two strata, decayed to the later time of both. */
 export function merged(stratum: Stratum, other: Stratum): Stratum {
   const atMs = Math.max(stratum.atMs, other.atMs);
   return { ...decayed(stratum, atMs), ...added(decayed(stratum, atMs), decayed(other, atMs)) };
 }
 
-/** A stratum of which nothing is known. */
+/** A stratum without evidence. */
 export function emptyStratum(workloadType: string, model: string, atMs: number): Stratum {
   return { workloadType, model, ...NO_SUMS, atMs };
 }
@@ -94,7 +93,7 @@ function scaled(sums: StratumSums, factor: number): StratumSums {
   };
 }
 
-/** Less than this is the trace of something long ago, and no mean is told of it. */
+/** Counts below this are too old for a mean. */
 const LEAST_COUNT = 0.01;
 
 /** The share of requests that succeeded. */
@@ -102,7 +101,7 @@ export function successRate(stratum: Stratum | undefined): number | undefined {
   return stratum && mean(stratum.successes, stratum.requests);
 }
 
-/** How long an answer takes, of those that succeeded. */
+/** Of successful attempts. */
 export function meanLatencyMs(stratum: Stratum | undefined): number | undefined {
   return stratum && mean(stratum.latencyMs, stratum.successes);
 }
@@ -111,12 +110,12 @@ export function meanTimeToFirstTokenMs(stratum: Stratum | undefined): number | u
   return stratum && mean(stratum.timeToFirstTokenMs, stratum.timed);
 }
 
-/** What an answer costs that succeeds, with what its failed attempts were billed. */
+/** The cost per success, including the cost of failed attempts. */
 export function meanCostNanoUsd(stratum: Stratum | undefined): number | undefined {
   return stratum && mean(stratum.costNanoUsd, stratum.successes);
 }
 
-/** The callers' own judgement, from 0 to 1. */
+/** Of the feedback, from 0 to 1. */
 export function meanScore(stratum: Stratum | undefined): number | undefined {
   return stratum && mean(stratum.scoreSum, stratum.scores);
 }

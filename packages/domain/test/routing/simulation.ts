@@ -8,7 +8,7 @@ import {
   type StratumSums,
 } from '../../src/routing/stratum.ts';
 
-/** What a model is like at a moment. */
+/** The true behaviour of a model at a time. */
 export interface Truth {
   readonly success: number;
   readonly quality: number;
@@ -17,15 +17,15 @@ export interface Truth {
   readonly costNanoUsd: number;
 }
 
-/** What the models are like at the nth request. */
+/** The true behaviour of the models at the nth request. */
 export type World = (request: number) => ReadonlyMap<string, Truth>;
 
 export interface Run {
   /** The model of each request. */
   readonly chosen: readonly string[];
-  /** What was lost by not asking the best one each time. */
+  /** The utility lost by not choosing the best model each time. */
   readonly regret: number;
-  /** What asking any of them at random would have lost. */
+  /** The utility that a uniform random choice would have lost. */
   readonly uniformRegret: number;
 }
 
@@ -33,7 +33,7 @@ export interface RunOptions {
   readonly requests: number;
   readonly perSecond: number;
   readonly random: () => number;
-  /** The share of answers that callers score. */
+  /** The share of responses with feedback. */
   readonly scored: number;
   readonly order: (arms: readonly Arm[], random: () => number) => readonly { readonly model: string }[];
   readonly decay: typeof decayed;
@@ -43,9 +43,8 @@ const START_MS = Date.UTC(2026, 0, 1);
 const SCORED = 0.3;
 
 /**
- * Sends requests of one workload type to models as the product does: the order is drawn from strata as they were last
- * told, which is what was over by the end of the second before; what happened is added up by the second, and what was
- * there before decays by the time and by the requests of all models.
+ * Sends requests of one workload type to models like a proxy: the order is drawn from the strata of a second ago; results
+ * are added once a second, and earlier evidence decays by the time and by the requests of all models.
  */
 export function simulate(world: World, options: Partial<RunOptions> & Pick<RunOptions, 'random'>): Run {
   const { requests, perSecond, random, scored, order, decay } = {
@@ -84,7 +83,7 @@ export function simulate(world: World, options: Partial<RunOptions> & Pick<RunOp
   return { chosen, regret, uniformRegret };
 }
 
-/** As metering writes it down. */
+/** Like metering. */
 function recorded(
   ledger: ReadonlyMap<string, Stratum>,
   news: ReadonlyMap<string, StratumSums>,
@@ -101,7 +100,7 @@ function recorded(
   );
 }
 
-/** What one request adds: times and scores scatter around what the model is like. */
+/** The sums of one request: times and scores scatter around the model's true behaviour. */
 function answer(truth: Truth, random: () => number, scored: number): StratumSums {
   if (random() >= truth.success) return { ...NO_SUMS, requests: 1 };
   const scatter = () => 0.5 + random();
@@ -135,8 +134,8 @@ function utilitiesOf(truths: ReadonlyMap<string, Truth>): Map<string, number> {
 }
 
 /**
- * Models whose quality, reliability, speed and price drift on their own, each about a level of its own: the
- * best one of a time is often not the best of another.
+ * Models whose quality, reliability, speed and price drift independently, each around its own level: the best model changes
+ * over time.
  */
 export function driftingWorld(random: () => number, models = ['a', 'b', 'c', 'd']): World {
   const between = (low: number, high: number) => low + (high - low) * random();
@@ -155,7 +154,7 @@ export function driftingWorld(random: () => number, models = ['a', 'b', 'c', 'd'
         quality: clamp(quality(n)),
         latencyMs: 1_000 * Math.exp(latency(n)),
         timeToFirstTokenMs: 150 * Math.exp(first(n)),
-        // A vendor changes its price at once.
+        // A price changes in steps.
         costNanoUsd: 500_000 * Math.exp(n < cutAt ? cost : 2.5 - cost),
       },
     ];

@@ -10,7 +10,7 @@ import Fastify, {
   type FastifySchemaValidationError,
   LogController,
 } from 'fastify';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../logging/logger.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

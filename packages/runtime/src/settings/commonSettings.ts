@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { LOG_LEVELS } from '../logger.ts';
+import { LOG_LEVELS } from '../logging/logger.ts';
 import { SettingsError } from './settings.ts';
 
 // Settings that several apps share.

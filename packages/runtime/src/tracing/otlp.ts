@@ -14,7 +14,7 @@ import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { ParentBasedSampler, TraceIdRatioBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../logging/logger.ts';
 import { createSpanQueue } from './spanQueue.ts';
 import type {
   NewSpan,

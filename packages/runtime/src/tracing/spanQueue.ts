@@ -1,5 +1,5 @@
 import { BatchSpanProcessor, type SpanExporter, type SpanProcessor } from '@opentelemetry/sdk-trace';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../logging/logger.ts';
 import type { SpanCounts } from './tracing.ts';
 
 /** A few megabytes of spans. */

@@ -1,5 +1,5 @@
 import type { Metrics } from '../metrics/metrics.ts';
-import type { ServiceContext } from '../runService.ts';
+import type { ServiceContext } from '../service/runService.ts';
 import type { Tracing, TracingConfig } from './tracing.ts';
 
 /** For sending the last spans at shutdown. */

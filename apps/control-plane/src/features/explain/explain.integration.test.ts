@@ -71,7 +71,7 @@ describe('the models of an explanation', () => {
       refusal: null,
     });
     expect(explanation.models).toMatchObject([
-      { model: 'acme/small', why: "number 1 in the profile's own order" },
+      { model: 'acme/small', why: "number 1 in the profile's order" },
       { model: 'acme/large' },
     ]);
     expect(explanation.models[1]?.connectors).toEqual([
@@ -151,7 +151,7 @@ describe('the excluded models of an explanation', () => {
       'mock/echo: policy: the policies of the key do not allow it',
       'nobody/serves: unusable: no enabled connector serves it',
       'claude/opus: route: none of its connectors serves the route',
-      'acme/small: constraints: its score is 60, and at least 80 is asked for',
+      'acme/small: constraints: its score is 60, and at least 80 is required',
     ]);
     expect(explanation.models.map(({ model: one }) => one)).toEqual(['acme/large']);
   });

@@ -1,0 +1,130 @@
+import type { Exchange } from '../http/exchange.ts';
+import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
+import { complete } from '../records/bill.ts';
+import type { Behaviour } from '../shared/behaviour.ts';
+import { newId } from '../shared/ids.ts';
+import { openaiErrorBody, serverError } from '../shared/vendorError.ts';
+import { type ChatRequest, parseChatRequest } from './chatRequest.ts';
+import { chargeReasoning, chargeWhole, generate, openBill } from './generation.ts';
+
+/** `POST /v1/chat/completions`. */
+export async function chatCompletions(exchange: Exchange): Promise<void> {
+  const request = parseChatRequest(exchange.body);
+  const modelOutput = composeOutput(request, exchange.behaviour);
+  await (request.stream
+    ? sendStream(exchange, request, modelOutput)
+    : sendWhole(exchange, request, modelOutput));
+}
+
+async function sendWhole(exchange: Exchange, request: ChatRequest, modelOutput: ModelOutput): Promise<void> {
+  const toolCallId = newId('call_');
+  const choices = Array.from({ length: request.choices }, (_, index) => ({
+    index,
+    message: {
+      role: 'assistant',
+      content: modelOutput.toolName === undefined ? modelOutput.text : null,
+      ...(modelOutput.toolName !== undefined && {
+        tool_calls: [
+          {
+            id: toolCallId,
+            type: 'function',
+            function: { name: modelOutput.toolName, arguments: modelOutput.text },
+          },
+        ],
+      }),
+      refusal: null,
+      annotations: [],
+    },
+    logprobs: null,
+    finish_reason: finishReason(modelOutput),
+  }));
+  const usage = usageOf(request, modelOutput, exchange.behaviour);
+  const completion = { ...head('chat.completion', request.model), choices, ...(usage && { usage }) };
+
+  const entry = openBill(exchange, request, modelOutput);
+  chargeWhole(entry, request, modelOutput);
+  await complete(entry, () => exchange.reply.json(200, completion));
+}
+
+async function sendStream(exchange: Exchange, request: ChatRequest, modelOutput: ModelOutput): Promise<void> {
+  const { reply, behaviour } = exchange;
+  const usage = request.includeUsage ? usageOf(request, modelOutput, behaviour) : undefined;
+  const common = { ...head('chat.completion.chunk', request.model), ...(usage && { usage: null }) };
+  const send = (chunk: object) => reply.write(`data: ${JSON.stringify({ ...common, ...chunk })}\n\n`);
+  const sendDelta = (index: number, delta: object, finish: string | null = null) =>
+    send({ choices: [{ index, delta, logprobs: null, finish_reason: finish }] });
+  const indices = Array.from({ length: request.choices }, (_, index) => index);
+
+  const entry = openBill(exchange, request, modelOutput);
+  await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
+  chargeReasoning(entry, request, modelOutput);
+  for (const index of indices) await sendDelta(index, openingDelta(modelOutput));
+  const isWhole = await generate(exchange, entry, request, modelOutput, (piece, index) =>
+    sendDelta(index, pieceDelta(modelOutput, piece)),
+  );
+  if (!isWhole) {
+    await reply.write(`data: ${JSON.stringify(openaiErrorBody(serverError()))}\n\n`);
+    await reply.end();
+    return;
+  }
+
+  for (const index of indices) await sendDelta(index, {}, finishReason(modelOutput));
+  if (usage) await send({ choices: [], usage });
+  await complete(entry, async () => {
+    await reply.write('data: [DONE]\n\n');
+    await reply.end();
+  });
+}
+
+function openingDelta({ toolName }: ModelOutput) {
+  if (toolName === undefined) return { role: 'assistant', content: '', refusal: null };
+  const call = {
+    index: 0,
+    id: newId('call_'),
+    type: 'function',
+    function: { name: toolName, arguments: '' },
+  };
+  return { role: 'assistant', content: null, tool_calls: [call], refusal: null };
+}
+
+function pieceDelta({ toolName }: ModelOutput, piece: string) {
+  if (toolName === undefined) return { content: piece };
+  return { tool_calls: [{ index: 0, function: { arguments: piece } }] };
+}
+
+function finishReason(modelOutput: ModelOutput): 'stop' | 'length' | 'tool_calls' {
+  if (modelOutput.cut) return 'length';
+  return modelOutput.toolName === undefined ? 'stop' : 'tool_calls';
+}
+
+/** The fields that a completion and its chunks begin with. */
+function head(object: string, model: string) {
+  return {
+    id: newId('chatcmpl-'),
+    object,
+    created: Math.floor(Date.now() / 1000),
+    model,
+    service_tier: 'default',
+    system_fingerprint: 'fp_mockvendor',
+  };
+}
+
+function usageOf({ choices }: ChatRequest, modelOutput: ModelOutput, { usage }: Behaviour) {
+  if (usage === 'none') return undefined;
+  const share = usage === 'zero' ? 0 : 1;
+  const input = share * modelOutput.inputTokens;
+  const reasoning = share * choices * modelOutput.reasoningTokens;
+  const output = share * choices * modelOutput.textTokens + reasoning;
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    prompt_tokens_details: { cached_tokens: share * modelOutput.cachedTokens, audio_tokens: 0 },
+    completion_tokens_details: {
+      reasoning_tokens: reasoning,
+      audio_tokens: 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
+    },
+  };
+}

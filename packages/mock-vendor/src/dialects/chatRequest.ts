@@ -1,0 +1,135 @@
+import type { Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
+import {
+  isRecord,
+  type JsonRecord,
+  optionalBoolean,
+  optionalInteger,
+  parseModel,
+  parseObject,
+} from '../shared/parameters.ts';
+import { badRequest, invalidType, missingParameter } from '../shared/vendorError.ts';
+
+const ROLES = ['system', 'assistant', 'user', 'function', 'tool', 'developer'];
+const MAX_CHOICES = 128;
+
+/** A request to `/v1/chat/completions`, read. */
+export interface ChatRequest extends Conversation {
+  readonly stream: boolean;
+  readonly includeUsage: boolean;
+}
+
+/** Reads and checks a body as OpenAI does; unknown parameters pass. */
+export function parseChatRequest(body: Buffer): ChatRequest {
+  const request = parseObject(body);
+  const stream = optionalBoolean(request, 'stream') ?? false;
+  const tools = parseTools(request.tools);
+  return {
+    model: parseModel(request),
+    messages: parseMessages(request.messages),
+    tools,
+    toolChoice: parseToolChoice(request.tool_choice, tools),
+    choices: optionalInteger(request, 'n', MAX_CHOICES) ?? 1,
+    maxOutputTokens: parseOutputLimit(request),
+    stream,
+    includeUsage: parseIncludeUsage(request.stream_options, stream),
+  };
+}
+
+function parseMessages(messages: unknown): Message[] {
+  if (messages === undefined) throw missingParameter('messages');
+  if (!Array.isArray(messages)) throw invalidType('messages', 'an array of objects');
+  if (messages.length === 0) {
+    throw badRequest(
+      "Invalid 'messages': empty array. Expected an array with minimum length 1.",
+      'messages',
+      'empty_array',
+    );
+  }
+  return messages.map((message: unknown, at) => parseMessage(message, `messages[${at}]`));
+}
+
+function parseMessage(message: unknown, param: string): Message {
+  if (!isRecord(message)) throw invalidType(param, 'an object');
+  const { role } = message;
+  if (role === undefined) throw missingParameter(`${param}.role`);
+  if (typeof role !== 'string' || !ROLES.includes(role)) {
+    const supported = ROLES.map((name) => `'${name}'`).join(', ');
+    const message = `Invalid value: '${String(role)}'. Supported values are: ${supported}.`;
+    throw badRequest(message, `${param}.role`, 'invalid_value');
+  }
+  return { role, text: textOf(message.content, role, `${param}.content`) };
+}
+
+function textOf(content: unknown, role: string, param: string): string {
+  if (typeof content === 'string') return content;
+  if (Array.isArray(content)) {
+    // Images, sounds and files have no text and cost nothing here.
+    return content.flatMap((part: unknown, at) => textOfPart(part, `${param}[${at}]`)).join('\n');
+  }
+  // An assistant that only called tools has said nothing.
+  if ((content === null || content === undefined) && role === 'assistant') return '';
+  if (content === undefined) throw missingParameter(param);
+  throw invalidType(param, 'one of a string or array of objects');
+}
+
+function textOfPart(part: unknown, param: string): string[] {
+  if (!isRecord(part)) throw invalidType(param, 'an object');
+  if (typeof part.type !== 'string') throw missingParameter(`${param}.type`);
+  const text = part.type === 'refusal' ? part.refusal : part.text;
+  if (part.type === 'text' && typeof text !== 'string') throw missingParameter(`${param}.text`);
+  return typeof text === 'string' ? [text] : [];
+}
+
+function parseTools(tools: unknown): Tool[] {
+  if (tools === undefined || tools === null) return [];
+  if (!Array.isArray(tools)) throw invalidType('tools', 'an array of objects');
+  return tools.flatMap((tool: unknown, at) => {
+    if (!isRecord(tool)) throw invalidType(`tools[${at}]`, 'an object');
+    // Other types of tool are for the vendor to run, and this one runs none.
+    if (tool.type !== 'function') return [];
+    if (!isRecord(tool.function)) throw missingParameter(`tools[${at}].function`);
+    const { name, parameters } = tool.function;
+    if (typeof name !== 'string' || name === '') throw missingParameter(`tools[${at}].function.name`);
+    return [{ name, parameters }];
+  });
+}
+
+function parseToolChoice(choice: unknown, tools: readonly Tool[]): ToolChoice {
+  if (choice === undefined || choice === null) return 'auto';
+  if (choice === 'none') return choice;
+  if (tools.length === 0) {
+    const message =
+      "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.";
+    throw badRequest(message, 'tool_choice');
+  }
+  if (choice === 'auto' || choice === 'required') return choice;
+  const name = isRecord(choice) && isRecord(choice.function) ? choice.function.name : undefined;
+  if (typeof name !== 'string') throw invalidType('tool_choice', 'one of none, auto, required or a function');
+  if (!tools.some((tool) => tool.name === name)) {
+    throw badRequest(`Tool choice '${name}' not found in 'tools' parameter.`, 'tool_choice');
+  }
+  return { name };
+}
+
+function parseOutputLimit(request: JsonRecord): number | undefined {
+  const older = optionalInteger(request, 'max_tokens');
+  const newer = optionalInteger(request, 'max_completion_tokens');
+  if (older !== undefined && newer !== undefined) {
+    throw badRequest(
+      "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+      'max_tokens',
+      'invalid_parameter_combination',
+    );
+  }
+  return newer ?? older;
+}
+
+function parseIncludeUsage(options: unknown, stream: boolean): boolean {
+  if (options === undefined || options === null) return false;
+  if (!stream) {
+    const message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
+    throw badRequest(message, 'stream_options');
+  }
+  if (!isRecord(options)) throw invalidType('stream_options', 'an object');
+  return optionalBoolean(options, 'include_usage') ?? false;
+}

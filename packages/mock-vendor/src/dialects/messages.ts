@@ -1,0 +1,154 @@
+import type { Exchange } from '../http/exchange.ts';
+import { composeOutput, type ModelOutput } from '../model/modelOutput.ts';
+import { complete } from '../records/bill.ts';
+import type { Behaviour } from '../shared/behaviour.ts';
+import { newId } from '../shared/ids.ts';
+import { textOfTokens } from '../shared/tokens.ts';
+import { anthropicErrorBody, serverError } from '../shared/vendorError.ts';
+import { chargeReasoning, chargeWhole, generate, openBill } from './generation.ts';
+import { type MessagesRequest, parseMessagesRequest } from './messagesRequest.ts';
+
+/** `POST /v1/messages`. */
+export async function messages(exchange: Exchange): Promise<void> {
+  const request = parseMessagesRequest(exchange.body, { needsMaxTokens: true });
+  const modelOutput = composeOutput(request, exchange.behaviour);
+  await (request.stream
+    ? sendStream(exchange, request, modelOutput)
+    : sendWhole(exchange, request, modelOutput));
+}
+
+/** `POST /v1/messages/count_tokens`. */
+export async function countTokens({ body, behaviour, reply }: Exchange): Promise<void> {
+  const request = parseMessagesRequest(body, { needsMaxTokens: false });
+  await reply.json(200, { input_tokens: composeOutput(request, behaviour).inputTokens });
+}
+
+async function sendWhole(
+  exchange: Exchange,
+  request: MessagesRequest,
+  modelOutput: ModelOutput,
+): Promise<void> {
+  const usage = usageOf(
+    modelOutput,
+    exchange.behaviour,
+    modelOutput.reasoningTokens + modelOutput.textTokens,
+  );
+  const thinking =
+    modelOutput.reasoningTokens > 0 ? [thinkingBlock(textOfTokens(modelOutput.reasoningTokens))] : [];
+  const message = {
+    ...head(request.model),
+    content: [...thinking, contentBlock(modelOutput, modelOutput.text)],
+    stop_reason: stopReason(modelOutput),
+    stop_sequence: null,
+    ...(usage && { usage }),
+  };
+  const entry = openBill(exchange, request, modelOutput);
+  chargeWhole(entry, request, modelOutput);
+  await complete(entry, () => exchange.reply.json(200, message));
+}
+
+async function sendStream(
+  exchange: Exchange,
+  request: MessagesRequest,
+  modelOutput: ModelOutput,
+): Promise<void> {
+  const { reply, behaviour } = exchange;
+  const send = (type: string, fields: object = {}) =>
+    reply.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`);
+  // Like the real vendor: the first event has the usage so far, the last event the total.
+  const start = usageOf(modelOutput, behaviour, 1);
+
+  const entry = openBill(exchange, request, modelOutput);
+  await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
+  chargeReasoning(entry, request, modelOutput);
+  const empty = { content: [], stop_reason: null, stop_sequence: null, ...(start && { usage: start }) };
+  await send('message_start', { message: { ...head(request.model), ...empty } });
+  await send('ping');
+  let index = 0;
+  if (modelOutput.reasoningTokens > 0) {
+    const thinking = textOfTokens(modelOutput.reasoningTokens);
+    await send('content_block_start', { index, content_block: thinkingBlock('') });
+    await send('content_block_delta', { index, delta: { type: 'thinking_delta', thinking } });
+    await send('content_block_delta', { index, delta: { type: 'signature_delta', signature: 'bW9jaw==' } });
+    await send('content_block_stop', { index });
+    index += 1;
+  }
+  await send('content_block_start', { index, content_block: contentBlock(modelOutput, '') });
+  const isWhole = await generate(exchange, entry, request, modelOutput, (piece) =>
+    send('content_block_delta', { index, delta: pieceDelta(modelOutput, piece) }),
+  );
+  if (!isWhole) {
+    await reply.write(`event: error\ndata: ${JSON.stringify(anthropicErrorBody(serverError()))}\n\n`);
+    await reply.end();
+    return;
+  }
+  await send('content_block_stop', { index });
+  const end = finalUsage(modelOutput, behaviour);
+  await send('message_delta', {
+    delta: { stop_reason: stopReason(modelOutput), stop_sequence: null },
+    ...(end && { usage: end }),
+  });
+  await complete(entry, async () => {
+    await send('message_stop');
+    await reply.end();
+  });
+}
+
+function head(model: string) {
+  return { id: newId('msg_'), type: 'message', role: 'assistant', model };
+}
+
+function thinkingBlock(thinking: string) {
+  return { type: 'thinking', thinking, signature: thinking === '' ? '' : 'bW9jaw==' };
+}
+
+function contentBlock({ toolName }: ModelOutput, text: string) {
+  if (toolName === undefined) return { type: 'text', text };
+  const input: unknown = text === '' ? {} : jsonOrEmpty(text);
+  return { type: 'tool_use', id: newId('toolu_'), name: toolName, input };
+}
+
+/** The arguments may be truncated by a limit. */
+function jsonOrEmpty(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
+
+function pieceDelta({ toolName }: ModelOutput, piece: string) {
+  return toolName === undefined
+    ? { type: 'text_delta', text: piece }
+    : { type: 'input_json_delta', partial_json: piece };
+}
+
+function stopReason(modelOutput: ModelOutput): 'end_turn' | 'max_tokens' | 'tool_use' {
+  if (modelOutput.cut) return 'max_tokens';
+  return modelOutput.toolName === undefined ? 'end_turn' : 'tool_use';
+}
+
+function usageOf(modelOutput: ModelOutput, { usage }: Behaviour, outputTokens: number) {
+  if (usage === 'none') return undefined;
+  const share = usage === 'zero' ? 0 : 1;
+  const written = modelOutput.cacheWriteTokens + modelOutput.cacheWrite1hTokens;
+  return {
+    input_tokens: share * (modelOutput.inputTokens - modelOutput.cachedTokens - written),
+    cache_creation_input_tokens: share * written,
+    cache_read_input_tokens: share * modelOutput.cachedTokens,
+    cache_creation: {
+      ephemeral_5m_input_tokens: share * modelOutput.cacheWriteTokens,
+      ephemeral_1h_input_tokens: share * modelOutput.cacheWrite1hTokens,
+    },
+    output_tokens: share * outputTokens,
+    service_tier: 'standard',
+  };
+}
+
+/** The last event of a stream does not separate cache writes by their time to live. */
+function finalUsage(modelOutput: ModelOutput, behaviour: Behaviour) {
+  const usage = usageOf(modelOutput, behaviour, modelOutput.reasoningTokens + modelOutput.textTokens);
+  if (!usage) return undefined;
+  const { cache_creation: _, service_tier: __, ...told } = usage;
+  return told;
+}

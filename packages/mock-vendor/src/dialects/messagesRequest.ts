@@ -1,0 +1,81 @@
+import type { Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
+import {
+  isRecord,
+  type JsonRecord,
+  optionalBoolean,
+  optionalInteger,
+  parseModel,
+  parseObject,
+} from '../shared/parameters.ts';
+import { badRequest } from '../shared/vendorError.ts';
+
+/** A parsed request to `/v1/messages`. */
+export interface MessagesRequest extends Conversation {
+  readonly stream: boolean;
+}
+
+/** Parses and validates a body like Anthropic; unknown parameters are ignored. */
+export function parseMessagesRequest(body: Buffer, options: { needsMaxTokens: boolean }): MessagesRequest {
+  const request = parseObject(body);
+  const model = parseModel(request);
+  const maxOutputTokens = optionalInteger(request, 'max_tokens');
+  if (options.needsMaxTokens && maxOutputTokens === undefined) throw badRequest('max_tokens: Field required');
+  return {
+    model,
+    messages: [...systemMessage(request.system), ...parseMessages(request.messages)],
+    tools: parseTools(request.tools),
+    toolChoice: parseToolChoice(request.tool_choice),
+    choices: 1,
+    maxOutputTokens,
+    stream: optionalBoolean(request, 'stream') ?? false,
+  };
+}
+
+function systemMessage(system: unknown): Message[] {
+  return system === undefined ? [] : [{ role: 'system', text: textOf(system, 'system') }];
+}
+
+function parseMessages(messages: unknown): Message[] {
+  if (!Array.isArray(messages)) throw badRequest('messages: Field required');
+  if (messages.length === 0) throw badRequest('messages: at least one message is required');
+  return messages.map((message: unknown, at) => {
+    if (!isRecord(message)) throw badRequest(`messages.${at}: Input should be an object`);
+    const { role, content } = message;
+    if (role !== 'user' && role !== 'assistant') {
+      throw badRequest(`messages.${at}.role: Input should be 'user' or 'assistant'`);
+    }
+    const text = textOf(content, `messages.${at}.content`);
+    return { role: isToolResult(content) ? 'tool' : role, text };
+  });
+}
+
+function isToolResult(content: unknown): boolean {
+  return Array.isArray(content) && content.some((block) => isRecord(block) && block.type === 'tool_result');
+}
+
+function textOf(content: unknown, param: string): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) throw badRequest(`${param}: Field required`);
+  return content
+    .flatMap((block: unknown) => {
+      if (!isRecord(block)) throw badRequest(`${param}: Input should be an object`);
+      if (block.type === 'tool_result' && block.content !== undefined) return [textOf(block.content, param)];
+      return typeof block.text === 'string' ? [block.text] : [];
+    })
+    .join('\n');
+}
+
+function parseTools(tools: unknown): Tool[] {
+  if (!Array.isArray(tools)) return [];
+  return tools.filter(isRecord).flatMap(({ name, input_schema: parameters }: JsonRecord) =>
+    // Tools without a schema run at the vendor; this one runs none.
+    typeof name === 'string' && parameters !== undefined ? [{ name, parameters }] : [],
+  );
+}
+
+function parseToolChoice(choice: unknown): ToolChoice {
+  if (!isRecord(choice)) return 'auto';
+  if (choice.type === 'any') return 'required';
+  if (choice.type === 'tool') return { name: String(choice.name) };
+  return choice.type === 'none' ? 'none' : 'auto';
+}

@@ -1,0 +1,89 @@
+import type { Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
+import type { ResponseStore } from '../records/responseStore.ts';
+import { newId } from '../shared/ids.ts';
+import {
+  isRecord,
+  type JsonRecord,
+  optionalBoolean,
+  optionalInteger,
+  parseModel,
+  parseObject,
+} from '../shared/parameters.ts';
+import { invalidType, missingParameter, VendorError } from '../shared/vendorError.ts';
+
+/** A parsed request to `/v1/responses`. */
+export interface ResponsesRequest extends Conversation {
+  readonly stream: boolean;
+  readonly store: boolean;
+  /** The reply has the status queued; the stored response is complete at once. */
+  readonly background: boolean;
+  readonly previousResponseId: string | null;
+  readonly instructions: string | null;
+  /** In the form in which they are retrieved. */
+  readonly inputItems: readonly unknown[];
+}
+
+/** Parses and validates a body like OpenAI; unknown parameters are ignored. */
+export function parseResponsesRequest(body: Buffer, stored: ResponseStore): ResponsesRequest {
+  const request = parseObject(body);
+  const { input, instructions, previous_response_id: previousId } = request;
+  if (input === undefined) throw missingParameter('input');
+  const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
+  if (!Array.isArray(items)) throw invalidType('input', 'a string or an array of objects');
+  const previous = typeof previousId === 'string' ? previousMessages(previousId, stored) : [];
+  const system = typeof instructions === 'string' ? [{ role: 'system', text: instructions }] : [];
+  return {
+    model: parseModel(request),
+    messages: [...system, ...previous, ...items.map((item: unknown, at) => parseItem(item, `input[${at}]`))],
+    tools: parseTools(request.tools),
+    toolChoice: parseToolChoice(request.tool_choice),
+    choices: 1,
+    maxOutputTokens: optionalInteger(request, 'max_output_tokens'),
+    stream: optionalBoolean(request, 'stream') ?? false,
+    store: optionalBoolean(request, 'store') ?? true,
+    background: optionalBoolean(request, 'background') ?? false,
+    previousResponseId: typeof previousId === 'string' ? previousId : null,
+    instructions: typeof instructions === 'string' ? instructions : null,
+    inputItems: items.map((item: unknown) => ({ id: newId('msg_'), type: 'message', ...(item as object) })),
+  };
+}
+
+function previousMessages(id: string, stored: ResponseStore): readonly Message[] {
+  const previous = stored.get(id);
+  if (previous) return previous.messages;
+  throw new VendorError(400, `Previous response with id '${id}' not found.`, {
+    param: 'previous_response_id',
+    code: 'previous_response_not_found',
+  });
+}
+
+function parseItem(item: unknown, param: string): Message {
+  if (!isRecord(item)) throw invalidType(param, 'an object');
+  if (item.type === 'function_call_output') return { role: 'tool', text: String(item.output) };
+  if (item.type === 'function_call') return { role: 'assistant', text: '' };
+  const role = typeof item.role === 'string' ? item.role : 'user';
+  return { role, text: textOf(item.content, `${param}.content`) };
+}
+
+function textOf(content: unknown, param: string): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) throw missingParameter(param);
+  return content
+    .filter(isRecord)
+    .flatMap(({ text }: JsonRecord) => (typeof text === 'string' ? [text] : []))
+    .join('\n');
+}
+
+function parseTools(tools: unknown): Tool[] {
+  if (!Array.isArray(tools)) return [];
+  return tools
+    .filter(isRecord)
+    .flatMap(({ type, name, parameters }: JsonRecord) =>
+      type === 'function' && typeof name === 'string' ? [{ name, parameters }] : [],
+    );
+}
+
+function parseToolChoice(choice: unknown): ToolChoice {
+  if (choice === 'none' || choice === 'required') return choice;
+  return isRecord(choice) && typeof choice.name === 'string' ? { name: choice.name } : 'auto';
+}

@@ -1,0 +1,41 @@
+import type { Exchange } from '../http/exchange.ts';
+import type { StoredResponse } from '../records/responseStore.ts';
+import { badRequest, VendorError } from '../shared/vendorError.ts';
+
+/** `GET /v1/responses/{id}`. */
+export async function retrieveResponse(exchange: Exchange): Promise<void> {
+  await exchange.reply.json(200, storedResponse(exchange).response);
+}
+
+/** `GET /v1/responses/{id}/input_items`. */
+export async function listInputItems(exchange: Exchange): Promise<void> {
+  const { inputItems } = storedResponse(exchange);
+  const ids = inputItems.map((item) => (item as { readonly id: string }).id);
+  await exchange.reply.json(200, {
+    object: 'list',
+    data: inputItems,
+    first_id: ids[0] ?? null,
+    last_id: ids.at(-1) ?? null,
+    has_more: false,
+  });
+}
+
+/** `DELETE /v1/responses/{id}`. */
+export async function deleteResponse(exchange: Exchange): Promise<void> {
+  const { id } = storedResponse(exchange);
+  exchange.stored.remove(id);
+  await exchange.reply.json(200, { id, object: 'response', deleted: true });
+}
+
+/** `POST /v1/responses/{id}/cancel`: this vendor completes at once, so there is nothing to cancel. */
+export async function cancelResponse(exchange: Exchange): Promise<void> {
+  storedResponse(exchange);
+  throw badRequest('Cannot cancel a synchronous response.');
+}
+
+function storedResponse({ path, stored }: Exchange): StoredResponse {
+  const id = decodeURIComponent(path.split('/')[3] ?? '');
+  const found = stored.get(id);
+  if (found) return found;
+  throw new VendorError(404, `Response with id '${id}' not found.`);
+}

@@ -1,0 +1,22 @@
+import type { Bill } from '../records/bill.ts';
+import type { ResponseStore } from '../records/responseStore.ts';
+import type { Behaviour } from '../shared/behaviour.ts';
+import type { Reply } from './reply.ts';
+
+/** One request and its reply, for a dialect's handler. */
+export interface Exchange {
+  readonly requestId: string;
+  /** Without the query, undecoded. */
+  readonly path: string;
+  readonly body: Buffer;
+  readonly behaviour: Behaviour;
+  readonly bill: Bill;
+  /** Stored responses, which clients can retrieve. */
+  readonly stored: ResponseStore;
+  readonly reply: Reply;
+  /** Aborts when the client disconnects. */
+  readonly disconnected: AbortSignal;
+}
+
+/** Sends the reply, or throws a `VendorError` before it begins. */
+export type Handler = (exchange: Exchange) => Promise<void>;

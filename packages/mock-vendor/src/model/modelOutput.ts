@@ -1,0 +1,113 @@
+import type { Behaviour } from '../shared/behaviour.ts';
+import {
+  firstTokens,
+  MAX_OUTPUT_TOKENS,
+  textOfTokens,
+  tokensOfPrompt,
+  tokensOfText,
+} from '../shared/tokens.ts';
+import { badRequest } from '../shared/vendorError.ts';
+import type { Conversation, Tool } from './conversation.ts';
+import { argumentsFor } from './toolArguments.ts';
+
+/** The model's output, independent of a dialect. All choices have the same. */
+export interface ModelOutput {
+  /** The called tool; `text` then has its arguments in JSON. */
+  readonly toolName: string | undefined;
+  readonly text: string;
+  /** The text in chunks, for streaming. */
+  readonly pieces: readonly string[];
+  /** The text was truncated by a limit. */
+  readonly cut: boolean;
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  /** Written to the cache for five minutes, and for an hour. */
+  readonly cacheWriteTokens: number;
+  readonly cacheWrite1hTokens: number;
+  /** Per choice; not part of `textTokens`. */
+  readonly reasoningTokens: number;
+  /** Per choice. */
+  readonly textTokens: number;
+}
+
+/** Throws a 400 if the requested behaviour is impossible. */
+export function composeOutput(conversation: Conversation, behaviour: Behaviour): ModelOutput {
+  const inputTokens =
+    behaviour.inputTokens ?? tokensOfPrompt(conversation.messages.map((message) => message.text));
+  const { cachedTokens, cacheWriteTokens, cacheWrite1hTokens } = behaviour;
+  if (cachedTokens + cacheWriteTokens + cacheWrite1hTokens > inputTokens) {
+    throw badRequest(
+      `x-mock-cached-tokens and the cache writes together must be at most the input's ${inputTokens} tokens.`,
+    );
+  }
+
+  const { toolName, text: wanted, split } = speak(conversation, behaviour);
+  const limit = conversation.maxOutputTokens ?? Number.POSITIVE_INFINITY;
+  const reasoningTokens = Math.min(behaviour.reasoningTokens, limit);
+  const text = firstTokens(wanted, Math.min(limit - reasoningTokens, MAX_OUTPUT_TOKENS));
+  return {
+    toolName,
+    text,
+    pieces: split(text),
+    cut: text !== wanted || reasoningTokens < behaviour.reasoningTokens,
+    inputTokens,
+    cachedTokens,
+    cacheWriteTokens,
+    cacheWrite1hTokens,
+    reasoningTokens,
+    textTokens: tokensOfText(text),
+  };
+}
+
+interface Speech {
+  readonly toolName?: string;
+  readonly text: string;
+  readonly split: (text: string) => string[];
+}
+
+function speak(conversation: Conversation, behaviour: Behaviour): Speech {
+  const { chunks, outputTokens } = behaviour;
+  if (chunks !== undefined || outputTokens !== undefined) {
+    const text = textOfTokens(outputTokens ?? chunks ?? 0);
+    return { text, split: chunks === undefined ? words : (cut) => evenly(words(cut), chunks) };
+  }
+
+  const last = conversation.messages.at(-1);
+  if (last?.role === 'tool' || last?.role === 'function') {
+    return { text: `The tool answered: "${last.text}"`, split: words };
+  }
+
+  const question = conversation.messages.findLast((message) => message.role === 'user')?.text ?? '';
+  const tool = toolFor(conversation, question);
+  if (tool) {
+    return { toolName: tool.name, text: argumentsFor(tool.parameters, question), split: smallPieces };
+  }
+  return { text: question, split: words };
+}
+
+function toolFor({ tools, toolChoice }: Conversation, question: string): Tool | undefined {
+  if (toolChoice === 'none') return undefined;
+  if (toolChoice === 'required') return tools[0];
+  if (toolChoice === 'auto') return tools.find((tool) => question.includes(tool.name));
+  return tools.find((tool) => tool.name === toolChoice.name);
+}
+
+/** Splits into words, each with the white space after it. */
+function words(text: string): string[] {
+  return text.match(/\S+\s*|\s+/g) ?? [];
+}
+
+/** Joins neighbours until at most `count` pieces are left. */
+function evenly(pieces: readonly string[], count: number): string[] {
+  const size = Math.min(count, pieces.length);
+  return Array.from({ length: size }, (_, at) =>
+    pieces
+      .slice(Math.floor((at * pieces.length) / size), Math.floor(((at + 1) * pieces.length) / size))
+      .join(''),
+  );
+}
+
+/** Splits into pieces of a few characters, like streamed arguments. */
+function smallPieces(text: string): string[] {
+  return text.match(/.{1,8}/gsu) ?? [];
+}

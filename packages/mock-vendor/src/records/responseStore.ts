@@ -1,0 +1,32 @@
+import type { Message } from '../model/conversation.ts';
+
+export interface StoredResponse {
+  readonly id: string;
+  readonly response: Readonly<Record<string, unknown>>;
+  readonly inputItems: readonly unknown[];
+  /** The conversation so far, including the output. */
+  readonly messages: readonly Message[];
+}
+
+export interface ResponseStore {
+  put(response: StoredResponse): void;
+  get(id: string): StoredResponse | undefined;
+  remove(id: string): void;
+}
+
+const MAX_RESPONSES = 10_000;
+
+/** Retains the newest responses. */
+export function createResponseStore(): ResponseStore {
+  const responses = new Map<string, StoredResponse>();
+  return {
+    put(response) {
+      responses.set(response.id, response);
+      // A map is ordered by insertion.
+      const [oldest] = responses.keys();
+      if (responses.size > MAX_RESPONSES && oldest !== undefined) responses.delete(oldest);
+    },
+    get: (id) => responses.get(id),
+    remove: (id) => void responses.delete(id),
+  };
+}
