@@ -35,98 +35,113 @@ const ENCODERS = {
 };
 
 export function createReply(response: ServerResponse, context: ReplyContext, behaviour: Behaviour): Reply {
-  const { disconnected } = context;
-  const { interruption, splitBytes } = behaviour;
-  const encoder: Encoder = ENCODERS[behaviour.encoding ?? 'identity']();
-  // With x-mock-split: an incomplete piece, until the next bytes fill it.
-  let held: Buffer = Buffer.alloc(0);
+  return new MisbehavingReply(response, context, behaviour);
+}
 
-  async function send(bytes: Buffer): Promise<void> {
-    if (splitBytes === undefined) return put(bytes);
-    held = Buffer.concat([held, bytes]);
-    let at = 0;
-    for (; held.length - at >= splitBytes; at += splitBytes) await put(held.subarray(at, at + splitBytes));
-    held = held.subarray(at);
+class MisbehavingReply implements Reply {
+  readonly #response: ServerResponse;
+  readonly #context: ReplyContext;
+  readonly #behaviour: Behaviour;
+  readonly #encoder: Encoder;
+  /** With x-mock-split: an incomplete piece, until the next bytes fill it. */
+  #incomplete: Buffer = Buffer.alloc(0);
+
+  constructor(response: ServerResponse, context: ReplyContext, behaviour: Behaviour) {
+    this.#response = response;
+    this.#context = context;
+    this.#behaviour = behaviour;
+    this.#encoder = ENCODERS[behaviour.encoding ?? 'identity']();
   }
 
-  async function flush(): Promise<void> {
-    const rest = held;
-    held = Buffer.alloc(0);
-    await put(rest);
+  async hold(): Promise<void> {
+    await pause(this.#behaviour.delayMs, this.#context.disconnected);
+    if (this.#behaviour.interruption === 'reset before') this.#reset();
   }
 
-  async function put(bytes: Buffer): Promise<void> {
-    if (bytes.length === 0) return;
-    // The callback, not 'drain': it comes when the bytes are written, so a slow reader slows the generation.
+  async start(status: number, headers: Record<string, string>): Promise<void> {
+    const { disconnected, requestId, startedAtMs } = this.#context;
+    const { contentType, encoding, interruption } = this.#behaviour;
+    disconnected.throwIfAborted();
+    this.#response.writeHead(status, {
+      ...headers,
+      ...(contentType !== undefined && { 'content-type': contentType }),
+      ...(encoding && { 'content-encoding': encoding }),
+      'x-request-id': requestId,
+      'openai-processing-ms': String(Math.round(performance.now() - startedAtMs)),
+      'openai-version': '2020-10-01',
+    });
+    this.#response.flushHeaders();
+    if (interruption !== 'reset headers') return;
+    // An empty write calls back after the headers are sent.
     await waitWhileConnected(disconnected, (done) => {
-      response.write(bytes, () => done());
+      this.#response.socket?.write('', () => done());
+    });
+    this.#reset();
+  }
+
+  async write(text: string): Promise<void> {
+    await this.#send(this.#encoder.push(Buffer.from(text)));
+  }
+
+  async middle(): Promise<void> {
+    const { interruption } = this.#behaviour;
+    if (interruption !== 'reset mid' && interruption !== 'stall mid') return;
+    await this.#flush();
+    if (interruption === 'reset mid') this.#reset();
+    await untilDisconnected(this.#context.disconnected);
+  }
+
+  async end(): Promise<void> {
+    await this.#send(this.#encoder.finish());
+    await this.#flush();
+    await waitWhileConnected(this.#context.disconnected, (done) => {
+      this.#response.end(done);
     });
   }
 
-  function reset(): never {
-    response.socket?.destroy();
-    throw new ReplyAborted();
+  async json(status: number, value: unknown, headers: Record<string, string> = {}): Promise<void> {
+    const bytes = Buffer.from(JSON.stringify(value));
+    const half = bytes.length >> 1;
+    const { encoding, splitBytes } = this.#behaviour;
+    // Without a length, the body is sent in HTTP chunks, which are the pieces of x-mock-split.
+    const isSized = encoding === undefined && splitBytes === undefined;
+    await this.start(status, {
+      'content-type': 'application/json',
+      ...(isSized && { 'content-length': String(bytes.length) }),
+      ...headers,
+    });
+    await this.#send(this.#encoder.push(bytes.subarray(0, half)));
+    await this.middle();
+    await this.#send(this.#encoder.push(bytes.subarray(half)));
+    await this.end();
   }
 
-  const reply: Reply = {
-    async hold() {
-      await pause(behaviour.delayMs, disconnected);
-      if (interruption === 'reset before') reset();
-    },
+  async #send(bytes: Buffer): Promise<void> {
+    const { splitBytes } = this.#behaviour;
+    if (splitBytes === undefined) return this.#put(bytes);
+    const all = Buffer.concat([this.#incomplete, bytes]);
+    let at = 0;
+    for (; all.length - at >= splitBytes; at += splitBytes)
+      await this.#put(all.subarray(at, at + splitBytes));
+    this.#incomplete = all.subarray(at);
+  }
 
-    async start(status, headers) {
-      disconnected.throwIfAborted();
-      response.writeHead(status, {
-        ...headers,
-        ...(behaviour.contentType !== undefined && { 'content-type': behaviour.contentType }),
-        ...(behaviour.encoding && { 'content-encoding': behaviour.encoding }),
-        'x-request-id': context.requestId,
-        'openai-processing-ms': String(Math.round(performance.now() - context.startedAtMs)),
-        'openai-version': '2020-10-01',
-      });
-      response.flushHeaders();
-      if (interruption !== 'reset headers') return;
-      // An empty write calls back after the headers are sent.
-      await waitWhileConnected(disconnected, (done) => {
-        response.socket?.write('', () => done());
-      });
-      reset();
-    },
+  async #flush(): Promise<void> {
+    const rest = this.#incomplete;
+    this.#incomplete = Buffer.alloc(0);
+    await this.#put(rest);
+  }
 
-    async write(text) {
-      await send(encoder.push(Buffer.from(text)));
-    },
+  async #put(bytes: Buffer): Promise<void> {
+    if (bytes.length === 0) return;
+    // The callback, not 'drain': it comes when the bytes are written, so a slow reader slows the generation.
+    await waitWhileConnected(this.#context.disconnected, (done) => {
+      this.#response.write(bytes, () => done());
+    });
+  }
 
-    async middle() {
-      if (interruption !== 'reset mid' && interruption !== 'stall mid') return;
-      await flush();
-      if (interruption === 'reset mid') reset();
-      await untilDisconnected(disconnected);
-    },
-
-    async end() {
-      await send(encoder.finish());
-      await flush();
-      await waitWhileConnected(disconnected, (done) => {
-        response.end(done);
-      });
-    },
-
-    async json(status, value, headers = {}) {
-      const bytes = Buffer.from(JSON.stringify(value));
-      const half = bytes.length >> 1;
-      // Without a length, the body is sent in HTTP chunks, which are the pieces of x-mock-split.
-      const sized = behaviour.encoding === undefined && splitBytes === undefined;
-      await reply.start(status, {
-        'content-type': 'application/json',
-        ...(sized && { 'content-length': String(bytes.length) }),
-        ...headers,
-      });
-      await send(encoder.push(bytes.subarray(0, half)));
-      await reply.middle();
-      await send(encoder.push(bytes.subarray(half)));
-      await reply.end();
-    },
-  };
-  return reply;
+  #reset(): never {
+    this.#response.socket?.destroy();
+    throw new ReplyAborted();
+  }
 }
