@@ -116,7 +116,7 @@ describe('the models of an explanation', () => {
       model: 'acme/large',
       connector_id: connectors.first,
       stage: 'constraints',
-      why: 'a million input tokens cost 5 USD there, and at most 4.999999 USD are allowed',
+      why: 'a million input tokens cost 5 USD, and at most 4.999999 USD are allowed',
     });
   });
 });
