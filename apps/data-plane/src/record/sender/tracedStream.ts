@@ -3,8 +3,17 @@ import type { Tracing } from '@weighbridge/runtime';
 
 /** Wraps a stream so that each publication is a span, whose context travels with the message. */
 export function tracedStream(stream: UsageStream, tracing: Tracing): UsageStream {
+  // One by one: a spread would lose the methods of a class.
   return {
-    ...stream,
+    consume: (shard, handle) => stream.consume(shard, handle),
+    position: () => stream.position(),
+    sendAck: (producerId, payload) => stream.sendAck(producerId, payload),
+    onAck: (producerId, handle) => stream.onAck(producerId, handle),
+    requestAck: (payload) => stream.requestAck(payload),
+    onAckRequest: (handle) => stream.onAckRequest(handle),
+    announce: (name, payload) => stream.announce(name, payload),
+    onReconnect: (handle) => stream.onReconnect(handle),
+    close: () => stream.close(),
     async publish(shard, messageId, payload) {
       const span = tracing.begin('publish usage', {
         kind: 'producer',
