@@ -95,7 +95,7 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
     recordFeedback: async () => create(RecordFeedbackResponseSchema),
     onFailover: () => {},
     owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
-    pins: { decide: async ({ targets }) => ({ targets, onServed: () => {} }) },
+    pins: { decide: async ({ targets }) => ({ targets, savePin: () => {} }) },
     countTokens: createTokenCounter(),
     bufferBudget: new BufferBudget(1_000_000),
     drainLimits: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },

@@ -413,3 +413,26 @@ it('reserves from the counters of the refreshed key where the old ones were repl
   const unchanged = await start(open({ budget }, { budgets: old.budgets }));
   expect([unchanged.state, unchanged.error]).toMatchObject(['released', { code: 'counter_replaced' }]);
 });
+
+it('observes and settles a free attempt that could not be recorded', async () => {
+  const ends: unknown[] = [];
+  const usage: UsageLog = Object.create(log.usage, {
+    begin: {
+      value: () => {
+        throw new Error('the spool is full');
+      },
+    },
+  });
+  const attempts = open({
+    usage,
+    observer: { attempted: (_observed, _request, end) => void ends.push(end) },
+  });
+  const attempt = attempts.start();
+  const free = { ...prepared.modelRequest, model: { ...model, free: true } };
+  await attempt.run(() => ({ ...prepared, modelRequest: free }));
+  expect(attempt.state).toBe('answered');
+  await attempt.settle(result());
+  expect(attempt.state).toBe('settled');
+  expect(ends).toMatchObject([{ outcome: Outcome.SUCCESS, status: 200 }]);
+  expect([attempts.usedTokens > 0, log.events]).toEqual([true, []]);
+});

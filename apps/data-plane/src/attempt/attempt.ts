@@ -21,26 +21,28 @@ import type { BilledRequest } from './usageEvent.ts';
  * One attempt: a request sent to one connector, from the money that is reserved for it to the money that it cost.
  *
  *   planned ─► reserved ─► recorded ─► sent ─► answered ─► settled
- *      │           │           │         │         │
- *      │           │           │         │         └─► superseded ─► settled
- *      │           │           │         └───────────► failed ─────► settled
- *      └───────────┴───────────┴─► refused ─► released
+ *      │           │                     │         │
+ *      │           │                     │         └─► superseded ─► settled
+ *      │           │                     └───────────► failed ─────► settled
+ *      └───────────┴─► refused ─► released
  *              recorded and later ─► abandoned ─► settled
  *
- * - `planned`: nothing is held and nothing is written.
- * - `reserved`: every budget of the key holds the estimated cost, in memory (budget/).
- * - `recorded`: the spool has its INTENT, so a crash from here on is charged the reservation (record/).
- * - `sent`: the request is on its way to the vendor.
- * - `answered`: the first byte of the response is here; the relay passes it on and settles.
- * - `refused`: nothing was sent: no headroom, no room in the spool, the connector is busy, the client disconnected.
- * - `failed`: it was sent, and no response came.
- * - `superseded`: its response is an error, and another attempt takes its place.
- * - `abandoned`: a fault of this proxy left it open.
- * - `settled`: the spool has its SETTLE and the budgets are charged what it cost. Final.
- * - `released`: the budgets have the reservation back, and nothing was charged. Final.
+ * - `planned`: nothing is reserved and nothing is recorded.
+ * - `reserved`: the leases on every budget of the key hold the estimated cost, in memory (budget/).
+ * - `recorded`: the spool has the INTENT, so the next start charges the reservation if this process dies (record/).
+ * - `sent`: the request was handed to the HTTP client.
+ * - `answered`: the head of a response is here; of a successful generation, its first byte too. The relay settles it.
+ * - `refused`: nothing was sent: no headroom, no space in the spool, a busy connector, or the client disconnected.
+ * - `failed`: no usable response came; the request may not even have left this host.
+ * - `superseded`: its response is an error that is not relayed now, since another attempt follows or nothing of it may be
+ *   shown (a redirect). If every later attempt fails too, the last of these responses is relayed after all.
+ * - `abandoned`: a fault of this proxy left it open, so it is charged its reservation.
+ * - `settled`: its charge is decided. Its SETTLE is written to the spool and its reservation is charged; if the write fails,
+ *   the next start charges the reservation. Final.
+ * - `released`: nothing was sent, and the reservation is returned. Final.
  *
  * An attempt that is not billed (a stored response, a count of tokens) passes through the same states, but reserves and
- * records nothing.
+ * records nothing. A free attempt is sent even if it can't be recorded.
  */
 export type AttemptState =
   | 'planned'
@@ -58,7 +60,7 @@ export type AttemptState =
 const NEXT_STATES: Readonly<Record<AttemptState, readonly AttemptState[]>> = {
   planned: ['reserved', 'refused'],
   reserved: ['recorded', 'refused'],
-  recorded: ['sent', 'refused', 'abandoned'],
+  recorded: ['sent', 'abandoned'],
   sent: ['answered', 'failed', 'abandoned'],
   answered: ['settled', 'superseded', 'abandoned'],
   refused: ['released'],
@@ -140,27 +142,28 @@ export class Attempt {
   }
 
   /**
-   * Charges what a response cost; resolves with that once it is in the spool, with undefined where nothing is billed or it
-   * was settled before. To be called before the client sees the end of the response.
+   * Charges what a response cost; resolves with the cost once it is in the spool or can't be written, with undefined if
+   * nothing is billed or it was settled before. To be called before the HTTP response to the client ends.
    */
   settle(result: ResponseResult): Promise<NanoUsd | undefined> {
     return this.#settle(result, this.response.status, false);
   }
 
-  /** Settles an attempt whose response is an error that the client does not get. */
+  /** Settles an attempt whose response is not relayed now; errors cost nothing. */
   async supersede(): Promise<void> {
     this.#enter('superseded');
-    await this.#settle({ ...NO_RESPONSE, outcome: Outcome.UPSTREAM_ERROR }, this.response.status, false);
+    await this.#settle({ ...NOTHING_READ, outcome: Outcome.UPSTREAM_ERROR }, this.response.status, false);
   }
 
   /** Settles at its reservation what a fault of this proxy left open; does nothing for an attempt that has ended. */
   abandon(): void {
-    const billing = this.#billing;
-    if (!billing?.isOpen) return;
+    if (!NEXT_STATES[this.#state].includes('abandoned')) return;
     const { requestId } = this.#context;
-    this.#deps.logger.error({ requestId }, 'attempt was left open; settled at its reservation');
+    this.#deps.logger.error({ requestId }, 'bug: attempt was left open; settled at its reservation');
     this.#enter('abandoned');
-    void this.#end(billing, billing.chargeReservation());
+    const billing = this.#billing;
+    if (billing) void this.#end(billing, billing.chargeReservation());
+    else void this.#settleUnbilled(Outcome.INTERRUPTED, 0);
   }
 
   /** planned → reserved → recorded; resolves with the permit to send. */
@@ -194,7 +197,7 @@ export class Attempt {
     throw new AppError('unavailable', 'counter_replaced', message);
   }
 
-  /** planned, reserved or recorded → refused → released. */
+  /** planned or reserved → refused → released. */
   async #refuse(error: unknown): Promise<void> {
     this.error = error;
     this.#enter('refused');
@@ -229,7 +232,7 @@ export class Attempt {
       this.error = error;
       this.waitedMs = performance.now() - this.#sentAt;
       this.#enter('failed');
-      await this.#settle({ ...NO_RESPONSE, outcome: this.#outcomeOf(error) }, status, wasNeverSent(error));
+      await this.#settle({ ...NOTHING_READ, outcome: this.#outcomeOf(error) }, status, wasNeverSent(error));
     }
   }
 
@@ -240,7 +243,7 @@ export class Attempt {
     return wasNeverSent(error) ? Outcome.UPSTREAM_UNREACHABLE : Outcome.INTERRUPTED;
   }
 
-  /** answered, failed or superseded → settled. */
+  /** answered, failed or superseded → settled; once settled, it does nothing. */
   #settle(result: ResponseResult, status: number, neverSent: boolean): Promise<NanoUsd | undefined> {
     const billing = this.#billing;
     if (!billing) return this.#settleUnbilled(result.outcome, status);
@@ -284,7 +287,7 @@ function unexpected(what: string): never {
   throw new Error(`attempt: ${what}`);
 }
 
-const NO_RESPONSE = {
+const NOTHING_READ = {
   facts: noFacts(),
   firstByteAt: undefined,
   output: () => ({ text: '', ratio: 1 }),

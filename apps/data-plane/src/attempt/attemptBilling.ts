@@ -45,8 +45,9 @@ export class AttemptBilling {
   #estimate: Estimate | undefined;
   /** Undefined where no budget limits the cost. */
   #reservation: Reservation | undefined;
-  /** Undefined before it is recorded, once it has ended, and for a free attempt that could not be recorded. */
+  /** Undefined for a free attempt that could not be recorded. */
   #record: RecordedAttempt | undefined;
+  #isOpen = false;
   #recordedAt = 0;
 
   constructor(deps: BillingDeps, request: BilledRequest, counter: AttemptCounter) {
@@ -55,9 +56,9 @@ export class AttemptBilling {
     this.#counter = counter;
   }
 
-  /** It is recorded, and its end is not. */
+  /** It may be sent or was sent, and its charge is not decided yet. */
   get isOpen(): boolean {
-    return this.#record !== undefined;
+    return this.#isOpen;
   }
 
   get modelRequest(): ModelRequest {
@@ -108,6 +109,7 @@ export class AttemptBilling {
       return this.#notRecorded(error);
     }
     this.#recordedAt = performance.now();
+    this.#isOpen = true;
     // Only now: a request counts its attempts from the first that was recorded.
     this.#counter.recorded(model);
     return usage.durable()?.catch((error) => this.#notRecorded(error));
@@ -117,11 +119,13 @@ export class AttemptBilling {
   async #notRecorded(error: unknown): Promise<void> {
     if (!this.modelRequest.model.free) throw usageBacklog(error);
     await this.release();
+    this.#recordedAt = performance.now();
+    this.#isOpen = true;
   }
 
   /** Returns the reservation of an attempt that was not sent. */
   async release(): Promise<void> {
-    if (this.#record) await this.end({ ...NOT_SENT, dispatchedAt: this.#recordedAt });
+    if (this.#record) await this.end({ ...NOTHING_USED, dispatchedAt: this.#recordedAt });
     else if (this.#reservation) this.#deps.budget.settle(this.#reservation, 0n);
     this.#reservation = undefined;
   }
@@ -137,17 +141,17 @@ export class AttemptBilling {
         this.#deps.countTokens,
       );
     } catch (error) {
-      charge = this.#onUncounted(error);
+      charge = this.#fallBackToReservation(error);
     }
     if (!(charge instanceof Promise)) return this.#priced(attempt, sentAt, charge);
     return charge
-      .catch((error) => this.#onUncounted(error))
+      .catch((error) => this.#fallBackToReservation(error))
       .then((counted) => this.#priced(attempt, sentAt, counted));
   }
 
   /** The end of an attempt whose real cost stays unknown. */
   chargeReservation(): AttemptEnd {
-    return { ...NOT_SENT, ...chargeReservation(this.#reserved), dispatchedAt: this.#recordedAt };
+    return { ...NOTHING_USED, ...chargeReservation(this.#reserved), dispatchedAt: this.#recordedAt };
   }
 
   #priced(
@@ -166,23 +170,25 @@ export class AttemptBilling {
       const cost = charge.costNanoUsd ?? costOf(charge.usage, priceAt(model, connector).price);
       return { ...charge, costNanoUsd: cappedCost(cost) };
     } catch (error) {
-      return this.#onUncounted(error);
+      return this.#fallBackToReservation(error);
     }
   }
 
-  #onUncounted(error: unknown): Required<Charge> {
-    this.#logError(error, 'failed to count tokens; charging the reservation');
+  #fallBackToReservation(error: unknown): Required<Charge> {
+    this.#logError(error, 'failed to compute the cost of an attempt; charging its reservation');
     return chargeReservation(this.#reserved);
   }
 
-  /** Writes the SETTLE and charges the budgets; resolves when it is in the spool, or can't be. */
+  /** Charges the budgets and writes the SETTLE of a recorded attempt; resolves once it is in the spool, or can't be. */
   async end(end: AttemptEnd): Promise<void> {
     const { usage, budget, now } = this.#deps;
-    const record = this.#record ?? unexpected('is not recorded');
+    const record = this.#record;
     const reservation = this.#reservation;
+    this.#isOpen = false;
     this.#record = undefined;
     this.#reservation = undefined;
     this.#counter.usedTokens += totalTokens(end.usage);
+    if (!record) return;
     // The rest of a reservation is free only once the end is written: otherwise the next start charges all of it.
     const hasRest = reservation && end.costNanoUsd < reservation.amountNanoUsd && !record.isRefused;
     if (reservation && !hasRest) {
@@ -231,7 +237,7 @@ function unexpected(what: string): never {
   throw new Error(`a billed attempt ${what}`);
 }
 
-const NOT_SENT = {
+const NOTHING_USED = {
   usage: NO_TOKENS,
   costNanoUsd: 0n as NanoUsd,
   estimated: false,

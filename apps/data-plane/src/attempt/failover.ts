@@ -88,16 +88,16 @@ class Failover {
         if (this.#isOver) break;
       }
       const attempt = this.#attempts.start();
-      const learn = this.#deps.health.begin(target.connector);
+      const reportResult = this.#deps.health.begin(target.connector);
       await attempt.run((key) => this.#plan.prepare(target, key));
       if (attempt.state === 'released') {
-        learn('unknown');
+        reportResult('unknown');
         this.#skip(target, attempt);
         next = this.#choose();
         continue;
       }
       const verdict = this.#judge(target, attempt);
-      learn(verdict.result);
+      reportResult(verdict.result);
       next = verdict.retry && this.#choose();
       if (next && verdict.retry) this.#deps.onFailover(target.connector.id, verdict.retry);
       if (attempt.state !== 'answered')
@@ -120,7 +120,7 @@ class Failover {
     return this.#selector.next(nowMs, leftMs);
   }
 
-  /** Nothing was sent: another connector may have a free connection, and a free model needs neither budget nor spool. */
+  /** Nothing was sent. If the connector is busy, others may not be; if money or space is short, models at no cost remain. */
   #skip(target: Target, { error }: Attempt): void {
     this.#refusal ??= error;
     if (isBusy(error)) {

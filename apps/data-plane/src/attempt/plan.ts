@@ -33,7 +33,7 @@ export interface GenerationPlan extends AnyPlan {
    */
   readonly prepare: (target: Target, key: ResolvedKey) => PreparedRequest | Promise<PreparedRequest>;
   /** To be called with the target that answered. */
-  readonly onServed: PinDecision['onServed'];
+  readonly savePin: PinDecision['savePin'];
 }
 
 export interface StoredPlan extends AnyPlan {

@@ -9,7 +9,7 @@ import type { ResponseHeaders } from './responseHeaders.ts';
 
 /** What passing a response on to the client takes. */
 export interface Relay {
-  /** It is `answered`, and settled once. The client sees the end of the response only after that. */
+  /** The relay settles it before the HTTP response to the client ends; one that was superseded is settled already. */
   readonly attempt: Attempt;
   readonly response: UpstreamResponse;
   readonly plan: Plan;

@@ -18,7 +18,7 @@ export function assertAllowed(key: ResolvedKey, model: RoutableModel): void {
     throw new AppError(
       'permission',
       'model_not_allowed',
-      `The policy of this key does not allow the model ${model.id}.`,
+      `A policy of this key does not allow the model ${model.id}.`,
       {
         param: 'model',
       },

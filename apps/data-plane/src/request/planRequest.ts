@@ -99,25 +99,25 @@ class GenerationPlanner {
       return this.#chooseByHistory(pinKey);
     }
     const targets = this.#recordable(this.#allTargets(this.#deps.random));
-    return { targets, onServed: () => {}, isPinned: false };
+    return { targets, savePin: () => {}, isPinned: false };
   }
 
   /** The targets of a request that belongs to a session or continues a stored response. */
   async #chooseByHistory(pinKey: string | undefined): Promise<ChosenTargets> {
-    const { targets, onServed, isPinned } =
+    const { targets, savePin, isPinned } =
       pinKey === undefined
-        ? { targets: this.#allTargets(this.#deps.random), onServed: () => {}, isPinned: false }
+        ? { targets: this.#allTargets(this.#deps.random), savePin: () => {}, isPinned: false }
         : await this.#chooseByPin(pinKey);
     const usable = this.#recordable(targets);
     const { previousResponseId } = this.#generation;
-    if (previousResponseId === undefined) return { targets: usable, onServed, isPinned };
-    return { targets: await this.#ownerOnly(previousResponseId, usable), onServed, isPinned };
+    if (previousResponseId === undefined) return { targets: usable, savePin, isPinned };
+    return { targets: await this.#ownerOnly(previousResponseId, usable), savePin, isPinned };
   }
 
   async #chooseByPin(pinKey: string): Promise<ChosenTargets> {
     const { route } = this.#generation.operation;
     const { policies } = this.#sender.key;
-    const { targets, onServed } = await this.#deps.pins.decide({
+    const { targets, savePin } = await this.#deps.pins.decide({
       key: pinKey,
       targets: this.#allTargets(drawOf(pinKey)),
       // Whether or not the profile still names it: edits of a profile apply to new sessions.
@@ -126,7 +126,7 @@ class GenerationPlanner {
           ? targetAt(modelId, connectorId, route, this.#table)
           : undefined,
     });
-    return { targets, onServed, isPinned: true };
+    return { targets, savePin, isPinned: true };
   }
 
   /** The targets of the model that the request names, or of its profile. */
@@ -151,13 +151,13 @@ class GenerationPlanner {
     return first ? [first, ...others] : raise(usageBacklog());
   }
 
-  /** Only the account that stored the previous response can continue it. */
+  /** Only the account that stored the previous response can continue it; if that is unknown, the first target is asked. */
   async #ownerOnly(previousResponseId: string, targets: Targets): Promise<Targets> {
     const owner = await ownerOfPrevious(this.#deps.owners, this.#sender.key, previousResponseId);
     return [targets.find(({ connector }) => connector.id === owner) ?? targets[0]];
   }
 
-  #planFor({ targets, onServed, isPinned }: ChosenTargets): GenerationPlan {
+  #planFor({ targets, savePin, isPinned }: ChosenTargets): GenerationPlan {
     const generation = this.#generation;
     const { operation } = generation;
     const { key } = this.#sender;
@@ -172,7 +172,7 @@ class GenerationPlanner {
       method: 'POST',
       path: operation.path,
       prepare: (target, current) => this.#prepare(target, current),
-      onServed,
+      savePin,
       hideUsage: operation.needsIncludeUsage && generation.stream && !generation.wantsUsage,
     };
   }

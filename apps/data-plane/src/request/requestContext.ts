@@ -11,6 +11,11 @@ import type { RequestObservation } from '../observe/requestObservation.ts';
 import { authenticate } from './authenticate.ts';
 import type { GenerationAction, StoredResponseAction } from './planRequest.ts';
 
+/*
+ * A request in its stages: `IncomingRequest` (its head), `InferenceRequest` (authenticated, with its body read as an `Action`),
+ * and `RequestContext` (planned: what its attempts share). For each attempt, the plan prepares a `PreparedRequest`.
+ */
+
 /** What a request asks for: a generation by a model, or a response that a vendor stored. */
 export type Action = GenerationAction | StoredResponseAction;
 

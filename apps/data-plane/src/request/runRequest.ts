@@ -44,7 +44,10 @@ export interface RunDeps
 
 /**
  * Runs one inference request from its head to its settlement, whichever way it came in: authenticate, read the body, plan,
- * answer from the cache or forward, relay, settle. Answers the client in every case; never rejects.
+ * answer from the cache, or count against the rate limits, forward, relay and settle. Answers the client in every case;
+ * never rejects.
+ *
+ * Steps return a promise only if they have to wait: awaiting every step costs more than most of them do (docs/adr/0017).
  */
 export async function runRequest(
   deps: RunDeps,
@@ -59,19 +62,20 @@ export async function runRequest(
     observed.key = key;
     const reading = incoming.readAction();
     const action = reading instanceof Promise ? await reading : reading;
+    // The client disconnected during the upload.
     if (!action) return deps.observer.answered(observed, 0);
     const { query } = incoming;
     await serve(deps, { id, dialect, endpoint, headers, query, receivedAt, key, action, observed }, client);
     deps.observer.answered(observed, client.response.statusCode);
   } catch (error) {
-    refuse(deps, incoming, observed, error, client);
+    respondWithError(deps, incoming, observed, error, client);
   } finally {
     client.release();
   }
 }
 
-/** Sends an error as a status. */
-function refuse(
+/** Sends an error response, unless a response has begun. */
+function respondWithError(
   { observer, logger }: RunDeps,
   { id, dialect }: IncomingRequest,
   observed: RequestObservation,
@@ -87,10 +91,10 @@ function refuse(
   sendError(response, headers, sent, id);
 }
 
-/** Rejects while the client can still be sent a status; later errors end the response. */
+/** Rejects until the response is committed; after that, it logs an error and ends the response. */
 async function serve(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
   try {
-    await planAndForward(deps, request, client);
+    await runPlanned(deps, request, client);
   } catch (error) {
     if (!client.isCommitted) throw error;
     request.observed.outcome = 'fault';
@@ -101,11 +105,7 @@ async function serve(deps: RunDeps, request: InferenceRequest, client: ClientCon
   }
 }
 
-async function planAndForward(
-  deps: RunDeps,
-  request: InferenceRequest,
-  client: ClientConnection,
-): Promise<void> {
+async function runPlanned(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
   const { key, observed } = request;
   const planning = planOf(deps, request, client);
   const plan = planning instanceof Promise ? await planning : planning;
@@ -144,7 +144,7 @@ function planOf(
   { headers }: ClientConnection,
 ): Plan | Promise<Plan> {
   const { key, action } = request;
-  const table = assertTable(deps);
+  const table = currentTable(deps);
   const onRefusal = (error: unknown): never => {
     writeRateHeaders(deps, key, headers);
     throw error;
@@ -160,7 +160,7 @@ function planOf(
   }
 }
 
-/** Passes the response on, and settles its attempt before the client sees the end. */
+/** Passes the response on, and settles its attempt before the HTTP response ends. */
 async function relay(
   deps: RunDeps,
   request: InferenceRequest,
@@ -171,7 +171,7 @@ async function relay(
 ): Promise<void> {
   const { attempt, response } = delivered;
   const { connector, modelRequest } = attempt.prepared;
-  if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.onServed(modelRequest);
+  if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.savePin(modelRequest);
   try {
     await relayResponse({
       attempt,
@@ -192,7 +192,7 @@ async function relay(
   }
 }
 
-/** Undefined where the cache plays no part. The header says so; a hit overwrites it. */
+/** Undefined if the cache plays no part. Sets `x-svc-cache` to `miss` or `bypass`; a hit overwrites it. */
 function openCaching(
   { cache }: RunDeps,
   request: InferenceRequest,
@@ -247,7 +247,7 @@ function responseHeaders(
 }
 
 /** The current routing table; throws a 503 before the first snapshot of the control plane. */
-export function assertTable({ table }: Pick<RunDeps, 'table'>): RoutingTable {
+export function currentTable({ table }: Pick<RunDeps, 'table'>): RoutingTable {
   const message = 'This proxy has not received its configuration from the control plane yet. Try again.';
   return table() ?? raise(new AppError('unavailable', 'no_snapshot', message));
 }

@@ -78,7 +78,7 @@ function world(proxies = 1, wrap: (bucket: KeyValueBucket) => KeyValueBucket = (
           new Set([...order.map(nameOf), nameOf(decided.targets[0])]),
         );
         const served = decided.targets.find(({ connector }) => connector.id === servedBy);
-        decided.onServed(served ?? decided.targets[0]);
+        decided.savePin(served ?? decided.targets[0]);
         return nameOf(decided.targets[0]);
       },
       all,

@@ -16,7 +16,7 @@ export interface PinDecision {
   /** The session's target first. */
   readonly targets: Targets;
   /** To be called with the target that answered. */
-  readonly onServed: (target: Target) => void;
+  readonly savePin: (target: Target) => void;
 }
 
 /**
@@ -92,11 +92,11 @@ class StoredPins implements SessionPins {
     local.uses++;
     onDecided(result);
     const target = this.#targetOf(local, request);
-    if (!target) return { targets, onServed: () => {} };
+    if (!target) return { targets, savePin: () => {} };
     if (result === 'known') this.#refresh(key, local, target);
     return {
       targets: [target, ...targets.filter((other) => !pointsTo(local.pin, other))],
-      onServed: (by) => {
+      savePin: (by) => {
         // A moved session is pinned to the target that really served it.
         if (result !== 'moved' || pointsTo(local.pin, by)) return;
         this.#write(key, by, local.revision).catch(onStoreError);

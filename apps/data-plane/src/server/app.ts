@@ -15,7 +15,7 @@ import { listModels, type ModelsQuery, retrieveModel } from '../request/listMode
 import type { StoredResponseAction } from '../request/planRequest.ts';
 import { type FeedbackDeps, giveFeedback } from '../request/recordFeedback.ts';
 import type { Action } from '../request/requestContext.ts';
-import { assertTable, runRequest } from '../request/runRequest.ts';
+import { currentTable, runRequest } from '../request/runRequest.ts';
 import { allowOrigins } from './cors.ts';
 import { type FastPathDeps, fastPath } from './fastPath.ts';
 import { splitUrl } from './requestUrl.ts';
@@ -83,13 +83,13 @@ export function buildApp(deps: AppDeps): FastifyInstance {
 
       api.get<{ Querystring: ModelsQuery }>('/models', (request) =>
         answerHere(deps, request, 'models', () =>
-          listModels(request.key, assertTable(deps), dialectOf(request), request.query),
+          listModels(request.key, currentTable(deps), dialectOf(request), request.query),
         ),
       );
       // A model's name has slashes in it, which some clients escape and others do not.
       api.get<{ Params: { '*': string } }>('/models/*', (request) =>
         answerHere(deps, request, 'models', () =>
-          retrieveModel(request.key, assertTable(deps), dialectOf(request), request.params['*']),
+          retrieveModel(request.key, currentTable(deps), dialectOf(request), request.params['*']),
         ),
       );
       api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, (request, reply) =>
