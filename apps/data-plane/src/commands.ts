@@ -12,7 +12,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const RECONNECT_MS = 1_000;
 
-/** The NATS stream and buckets that a data plane with these settings expects. Throws where a setting is invalid. */
+/** The NATS stream and buckets that a data plane with these settings expects. Throws if a setting is invalid. */
 export function expectedNats(env: Environment): {
   readonly url: string;
   readonly stream: { readonly replicas: number; readonly maxBytes: number };
@@ -48,7 +48,7 @@ export function spoolSettings(env: Environment): { readonly dir: string; readonl
   return loadConfig(env).spool;
 }
 
-/** Resolves a random key at the control plane, as a data plane with these settings would. Rejects where the call fails. */
+/** Resolves a random key at the control plane, as a data plane with these settings would. Rejects if the call fails. */
 export async function pingControlPlane(env: Environment): Promise<void> {
   const { client, call } = openControlClient(loadConfig(env).controlPlane, RECONNECT_MS);
   try {
@@ -66,8 +66,8 @@ export interface ReplayOptions {
 }
 
 /**
- * Sends the usage in a dead proxy's spool to the ledger and closes its epochs. Resolves with false where some of it is
- * not in the ledger yet: that stays in the spool for another run. Rejects where the folder is no spool, or in use.
+ * Sends the usage in a dead proxy's spool to the ledger and closes its epochs. Resolves with false if some of it is
+ * not in the ledger yet: that stays in the spool for another run. Rejects if the folder is no spool, or in use.
  */
 export async function replaySpool({ dir, env, print }: ReplayOptions): Promise<boolean> {
   const { natsUrl, natsStream } = loadProcessConfig(env);

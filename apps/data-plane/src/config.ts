@@ -49,7 +49,7 @@ export interface ProcessConfig {
   readonly sharedCache: { readonly sealingKey: Buffer; readonly maxBytes: number } | undefined;
 }
 
-/** Throws `SettingsError` where a setting is invalid. */
+/** Throws `SettingsError` if a setting is invalid. */
 export function loadConfig(env: Environment): DataPlaneConfig {
   const settings = readSettings(DataPlaneSettings, env);
   return {

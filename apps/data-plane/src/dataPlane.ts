@@ -48,7 +48,7 @@ export interface ShutdownTimes {
 
 export interface DataPlaneDeps {
   readonly stream: UsageStream;
-  /** Undefined where proxies do not share cached responses. */
+  /** Undefined if proxies do not share cached responses. */
   readonly sharedCache?: SharedCache | undefined;
   /** Stores the session pins. */
   readonly pinBucket: KeyValueBucket;
@@ -57,7 +57,7 @@ export interface DataPlaneDeps {
   readonly version: string;
   /** The registry behind `/metrics`; a new one by default. */
   readonly metrics?: Metrics;
-  /** Undefined where tracing is off. */
+  /** Undefined if tracing is off. */
   readonly tracing?: Tracing | undefined;
 }
 
@@ -146,7 +146,7 @@ export async function startDataPlane(
 
 /** State that steps share although they open one after the other. */
 interface Run {
-  /** Set at shutdown where the control plane is unreachable: the next process then continues this epoch. */
+  /** Set at shutdown if the control plane is unreachable: the next process then continues this epoch. */
   suspend: boolean;
   inFlightRequests: () => number;
   usage: UsageRecording | undefined;
@@ -197,7 +197,7 @@ function recordUsage(
   return usage;
 }
 
-/** At shutdown, returns the leases; where the control plane is unreachable, stores them for the next process. */
+/** At shutdown, returns the leases; if the control plane is unreachable, stores them for the next process. */
 function maintainLeases(
   {
     run,

@@ -81,21 +81,21 @@ export interface AttemptContext extends BilledRequest {
   readonly isBilled: boolean;
   readonly plan: Plan;
   readonly headers: IncomingHttpHeaders;
-  /** With the question mark; empty where there is none. */
+  /** With the question mark; empty if there is none. */
   readonly query: string;
   readonly client: Pick<ClientConnection, 'assertWaiting' | 'cancellation'>;
   readonly observed: RequestObservation;
-  /** Replaces `key` by what the control plane says now; rejects where it may not be used any more. */
+  /** Replaces `key` by what the control plane says now; rejects if it may not be used any more. */
   readonly refreshKey: () => Promise<void>;
 }
 
-/** What is sent, for the key as it is now; rejects where the key may not use the target. */
+/** What is sent, for the key as it is now; rejects if the key may not use the target. */
 type Prepare = (key: ResolvedKey) => PreparedRequest | Promise<PreparedRequest>;
 
 export class Attempt {
   readonly #deps: AttemptDeps;
   readonly #context: AttemptContext;
-  /** Undefined where nothing is billed. */
+  /** Undefined if nothing is billed. */
   readonly #billing: AttemptBilling | undefined;
   #state: AttemptState = 'planned';
   #prepared: PreparedRequest | undefined;
@@ -122,7 +122,7 @@ export class Attempt {
     return this.#prepared ?? unexpected('nothing is prepared');
   }
 
-  /** Throws where no response came. */
+  /** Throws if no response came. */
   get response(): UpstreamResponse {
     return this.#response ?? unexpected('no response came');
   }
@@ -238,7 +238,7 @@ export class Attempt {
 
   #outcomeOf(error: unknown): Outcome {
     const { reason } = this.#context.client.cancellation;
-    // An AppError is the reason where the service shuts down while the client is still connected.
+    // An AppError is the reason if the service shuts down while the client is still connected.
     if (reason) return reason instanceof AppError ? Outcome.INTERRUPTED : Outcome.CLIENT_GONE;
     return wasNeverSent(error) ? Outcome.UPSTREAM_UNREACHABLE : Outcome.INTERRUPTED;
   }

@@ -16,7 +16,7 @@ import { type BilledRequest, cappedCost, eventHead, eventTail } from './usageEve
 export interface BillingDeps {
   readonly usage: UsageLog;
   readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle'>;
-  /** How many output tokens the responses of a model usually stay below; undefined where it was never measured. */
+  /** How many output tokens the responses of a model usually stay below; undefined if it was never measured. */
   readonly usualTokens: (model: string) => number | undefined;
   /** Called for an attempt under a hard budget that cost more than its reservation. */
   readonly onReserveExceeded: (model: string) => void;
@@ -38,12 +38,12 @@ export interface AttemptCounter {
 /** The money of one attempt: its reservation in the budgets, and its record in the spool. */
 export class AttemptBilling {
   readonly #deps: BillingDeps;
-  /** Its `key` changes where the attempt refreshes it. */
+  /** Its `key` changes if the attempt refreshes it. */
   readonly #request: BilledRequest;
   readonly #counter: AttemptCounter;
   #prepared: PreparedRequest | undefined;
   #estimate: Estimate | undefined;
-  /** Undefined where no budget limits the cost. */
+  /** Undefined if no budget limits the cost. */
   #reservation: Reservation | undefined;
   /** Undefined for a free attempt that could not be recorded. */
   #record: RecordedAttempt | undefined;
@@ -65,7 +65,7 @@ export class AttemptBilling {
     return this.#prepared?.modelRequest ?? unexpected('names no model');
   }
 
-  /** Reserves the estimated cost at once; false where the leases of this proxy do not suffice. */
+  /** Reserves the estimated cost at once; false if the leases of this proxy do not suffice. */
   tryReserve(prepared: PreparedRequest): boolean {
     const { key } = this.#request;
     this.#prepared = prepared;
@@ -76,7 +76,7 @@ export class AttemptBilling {
   }
 
   /**
-   * Reserves once the control plane has lent enough; rejects where the budgets refuse. False where the counters of the key
+   * Reserves once the control plane has lent enough; rejects if the budgets refuse. False if the counters of the key
    * were replaced, because a window ended or the policy's scope changed: the key has to be refreshed.
    */
   async reserve(): Promise<boolean> {
@@ -90,7 +90,7 @@ export class AttemptBilling {
     return budgets.length === 0 || this.modelRequest.model.free;
   }
 
-  /** Writes the INTENT; nothing may be sent before that resolves. Rejects with a 503 where it can't be written. */
+  /** Writes the INTENT; nothing may be sent before that resolves. Rejects with a 503 if it can't be written. */
   record(): Promise<void> | undefined {
     const { usage, newEventId } = this.#deps;
     const [policy] = this.#request.key.policies;
@@ -130,7 +130,7 @@ export class AttemptBilling {
     this.#reservation = undefined;
   }
 
-  /** What the attempt is charged: its reservation where its tokens can't be counted. */
+  /** What the attempt is charged: its reservation if its tokens can't be counted. */
   charge(attempt: ChargedAttempt, sentAt: number): AttemptEnd | Promise<AttemptEnd> {
     let charge: Charge | Promise<Charge>;
     try {

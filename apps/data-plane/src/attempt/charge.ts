@@ -10,14 +10,14 @@ import type { PreparedRequest } from './plan.ts';
 export interface ResponseResult {
   readonly outcome: Outcome;
   readonly facts: ResponseFacts;
-  /** Monotonic, in milliseconds; undefined where no byte came. */
+  /** Monotonic, in milliseconds; undefined if no byte came. */
   readonly firstByteAt: number | undefined;
   /** What the model wrote, as far as it was read, and by how much the whole is longer: to count tokens from. */
   readonly output: () => { readonly text: string; readonly ratio: number };
 }
 
 export interface ChargedAttempt extends ResponseResult {
-  /** The HTTP status of the vendor; 0 where no response came. */
+  /** The HTTP status of the vendor; 0 if no response came. */
   readonly status: number;
   /** No byte of the request went out. */
   readonly neverSent: boolean;
@@ -26,7 +26,7 @@ export interface ChargedAttempt extends ResponseResult {
 export interface Charge {
   readonly usage: TokenUsage;
   readonly estimated: boolean;
-  /** Set where the cost is not that of the usage: the attempt is charged its reservation. */
+  /** Set if the cost is not that of the usage: the attempt is charged its reservation. */
   readonly costNanoUsd?: NanoUsd;
 }
 
@@ -35,7 +35,7 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
 
 /**
  * What a vendor charges for an attempt. In this order: the usage that the vendor reported, zeros included; nothing for an
- * error status or a request that was never sent; the reservation where the attempt broke off before the response began,
+ * error status or a request that was never sent; the reservation if the attempt broke off before the response began,
  * since it may have cost as much as any other; otherwise tokens that are counted here.
  */
 export function chargeFor(

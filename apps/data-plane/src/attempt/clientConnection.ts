@@ -20,7 +20,7 @@ export class ClientConnection implements Slotted {
   readonly headers: ResponseHeaders;
   /**
    * Cancelled once the drain limits are reached after the client disconnected, and when the service ends; the reason is an
-   * AppError where the client is still connected and can be sent it.
+   * AppError if the client is still connected and can be sent it.
    */
   readonly cancellation = new Cancellation();
   readonly #limits: DrainLimits;
@@ -54,14 +54,14 @@ export class ClientConnection implements Slotted {
     return this.#hasDisconnected;
   }
 
-  /** Throws where the client disconnected or the service ends: what was not sent yet costs nothing. */
+  /** Throws if the client disconnected or the service ends: what was not sent yet costs nothing. */
   assertWaiting(): void {
     this.cancellation.throwIfCancelled();
     if (this.#hasDisconnected)
       throw new AppError('unavailable', 'caller_left', 'The client disconnected before anything was sent.');
   }
 
-  /** Writes as fast as the client reads; a promise where it has to catch up first. Drops the bytes once it disconnected. */
+  /** Writes as fast as the client reads; a promise if it has to catch up first. Drops the bytes once it disconnected. */
   write(bytes: Buffer): Promise<void> | undefined {
     if (this.#hasDisconnected) {
       this.#drainedBytes += bytes.length;

@@ -47,8 +47,8 @@ export interface Delivered {
 }
 
 /**
- * Tries targets until one delivers the first byte of a final response: from then on nothing is tried again. Where no target
- * is left, the client gets the last error response; where there was none, the last failure.
+ * Tries targets until one delivers the first byte of a final response: from then on nothing is tried again. If no target
+ * is left, the client gets the last error response; if there was none, the last failure.
  */
 export function failOver(deps: FailoverDeps, forwarding: GenerationForwarding): Promise<Delivered> {
   return new Failover(deps, forwarding).run();

@@ -16,7 +16,7 @@ const USEFUL_OUTPUT = 1_024;
 const LIMIT_BYTES = 512;
 
 /**
- * Sets an output limit, which every response under a hard budget has: where the request sets none, it is the model's own or
+ * Sets an output limit, which every response under a hard budget has: if the request sets none, it is the model's own or
  * what the headroom of the budgets affords. The input is known to the byte: requests whose input is not were refused.
  */
 export async function limitOutput(

@@ -23,13 +23,13 @@ export interface GenerationPlan extends AnyPlan {
   /** The request as the client sent it. */
   readonly generation: GenerationRequest;
   readonly targets: Targets;
-  /** Undefined where the request names a model. */
+  /** Undefined if the request names a model. */
   readonly profile: RoutingProfile | undefined;
   /** The request belongs to a session, whose target is the first. */
   readonly isPinned: boolean;
   /**
    * The request for one target: the account may know the model by another name, and a hard budget limits the output of each
-   * model differently. Rejects where the key may not use the target; may wait for headroom in the budgets.
+   * model differently. Rejects if the key may not use the target; may wait for headroom in the budgets.
    */
   readonly prepare: (target: Target, key: ResolvedKey) => PreparedRequest | Promise<PreparedRequest>;
   /** To be called with the target that answered. */

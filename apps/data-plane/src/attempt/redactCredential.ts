@@ -4,7 +4,7 @@ const REMOVED = '[removed]';
 /** A shorter credential is no secret: it would match ordinary words. */
 const MIN_LENGTH = 8;
 
-/** Removes a connector's credential from a body that repeats it; returns the same buffer where it does not. */
+/** Removes a connector's credential from a body that repeats it; returns the same buffer if it does not. */
 export function redactBody(body: Buffer, credential: string): Buffer {
   const forms = formsOf(credential).filter((form) => body.includes(form));
   if (forms.length === 0) return body;

@@ -17,9 +17,9 @@ export interface Relay {
   readonly headers: ResponseHeaders;
   readonly requestId: string;
   readonly bufferBudget: BufferBudget;
-  /** Saves who owns the response, before the client learns its id; undefined where the vendor does not store it. */
+  /** Saves who owns the response, before the client learns its id; undefined if the vendor does not store it. */
   readonly saveOwner: ((responseId: string) => Promise<void>) | undefined;
-  /** Undefined where the response is not cached. */
+  /** Undefined if the response is not cached. */
   readonly capture: CacheFill | undefined;
 }
 
@@ -36,7 +36,7 @@ export function contentTypeOf({ headers }: UpstreamResponse): string | undefined
 }
 
 export function outcomeOf({ client, response }: Relay, failure: unknown, hasFailed: boolean): Outcome {
-  // The vendor did nothing wrong where this service stopped reading.
+  // The vendor did nothing wrong if this service stopped reading.
   if (client.hasDisconnected) return Outcome.CLIENT_GONE;
   if (failure) return Outcome.INTERRUPTED;
   return hasFailed || response.status >= 300 ? Outcome.UPSTREAM_ERROR : Outcome.SUCCESS;

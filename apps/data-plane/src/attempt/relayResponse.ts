@@ -9,7 +9,7 @@ export function relayResponse(relay: Relay): Promise<void> {
   return capture ? relayed.finally(() => capture.discard()) : relayed;
 }
 
-/** Vendors mislabel streams; a JSON document is what they answer where they did not understand the request. */
+/** Vendors mislabel streams; they answer a JSON document if they did not understand the request. */
 function isStream({ response, plan }: Relay): boolean {
   // An error is read whole, whatever its type.
   if (response.status >= 400) return false;

@@ -5,7 +5,7 @@ import type { GenerationRequest } from '../formats/generationRequest.ts';
 import type { PreparedRequest } from './plan.ts';
 import { cappedCost } from './usageEvent.ts';
 
-/** What an attempt reserves, and is charged where its real cost stays unknown. */
+/** What an attempt reserves, and is charged if its real cost stays unknown. */
 export function estimateReservation(
   usualTokens: (model: string) => number | undefined,
   { isHard }: Pick<ResolvedKey, 'isHard'>,

@@ -20,14 +20,14 @@ export class SupersededResponse {
     this.#body = readBody(body).finally(() => clearTimeout(timer));
   }
 
-  /** The response as if it had just arrived; undefined where its body was dropped. */
+  /** The response as if it had just arrived; undefined if its body was dropped. */
   async take(): Promise<UpstreamResponse | undefined> {
     const bytes = await this.#body;
     return bytes && { ...this.attempt.response, body: ResponseBody.of(bytes) };
   }
 }
 
-/** Undefined where the body breaks off or is too large to be held. */
+/** Undefined if the body breaks off or is too large to be held. */
 async function readBody(body: ResponseBody): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -14,7 +14,7 @@ export type FailureReason =
 
 /** What the result of an attempt means for its request and for its connector. */
 export interface Verdict {
-  /** Undefined where the result is final: another attempt would end the same. */
+  /** Undefined if the result is final: another attempt would end the same. */
   readonly retry: FailureReason | undefined;
   readonly result: AttemptResult;
 }
@@ -44,7 +44,7 @@ export function verdictOnError(error: unknown): Verdict {
   return { retry: isTimeout(error) ? 'timeout' : 'broken', result: 'bad' };
 }
 
-/** How long a response asks the client to wait, in milliseconds; undefined where it does not say. */
+/** How long a response asks the client to wait, in milliseconds; undefined if it does not say. */
 export function retryAfterMs(
   headers: Readonly<Record<string, string | string[] | undefined>>,
   wallMs: number,

@@ -130,7 +130,7 @@ export class Lease {
     this.#mayHoldMore = true;
   }
 
-  /** Returns what is available beyond `retained`; false where there is nothing to return. */
+  /** Returns what is available beyond `retained`; false if there is nothing to return. */
   returnBeyond(retained: bigint): boolean {
     const idle = this.available - retained;
     if (idle <= 0n) return false;

@@ -33,7 +33,7 @@ const REFILL_MS = 250;
 
 /**
  * The leases of this proxy. A request reserves from every bucket of its chain or from none, in memory; it waits for the
- * control plane only where a lease is too small.
+ * control plane only if a lease is too small.
  */
 export class LeaseBook {
   readonly #deps: LeaseBookDeps;
@@ -57,7 +57,7 @@ export class LeaseBook {
     return this.#leases.size;
   }
 
-  /** Reserves at once; undefined, and nothing reserved, where a lease is too small. */
+  /** Reserves at once; undefined, and nothing reserved, if a lease is too small. */
   tryReserve(policies: readonly BudgetedPolicy[], amount: bigint): Reservation | undefined {
     const nowMs = this.#deps.nowMs();
     const isValid = this.#isValid;
@@ -77,8 +77,8 @@ export class LeaseBook {
   }
 
   /**
-   * Reserves, and waits where a lease is too small: for the control plane's response, and up to a second for budget that
-   * others hold. Rejects with the refusal. Resolves with undefined where a counter was replaced or its window is over:
+   * Reserves, and waits if a lease is too small: for the control plane's response, and up to a second for budget that
+   * others hold. Rejects with the refusal. Resolves with undefined if a counter was replaced or its window is over:
    * look the key up again.
    */
   async reserve(
@@ -113,8 +113,8 @@ export class LeaseBook {
   }
 
   /**
-   * The most that a request may cost, by figures at most a second old; undefined where it is unlimited or the control plane
-   * can't be asked. Where others hold budget, waits up to a second for `useful`, and rejects where not even `least` comes
+   * The most that a request may cost, by figures at most a second old; undefined if it is unlimited or the control plane
+   * can't be asked. If others hold budget, waits up to a second for `useful`, and rejects if not even `least` comes
    * free.
    */
   async headroom(
@@ -232,7 +232,7 @@ export class LeaseBook {
   }
 }
 
-/** Throws where the control plane refused the amount for good. */
+/** Throws if the control plane refused the amount for good. */
 function assertNotExhausted({ policy, entry: { lease }, needed }: Shortage, knowsAll: boolean): void {
   const { figures } = lease;
   if (figures?.outcome === BudgetLease_Outcome.CLOSED) throw budgetUnavailable('the epoch is closed');

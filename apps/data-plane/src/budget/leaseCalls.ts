@@ -3,7 +3,7 @@ import type { BudgetLease, LeaseRequestSchema, LeaseResponse } from '@weighbridg
 import type { Lease } from './lease.ts';
 
 export interface LeaseCallsDeps {
-  /** Rejects where the control plane does not answer in time. */
+  /** Rejects if the control plane does not answer in time. */
   readonly call: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
   readonly producerId: string;
   readonly epoch: string;
@@ -11,7 +11,7 @@ export interface LeaseCallsDeps {
   readonly nowMs: () => number;
   /** Above the sequence numbers of all earlier calls of this epoch. */
   readonly firstSeq: bigint;
-  /** Called for each lease of a finished call; `failure` is undefined where it was answered. */
+  /** Called for each lease of a finished call; `failure` is undefined if it was answered. */
   readonly onAnswer: (lease: Lease, failure: unknown) => void;
 }
 

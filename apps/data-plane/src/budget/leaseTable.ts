@@ -69,7 +69,7 @@ export class LeaseTable {
     for (const bucket of buckets) {
       const entry = this.#entries.get(bucketKey(bucket));
       if (!entry) continue;
-      // Where requests wait here too, the lease is too small for each of them.
+      // If requests wait here too, the lease is too small for each of them.
       const isShort = entry.waiting.length > 0;
       const retained = isShort ? 0n : (entry.lease.burnPerSecond ?? 0n) * RETAINED_SECONDS;
       this.#returnBeyond(entry.lease, retained);

@@ -50,7 +50,7 @@ export class LeaseWait {
     return nowMs - this.beganAtMs >= CONTENTION_WAIT_MS;
   }
 
-  /** Asks for what is missing, where that is due, and waits until one of the leases may have changed. */
+  /** Asks for what is missing, if that is due, and waits until one of the leases may have changed. */
   async forMore(shortages: readonly Shortage[], nowMs: number): Promise<void> {
     for (const { entry, needed } of shortages) {
       if (this.#isCallDue(entry.lease, nowMs)) this.#askFor(entry.lease, needed);
@@ -65,7 +65,7 @@ export class LeaseWait {
     return !figures || nowMs - figures.askedAtMs >= RETRY_MS || figures.askedAtMs < this.#freshSinceMs;
   }
 
-  /** A debt is covered first. Nothing is missing where only the control plane's contact has lapsed. */
+  /** A debt is covered first. Nothing is missing if only the control plane's contact has lapsed. */
   #askFor(lease: Lease, needed: bigint): void {
     const missing = needed - lease.available;
     this.#calls.ask(lease, missing > 0n ? missing : 0n);

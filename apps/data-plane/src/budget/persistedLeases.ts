@@ -40,7 +40,7 @@ export function restoreLeases(
   for (const key of stored.keys()) storage.writeLease(key, DELETED);
   stored.delete(LAST_CONTACT);
   const silenceMs = Date.now() - lastContactWallMs;
-  // Where this clock is behind the last contact, the leases' age is unknown.
+  // If this clock is behind the last contact, the leases' age is unknown.
   if (!(lastContactWallMs > 0 && silenceMs >= 0)) return;
   heartbeats.noteContact({ monotonicMs: performance.now() - silenceMs, wallMs: lastContactWallMs });
   book.restore(

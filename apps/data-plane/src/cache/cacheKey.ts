@@ -7,7 +7,7 @@ import type { CanonicalMember } from './canonicalJson.ts';
 /** What the cache key is made of. */
 export interface CacheKeyInput {
   readonly rule: CacheRule;
-  /** SHA-256 of the whole `X-Svc-Workload-Type`; undefined where there is none. */
+  /** SHA-256 of the whole `X-Svc-Workload-Type`; undefined if there is none. */
   readonly workloadType: Uint8Array | undefined;
   /** By id, since `router/default` is a different profile for different keys. */
   readonly profileId: string | undefined;
@@ -66,7 +66,7 @@ const NEUTRAL_HEADERS = new Set([
 const NEUTRAL_PREFIXES = ['x-stainless-', 'x-b3-', 'x-datadog-', 'x-envoy-', 'sec-'];
 
 /**
- * Two requests have the same key exactly where the response to one may answer the other. Anything not known to be without
+ * Two requests have the same key exactly if the response to one may answer the other. Anything not known to be without
  * influence on the response is part of it.
  */
 export function cacheKey(input: CacheKeyInput): string {

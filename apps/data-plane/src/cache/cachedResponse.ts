@@ -61,7 +61,7 @@ export async function encodeSealed(
   return seal(sealingKey, await compress(plain, { level: constants.Z_BEST_SPEED }), name);
 }
 
-/** Undefined where it was sealed with another key, under another name, or was changed. */
+/** Undefined if it was sealed with another key, under another name, or was changed. */
 export async function decodeSealed(
   sealed: Uint8Array,
   name: string,

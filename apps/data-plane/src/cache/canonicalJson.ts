@@ -23,7 +23,7 @@ const MAX_DEPTH = 64;
 /**
  * The members of an object in canonical form: objects that differ only in white space and in the order of members become
  * equal. Everything else counts as it is spelt: numbers may differ in digits that a double does not hold, and of duplicate
- * members a vendor may read either. Undefined where it is nested too deep. The bytes must be a valid JSON object.
+ * members a vendor may read either. Undefined if it is nested too deep. The bytes must be a valid JSON object.
  */
 export function canonicalMembers(body: Buffer): readonly CanonicalMember[] | undefined {
   return new Canonical(body).members();
@@ -143,7 +143,7 @@ class Canonical {
     this.#copyTo(Math.max(end, this.#at + 1));
   }
 
-  /** Writes a separator, and skips it in the input, where the closing bracket may stand in its place. */
+  /** Writes a separator, and skips it in the input, if the closing bracket may stand in its place. */
   #next(separator: number): void {
     this.#space();
     this.#to[this.#end++] = separator;

@@ -5,7 +5,7 @@ import type { SharedTier } from './sharedTier.ts';
 
 export interface ResponseCacheDeps {
   readonly memory: MemoryTier;
-  /** Undefined where the proxies share no cache. */
+  /** Undefined if the proxies share no cache. */
   readonly shared: SharedTier | undefined;
   /** Unix milliseconds: proxies compare the age of a response. */
   readonly wallMs: () => number;
@@ -26,7 +26,7 @@ interface Lookup {
 
 /** Responses that may answer the same request again. Two tiers: this proxy's memory, and a store that proxies share. */
 export interface ResponseCache {
-  /** A promise only where the shared store has to be read. */
+  /** A promise only if the shared store has to be read. */
   find(lookup: Lookup): CachedResponse | undefined | Promise<CachedResponse | undefined>;
   /** A later response to the same request replaces an earlier one. */
   store(key: string, response: Omit<CachedResponse, 'storedAtMs'>): void;

@@ -27,7 +27,7 @@ export class StreamCapture {
     this.#bytes = end;
   };
 
-  /** Returns the stream, and releases its buffer; undefined where it was not buffered whole. */
+  /** Returns the stream, and releases its buffer; undefined if it was not buffered whole. */
   end(): { readonly body: Buffer; readonly usageSpans: readonly Span[] } | undefined {
     const isWhole = !this.#isDiscarded;
     const body = Buffer.concat(this.#events);
@@ -48,7 +48,7 @@ export interface CacheFill {
   /** Takes an event of a stream. */
   readonly add: (event: Buffer, isOnlyUsage: boolean) => void;
   endStream(contentType: string): void;
-  /** `body`: undefined where it could not be read. */
+  /** `body`: undefined if it could not be read. */
   endBody(body: Buffer | undefined, contentType: string): void;
   discard(): void;
 }

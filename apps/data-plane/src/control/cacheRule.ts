@@ -25,8 +25,8 @@ interface CachingKey {
 }
 
 /**
- * Either a policy or the requested profile turns the cache on. Where both do, the stricter value of each part applies.
- * Principals share responses only where a policy allows it, because anyone may request a profile.
+ * Either a policy or the requested profile turns the cache on. If both do, the stricter value of each part applies.
+ * Principals share responses only if a policy allows it, because anyone may request a profile.
  */
 export function cacheRule(
   { cache: ofPolicy, principalId }: CachingKey,

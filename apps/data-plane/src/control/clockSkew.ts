@@ -6,7 +6,7 @@ import { AppError } from '@weighbridge/errors';
  */
 const MAX_SKEW_MS = 86_400_000;
 
-/** Why a proxy with this clock must not serve, for the operator; undefined where the clock is fine. */
+/** Why a proxy with this clock must not serve, for the operator; undefined if the clock is fine. */
 export function describeClockSkew(aheadMs: number): string | undefined {
   if (Math.abs(aheadMs) <= MAX_SKEW_MS) return undefined;
   const days = Math.round(Math.abs(aheadMs) / MAX_SKEW_MS);

@@ -39,7 +39,7 @@ export interface ControlPlane {
   readonly lease: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
   /** Why the control plane will never serve this process again; normally undefined. */
   readonly refusal: () => Error | undefined;
-  /** Resolves with the first snapshot; rejects after `timeoutMs`, and at once where this process is refused. */
+  /** Resolves with the first snapshot; rejects after `timeoutMs`, and at once if this process is refused. */
   readonly firstTable: (timeoutMs: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }

@@ -73,7 +73,7 @@ export class ControlState {
     this.#lastContactMs = nowMs;
   }
 
-  /** Applies a change. Returns `gap` where an earlier change is missing: then only a snapshot helps. */
+  /** Applies a change. Returns `gap` if an earlier change is missing: then only a snapshot helps. */
   applyDelta(delta: Delta): 'applied' | 'known' | 'gap' {
     if (!this.#position || delta.fromRevision > this.#position.revision) return 'gap';
     if (delta.toRevision <= this.#position.revision) return 'known';

@@ -41,7 +41,7 @@ export class HeartbeatState {
     return wallMs + this.#clockOffsetMs;
   }
 
-  /** How far this host's clock is ahead of the control plane's; negative where it is behind. */
+  /** How far this host's clock is ahead of the control plane's; negative if it is behind. */
   get clockAheadMs(): number {
     return -this.#clockOffsetMs;
   }

@@ -21,7 +21,7 @@ export interface KeyCacheDeps {
 }
 
 export interface KeyCache {
-  /** The key with this token; undefined where none exists. Rejects with a 503 where that can't be determined now. */
+  /** The key with this token; undefined if none exists. Rejects with a 503 if that can't be determined now. */
   find(tokenSha256: Uint8Array): ResolvedKey | undefined | Promise<ResolvedKey | undefined>;
   /** Looks the key up at the control plane, cached or not. */
   refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;

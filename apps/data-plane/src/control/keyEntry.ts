@@ -66,7 +66,7 @@ export function packedIds({ packed }: KeyEntry): { readonly id: string; readonly
   return { id: id.text, principalId: principalId.text };
 }
 
-/** The field's text where the field starts at `start`; protobuf omits an empty one. */
+/** The field's text if the field starts at `start`; protobuf omits an empty one. */
 function textAt(
   packed: string,
   start: number,

@@ -10,7 +10,7 @@ export interface BudgetedPolicy {
   /** No attempt may cost more than its reservation. */
   readonly isHard: boolean;
   readonly isGoverning: boolean;
-  /** Unix milliseconds; undefined where the window never ends. */
+  /** Unix milliseconds; undefined if the window never ends. */
   readonly windowEndMs: number | undefined;
 }
 

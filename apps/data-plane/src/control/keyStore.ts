@@ -26,7 +26,7 @@ export interface KeyStore {
 }
 
 interface LookUp {
-  /** Stores the result; false where a newer invalidation names the key: look it up again. */
+  /** Stores the result; false if a newer invalidation names the key: look it up again. */
   store(tokenId: string, entry: KeyEntry): boolean;
   end(): void;
 }

@@ -10,7 +10,7 @@ export interface ReadinessDeps {
   readonly heartbeats: HeartbeatState;
 }
 
-/** Why this proxy is not ready, for the operator; undefined where it is. */
+/** Why this proxy is not ready, for the operator; undefined if it is. */
 export function notReadyReason({ controlPlane, state, heartbeats }: ReadinessDeps): string | undefined {
   const refusal = controlPlane.refusal();
   if (refusal) return refusal.message;

@@ -17,7 +17,7 @@ export interface ResolvedKey {
   readonly isOperator: boolean;
   readonly expiresAtMs: number | undefined;
   readonly attribution: LockedAttribution;
-  /** The routing profile behind `router/default`, where one of the key's policies names it. */
+  /** The routing profile behind `router/default`, if one of the key's policies names it. */
   readonly profileId: string | undefined;
   /** The governing policy, then its parents. */
   readonly policies: readonly ResolvedPolicy[];
@@ -29,7 +29,7 @@ export interface ResolvedKey {
   readonly rates: readonly RateLimitedPolicy[];
   /** The response cache setting of the nearest policy that has one. */
   readonly cache: PolicyCacheSetting | undefined;
-  /** Time from reading the key until the first of their windows ends; undefined where none ends. */
+  /** Time from reading the key until the first of their windows ends; undefined if none ends. */
   readonly windowRemainingMs: number | undefined;
   /** The same as an instant by the control plane's clock, in Unix milliseconds. */
   readonly windowEndMs: number | undefined;

@@ -18,9 +18,9 @@ type Owner =
 
 /** Ownership of stored responses, which the control plane records for all proxies. */
 export interface ResponseOwners {
-  /** Resolves once recorded; rejects with a 503 where that fails. */
+  /** Resolves once recorded; rejects with a 503 if that fails. */
   record(response: NewResponse): Promise<void>;
-  /** Rejects with a 503 where the control plane can't be asked. */
+  /** Rejects with a 503 if the control plane can't be asked. */
   find(responseId: string, principalId: string): Promise<Owner>;
 }
 

@@ -24,7 +24,7 @@ export interface RoutableModel {
   readonly price: ModelPrice;
   /** Free at every connector that may serve it. */
   readonly free: boolean;
-  /** The model's output limit; undefined where unknown. */
+  /** The model's output limit; undefined if unknown. */
   readonly maxOutputTokens: number | undefined;
   readonly contextWindow: number;
   /** The mean of its published benchmark scores, 0 to 100. */

@@ -40,7 +40,7 @@ export class StateFile {
     if (!plain) return false;
     const { snapshot, heardAtMs, keys } = fromBinary(ProxyStateSchema, plain);
     const silenceMs = clock.wallMs() - Number(heardAtMs);
-    // Where the clock is behind the last contact, the age of the state is unknown.
+    // If the clock is behind the last contact, the age of the state is unknown.
     if (!snapshot || silenceMs < 0) return false;
     const now = clock.monotonicMs();
     state.restore(snapshot, now - silenceMs);

@@ -49,7 +49,7 @@ export class Watcher {
   #resolveFirst: () => void = () => {};
   #rejectFirst: (error: Error) => void = () => {};
   #refusal: Error | undefined;
-  /** Resolves with the first snapshot; rejects where the control plane refuses this process. */
+  /** Resolves with the first snapshot; rejects if the control plane refuses this process. */
   readonly firstSnapshot = new Promise<void>((resolve, reject) => {
     this.#resolveFirst = resolve;
     this.#rejectFirst = reject;

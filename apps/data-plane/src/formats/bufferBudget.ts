@@ -6,7 +6,7 @@ export class BufferBudget {
     this.#freeBytes = bytes;
   }
 
-  /** False where fewer bytes are free. What is taken must be released. */
+  /** False if fewer bytes are free. What is taken must be released. */
   tryTake(bytes: number): boolean {
     if (bytes > this.#freeBytes) return false;
     this.#freeBytes -= bytes;

@@ -40,7 +40,7 @@ function filterDecodable(acceptEncoding: string): string {
 
 export type Encoding = 'gzip' | 'deflate' | 'br';
 
-/** The encoding of a response: undefined where it is plain, `unknown` where this service cannot decode it. */
+/** The encoding of a response: undefined if it is plain, `unknown` if this service cannot decode it. */
 export function encodingOf(contentEncoding: unknown): Encoding | 'unknown' | undefined {
   const name = String(contentEncoding ?? '')
     .trim()
@@ -60,7 +60,7 @@ const DECODERS = {
   br: promisify<Buffer, object, Buffer>(brotliDecompress),
 };
 
-/** Decodes a whole response; undefined where it is damaged, or larger than `maxBytes` when decoded. */
+/** Decodes a whole response; undefined if it is damaged, or larger than `maxBytes` when decoded. */
 export async function decodeBody(
   encoding: Encoding,
   body: Buffer,

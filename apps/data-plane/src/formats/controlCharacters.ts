@@ -19,7 +19,7 @@ export function firstControlCharacter(bytes: Uint8Array, from: number, to: numbe
 }
 
 /**
- * Sets the high bit of at least one byte where some byte is below 0x20:
+ * Sets the high bit of at least one byte if some byte is below 0x20:
  * https://graphics.stanford.edu/~seander/bithacks.html#HasLessInWord
  */
 function below0x20(word = 0): number {

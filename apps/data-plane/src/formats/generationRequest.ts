@@ -16,7 +16,7 @@ export interface GenerationRequest {
   readonly isStored: boolean;
   /** The output limit of a background response; undefined for any other request. */
   readonly backgroundOutputTokens: number | undefined;
-  /** What limits the output; undefined where the model writes none. */
+  /** What limits the output; undefined if the model writes none. */
   readonly output: OutputSize | undefined;
   /** The stored response that this request continues. */
   readonly previousResponseId: string | undefined;
@@ -26,7 +26,7 @@ export interface GenerationRequest {
   readonly spans: ReadonlyMap<string, Span>;
   /** After the opening brace of the body: an empty span. */
   readonly start: Span;
-  /** Adds `stream_options.include_usage`, where the body needs it. */
+  /** Adds `stream_options.include_usage`, if the body needs it. */
   readonly usageEdit: Edit | undefined;
   /** Tokens that the vendor may add to the input; only set under a hard budget. */
   readonly addedInputTokens?: number;
@@ -107,8 +107,8 @@ function outputSize(
 }
 
 /**
- * The body for the vendor: byte for byte the client's, except for the model's name, `include_usage` where a stream would
- * not report its usage, and the output limit where this service sets one.
+ * The body for the vendor: byte for byte the client's, except for the model's name, `include_usage` if a stream would
+ * not report its usage, and the output limit if this service sets one.
  */
 export function upstreamBody(
   { body, spans, start, usageEdit, limit }: GenerationRequest,

@@ -5,7 +5,7 @@ export type JsonRecord = Readonly<Record<string, unknown>>;
 /** The last value of a repeated field counts, as `JSON.parse` does it. */
 const LENIENT = { duplicates: 'last' } as const;
 
-/** Where the wanted fields of a vendor's JSON object are; empty where the bytes are not a JSON object. */
+/** Where the wanted fields of a vendor's JSON object are; empty if the bytes are not a JSON object. */
 export function findFields(bytes: Buffer, wanted: ReadonlySet<string>): ReadonlyMap<string, Span> {
   try {
     return scanObject(bytes, wanted, LENIENT);
@@ -15,17 +15,17 @@ export function findFields(bytes: Buffer, wanted: ReadonlySet<string>): Readonly
   }
 }
 
-/** The parsed value of a field; undefined where it is absent. */
+/** The parsed value of a field; undefined if it is absent. */
 export function valueAt(bytes: Buffer, span: Span | undefined): unknown {
   return span && JSON.parse(bytes.toString('utf8', span.start, span.end));
 }
 
-/** The bytes of a field's value; empty where it is absent. */
+/** The bytes of a field's value; empty if it is absent. */
 export function bytesAt(bytes: Buffer, span: Span | undefined): Buffer {
   return span ? bytes.subarray(span.start, span.end) : Buffer.alloc(0);
 }
 
-/** A field's string; empty where it is absent or not a string. */
+/** A field's string; empty if it is absent or not a string. */
 export function textAt(bytes: Buffer, span: Span | undefined): string {
   const value = valueAt(bytes, span);
   return typeof value === 'string' ? value : '';
@@ -35,7 +35,7 @@ export function isRecord(value: unknown): value is JsonRecord {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The objects in an array; empty where the value is not an array. */
+/** The objects in an array; empty if the value is not an array. */
 export function recordsIn(value: unknown): JsonRecord[] {
   return Array.isArray(value) ? value.filter(isRecord) : [];
 }
@@ -45,7 +45,7 @@ export function joinTexts(values: readonly unknown[]): string {
   return values.filter((value) => typeof value === 'string').join('');
 }
 
-/** Undefined where the bytes are not JSON. */
+/** Undefined if the bytes are not JSON. */
 export function parseJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'));

@@ -16,7 +16,7 @@ export interface Operation {
   readonly dialect: Dialect;
   /** The top-level fields of the body that this service reads. */
   readonly fields: ReadonlySet<string>;
-  /** Those of `fields` that limit the output; undefined where the model writes none. */
+  /** Those of `fields` that limit the output; undefined if the model writes none. */
   readonly outputLimits: readonly string[] | undefined;
   /** A stream reports its usage only with `stream_options.include_usage`. */
   readonly needsIncludeUsage: boolean;

@@ -16,7 +16,7 @@ export interface RequestText {
   readonly framingTokens: number;
 }
 
-/** The text that the model reads: its tokens are counted where the vendor reports no usage. */
+/** The text that the model reads: its tokens are counted if the vendor reports no usage. */
 export function textOfRequest(body: Buffer): RequestText {
   const request = parseJson(body);
   if (!isRecord(request)) return { text: body.toString('utf8'), framingTokens: 0 };

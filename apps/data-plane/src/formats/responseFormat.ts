@@ -3,7 +3,7 @@ import { isRecord, type JsonRecord, parseJson } from './jsonFields.ts';
 
 /** What a response reports about itself; for a stream, what it has reported so far. */
 export interface ResponseFacts {
-  /** Undefined where the vendor has not reported it. */
+  /** Undefined if the vendor has not reported it. */
   usage: TokenUsage | undefined;
   /** What an interrupted stream reported: its whole input, but not its whole output. */
   partialUsage: TokenUsage | undefined;
@@ -20,11 +20,11 @@ export interface ResponseFacts {
 export interface ResponseFormat {
   /** Field names, as `fieldMarker` writes them. Only the first event and events with one of these are parsed. */
   readonly markers: readonly Buffer[];
-  /** Updates `facts` from an event's data, a JSON object. Returns true where the event only reports usage. */
+  /** Updates `facts` from an event's data, a JSON object. Returns true if the event only reports usage. */
   readEvent(data: Buffer, facts: ResponseFacts): boolean;
   /** Updates `facts` from a whole response, a JSON object. */
   readBody(body: Buffer, facts: ResponseFacts): void;
-  /** The text that the model wrote, from a parsed event: counted where the vendor reports no usage. */
+  /** The text that the model wrote, from a parsed event: counted if the vendor reports no usage. */
   textOfEvent(event: JsonRecord): string;
   /** The same from a parsed whole response. */
   textOfBody(response: JsonRecord): string;
@@ -46,7 +46,7 @@ export function fieldMarker(name: string): Buffer {
   return Buffer.from(`"${name}"`);
 }
 
-/** What the model wrote in a whole response; the body itself where it is not a JSON object. */
+/** What the model wrote in a whole response; the body itself if it is not a JSON object. */
 export function textOfBody(format: ResponseFormat, body: Buffer): string {
   const value = parseJson(body);
   return isRecord(value) ? format.textOfBody(value) : body.toString('utf8');

@@ -10,7 +10,7 @@ export function isResponseId(text: string): boolean {
   return text.length <= MAX_LENGTH && TEXT.test(text);
 }
 
-/** The id in a vendor's response; empty where it has none that can be stored. */
+/** The id in a vendor's response; empty if it has none that can be stored. */
 export function responseIdAt(bytes: Buffer, span: Span | undefined): string {
   const id = textAt(bytes, span);
   return isResponseId(id) ? id : '';

@@ -11,7 +11,7 @@ export interface OutputSample {
   readonly ratio: number;
 }
 
-/** Buffers the beginning of a streamed response: its tokens are estimated from it where the vendor reports no usage. */
+/** Buffers the beginning of a streamed response: its tokens are estimated from it if the vendor reports no usage. */
 export class ResponsePrefix {
   readonly #budget: BufferBudget;
   readonly #chunks: Buffer[] = [];

@@ -104,7 +104,7 @@ class Scanner {
     }
   }
 
-  /** Reads a key and its colon; returns the name where it is wanted. */
+  /** Reads a key and its colon; returns the name if it is wanted. */
   #key(wanted: ReadonlySet<string>): string | undefined {
     const start = this.#at;
     const escaped = this.#string();
@@ -145,7 +145,7 @@ class Scanner {
     }
   }
 
-  /** Moves past the brackets after a value. True where the outermost value ended; else another value follows. */
+  /** Moves past the brackets after a value. True if the outermost value ended; else another value follows. */
   #closeContainers(floor: number): boolean {
     while (this.#depth > floor) {
       this.#space();

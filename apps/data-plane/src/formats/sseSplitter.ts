@@ -80,7 +80,7 @@ export class SseSplitter {
   }
 }
 
-/** The `data:` lines of an event, joined; undefined where it has none, such as a keep-alive comment. */
+/** The `data:` lines of an event, joined; undefined if it has none, such as a keep-alive comment. */
 export function eventData(event: Buffer): Buffer | undefined {
   let data: Buffer | undefined;
   for (let at = 0; at < event.length; ) {

@@ -44,7 +44,7 @@ export class StreamReader {
     return this.#tap.facts;
   }
 
-  /** Returns the bytes for the client; a promise only where the chunk has to be decoded first. */
+  /** Returns the bytes for the client; a promise only if the chunk has to be decoded first. */
   push(chunk: Buffer): Buffer | Promise<Buffer> {
     if (this.#decoder) return this.#read(this.#decoder.push(chunk), chunk);
     this.#prefix.add(chunk);

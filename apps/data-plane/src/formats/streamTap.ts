@@ -61,7 +61,7 @@ export class StreamTap {
     return isOnlyUsage && this.#hideUsage ? NOTHING : rest;
   }
 
-  /** Returns true where the event only reports usage. */
+  /** Returns true if the event only reports usage. */
   #read(event: Buffer): boolean {
     if (!this.#isFirst && !this.#hasMarker(event)) return false;
     const data = eventData(event);

@@ -20,7 +20,7 @@ interface Message {
   readonly parts: readonly Part[];
 }
 
-/** `content` is absent where the part is not text, such as an image. */
+/** `content` is absent if the part is not text, such as an image. */
 interface Part {
   readonly type: string;
   readonly content?: string;

@@ -27,7 +27,7 @@ export function endpointOf({ path }: Pick<Operation, 'path'>): Endpoint {
   return ENDPOINT_OF_PATH[path] ?? 'other';
 }
 
-/** `route`: the template of a route, such as `/v1/responses/:id`; undefined where a path has no route. */
+/** `route`: the template of a route, such as `/v1/responses/:id`; undefined if a path has no route. */
 export function endpointOfRoute(route: string | undefined): Endpoint {
   if (!route?.startsWith('/v1/')) return 'other';
   const path = route.slice('/v1'.length);
@@ -39,7 +39,7 @@ export function genAiOperation({ path }: Pick<Operation, 'path'>): 'chat' | 'emb
   return path === '/embeddings' ? 'embeddings' : 'chat';
 }
 
-/** The provider's name in the conventions, where they have one; else its id. */
+/** The provider's name in the conventions, if they have one; else its id. */
 export function genAiProvider(provider: string): string {
   return Object.hasOwn(PROVIDERS, provider) ? (PROVIDERS[provider] ?? provider) : provider;
 }

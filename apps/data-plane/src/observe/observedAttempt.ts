@@ -20,11 +20,11 @@ export interface ObservedModelRequest {
 export interface ObservedAttempt {
   readonly connector: ObservedConnector;
   readonly body: RequestBody | undefined;
-  /** Undefined where no model works on the request. */
+  /** Undefined if no model works on the request. */
   readonly modelRequest: ObservedModelRequest | undefined;
 }
 
-/** The outcome of an attempt, and the vendor's HTTP status: 0 where no response came. */
+/** The outcome of an attempt, and the vendor's HTTP status: 0 if no response came. */
 export interface OutcomeAndStatus {
   readonly outcome: Outcome;
   readonly status: number;

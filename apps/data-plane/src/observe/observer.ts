@@ -14,7 +14,7 @@ import { traceRequest } from './requestTrace.ts';
 /** Reports requests to metrics, log and traces. Each request begun ends once, by `answered` or `failed`. */
 export interface Observer {
   begin(request: BegunRequest, headers: IncomingHttpHeaders): RequestObservation;
-  /** A billed attempt is settled. `output`: what the model wrote, where it is known. */
+  /** A billed attempt is settled. `output`: what the model wrote, if it is known. */
   attempted(
     observed: RequestObservation,
     modelRequest: ObservedModelRequest,

@@ -13,7 +13,7 @@ interface ObservedKey {
 
 /** The spans of one request. */
 export interface RequestTrace {
-  /** Undefined where the trace is not sampled. */
+  /** Undefined if the trace is not sampled. */
   readonly traceId: string | undefined;
   /** Begins the span of an attempt; returns its trace headers for the vendor. */
   attempt(operation: Operation, attempt: ObservedAttempt): TraceHeaders;
@@ -31,12 +31,12 @@ export interface RequestObservation {
   /** Undefined until the request is authenticated. */
   key: ObservedKey | undefined;
   streamed: boolean;
-  /** The model of the last attempt, or of the plan before it; empty where none was chosen. */
+  /** The model of the last attempt, or of the plan before it; empty if none was chosen. */
   model: string;
   connectorId: string;
   attempts: number;
   lastAttempt: OutcomeAndStatus | undefined;
-  /** Set where it is known before the request ends. */
+  /** Set if it is known before the request ends. */
   outcome: RequestOutcome | undefined;
   /** Time until the response began, without the time spent waiting for vendors. */
   overheadMs: number | undefined;
@@ -46,11 +46,11 @@ export interface RequestObservation {
   costNanoUsd: bigint;
   inputTokens: number;
   outputTokens: number;
-  /** The HTTP status that the client got; 0 where it is not known. */
+  /** The HTTP status that the client got; 0 if it is not known. */
   status: number;
-  /** Undefined where tracing is off. */
+  /** Undefined if tracing is off. */
   trace: RequestTrace | undefined;
-  /** The code of the error that this service answered with; empty where there was none. */
+  /** The code of the error that this service answered with; empty if there was none. */
   errorCode: string;
 }
 

@@ -8,7 +8,7 @@ import type { AttemptEnd, ObservedAttempt, OutcomeAndStatus } from './observedAt
 import { attemptOutcome, type RequestOutcome } from './outcomes.ts';
 import { policyOf, type RequestObservation, type RequestTrace } from './requestObservation.ts';
 
-/** Undefined where a path has no route: it may contain anything, so it is not exported. */
+/** Undefined if a path has no route: it may contain anything, so it is not exported. */
 const ROUTES: Readonly<Record<Endpoint, string | undefined>> = {
   chat_completions: '/v1/chat/completions',
   responses: '/v1/responses',

@@ -5,7 +5,7 @@ import { minuteOf, RateCounter, type RateFigures } from './rateCounter.ts';
 import { rateLimited, tooManyParallel } from './refusals.ts';
 
 export interface RateBookDeps {
-  /** Rejects where the control plane does not answer in time. */
+  /** Rejects if the control plane does not answer in time. */
   readonly call: (request: MessageInitShape<typeof LeaseRequestSchema>) => Promise<LeaseResponse>;
   readonly producerId: string;
   readonly epoch: string;
@@ -56,7 +56,7 @@ export class RateBook {
     return this.#deps.clockMs();
   }
 
-  /** Counts a request, at once where there is headroom. Throws or rejects with a 429 that says when to retry. */
+  /** Counts a request, at once if there is headroom. Throws or rejects with a 429 that says when to retry. */
   admit(policies: readonly RateLimitedPolicy[], tokens: number): RateReservation | Promise<RateReservation> {
     const shortages = this.#shortagesOf(policies, tokens);
     if (shortages.length === 0) return this.#take(policies, tokens);

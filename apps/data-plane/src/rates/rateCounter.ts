@@ -89,7 +89,7 @@ export class RateCounter {
     this.#ownTokens = own(tokensPerMinute ?? 0, this.#grantedTokens);
   }
 
-  /** A request without tokens passes even where tokens are in debt. */
+  /** A request without tokens passes even if tokens are in debt. */
   hasHeadroom({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
     return (
       (requestsPerMinute === undefined || this.#requestsLeft >= 1) &&
@@ -101,7 +101,7 @@ export class RateCounter {
     return maxParallel !== undefined && this.#running >= Math.max(1, Math.floor(maxParallel / liveProxies));
   }
 
-  /** False where the control plane is known to have nothing more to grant. */
+  /** False if the control plane is known to have nothing more to grant. */
   mayGetMore({ requestsPerMinute, tokensPerMinute }: RateLimitedPolicy, tokens: number): boolean {
     const lacksRequests = requestsPerMinute !== undefined && this.#requestsLeft < 1;
     const lacksTokens = tokensPerMinute !== undefined && tokens > 0 && this.#tokensLeft < tokens;

@@ -25,8 +25,8 @@ const MAX_CLOSING_MS = 10_000;
 const POLL_MS = 100;
 
 /**
- * Sends the usage in a dead proxy's spool to the ledger and closes its epochs. Resolves with false where some of it is
- * not in the ledger yet: that stays in the spool for another run. Rejects where the folder is no spool, or in use.
+ * Sends the usage in a dead proxy's spool to the ledger and closes its epochs. Resolves with false if some of it is
+ * not in the ledger yet: that stays in the spool for another run. Rejects if the folder is no spool, or in use.
  */
 export async function replaySpool(options: ReplaySpoolOptions): Promise<boolean> {
   const { dir } = options.spool;

@@ -4,7 +4,7 @@ import type { Intent, SettledEvent, Spool, SpooledAttempt } from './spool/types.
 export interface UsageLog {
   /** Whether an attempt of the usual size fits; checked before anything is spent. */
   hasRoom(): boolean;
-  /** Throws where the attempt can't be recorded. Nothing may be sent before `durable` resolves. */
+  /** Throws if the attempt can't be recorded. Nothing may be sent before `durable` resolves. */
   begin(intent: Intent): RecordedAttempt;
   /** Call it directly after `begin` and `settle`: resolves when they are written. */
   durable(): Promise<void> | undefined;

@@ -12,7 +12,7 @@ export function admitModel(key: ResolvedKey, modelId: string, table: RoutingTabl
   return model;
 }
 
-/** Throws a 403 where a policy of the key does not allow the model. */
+/** Throws a 403 if a policy of the key does not allow the model. */
 export function assertAllowed(key: ResolvedKey, model: RoutableModel): void {
   if (!key.policies.every((policy) => policy.allows(model.id))) {
     throw new AppError(

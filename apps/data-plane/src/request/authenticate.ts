@@ -25,7 +25,7 @@ export async function authenticate(
   return key;
 }
 
-/** Anthropic's clients may send the token as `x-api-key`; `Authorization` wins where both are there. */
+/** Anthropic's clients may send the token as `x-api-key`; `Authorization` wins if both are there. */
 function tokenOf(headers: IncomingHttpHeaders, dialect: Dialect): string | undefined {
   if (dialect === 'anthropic' && headers.authorization === undefined)
     return String(headers['x-api-key'] ?? '') || undefined;

@@ -35,7 +35,7 @@ export function listModels(
     : { object: 'list', data: models.map((model) => present(model, dialect)) };
 }
 
-/** One model or profile; a 404 where there is none of this name, or a policy does not allow it. */
+/** One model or profile; a 404 if there is none of this name, or a policy does not allow it. */
 export function retrieveModel(key: ResolvedKey, table: RoutingTable, dialect: Dialect, id: string): object {
   const model = table.models.get(id);
   const isAllowed = key.policies.every((policy) => policy.allows(id));

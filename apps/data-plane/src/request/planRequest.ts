@@ -52,7 +52,7 @@ interface Sender {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Admits a request and chooses its targets; a promise only where a pin or an owner has to be looked up. */
+/** Admits a request and chooses its targets; a promise only if a pin or an owner has to be looked up. */
 export function planGeneration(
   deps: PlanDeps,
   sender: Sender,
@@ -71,7 +71,7 @@ class GenerationPlanner {
   readonly #sender: Sender;
   readonly #generation: GenerationRequest;
   readonly #table: RoutingTable;
-  /** Undefined where the request names a model. */
+  /** Undefined if the request names a model. */
   readonly #profile: RoutingProfile | undefined;
 
   constructor(deps: PlanDeps, sender: Sender, generation: GenerationRequest, table: RoutingTable) {
@@ -205,7 +205,7 @@ function prepared({ model, connector }: Target, generation: GenerationRequest): 
   return { connector, body, modelRequest: { model, connector, generation } };
 }
 
-/** Finds the connectors that may have a stored response; rejects with a 404 where the caller may not see it. */
+/** Finds the connectors that may have a stored response; rejects with a 404 if the caller may not see it. */
 export async function planStored(
   deps: PlanDeps,
   key: ResolvedKey,

@@ -11,7 +11,7 @@ export interface RateDeps {
   readonly usualTokens: (model: string) => number | undefined;
 }
 
-/** Counts a request against the limits per minute of its key; undefined where there are none. Rejects with a 429. */
+/** Counts a request against the limits per minute of its key; undefined if there are none. Rejects with a 429. */
 export function admitByRates(
   deps: RateDeps,
   key: ResolvedKey,

@@ -30,7 +30,7 @@ export interface CachedRequest {
 /** A larger request takes longer to compare than a hit is worth. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
-/** Undefined where the response is neither looked up nor stored. */
+/** Undefined if the response is neither looked up nor stored. */
 export function requestCaching(
   cache: ResponseCache,
   { key, headers, query }: CachedRequest,

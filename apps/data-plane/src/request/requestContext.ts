@@ -25,13 +25,13 @@ export interface IncomingRequest {
   readonly dialect: Dialect;
   readonly endpoint: Endpoint;
   readonly headers: IncomingHttpHeaders;
-  /** With the question mark; empty where there is none. */
+  /** With the question mark; empty if there is none. */
   readonly query: string;
   /** Monotonic, in milliseconds. */
   readonly receivedAt: number;
-  /** Set where the request is authenticated already. */
+  /** Set if the request is authenticated already. */
   readonly key: ResolvedKey | undefined;
-  /** Reads the body; undefined where the client disconnected before its end. */
+  /** Reads the body; undefined if the client disconnected before its end. */
   readonly readAction: () => Action | Promise<Action | undefined>;
 }
 

@@ -45,7 +45,7 @@ export function respondFromCache(
   response.end(body);
 }
 
-/** The connector that made it, where the request could go there now; else another one of its model. */
+/** The connector that made it, if the request could go there now; else another one of its model. */
 function targetOf({ model, connectorId }: CachedResponse, targets: GenerationPlan['targets']): Target {
   const ofModel = targets.filter((target) => target.model.id === model);
   return ofModel.find(({ connector }) => connector.id === connectorId) ?? ofModel[0] ?? targets[0];

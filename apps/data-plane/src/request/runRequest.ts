@@ -205,7 +205,7 @@ function openCaching(
   return caching;
 }
 
-/** Answers from the cache where it has a response; the request counts against the rate limits, with no tokens. */
+/** Answers from the cache if it has a response; the request counts against the rate limits, with no tokens. */
 async function tryCache(
   deps: RunDeps,
   request: InferenceRequest,

@@ -32,7 +32,7 @@ export async function connectorsOfResponse(
 
 /**
  * Checks that a request may continue a stored response, which is another way to read one; returns the id of the connector
- * that stored it, undefined where that is unknown.
+ * that stored it, undefined if that is unknown.
  */
 export async function ownerOfPrevious(
   owners: ResponseOwners,
@@ -51,7 +51,7 @@ function isSegment(id: string): boolean {
   return id !== '.' && id !== '..';
 }
 
-/** A connector is allowed where one of its models is. */
+/** A connector is allowed if one of its models is. */
 function isAllowed({ provider }: RoutableConnector, key: ResolvedKey, table: RoutingTable): boolean {
   for (const model of table.models.values()) {
     if (model.provider === provider && key.policies.every((policy) => policy.allows(model.id))) return true;

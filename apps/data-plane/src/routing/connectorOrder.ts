@@ -3,7 +3,7 @@ import type { RoutableConnector } from '../control/routingTable.ts';
 
 /**
  * The order in which a request tries connectors: by priority, and within one priority at random by weight. `draw` is from
- * 0 up to 1; where it is a function of the id alone, this is weighted rendezvous hashing.
+ * 0 up to 1; if it is a function of the id alone, this is weighted rendezvous hashing.
  */
 export function orderConnectors(
   connectors: readonly RoutableConnector[],

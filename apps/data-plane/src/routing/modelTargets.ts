@@ -7,7 +7,7 @@ import { orderConnectors } from './connectorOrder.ts';
 
 /**
  * The targets of a request for these models on a route: model by model, each at its connectors, in the order in which they
- * are tried. Throws where there is none.
+ * are tried. Throws if there is none.
  */
 export function targetsForModels(
   models: readonly [RoutableModel, ...RoutableModel[]],
@@ -51,7 +51,7 @@ function unorderedTargets(model: RoutableModel, route: Route, table: RoutingTabl
   return targets;
 }
 
-/** The target of a model at a connector; undefined where the connector does not serve the model on this route. */
+/** The target of a model at a connector; undefined if the connector does not serve the model on this route. */
 export function targetAt(
   modelId: string,
   connectorId: string,

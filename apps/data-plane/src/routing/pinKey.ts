@@ -14,7 +14,7 @@ export interface PinnedRequest {
 /**
  * The key of a session's pin: a hash of the principal, the session, the requested model and the route. The route is part of
  * it, since a target may serve only one of the routes that a session uses. The session comes from this service's header,
- * else from `prompt_cache_key`; undefined where a request has neither.
+ * else from `prompt_cache_key`; undefined if a request has neither.
  */
 export function pinKeyOf({ principalId, headers, generation }: PinnedRequest): string | undefined {
   const session = sessionIdOf(headers);

@@ -13,12 +13,12 @@ interface StoredPin {
   readonly revision: number;
 }
 
-/** The pins that all proxies share. Calls reject where the bucket is unavailable. */
+/** The pins that all proxies share. Calls reject if the bucket is unavailable. */
 export interface PinStore {
   read(key: string): Promise<StoredPin | undefined>;
 
   /**
-   * Creates a pin, or replaces the one of `revision`. Resolves with the pin that is stored then: another proxy's, where
+   * Creates a pin, or replaces the one of `revision`. Resolves with the pin that is stored then: another proxy's, if
    * that one wrote first (`isOwn` is false).
    */
   write(

@@ -43,7 +43,7 @@ export function findProfile(name: string, { profileId }: ResolvedKey, table: Rou
   throw new AppError('unavailable', 'profile_not_known', message);
 }
 
-/** The targets of a profile for a request: its models, best first, each at its connectors. Throws where there is none. */
+/** The targets of a profile for a request: its models, best first, each at its connectors. Throws if there is none. */
 export function targetsForProfile(
   deps: ProfileDeps,
   profile: RoutingProfile,

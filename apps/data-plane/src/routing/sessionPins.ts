@@ -8,7 +8,7 @@ interface PinRequest {
   readonly key: string;
   /** Where it would go without a pin, in order of preference. */
   readonly targets: Targets;
-  /** The target of a pin, whether it is still among `targets` or not; undefined where the request may not go there. */
+  /** The target of a pin, whether it is still among `targets` or not; undefined if the request may not go there. */
   readonly find: (modelId: string, connectorId: string) => Target | undefined;
 }
 
@@ -67,7 +67,7 @@ const MAX_LOCAL_PINS = 50_000;
 /**
  * The first request of a session writes its pin by compare-and-set: of two proxies with concurrent first requests, the
  * loser follows the winner. The second request on a proxy reads the store again. Later requests use the local copy, which
- * is checked every `RECHECK_MS` and renewed every quarter of `ttlMs`. A pin breaks where its target is not allowed any more,
+ * is checked every `RECHECK_MS` and renewed every quarter of `ttlMs`. A pin breaks if its target is not allowed any more,
  * or has been down for `DOWN_MS`; the session then moves once, by an update of the broken revision.
  */
 export function createSessionPins(deps: SessionPinsDeps): SessionPins {
@@ -127,7 +127,7 @@ class StoredPins implements SessionPins {
     return { local: this.#remember(key, { pin, revision: undefined }), result: 'unstored' };
   }
 
-  /** Reads the pin, and writes one where there is none. */
+  /** Reads the pin, and writes one if there is none. */
   async #readOrCreate(request: PinRequest, before: LocalPin | undefined): Promise<ResolvedPin> {
     const { key, targets } = request;
     const stored = await this.#deps.store.read(key);
@@ -174,7 +174,7 @@ class StoredPins implements SessionPins {
     return local;
   }
 
-  /** The target of a pin; undefined where it is not allowed any more, or down for too long. */
+  /** The target of a pin; undefined if it is not allowed any more, or down for too long. */
   #targetOf({ pin }: LocalPin, { find }: PinRequest): Target | undefined {
     const target = find(pin.modelId, pin.connectorId);
     return target && this.#deps.health.downForMs(target.connector) < DOWN_MS ? target : undefined;

@@ -33,7 +33,7 @@ export class TargetSelector {
     this.#candidates = targets;
   }
 
-  /** Undefined where no candidate is left, or none that can be tried within `leftMs`. */
+  /** Undefined if no candidate is left, or none that can be tried within `leftMs`. */
   next(nowMs: number, leftMs: number): NextTarget | undefined {
     const { health } = this.#deps;
     if (this.#failures.size === 0 && leftMs > 0) {

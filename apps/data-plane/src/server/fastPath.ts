@@ -55,7 +55,7 @@ function generate(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  // Every response varies by origin where the service answers some origins and not others.
+  // Every response varies by origin if the service answers some origins and not others.
   const headers = new ResponseHeaders(deps.corsOrigins.length > 0 ? ['vary', 'origin'] : []);
   const incoming = {
     id: newId('req'),
@@ -70,7 +70,7 @@ function generate(
   return runRequest(deps, incoming, new ClientConnection(response, headers, deps.drainLimits));
 }
 
-/** Reads a body of the length that its head says; undefined where the client disconnects before its end. */
+/** Reads a body of the length that its head says; undefined if the client disconnects before its end. */
 function readGeneration(operation: Operation, request: IncomingMessage): Promise<Action | undefined> {
   return new Promise((resolve) => {
     const pieces: Buffer[] = [];

@@ -1,7 +1,7 @@
 /** A request's target in its parts. */
 export interface RequestUrl {
   readonly path: string;
-  /** With its question mark; empty where there is none. */
+  /** With its question mark; empty if there is none. */
   readonly query: string;
 }
 

@@ -20,7 +20,7 @@ export class IntrusiveSet<Item extends Slotted> {
     this.#items.push(item);
   }
 
-  /** Does nothing where the item is not in the set. */
+  /** Does nothing if the item is not in the set. */
   delete(item: Item): void {
     const { slot } = item;
     if (this.#items[slot] !== item) return;

@@ -31,20 +31,20 @@ export class CircuitBreaker {
     return nowMs - this.#openedAtMs < OPEN_MS ? 'open' : 'half-open';
   }
 
-  /** How long it has been open, failed probes included; 0 where it is not open. */
+  /** How long it has been open, failed probes included; 0 if it is not open. */
   openForMs(nowMs: number): number {
     if (this.#notClosedSinceMs === undefined || this.state(nowMs) !== 'open') return 0;
     return nowMs - this.#notClosedSinceMs;
   }
 
-  /** Half-open, it admits one probe at a time, and another one where a probe takes longer than `OPEN_MS`. */
+  /** Half-open, it admits one probe at a time, and another one if a probe takes longer than `OPEN_MS`. */
   admits(nowMs: number): boolean {
     const state = this.state(nowMs);
     if (state !== 'half-open') return state === 'closed';
     return !this.#probe || nowMs - this.#probe.begunAtMs >= OPEN_MS;
   }
 
-  /** The failed share of the last ten seconds' attempts. Without attempts: 1 where it is not closed, else 0. */
+  /** The failed share of the last ten seconds' attempts. Without attempts: 1 if it is not closed, else 0. */
   errorRatio(nowMs: number): number {
     const { successes, failures } = this.#counts(nowMs);
     if (successes + failures > 0) return failures / (successes + failures);
@@ -52,7 +52,7 @@ export class CircuitBreaker {
   }
 
   /**
-   * Starts an attempt, admitted or not. The returned function takes its result, and is to be called once: undefined where
+   * Starts an attempt, admitted or not. The returned function takes its result, and is to be called once: undefined if
    * the attempt says nothing about the connector.
    */
   begin(nowMs: number): (isSuccess: boolean | undefined, nowMs: number) => void {

@@ -13,7 +13,7 @@ export const DEAD_PROBE_MS = 60_000;
 
 interface Health {
   readonly breaker: CircuitBreaker;
-  /** Undefined where it is not dead. */
+  /** Undefined if it is not dead. */
   deadSinceMs: number | undefined;
   /** Of a dead connector: when it last refused, or the last probe began. */
   probedAtMs: number;
@@ -43,7 +43,7 @@ export class ConnectorHealth {
     return (deadSinceMs === undefined || nowMs - probedAtMs >= DEAD_PROBE_MS) && breaker.admits(nowMs);
   }
 
-  /** How long it has been open or dead; 0 where it is neither. */
+  /** How long it has been open or dead; 0 if it is neither. */
   downForMs(connector: RoutableConnector): number {
     const { breaker, deadSinceMs } = this.#of(connector);
     const nowMs = this.#nowMs();

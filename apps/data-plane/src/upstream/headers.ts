@@ -54,7 +54,7 @@ const NOT_RETURNED = new Set([
 
 const TRACE_HEADERS = new Set(['traceparent', 'tracestate']);
 
-/** Sent where the client sends no version: the current version of the Messages API. */
+/** Sent if the client sends no version: the current version of the Messages API. */
 const MESSAGES_VERSION = '2023-06-01';
 
 export interface UpstreamHeaderOptions {

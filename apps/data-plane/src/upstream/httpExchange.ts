@@ -27,7 +27,7 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
     this.#permit = permit;
   }
 
-  /** Resolves with the head of the response. Rejects with a `NeverSentError` where sending did not begin. */
+  /** Resolves with the head of the response. Rejects with a `NeverSentError` if sending did not begin. */
   begin(dispatcher: Dispatcher, request: Dispatcher.DispatchOptions): Promise<UpstreamResponse> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;

@@ -6,7 +6,7 @@ export interface BodySource {
   abort(reason: Error): void;
 }
 
-/** Takes a chunk; returns a promise where the next chunk has to wait. */
+/** Takes a chunk; returns a promise if the next chunk has to wait. */
 type ChunkHandler = (chunk: Buffer) => Promise<void> | undefined;
 
 /** Read ahead before the source is paused: small, since it adds up over thousands of slow clients. */
@@ -43,8 +43,8 @@ export class ResponseBody {
   }
 
   /**
-   * Passes the chunks to `handle`, one at a time. Resolves at the end of the body. Rejects where the body breaks off, after
-   * the chunks that arrived were handled, and where `handle` fails. To be called once.
+   * Passes the chunks to `handle`, one at a time. Resolves at the end of the body. Rejects if the body breaks off, after
+   * the chunks that arrived were handled, and if `handle` fails. To be called once.
    */
   forEachChunk(handle: ChunkHandler): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -56,7 +56,7 @@ export class ResponseBody {
   }
 
   /**
-   * Resolves once the first chunk, or the end, has arrived; undefined where it has already. Rejects where the body breaks
+   * Resolves once the first chunk, or the end, has arrived; undefined if it has already. Rejects if the body breaks
    * off before.
    */
   started(): Promise<void> | undefined {

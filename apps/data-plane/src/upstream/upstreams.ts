@@ -8,7 +8,7 @@ import { busyError, NeverSentError } from './upstreamErrors.ts';
 
 /** The connections to the vendors: one keep-alive HTTP/1.1 pool per connector. */
 export interface Upstreams {
-  /** Throws a 503 where the connector has as many requests in flight as it allows. */
+  /** Throws a 503 if the connector has as many requests in flight as it allows. */
   acquirePermit(connector: Connector): UpstreamPermit;
   close(): Promise<void>;
 }
@@ -170,7 +170,7 @@ function assertPublic(hostname: string): void {
   }
 }
 
-/** The connector's own time-outs, where it has any. */
+/** The connector's own time-outs, if it has any. */
 function timeoutsOf(connector: Connector, options: UpstreamOptions): UpstreamOptions {
   return {
     connectTimeoutMs: connector.connectTimeoutMs ?? options.connectTimeoutMs,

@@ -25,7 +25,7 @@ type Narrowed = Omit<LedgerFilter, 'from' | 'to'>;
 const DAY_MS = 86_400_000;
 
 /**
- * The filter as conditions on `usage_events`, under the alias that it has in the query. `to` is undefined where the query
+ * The filter as conditions on `usage_events`, under the alias that it has in the query. `to` is undefined if the query
  * itself bounds the time.
  */
 export function matches(alias: string, filter: Narrowed & Range): RawBuilder<SqlBool>[] {

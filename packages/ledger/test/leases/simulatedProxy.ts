@@ -81,7 +81,7 @@ export class SimulatedProxy {
   }
 }
 
-/** What an account may still reserve; negative where requests exceeded their reservations. */
+/** What an account may still reserve; negative if requests exceeded their reservations. */
 export function headroom({ granted, returned, spent, reserved }: LeaseAccount): number {
   return granted - returned - spent - reserved;
 }

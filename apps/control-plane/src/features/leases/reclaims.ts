@@ -26,7 +26,7 @@ export function createLeaseReclaims(db: Database): (buckets: readonly BucketRef[
 const MAX_RECLAIMED = 10_000;
 
 /**
- * On commit, asks all proxies to return the idle part of their leases on those buckets of a policy where spend and leases
+ * On commit, asks all proxies to return the idle part of their leases on those buckets of a policy if spend and leases
  * exceed the limit: an operator may have lowered it to stop spend.
  */
 export async function reclaimExcess(tx: Tx, policyId: string): Promise<void> {

@@ -9,7 +9,7 @@ const PAUSE_MAX_MS = 10_000;
 
 /**
  * Reports the epoch's last numbers to the control plane until it answers that the ledger has all events, which counts as
- * their ack. Resolves with false where the signal aborts first.
+ * their ack. Resolves with false if the signal aborts first.
  */
 export async function closeEpochOnceAcked(
   { closeEpoch, logger }: { readonly closeEpoch: CloseEpoch; readonly logger: Logger },

@@ -81,13 +81,13 @@ export function startOrphanSender(deps: OrphanSenderDeps): OrphanSender {
   };
 }
 
-/** Sends what the ledger lacks of an epoch, closes it and removes it. Resolves with false where the signal aborts first. */
+/** Sends what the ledger lacks of an epoch, closes it and removes it. Resolves with false if the signal aborts first. */
 async function sendOrphan(deps: OrphanSenderDeps, epoch: SpoolEpoch, signal: AbortSignal): Promise<boolean> {
   const { epoch: id, producerId } = epoch;
   deps.logger.info({ epoch: id, producerId }, 'sending the usage of an orphaned epoch');
   const sender = startEpochSender(deps, epoch, { askFirst: true });
   try {
-    // Where the ledger already has all of it, this closes before anything is sent.
+    // If the ledger already has all of it, this closes before anything is sent.
     if (!(await closeEpochOnceAcked(deps, epoch, signal))) return false;
   } finally {
     await sender.stop();

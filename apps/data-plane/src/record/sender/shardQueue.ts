@@ -45,7 +45,7 @@ export class ShardQueue {
     return this.#nextN - 1n;
   }
 
-  /** An event that was just settled; held in memory where it is next in order and fits. */
+  /** An event that was just settled; held in memory if it is next in order and fits. */
   add(event: SettledEvent): void {
     const next = this.#nextN + BigInt(this.#fresh.length);
     if (event.n !== next || this.#freshBytes + event.bytes.length > MAX_FRESH_BYTES) return;
@@ -61,7 +61,7 @@ export class ShardQueue {
     this.#freshBytes = 0;
   }
 
-  /** Queues everything unacked up to `toN` to be sent again. Undefined where there is nothing. */
+  /** Queues everything unacked up to `toN` to be sent again. Undefined if there is nothing. */
   resendUpTo(toN: bigint): NumberRange | undefined {
     const fromN = this.#ackedN + 1n;
     const to = this.#resend && this.#resend.toN > toN ? this.#resend.toN : toN;
@@ -75,7 +75,7 @@ export class ShardQueue {
     return batch[0].n >= this.#resend.fromN && lastNOf(batch) <= this.#resend.toN;
   }
 
-  /** Undefined where an ack or a resend changed what is next; call it again. */
+  /** Undefined if an ack or a resend changed what is next; call it again. */
   async take(): Promise<Batch | undefined> {
     return this.#resend ? await this.#takeResend(this.#resend) : await this.#takeFresh();
   }

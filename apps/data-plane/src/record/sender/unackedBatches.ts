@@ -53,7 +53,7 @@ export class UnackedBatches {
 
   /**
    * The number up to which the stream's reader has handled all batches, given the sequence up to which it has handled
-   * messages; undefined where the first batch is not handled.
+   * messages; undefined if the first batch is not handled.
    */
   handledN(handledUpTo: bigint): bigint | undefined {
     const open = this.#batches.findIndex(({ sequence }) => sequence > handledUpTo);

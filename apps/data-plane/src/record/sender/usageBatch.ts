@@ -8,7 +8,7 @@ export const MAX_BATCH_BYTES = 512 * 1024;
 /** At least one event of one epoch and shard, numbered without gaps. */
 export type Batch = readonly [SettledEvent, ...SettledEvent[]];
 
-/** The leading events that fit in one message, at least one; undefined where there are none. */
+/** The leading events that fit in one message, at least one; undefined if there are none. */
 export function nextBatch(events: readonly SettledEvent[]): Batch | undefined {
   const [first, ...others] = events.slice(0, MAX_BATCH_EVENTS);
   if (!first) return undefined;

@@ -7,7 +7,7 @@ export class WakeableSleep {
   #until: Reason = 'stop';
   #resolve: (() => void) | undefined;
 
-  /** Resolves when woken for `until` or a stronger reason, and after `ms` where given. */
+  /** Resolves when woken for `until` or a stronger reason, and after `ms` if given. */
   async sleep({ until, ms }: { readonly until: Reason; readonly ms?: number }): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {

@@ -23,7 +23,7 @@ export class Watermark {
     this.#samples = [{ atMs: nowMs, lastN: this.#lastN() }];
   }
 
-  /** How long ago that moment was, in milliseconds; 0 where everything is in the ledger. */
+  /** How long ago that moment was, in milliseconds; 0 if everything is in the ledger. */
   ageMs(nowMs: number): number {
     this.#samples.push({ atMs: nowMs, lastN: this.#lastN() });
     const newest = this.#samples.findLastIndex(({ lastN }) => this.#isAcked(lastN));

@@ -17,7 +17,7 @@ export interface AttemptOwner {
  *   open → settling → settled
  *
  * open      its INTENT is queued or written
- * settling  its SETTLE is queued; back to open where the write fails
+ * settling  its SETTLE is queued; back to open if the write fails
  * settled   its SETTLE is written
  * refused   from open: its INTENT could not be written
  */
@@ -68,7 +68,7 @@ export class AttemptEntry implements SpooledAttempt {
   }
 
   settleRefused(): void {
-    // Not where the INTENT of the same turn was refused.
+    // Not if the INTENT of the same turn was refused.
     if (this.#state === 'settling') this.#state = 'open';
   }
 

@@ -21,7 +21,7 @@ export function numberOf(numbers: readonly bigint[], shard: number): bigint {
   return n;
 }
 
-/** Raises each number to its counterpart where that is higher. */
+/** Raises each number to its counterpart if that is higher. */
 export function raiseNumbers(numbers: bigint[], to: readonly bigint[]): void {
   for (const [shard, n] of to.entries()) if (n > (numbers[shard] ?? 0n)) numbers[shard] = n;
 }
@@ -30,7 +30,7 @@ export function isAcked({ ackedN }: EpochIndex, segment: Segment): boolean {
   return segment.lastN.every((n, shard) => n <= numberOf(ackedN, shard));
 }
 
-/** Records an ack, capped at the last settled number. Returns false where it brings nothing new. */
+/** Records an ack, capped at the last settled number. Returns false if it brings nothing new. */
 export function advanceAcked(index: EpochIndex, shard: number, n: bigint): boolean {
   const last = numberOf(index.lastN, shard);
   const acked = n < last ? n : last;
@@ -39,7 +39,7 @@ export function advanceAcked(index: EpochIndex, shard: number, n: bigint): boole
   return true;
 }
 
-/** Where the deletion throws, the segment stays in the list and the next ack tries again. */
+/** If the deletion throws, the segment stays in the list and the next ack tries again. */
 export function removeSegment(files: FileSystem, index: EpochIndex, segment: Segment): void {
   files.remove(segment.path);
   index.segments.splice(index.segments.indexOf(segment), 1);

@@ -37,7 +37,7 @@ export class SegmentReplay {
   readonly #replay: EpochReplay;
   readonly #segment: Segment;
   readonly #copied = noRecords();
-  /** Copies that are still to come; negative where there are none, or where they are incomplete. */
+  /** Copies that are still to come; negative if there are none, or if they are incomplete. */
   #copiesLeft = -1;
   #lastEnd = 0;
 

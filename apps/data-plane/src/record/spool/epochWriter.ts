@@ -95,13 +95,13 @@ export class EpochWriter {
     return this.#current?.segment;
   }
 
-  /** A later segment has copies of everything that was open in this one; on disk, where `sync` is `disk`. */
+  /** A later segment has copies of everything that was open in this one; on disk, if `sync` is `disk`. */
   isReplaced({ seq }: Segment): boolean {
     return seq < (this.#disk ? this.#disk.openedSeq : this.#openedSeq);
   }
 
   /**
-   * Writes begins and ends by one write, in this order, all or nothing: where it throws, the epoch is unchanged. Returns
+   * Writes begins and ends by one write, in this order, all or nothing: if it throws, the epoch is unchanged. Returns
    * for each end its event, numbered now that it is written.
    */
   write(entries: readonly Entry[]): readonly (SettledEvent | undefined)[] {
@@ -121,12 +121,12 @@ export class EpochWriter {
     this.#copiedBytes += record.length;
   }
 
-  /** Writes the record where there is a current segment. */
+  /** Writes the record if there is a current segment. */
   writeAck(record: Buffer): void {
     if (this.#current) this.#append([record]);
   }
 
-  /** Begins the next segment, with `records` after the copies. Throws where that fails; then there is no current segment. */
+  /** Begins the next segment, with `records` after the copies. Throws if that fails; then there is no current segment. */
   rotate(records: readonly Buffer[] = []): void {
     const { epoch } = this.#deps;
     this.#sealCurrent();

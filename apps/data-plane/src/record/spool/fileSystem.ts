@@ -4,7 +4,7 @@ import { type FileHandle, open, rm } from 'node:fs/promises';
 /** The file operations of the spool; tests replace it to make each one fail. */
 export interface FileSystem {
   makeFolder(path: string): void;
-  /** Opens for reading and writing; empties the file where it exists. */
+  /** Opens for reading and writing; empties the file if it exists. */
   create(path: string): number;
   /** Returns how many bytes were written, as `write(2)` does. */
   write(file: number, bytes: Buffer, from: number, position: number): number;

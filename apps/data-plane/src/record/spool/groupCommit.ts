@@ -3,7 +3,7 @@ import type { SettledEvent } from './types.ts';
 
 /** An entry that waits to be written, and its callbacks. */
 export interface QueuedEntry extends Entry {
-  /** Called with the event, where the entry is an end. */
+  /** Called with the event, if the entry is an end. */
   written(event: SettledEvent | undefined): void;
   /** Nothing of its group was written. */
   refused(): void;
@@ -56,7 +56,7 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves when everything added in this turn is written; rejects where a write of the turn failed; undefined where
+   * Resolves when everything added in this turn is written; rejects if a write of the turn failed; undefined if
    * nothing was added.
    */
   written(): Promise<void> | undefined {

@@ -25,7 +25,7 @@ export function epochSeed(epoch: string): number {
   return crc32(epoch);
 }
 
-/** The length that the record at `at` claims, frame included; 0 where it is impossible. */
+/** The length that the record at `at` claims, frame included; 0 if it is impossible. */
 export function claimedBytes(buffer: Buffer, at: number, bytesLeft: number): number {
   const total = CHECKED_FROM + buffer.readUInt32LE(at);
   const type = buffer[at + CHECKED_FROM] ?? 0;
@@ -93,7 +93,7 @@ export function encodeHeader(seed: number, header: Header): Buffer {
   return seal(record, seed);
 }
 
-/** Undefined where the format version is unknown. */
+/** Undefined if the format version is unknown. */
 export function decodeHeader(record: Buffer): Header | undefined {
   if (record[FRAME_BYTES] !== FORMAT_VERSION) return undefined;
   const epochAt = textEnd(record, FRAME_BYTES + 1);

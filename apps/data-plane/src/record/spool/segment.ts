@@ -8,7 +8,7 @@ import { USAGE_SHARDS } from '@weighbridge/contracts';
  *
  * current   records are appended; at most one segment of an epoch is current
  * sealed    it is full, or a write to it failed; the file is cut to `bytes` and never written again
- * replaced  a later segment begins with copies of all attempts that were open (synced, where `sync` is `disk`)
+ * replaced  a later segment begins with copies of all attempts that were open (synced, if `sync` is `disk`)
  * deleted   it is replaced and the ledger acked all its events
  */
 export interface Segment {
@@ -18,7 +18,7 @@ export interface Segment {
   bytes: number;
   /** Sealing could not cut the file. Its valid length stands in the next segment's header, which must then stay too. */
   hasUncutTail: boolean;
-  /** By shard, the first and last event numbers in it; 0 where it has none. */
+  /** By shard, the first and last event numbers in it; 0 if it has none. */
   readonly firstN: bigint[];
   readonly lastN: bigint[];
 }
@@ -36,7 +36,7 @@ export function newSegment(folder: string, seq: number): Segment {
   return { seq, path, bytes: 0, hasUncutTail: false, firstN: perShard(0n), lastN: perShard(0n) };
 }
 
-/** Undefined where the file is not a segment. */
+/** Undefined if the file is not a segment. */
 export function segmentSeq(fileName: string): number | undefined {
   const [, seq] = /^(\d{10})\.spool$/.exec(fileName) ?? [];
   return seq === undefined ? undefined : Number(seq);

@@ -15,7 +15,7 @@ import type { Spool, SpoolOptions } from './types.ts';
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
 
-/** Opens the spool in a folder, created where missing. Rejects where another process uses it or it can't be written. */
+/** Opens the spool in a folder, created if missing. Rejects if another process uses it or it can't be written. */
 export async function openSpool(options: SpoolOptions): Promise<Spool> {
   const { dir, newId, logger } = options;
   await ensureFolder(dir, 0o700);

@@ -13,10 +13,10 @@ const POLL_MS = 50;
 const PRODUCER_FILE = 'producer';
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 const PRODUCER_ID = new RegExp(`^${UUID}$`);
-/** `<epoch>`, or `<epoch>@<producer>` where it was adopted from another spool. */
+/** `<epoch>`, or `<epoch>@<producer>` if it was adopted from another spool. */
 const EPOCH_FOLDER = new RegExp(`^(${UUID})(?:@(${UUID}))?$`);
 
-/** Waits for another process's short hold to end. Rejects where the folder stays in use. */
+/** Waits for another process's short hold to end. Rejects if the folder stays in use. */
 export async function lockSpool(dir: string): Promise<FolderLock> {
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
     const lock = await lockFolder(dir, '');
@@ -30,13 +30,13 @@ export async function lockSpool(dir: string): Promise<FolderLock> {
   }
 }
 
-/** Undefined where another process holds the folder. */
+/** Undefined if another process holds the folder. */
 export async function tryShortHold(folder: string): Promise<FolderLock | undefined> {
   const lock = await lockFolder(folder, SHORT_HOLD);
   return 'release' in lock ? lock : undefined;
 }
 
-/** The spool's producer id; undefined where the folder is not a spool. */
+/** The spool's producer id; undefined if the folder is not a spool. */
 export async function readProducer(folder: string): Promise<string | undefined> {
   const text = await readFile(join(folder, PRODUCER_FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return '';
@@ -63,7 +63,7 @@ export async function epochFolders(dir: string): Promise<string[]> {
   return (await subfolders(dir)).filter((name) => EPOCH_FOLDER.test(name)).sort();
 }
 
-/** The producer is undefined where it is the spool's own. */
+/** The producer is undefined if it is the spool's own. */
 export function parseEpochFolder(name: string): {
   readonly epoch: string;
   readonly producerId: string | undefined;

@@ -8,7 +8,7 @@ const BOOT_ID_FILE = '/proc/sys/kernel/random/boot_id';
 
 /**
  * Lets the next start continue an epoch, with its numbers and leases. This holds until the machine reboots, since its
- * records may not be on disk; it is skipped where the system has no boot id.
+ * records may not be on disk; it is skipped if the system has no boot id.
  */
 export async function writeSuspended(dir: string, epoch: string): Promise<void> {
   const bootId = await readBootId();
@@ -18,7 +18,7 @@ export async function writeSuspended(dir: string, epoch: string): Promise<void> 
   await rename(`${file}.new`, file);
 }
 
-/** The epoch to continue; undefined where there is none. Deletes the note first: an epoch is continued at most once. */
+/** The epoch to continue; undefined if there is none. Deletes the note first: an epoch is continued at most once. */
 export async function takeSuspended(dir: string): Promise<string | undefined> {
   const file = join(dir, SUSPENDED_FILE);
   const text = await readFile(file, 'utf8').catch(() => undefined);

@@ -36,9 +36,9 @@ export interface Spool {
    */
   begin(intent: Intent): SpooledAttempt;
   /**
-   * Call it in the turn of `begin` or `settle`. Resolves when their records are written, and on disk where `sync` is
-   * `disk`; undefined where nothing is pending. Rejects where they could neither be written nor written to a new file,
-   * or where two syncs failed.
+   * Call it in the turn of `begin` or `settle`. Resolves when their records are written, and on disk if `sync` is
+   * `disk`; undefined if nothing is pending. Rejects if they could neither be written nor written to a new file,
+   * or if two syncs failed.
    */
   durable(): Promise<void> | undefined;
   /** Writes pending records now rather than at the end of the turn. */
@@ -53,7 +53,7 @@ export interface Spool {
   takeOrphanedEpochs(): Promise<readonly SpoolEpoch[]>;
   /**
    * Closes the files and releases the folder. Unacked events and open attempts stay for the next start. With `suspend`, the
-   * next start continues this epoch if it has no open attempts: use it only where the control plane was not told of its end.
+   * next start continues this epoch if it has no open attempts: use it only if the control plane was not told of its end.
    */
   close(how?: { readonly suspend: boolean }): Promise<void>;
 }
@@ -76,8 +76,8 @@ export interface SpooledAttempt {
   readonly isRefused: boolean;
   /**
    * Queues the SETTLE, to be written at the end of the turn; `onSettled` is called once it is written and numbered. If the
-   * write fails the attempt stays open: call it again, or the next start settles it at its reservation. No-op where the
-   * INTENT was refused. Throws where the attempt is settled already.
+   * write fails the attempt stays open: call it again, or the next start settles it at its reservation. No-op if the
+   * INTENT was refused. Throws if the attempt is settled already.
    */
   settle(tail: Uint8Array, onSettled?: (event: SettledEvent) => void): void;
 }
@@ -94,13 +94,13 @@ export interface SettledEvent {
 export interface SpoolEpoch {
   readonly producerId: string;
   readonly epoch: string;
-  /** The last number of a shard, 0 where it has none. Final for an orphaned epoch. */
+  /** The last number of a shard, 0 if it has none. Final for an orphaned epoch. */
   lastN(shard: number): bigint;
   /** The ledger has every event up to this number. */
   ackedN(shard: number): bigint;
   /**
-   * Settled events from `fromN` on, contiguous: at most `maxBytes`, but at least one; empty where there is none. The first
-   * number is above `fromN` only where a damaged file lost the events in between.
+   * Settled events from `fromN` on, contiguous: at most `maxBytes`, but at least one; empty if there is none. The first
+   * number is above `fromN` only if a damaged file lost the events in between.
    */
   read(shard: number, fromN: bigint, maxBytes: number): Promise<readonly SettledEvent[]>;
   /** The ledger has everything up to `n`: deletes the files that are no longer needed. */
