@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { readApplyFile } from './applyFile.ts';
-import { serviceLaw } from './applyRules.ts';
-import type { Rule } from './wanted.ts';
+import type { Rule } from './desiredState.ts';
+import { loadServiceRules } from './serviceRules.ts';
 
-const law = await serviceLaw();
+const law = await loadServiceRules();
 const read = (text: string, rule: Rule = law.rule) =>
   readApplyFile('gateway.yaml', text, law.published, rule);
 

@@ -1,19 +1,19 @@
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { type Document, isMap, isNode, isScalar, LineCounter, parseAllDocuments, visit } from 'yaml';
-import { fileSchema, type OpenApiSchemas } from './fileSchema.ts';
-import { moneyFromDecimal } from './values.ts';
 import {
   type ApplyFile,
   ApplyFileError,
+  type DesiredResource,
   type Json,
-  NAMED_BY,
+  NAME_FIELD,
   type Rule,
   type Section,
-  type Wanted,
-} from './wanted.ts';
+} from './desiredState.ts';
+import { fileSchema, type OpenApiSchemas } from './fileSchema.ts';
+import { moneyFromDecimal } from './values.ts';
 
-const SECTIONS = Object.keys(NAMED_BY) as Section[];
+const SECTIONS = Object.keys(NAME_FIELD) as Section[];
 
 /**
  * Reads a file, and checks it whole: its YAML, every field against the schemas that the service publishes, every rule
@@ -71,10 +71,10 @@ export function readApplyFile(name: string, text: string, published: OpenApiSche
   const sections = Object.fromEntries(
     SECTIONS.map((section) => {
       const seen = new Map<unknown, number>();
-      const things = ((content[section] ?? []) as Json[]).map((fields, index): Wanted => {
+      const things = ((content[section] ?? []) as Json[]).map((fields, index): DesiredResource => {
         const offset = at([section, index]);
         const { line } = lines.linePos(offset);
-        const key = fields[NAMED_BY[section]];
+        const key = fields[NAME_FIELD[section]];
         const before = seen.get(key);
         if (before !== undefined)
           tell(offset, `${section}: ${String(key)} is named in line ${before} already`);

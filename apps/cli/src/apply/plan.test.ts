@@ -1,21 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { type Present, type Prunable, plan } from './plan.ts';
+import type { ApplyFile, DesiredResource, Json } from './desiredState.ts';
+import { type CurrentState, type Prunable, plan } from './plan.ts';
 import { runPlan } from './runPlan.ts';
 import { showPlan, summary } from './showPlan.ts';
-import type { ApplyFile, Json, Wanted } from './wanted.ts';
 
 type Section = keyof ApplyFile;
 const SECTIONS: Section[] = ['profiles', 'policies', 'principals', 'models', 'connectors'];
 
 function fileOf(sections: Partial<Record<Section, Json[]>>): ApplyFile {
   let line = 0;
-  const wanted = (fields: Json): Wanted => ({ fields, line: ++line });
+  const desired = (fields: Json): DesiredResource => ({ fields, line: ++line });
   return Object.fromEntries(
-    SECTIONS.map((section) => [section, (sections[section] ?? []).map(wanted)]),
+    SECTIONS.map((section) => [section, (sections[section] ?? []).map(desired)]),
   ) as unknown as ApplyFile;
 }
 
-const NOTHING: Present = {
+const NOTHING: CurrentState = {
   profiles: [],
   policies: [],
   principals: [],
@@ -26,10 +26,10 @@ const NOTHING: Present = {
 
 function planned(
   sections: Partial<Record<Section, Json[]>>,
-  present: Partial<Present> = {},
+  current: Partial<CurrentState> = {},
   prune: Prunable[] = [],
 ) {
-  return plan(fileOf(sections), { ...NOTHING, ...present }, prune, 'gateway.yaml');
+  return plan(fileOf(sections), { ...NOTHING, ...current }, prune, 'gateway.yaml');
 }
 
 const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
@@ -84,7 +84,7 @@ describe('a plan', () => {
       },
     };
     const connector = { id: 'con_1', name: 'c', provider: 'a', models: ['a/*'], origin: 'operator' };
-    const present = {
+    const current = {
       profiles: [profile],
       policies: [policy],
       principals: [{ id: 'ada', policy_id: 'pol_1' }],
@@ -114,7 +114,7 @@ describe('a plan', () => {
           },
         ],
       },
-      present,
+      current,
     );
     expect(changes).toEqual([]);
     expect(summary(changes)).toBe('Nothing to change.');
@@ -160,11 +160,11 @@ describe('a plan', () => {
       { id: 'pol_1', name: 'old', default_for: 'all' },
       { id: 'pol_2', name: 'new', default_for: null },
     ];
-    const wanted = [
+    const desired = [
       { name: 'new', default_for: 'all' },
       { name: 'old', default_for: null },
     ];
-    expect(planned({ policies: wanted }, { policies }).map(({ name }) => name)).toEqual(['old', 'new']);
+    expect(planned({ policies: desired }, { policies }).map(({ name }) => name)).toEqual(['old', 'new']);
   });
 
   it.each([
@@ -205,7 +205,7 @@ describe('a plan', () => {
       "has the provider a, which can't be changed",
     ],
   ])('is refused for %s, with the line', (_, sections, message) => {
-    const present = {
+    const current = {
       policies: [
         { id: 'pol_1', name: 'main', default_for: 'all' },
         { id: 'pol_2', name: 'twice' },
@@ -213,7 +213,7 @@ describe('a plan', () => {
       ],
       connectors: [{ id: 'con_1', name: 'c', provider: 'a' }],
     };
-    expect(() => planned(sections, present)).toThrow(message);
+    expect(() => planned(sections, current)).toThrow(message);
   });
 
   it('prices a model by another version, and a new one as a whole', () => {
@@ -236,7 +236,7 @@ describe('a plan', () => {
   });
 
   it("removes only what it is told to, children first, and nothing that is not an operator's", () => {
-    const present = {
+    const current = {
       policies: [
         { id: 'pol_1', name: 'parent', parent_policy_id: null },
         { id: 'pol_2', name: 'child', parent_policy_id: 'pol_1' },
@@ -255,9 +255,9 @@ describe('a plan', () => {
       ],
     };
     const file = { policies: [{ name: 'kept' }] };
-    expect(planned(file, present)).toEqual([]);
-    expect(planned(file, present, ['profiles']).map(({ name }) => name)).toEqual(['gone']);
-    const all = planned(file, present, ['profiles', 'policies', 'models', 'connectors']);
+    expect(planned(file, current)).toEqual([]);
+    expect(planned(file, current, ['profiles']).map(({ name }) => name)).toEqual(['gone']);
+    const all = planned(file, current, ['profiles', 'policies', 'models', 'connectors']);
     expect(all.map(({ action, name }) => `${action} ${name}`)).toEqual([
       'delete mine',
       'delete a/changed',
@@ -271,7 +271,7 @@ describe('a plan', () => {
 
   it('ends negotiated prices that the file no longer has, where that is asked for', () => {
     const price = { input_price: usd(1), output_price: usd(2) };
-    const present = {
+    const current = {
       connectors: [{ id: 'con_1', name: 'c', provider: 'a' }],
       prices: {
         con_1: [
@@ -281,8 +281,8 @@ describe('a plan', () => {
       },
     };
     const file = { connectors: [{ name: 'c', provider: 'a' }] };
-    expect(planned(file, present)).toEqual([]);
-    expect(planned(file, present, ['prices']).flatMap(({ calls }) => calls)).toEqual([
+    expect(planned(file, current)).toEqual([]);
+    expect(planned(file, current, ['prices']).flatMap(({ calls }) => calls)).toEqual([
       { method: 'DELETE', path: '/api/v1/connectors/con_1/prices/a%2Fb' },
     ]);
   });

@@ -1,12 +1,19 @@
-import { isAsWanted } from './values.ts';
-import { type ApplyFile, ApplyFileError, type Json, NAMED_BY, type Rule, type Wanted } from './wanted.ts';
+import {
+  type ApplyFile,
+  ApplyFileError,
+  type DesiredResource,
+  type Json,
+  NAME_FIELD,
+  type Rule,
+} from './desiredState.ts';
+import { matchesDesired } from './values.ts';
 
 /** What `--prune` may remove; a principal is never removed, since its spend is on record. */
 export const PRUNABLE = ['profiles', 'policies', 'models', 'connectors', 'prices'] as const;
 export type Prunable = (typeof PRUNABLE)[number];
 
 /** What the service has, by section, as it shows it. `prices` are those of the connectors, by connector id. */
-export interface Present {
+export interface CurrentState {
   readonly profiles: readonly Json[];
   readonly policies: readonly Json[];
   readonly principals: readonly Json[];
@@ -50,53 +57,59 @@ export function idOf(section: string, name: string): string {
  */
 export function plan(
   file: ApplyFile,
-  present: Present,
+  current: CurrentState,
   prune: readonly Prunable[],
   fileName: string,
   rule: Rule = () => {},
 ): Change[] {
-  const faults: string[] = [];
-  const fault = ({ line }: Wanted, message: string) => faults.push(`${fileName}:${line}: ${message}`);
-  const find = (section: 'profiles' | 'policies' | 'connectors', wanted: Wanted): Json | undefined => {
-    const name = String(wanted.fields.name).trim();
-    const found = present[section].filter((thing) => thing.name === name);
+  const errors: string[] = [];
+  const addError = ({ line }: DesiredResource, message: string) =>
+    errors.push(`${fileName}:${line}: ${message}`);
+  const find = (
+    section: 'profiles' | 'policies' | 'connectors',
+    desired: DesiredResource,
+  ): Json | undefined => {
+    const name = String(desired.fields.name).trim();
+    const found = current[section].filter((thing) => thing.name === name);
     if (found.length > 1)
-      fault(wanted, `${found.length} of the service's ${section} are named ${name}: rename all but one`);
+      addError(desired, `${found.length} of the service's ${section} are named ${name}: rename all but one`);
     return found[0];
   };
   /** The id of what is named, or a place for it; undefined where the file does not say. */
   const reference = (
     section: 'profiles' | 'policies',
-    wanted: Wanted,
+    desired: DesiredResource,
     field: string,
   ): string | null | undefined => {
-    const name = wanted.fields[field];
+    const name = desired.fields[field];
     if (name === undefined || name === null) return name;
-    const found = present[section].filter((thing) => thing.name === name);
+    const found = current[section].filter((thing) => thing.name === name);
     const isInFile = file[section].some(({ fields }) => fields.name === name);
     if (found.length > 1)
-      fault(wanted, `${field}: ${found.length} of the service's ${section} are named ${String(name)}`);
+      addError(desired, `${field}: ${found.length} of the service's ${section} are named ${String(name)}`);
     if (found.length === 0 && !isInFile)
-      fault(wanted, `${field}: there is no ${String(name)} among the ${section}`);
+      addError(desired, `${field}: there is no ${String(name)} among the ${section}`);
     return (found[0]?.id as string | undefined) ?? idOf(section, String(name));
   };
 
   const changes = [
-    ...file.profiles.flatMap((wanted) => named('profiles', wanted.fields, find('profiles', wanted))),
+    ...file.profiles.flatMap((desired) =>
+      resourceChange('profiles', desired.fields, find('profiles', desired)),
+    ),
     ...clearedFirst(
-      parentsFirst(file.policies, fault).flatMap((wanted) => {
-        const { parent, profile, ...fields } = wanted.fields;
-        const parent_policy_id = reference('policies', wanted, 'parent');
-        const profile_id = reference('profiles', wanted, 'profile');
-        const found = find('policies', wanted);
-        const holder = present.policies.find((policy) => policy.default_for === fields.default_for);
+      parentsFirst(file.policies, addError).flatMap((desired) => {
+        const { parent, profile, ...fields } = desired.fields;
+        const parent_policy_id = reference('policies', desired, 'parent');
+        const profile_id = reference('profiles', desired, 'profile');
+        const found = find('policies', desired);
+        const holder = current.policies.find((policy) => policy.default_for === fields.default_for);
         if (fields.default_for != null && holder && holder.id !== found?.id && !releases(file, holder)) {
-          fault(
-            wanted,
+          addError(
+            desired,
             `${String(holder.name)} is the default for ${String(fields.default_for)} already: name it in the file with another default_for`,
           );
         }
-        return named(
+        return resourceChange(
           'policies',
           {
             ...fields,
@@ -107,71 +120,71 @@ export function plan(
         );
       }),
     ),
-    ...file.principals.flatMap((wanted) => {
-      const id = String(wanted.fields.id);
-      const policy_id = reference('policies', wanted, 'policy') ?? null;
-      const found = present.principals.find((principal) => principal.id === id);
+    ...file.principals.flatMap((desired) => {
+      const id = String(desired.fields.id);
+      const policy_id = reference('policies', desired, 'policy') ?? null;
+      const found = current.principals.find((principal) => principal.id === id);
       return changeOf('principals', id, { policy_id }, found, [
         { method: 'PUT', path: `/api/v1/principals/${encodeURIComponent(id)}`, body: { policy_id } },
       ]);
     }),
-    ...file.models.flatMap((wanted) => modelChange(wanted, present, fault)),
-    ...file.connectors.flatMap((wanted) => {
-      const { prices = {}, ...fields } = wanted.fields;
-      const found = find('connectors', wanted);
+    ...file.models.flatMap((desired) => modelChange(desired, current, addError)),
+    ...file.connectors.flatMap((desired) => {
+      const { prices = {}, ...fields } = desired.fields;
+      const found = find('connectors', desired);
       for (const fixed of ['provider']) {
         if (found && fields[fixed] !== found[fixed]) {
-          fault(
-            wanted,
+          addError(
+            desired,
             `${String(fields.name)} has the ${fixed} ${String(found[fixed])}, which can't be changed: choose another name`,
           );
         }
       }
       if (!found) {
         try {
-          rule('connectors', wanted.fields, true);
+          rule('connectors', desired.fields, true);
         } catch (error) {
-          fault(wanted, (error as Error).message);
+          addError(desired, (error as Error).message);
         }
       }
       const { provider: _, ...changeable } = fields;
       return [
-        ...named('connectors', found ? changeable : fields, found),
-        ...priceChanges(String(fields.name), prices as Json, found, present, prune),
+        ...resourceChange('connectors', found ? changeable : fields, found),
+        ...priceChanges(String(fields.name), prices as Json, found, current, prune),
       ];
     }),
-    ...removals(file, present, prune),
+    ...deletions(file, current, prune),
   ];
-  if (faults.length > 0) throw new ApplyFileError(faults.join('\n'));
+  if (errors.length > 0) throw new ApplyFileError(errors.join('\n'));
   return changes;
 }
 
 /** Something with an id and a name: created whole, changed in the fields that differ. */
-function named(
+function resourceChange(
   section: 'profiles' | 'policies' | 'connectors',
-  wanted: Json,
+  desired: Json,
   found: Json | undefined,
 ): Change[] {
   const path = `/api/v1/${section}`;
-  const differing = Object.entries(wanted).filter(
-    ([field, value]) => !found || !isAsWanted(field, value, found[field]),
+  const differing = Object.entries(desired).filter(
+    ([field, value]) => !found || !matchesDesired(field, value, found[field]),
   );
   const call: Call = found
     ? { method: 'PATCH', path: `${path}/${String(found.id)}`, body: Object.fromEntries(differing) }
-    : { method: 'POST', path, body: wanted };
-  return changeOf(section, String(wanted.name), wanted, found, [call]);
+    : { method: 'POST', path, body: desired };
+  return changeOf(section, String(desired.name), desired, found, [call]);
 }
 
 function changeOf(
   kind: string,
   name: string,
-  wanted: Json,
+  desired: Json,
   found: Json | undefined,
   calls: readonly Call[],
 ): Change[] {
-  const fields = Object.entries(wanted)
+  const fields = Object.entries(desired)
     .filter(([field]) => field !== 'name')
-    .filter(([field, after]) => !found || !isAsWanted(field, after, found[field]))
+    .filter(([field, after]) => !found || !matchesDesired(field, after, found[field]))
     .map(
       ([field, after]): FieldChange => (found ? { field, before: found[field], after } : { field, after }),
     );
@@ -181,25 +194,27 @@ function changeOf(
 
 /** A model of the catalog: its facts are changed in place, its price gets another version. */
 function modelChange(
-  wanted: Wanted,
-  present: Present,
-  fault: (wanted: Wanted, message: string) => void,
+  desired: DesiredResource,
+  current: CurrentState,
+  addError: (desired: DesiredResource, message: string) => void,
 ): Change[] {
-  const { model, price, ...facts } = wanted.fields;
+  const { model, price, ...facts } = desired.fields;
   const name = String(model);
   const path = `/api/v1/catalog/models/${encodeURIComponent(name)}`;
-  const found = present.models.find((entry) => entry.model === name);
+  const found = current.models.find((entry) => entry.model === name);
   if (!found) {
     if (facts.context_window === undefined)
-      fault(wanted, `${name} is not in the catalog yet: give its context_window`);
+      addError(desired, `${name} is not in the catalog yet: give its context_window`);
     const body = { ...facts, ...(price !== undefined && { price }) };
     return changeOf('models', name, body, undefined, [{ method: 'PUT', path, body }]);
   }
   const kept = (found.price as { price?: unknown } | null)?.price ?? null;
-  const differing = Object.entries(facts).filter(([field, value]) => !isAsWanted(field, value, found[field]));
+  const differing = Object.entries(facts).filter(
+    ([field, value]) => !matchesDesired(field, value, found[field]),
+  );
   const calls: Call[] = [];
   if (differing.length > 0) calls.push({ method: 'PATCH', path, body: Object.fromEntries(differing) });
-  if (price !== undefined && !isAsWanted('price', price, kept)) {
+  if (price !== undefined && !matchesDesired('price', price, kept)) {
     calls.push({ method: 'POST', path: `${path}/prices`, body: price });
   }
   const whole = { ...facts, ...(price !== undefined && { price }) };
@@ -211,10 +226,10 @@ function priceChanges(
   connector: string,
   prices: Json,
   found: Json | undefined,
-  present: Present,
+  current: CurrentState,
   prune: readonly Prunable[],
 ): Change[] {
-  const known = (found && present.prices[String(found.id)]) ?? [];
+  const known = (found && current.prices[String(found.id)]) ?? [];
   const id = found ? String(found.id) : idOf('connectors', connector);
   const path = (model: string) => `/api/v1/connectors/${id}/prices/${encodeURIComponent(model)}`;
   const set = Object.entries(prices).flatMap(([model, price]) => {
@@ -234,7 +249,7 @@ function priceChanges(
   return [
     ...set,
     ...ended.map(({ model, price }) =>
-      removal('prices', `${connector} ${String(model)}`, path(String(model)), [
+      deletion('prices', `${connector} ${String(model)}`, path(String(model)), [
         { field: 'price', before: price },
       ]),
     ),
@@ -242,13 +257,15 @@ function priceChanges(
 }
 
 /** What the file does not name, of the kinds that were asked for; what refers to others goes before them. */
-function removals(file: ApplyFile, present: Present, prune: readonly Prunable[]): Change[] {
+function deletions(file: ApplyFile, current: CurrentState, prune: readonly Prunable[]): Change[] {
   const isNamed = (section: keyof ApplyFile, thing: Json) =>
-    file[section].some(({ fields }) => String(fields[NAMED_BY[section]]).trim() === thing[NAMED_BY[section]]);
+    file[section].some(
+      ({ fields }) => String(fields[NAME_FIELD[section]]).trim() === thing[NAME_FIELD[section]],
+    );
   const surplus = (section: 'profiles' | 'policies' | 'connectors' | 'models') =>
-    prune.includes(section) ? present[section].filter((thing) => !isNamed(section, thing)) : [];
+    prune.includes(section) ? current[section].filter((thing) => !isNamed(section, thing)) : [];
   const byId = (section: string) => (thing: Json) =>
-    removal(section, String(thing.name), `/api/v1/${section}/${String(thing.id)}`);
+    deletion(section, String(thing.name), `/api/v1/${section}/${String(thing.id)}`);
   const isOperators = ({ origin }: Json) => origin === 'operator';
   const policies = surplus('policies');
   // Children before their parents, which can't go while they have any.
@@ -278,14 +295,14 @@ function modelRemoval({ model, origin, overridden, disabled, price }: Json): Cha
   return [{ action: 'delete', kind: 'models', name: String(model), fields: [], calls }];
 }
 
-function removal(kind: string, name: string, path: string, fields: readonly FieldChange[] = []): Change {
+function deletion(kind: string, name: string, path: string, fields: readonly FieldChange[] = []): Change {
   return { action: 'delete', kind, name, fields, calls: [{ method: 'DELETE', path }] };
 }
 
 /** Whether the file makes this policy give up being a default. */
 function releases(file: ApplyFile, holder: Json): boolean {
-  const wanted = file.policies.find(({ fields }) => fields.name === holder.name)?.fields.default_for;
-  return wanted !== undefined && wanted !== holder.default_for;
+  const desired = file.policies.find(({ fields }) => fields.name === holder.name)?.fields.default_for;
+  return desired !== undefined && desired !== holder.default_for;
 }
 
 /** What gives up being a default goes before what becomes one: there is at most one of each. */
@@ -298,20 +315,20 @@ function clearedFirst(changes: readonly Change[]): Change[] {
 
 /** Each policy after its parent, as far as both are in the file. */
 function parentsFirst(
-  policies: readonly Wanted[],
-  fault: (wanted: Wanted, message: string) => void,
-): Wanted[] {
-  const ordered: Wanted[] = [];
-  const place = (wanted: Wanted, below: readonly Wanted[]): void => {
-    if (ordered.includes(wanted)) return;
-    if (below.includes(wanted)) {
-      fault(wanted, `parent: ${String(wanted.fields.name)} would stand above itself`);
+  policies: readonly DesiredResource[],
+  addError: (desired: DesiredResource, message: string) => void,
+): DesiredResource[] {
+  const ordered: DesiredResource[] = [];
+  const place = (desired: DesiredResource, below: readonly DesiredResource[]): void => {
+    if (ordered.includes(desired)) return;
+    if (below.includes(desired)) {
+      addError(desired, `parent: ${String(desired.fields.name)} would stand above itself`);
       return;
     }
-    const parent = policies.find(({ fields }) => fields.name === wanted.fields.parent);
-    if (parent) place(parent, [...below, wanted]);
-    if (!ordered.includes(wanted)) ordered.push(wanted);
+    const parent = policies.find(({ fields }) => fields.name === desired.fields.parent);
+    if (parent) place(parent, [...below, desired]);
+    if (!ordered.includes(desired)) ordered.push(desired);
   };
-  for (const wanted of policies) place(wanted, []);
+  for (const desired of policies) place(desired, []);
   return ordered;
 }

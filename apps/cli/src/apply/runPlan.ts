@@ -1,5 +1,5 @@
+import type { Json } from './desiredState.ts';
 import { type Change, idOf } from './plan.ts';
-import type { Json } from './wanted.ts';
 
 /** Calls the service; rejects where it refuses. */
 export type Send = (method: string, path: string, body?: unknown) => Promise<Json>;

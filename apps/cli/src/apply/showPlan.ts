@@ -1,4 +1,4 @@
-import { price, shown } from '../session/output.ts';
+import { price, printable } from '../session/output.ts';
 import type { Change } from './plan.ts';
 
 const SIGN = { create: '+', update: '~', delete: '-' } as const;
@@ -7,7 +7,7 @@ const SIGN = { create: '+', update: '~', delete: '-' } as const;
 export function showPlan(changes: readonly Change[]): string {
   return changes
     .flatMap(({ action, kind, name, fields }) => [
-      `${SIGN[action]} ${kind} ${shown(name)}`,
+      `${SIGN[action]} ${kind} ${printable(name)}`,
       ...fields.map(({ field, before, after }) =>
         action === 'update'
           ? `    ${field}: ${value(before)} → ${value(after)}`
@@ -29,8 +29,8 @@ export function summary(changes: readonly Change[]): string {
 function value(field: unknown): string {
   // What is not made yet has a place where its id will be: its name says more.
   const [, name] = /^\{\w+:(.*)\}$/.exec(String(field)) ?? [];
-  if (name !== undefined) return shown(name);
-  return field === undefined || field === null ? 'none' : shown(JSON.stringify(field, readable));
+  if (name !== undefined) return printable(name);
+  return field === undefined || field === null ? 'none' : printable(JSON.stringify(field, readable));
 }
 
 /** Amounts as dollars; a price without tiers need not say so. */

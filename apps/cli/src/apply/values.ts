@@ -9,9 +9,9 @@ export function moneyFromDecimal(text: string): { currency_code: 'USD'; units: n
   return { currency_code: 'USD', units: Number(units), nanos: Number(fraction.padEnd(9, '0')) };
 }
 
-/** Whether what is there already is what is wanted. Fields that the file leaves out do not count. */
-export function isAsWanted(field: string, wanted: unknown, actual: unknown): boolean {
-  return isDeepStrictEqual(normal(field, wanted), normal(field, actual));
+/** Whether what is there already is what is desired. Fields that the file leaves out do not count. */
+export function matchesDesired(field: string, desired: unknown, actual: unknown): boolean {
+  return isDeepStrictEqual(normal(field, desired), normal(field, actual));
 }
 
 /** A value as the service keeps it, so that the same wish is the same value however it was written. */

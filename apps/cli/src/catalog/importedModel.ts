@@ -24,21 +24,21 @@ export interface ImportedRates {
 }
 
 /** What a list gave: models that can be priced, and why the others can't, by reason. */
-export interface Imported {
+export interface ImportResult {
   readonly models: readonly ImportedModel[];
   readonly skipped: Readonly<Record<string, readonly string[]>>;
 }
 
 /** A model that can't be taken over; the message is the reason. */
-export class NotImported extends Error {
-  override readonly name = 'NotImported';
+export class UnsupportedModelError extends Error {
+  override readonly name = 'UnsupportedModelError';
 }
 
 /** Reads each entry; one that can't be taken over is told of, and is no reason to leave the others. */
-export function gather<T>(
+export function importEntries<T>(
   entries: readonly (readonly [name: string, entry: T])[],
   read: (name: string, entry: T) => ImportedModel | undefined,
-): Imported {
+): ImportResult {
   const models = new Map<string, ImportedModel>();
   const skipped: Record<string, string[]> = {};
   const skip = (why: string, name: string) => {
@@ -51,7 +51,7 @@ export function gather<T>(
       if (models.has(model.model)) skip('listed more than once', name);
       else models.set(model.model, model);
     } catch (error) {
-      if (!(error instanceof NotImported)) throw error;
+      if (!(error instanceof UnsupportedModelError)) throw error;
       skip(error.message, name);
     }
   }
@@ -66,8 +66,8 @@ export function gather<T>(
 export function money(dollars: unknown, shift: number): Money | undefined {
   if (dollars === undefined || dollars === null) return undefined;
   if (typeof dollars !== 'number' || !Number.isFinite(dollars))
-    throw new NotImported('a price is not a number');
-  if (dollars < 0) throw new NotImported('a price is below zero');
+    throw new UnsupportedModelError('a price is not a number');
+  if (dollars < 0) throw new UnsupportedModelError('a price is below zero');
   const [, units = '', fraction = '', exponent = '0'] =
     /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(dollars)) ?? [];
   const point = units.length + Number(exponent) + shift;
@@ -79,12 +79,12 @@ export function money(dollars: unknown, shift: number): Money | undefined {
   try {
     return moneyFromDecimal(rest === '' ? whole : `${whole}.${rest}`);
   } catch {
-    throw new NotImported('a price is finer or larger than can be kept');
+    throw new UnsupportedModelError('a price is finer or larger than can be kept');
   }
 }
 
 /** Drops what is not there: the service tells absent from null. */
-export function present<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+export function withoutUndefined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
 }
@@ -94,9 +94,10 @@ export function count(value: unknown): number | undefined {
 }
 
 /** A price of zero in a list of others may mean free, or that nobody filled it in: never taken for free. */
-export function requirePriced(input: Money | undefined, output: Money | undefined): asserts input is Money {
-  if (!input || !output) throw new NotImported('no price');
-  if (isZero(input) && isZero(output)) throw new NotImported('a price of zero, which may mean unknown');
+export function assertPriced(input: Money | undefined, output: Money | undefined): asserts input is Money {
+  if (!input || !output) throw new UnsupportedModelError('no price');
+  if (isZero(input) && isZero(output))
+    throw new UnsupportedModelError('a price of zero, which may mean unknown');
 }
 
 function isZero({ units, nanos }: Money): boolean {

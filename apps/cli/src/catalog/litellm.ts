@@ -1,19 +1,19 @@
 import {
+  assertPriced,
   count,
-  gather,
-  type Imported,
   type ImportedRates,
+  type ImportResult,
+  importEntries,
   money,
-  NotImported,
-  present,
-  requirePriced,
+  UnsupportedModelError,
+  withoutUndefined,
 } from './importedModel.ts';
 
 /**
  * Reads LiteLLM's `model_prices_and_context_window.json`: an object of models by name, with prices in dollars per token
  * (https://docs.litellm.ai/docs/completion/token_usage).
  */
-export function readLiteLlm(content: unknown): Imported {
+export function readLiteLlm(content: unknown): ImportResult {
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
     throw new Error('This is not the list of LiteLLM: it must be an object of models by name.');
   }
@@ -21,7 +21,7 @@ export function readLiteLlm(content: unknown): Imported {
     (entry): entry is [string, Entry] =>
       entry[0] !== 'sample_spec' && typeof entry[1] === 'object' && entry[1] !== null,
   );
-  return gather(entries, readEntry);
+  return importEntries(entries, readEntry);
 }
 
 type Entry = Readonly<Record<string, unknown>>;
@@ -50,20 +50,21 @@ const CAPABILITIES: readonly (readonly [flag: string, capability: string])[] = [
 function readEntry(key: string, entry: Entry) {
   const theirs = String(entry.litellm_provider ?? '');
   const provider = PROVIDERS[theirs] ?? theirs.replaceAll('_', '-');
-  if (!/^[a-z0-9-]+$/.test(provider) || provider === 'router') throw new NotImported('no provider');
-  if (!MODES.includes(String(entry.mode))) throw new NotImported('not priced by tokens');
-  if (Number(entry.input_cost_per_request ?? 0) > 0) throw new NotImported('also priced per request');
+  if (!/^[a-z0-9-]+$/.test(provider) || provider === 'router') throw new UnsupportedModelError('no provider');
+  if (!MODES.includes(String(entry.mode))) throw new UnsupportedModelError('not priced by tokens');
+  if (Number(entry.input_cost_per_request ?? 0) > 0)
+    throw new UnsupportedModelError('also priced per request');
   const { output_cost_per_token: perOutput, output_cost_per_reasoning_token: perReasoning } = entry;
   if (perReasoning !== undefined && perReasoning !== perOutput)
-    throw new NotImported('reasoning is priced apart');
+    throw new UnsupportedModelError('reasoning is priced apart');
 
   const name = key.startsWith(`${theirs}/`) ? key.slice(theirs.length + 1) : key;
   const context = count(entry.max_input_tokens) ?? count(entry.max_tokens);
-  if (context === undefined) throw new NotImported('no context window');
+  if (context === undefined) throw new UnsupportedModelError('no context window');
   const base = rates(entry, '');
   const embeds = entry.mode === 'embedding';
   const output = base.output_price ?? (embeds ? money(0, 0) : undefined);
-  requirePriced(base.input_price, output);
+  assertPriced(base.input_price, output);
   const { input_price } = base;
   return {
     model: `${provider}/${name}`,
@@ -88,7 +89,7 @@ function readEntry(key: string, entry: Entry) {
 /** The prices whose names end so; those of a tier are named by where it begins. */
 function rates(entry: Entry, ending: string) {
   const price = (name: string) => money(entry[`${name}${ending}`], PER_TOKEN_TO_PER_MILLION);
-  return present({
+  return withoutUndefined({
     input_price: price('input_cost_per_token'),
     output_price: price('output_cost_per_token'),
     cache_read_price: price('cache_read_input_token_cost'),

@@ -1,12 +1,12 @@
 import {
+  assertPriced,
   count,
-  gather,
-  type Imported,
   type ImportedRates,
+  type ImportResult,
+  importEntries,
   money,
-  NotImported,
-  present,
-  requirePriced,
+  UnsupportedModelError,
+  withoutUndefined,
 } from './importedModel.ts';
 
 type Entry = Readonly<Record<string, unknown>>;
@@ -25,7 +25,7 @@ const MODALITIES: Readonly<Record<string, string>> = {
 const TIER_ABOVE_TOKENS = 200_000;
 
 /** Reads `https://models.dev/api.json`: providers by id, each with models by id, with prices in dollars per million tokens. */
-export function readModelsDev(content: unknown): Imported {
+export function readModelsDev(content: unknown): ImportResult {
   const providers = Object.entries(object(content) ?? {});
   const isTheirs =
     providers.length > 0 && providers.every(([, provider]) => object(object(provider)?.models));
@@ -38,21 +38,21 @@ export function readModelsDev(content: unknown): Imported {
       ([name, model]) => [`${PROVIDERS[id] ?? id}/${name}`, object(model) ?? {}] as const,
     ),
   );
-  return gather(entries, readEntry);
+  return importEntries(entries, readEntry);
 }
 
 function readEntry(model: string, entry: Entry) {
   const [provider = ''] = model.split('/');
-  if (!/^[a-z0-9-]+$/.test(provider) || provider === 'router') throw new NotImported('no provider');
+  if (!/^[a-z0-9-]+$/.test(provider) || provider === 'router') throw new UnsupportedModelError('no provider');
   const limit = object(entry.limit) ?? {};
   const cost = object(entry.cost);
-  if (!cost) throw new NotImported('no price');
+  if (!cost) throw new UnsupportedModelError('no price');
   if (cost.reasoning !== undefined && cost.reasoning !== cost.output)
-    throw new NotImported('reasoning is priced apart');
+    throw new UnsupportedModelError('reasoning is priced apart');
   const context = count(limit.context);
-  if (context === undefined) throw new NotImported('no context window');
+  if (context === undefined) throw new UnsupportedModelError('no context window');
   const base = rates(cost);
-  requirePriced(base.input_price, base.output_price);
+  assertPriced(base.input_price, base.output_price);
   const whole = base as ImportedRates;
   const above = object(cost.context_over_200k);
   const { input } = object(entry.modalities) ?? {};
@@ -74,7 +74,7 @@ function readEntry(model: string, entry: Entry) {
 }
 
 function rates(cost: Entry): Partial<ImportedRates> {
-  return present({
+  return withoutUndefined({
     input_price: money(cost.input, 0),
     output_price: money(cost.output, 0),
     cache_read_price: money(cost.cache_read, 0),

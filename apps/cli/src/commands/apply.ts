@@ -1,12 +1,12 @@
 import { allItems, bodyOf, type Client, type PageOf } from '@weighbridge/client';
 import { Command, InvalidArgumentError } from 'commander';
-import { PRUNABLE, type Present, type Prunable, plan } from '../apply/plan.ts';
+import type { ApplyFile, Json } from '../apply/desiredState.ts';
+import { type CurrentState, PRUNABLE, type Prunable, plan } from '../apply/plan.ts';
 import { runPlan, type Send } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
-import type { ApplyFile, Json } from '../apply/wanted.ts';
 import { type Cli, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { several } from './options.ts';
+import { collectList } from './options.ts';
 
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')
@@ -22,12 +22,18 @@ export function applyCommand(cli: Cli): Command {
       const text = await readText(cli, options.file);
       // Only here: the other commands start the quicker for not loading what reads and checks files.
       const { readApplyFile } = await import('../apply/applyFile.ts');
-      const { serviceLaw } = await import('../apply/applyRules.ts');
-      const { published, rule } = await serviceLaw();
+      const { loadServiceRules } = await import('../apply/serviceRules.ts');
+      const { published, rule } = await loadServiceRules();
       const file = readApplyFile(options.file, text, published, rule);
       const session = await openSession(cli, command);
       const prune: Prunable[] = options.prune ?? [];
-      const changes = plan(file, await readPresent(session.client, file, prune), prune, options.file, rule);
+      const changes = plan(
+        file,
+        await readCurrentState(session.client, file, prune),
+        prune,
+        options.file,
+        rule,
+      );
 
       if (!session.json && changes.length > 0) session.out(showPlan(changes));
       if (!options.dryRun) {
@@ -50,7 +56,7 @@ export function applyCommand(cli: Cli): Command {
 }
 
 function kinds(text: string, before: readonly Prunable[] | undefined): Prunable[] {
-  const given = several(text, before);
+  const given = collectList(text, before);
   const unknown = given.find((kind) => !PRUNABLE.some((known) => known === kind));
   if (unknown === undefined && given.length > 0) return given as Prunable[];
   throw new InvalidArgumentError(`It must name any of ${PRUNABLE.join(', ')}.`);
@@ -65,9 +71,13 @@ async function readText(cli: Cli, file: string): Promise<string> {
 }
 
 /** What is there now of what the file speaks of. */
-async function readPresent(client: Client, file: ApplyFile, prune: readonly Prunable[]): Promise<Present> {
+async function readCurrentState(
+  client: Client,
+  file: ApplyFile,
+  prune: readonly Prunable[],
+): Promise<CurrentState> {
   const send = sender(client);
-  const list = (path: string, wanted: boolean) => (wanted ? listPresent(send, path) : []);
+  const list = (path: string, wanted: boolean) => (wanted ? listAll(send, path) : []);
   const uses = (section: keyof ApplyFile & Prunable) => file[section].length > 0 || prune.includes(section);
   const connectors = await list('/api/v1/connectors', uses('connectors') || prune.includes('prices'));
   const priced = connectors.filter(({ name }) => file.connectors.some(({ fields }) => fields.name === name));
@@ -86,7 +96,7 @@ async function readPresent(client: Client, file: ApplyFile, prune: readonly Prun
 }
 
 /** All of a list, whatever the number of its pages. */
-export async function listPresent(send: Send, path: string): Promise<Json[]> {
+export async function listAll(send: Send, path: string): Promise<Json[]> {
   return await allItems(async (token) => {
     const page = await send('GET', `${path}?page_size=500&page_token=${encodeURIComponent(token)}`);
     return page as unknown as PageOf<Json>;

@@ -2,7 +2,7 @@ import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { time } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
-import { limitOf, listOptions, moment } from './options.ts';
+import { limitOf, listOptions, parseTime } from './options.ts';
 
 export function auditCommand(cli: Cli): Command {
   return listOptions(new Command('audit'))
@@ -10,8 +10,8 @@ export function auditCommand(cli: Cli): Command {
     .option('--resource <id>', 'changes of this key, policy, …')
     .option('--actor <principal>', 'changes by this principal')
     .option('--action <action>', 'such as key.created')
-    .option('--from <time>', 'a date-time', moment(cli.now))
-    .option('--to <time>', 'a date-time', moment(cli.now))
+    .option('--from <time>', 'a date-time', parseTime(cli.now))
+    .option('--to <time>', 'a date-time', parseTime(cli.now))
     .addHelpText('after', '\nExample:\n  weighbridge audit --resource key_… --json')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);

@@ -1,18 +1,18 @@
 import { Command, Option } from 'commander';
+import type { ApplyFile, Json } from '../apply/desiredState.ts';
 import { plan } from '../apply/plan.ts';
 import { runPlan } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
-import type { ApplyFile, Json } from '../apply/wanted.ts';
-import type { Imported } from '../catalog/importedModel.ts';
+import type { ImportResult } from '../catalog/importedModel.ts';
 import { readLiteLlm } from '../catalog/litellm.ts';
 import { readModelsDev } from '../catalog/modelsDev.ts';
-import { shown } from '../session/output.ts';
+import { printable } from '../session/output.ts';
 import { type Cli, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { listPresent, sender } from './apply.ts';
-import { several } from './options.ts';
+import { listAll, sender } from './apply.ts';
+import { collectList } from './options.ts';
 
-const READERS: Readonly<Record<string, (content: unknown) => Imported>> = {
+const READERS: Readonly<Record<string, (content: unknown) => ImportResult>> = {
   litellm: readLiteLlm,
   'models.dev': readModelsDev,
 };
@@ -29,7 +29,7 @@ export function catalogCommand(cli: Cli): Command {
     .addOption(
       new Option('--from <list>', 'whose list it is').choices(Object.keys(READERS)).makeOptionMandatory(),
     )
-    .option('--provider <provider>', 'only of these; else of those that the catalog has', several)
+    .option('--provider <provider>', 'only of these; else of those that the catalog has', collectList)
     .option('--dry-run', 'show what would change, and change nothing')
     .addHelpText(
       'after',
@@ -40,7 +40,7 @@ export function catalogCommand(cli: Cli): Command {
       const { models, skipped } = (READERS[options.from] as (typeof READERS)[string])(content);
       const session = await openSession(cli, command);
       const send = sender(session.client);
-      const known = await listPresent(send, '/api/v1/catalog/models');
+      const known = await listAll(send, '/api/v1/catalog/models');
       const providers: readonly unknown[] = options.provider ?? known.map(({ provider }) => provider);
       const wanted = models
         .filter(({ model }) => providers.includes(model.split('/')[0]))
@@ -67,7 +67,7 @@ export function catalogCommand(cli: Cli): Command {
       if (!session.json) {
         if (changes.length > 0) session.out(showPlan(changes));
         for (const [why, names] of Object.entries(skipped)) {
-          const examples = names.slice(0, 3).map(shown).join(', ');
+          const examples = names.slice(0, 3).map(printable).join(', ');
           session.err(`Left out, ${why}: ${names.length} (${examples}${names.length > 3 ? ', …' : ''})`);
         }
       }

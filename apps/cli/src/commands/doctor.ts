@@ -3,7 +3,7 @@ import { DEPLOYMENT_SETTINGS, deploymentChecks } from '../doctor/deploymentCheck
 import { type Finding, type Level, skipped } from '../doctor/finding.ts';
 import { operatorChecks } from '../doctor/operatorChecks.ts';
 import { serviceChecks } from '../doctor/serviceChecks.ts';
-import { shown } from '../session/output.ts';
+import { printable } from '../session/output.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import type { GlobalOptions } from '../session/settings.ts';
 import { UsageError } from '../session/usageError.ts';
@@ -58,5 +58,5 @@ const toJson = ({
 });
 
 function lines({ check, level, detail, advice }: Finding): string[] {
-  return [shown(`${SIGNS[level]} ${check}: ${detail}`), ...(advice ? [shown(`    ${advice}`)] : [])];
+  return [printable(`${SIGNS[level]} ${check}: ${detail}`), ...(advice ? [printable(`    ${advice}`)] : [])];
 }

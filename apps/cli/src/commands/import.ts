@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto';
 import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { stringify } from 'yaml';
-import type { Json } from '../apply/wanted.ts';
+import type { Json } from '../apply/desiredState.ts';
 import { mapConfig } from '../litellm/config.ts';
-import { mapKeys, type WantedKey } from '../litellm/keys.ts';
+import { type KeyToIssue, mapKeys } from '../litellm/keys.ts';
 import { createReport, reportLines } from '../litellm/report.ts';
 import { readRows } from '../litellm/rows.ts';
-import { shown } from '../session/output.ts';
+import { printable } from '../session/output.ts';
 import { type Cli, openSession, type Session } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { listPresent, sender } from './apply.ts';
+import { listAll, sender } from './apply.ts';
 
 const NO_GROUPS: ReadonlyMap<string, readonly string[]> = new Map();
 const SECRET_MODE = 0o600;
@@ -74,7 +74,7 @@ export function importCommand(cli: Cli): Command {
       }
       if (json)
         cli.out(JSON.stringify({ dry_run: options.dryRun ?? false, mappings: report.mappings }, null, 2));
-      else for (const line of reportLines(report)) cli.out(shown(line));
+      else for (const line of reportLines(report)) cli.out(printable(line));
       if (options.issueKeys && !options.dryRun) {
         const session = await openSession(cli, invoked);
         const issued = await issueKeys(session, people.keys, options.issueKeys);
@@ -101,8 +101,8 @@ async function readText(cli: Cli, file: string): Promise<string> {
 }
 
 /** Each secret is written as soon as it is there, so that an interruption loses none. Returns how many there are. */
-async function issueKeys(session: Session, keys: readonly WantedKey[], file: string): Promise<number> {
-  const policies = await listPresent(sender(session.client), '/api/v1/policies');
+async function issueKeys(session: Session, keys: readonly KeyToIssue[], file: string): Promise<number> {
+  const policies = await listAll(sender(session.client), '/api/v1/policies');
   const ids = new Map(policies.map(({ name, id }) => [name, String(id)]));
   const missing = keys.find(({ policy }) => policy !== undefined && !ids.has(policy));
   if (missing) throw new Error(`There is no policy ${missing.policy} yet: apply the file first.`);

@@ -1,8 +1,8 @@
 import { bodyOf, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
-import { type Column, shown, time } from '../session/output.ts';
+import { type Column, printable, time } from '../session/output.ts';
 import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
-import { limitOf, listOptions, moment, seconds, several } from './options.ts';
+import { collectList, limitOf, listOptions, parseDuration, parseTime } from './options.ts';
 
 type Key = components['schemas']['Key'];
 type NewKey = components['schemas']['NewKey'];
@@ -32,7 +32,7 @@ function showSecret(session: Session, issued: IssuedKey): void {
     return;
   }
   session.err(
-    `${shown(issued.name)} (${issued.id}), governed by ${issued.policy_id}. The secret is shown this once:`,
+    `${printable(issued.name)} (${issued.id}), governed by ${issued.policy_id}. The secret is shown this once:`,
   );
   session.out(issued.key);
 }
@@ -46,8 +46,8 @@ export function keysCommand(cli: Cli): Command {
     .addOption(new Option('--kind <kind>', 'who holds it').choices(['service', 'user']))
     .option('--principal <id>', "whose it is (an operator's choice; else the caller's own)")
     .option('--policy <id>', 'the policy that governs it')
-    .option('--scope <scope>', 'what it may do; may be repeated, or given with commas', several)
-    .option('--expires <time>', 'a date-time, or a duration such as 30d', moment(cli.now))
+    .option('--scope <scope>', 'what it may do; may be repeated, or given with commas', collectList)
+    .option('--expires <time>', 'a date-time, or a duration such as 30d', parseTime(cli.now))
     .option('--disabled', 'issue it disabled')
     .addHelpText(
       'after',
@@ -73,7 +73,7 @@ export function keysCommand(cli: Cli): Command {
     .option('--policy <id>', 'governed by this policy')
     .addOption(new Option('--kind <kind>', 'of this kind').choices(['service', 'user']))
     .option('--disabled', 'only disabled ones')
-    .option('--expiring-before <time>', 'a date-time, or a duration such as 30d', moment(cli.now))
+    .option('--expiring-before <time>', 'a date-time, or a duration such as 30d', parseTime(cli.now))
     .option('--name <text>', 'whose name contains this')
     .addHelpText('after', '\nExample:\n  weighbridge keys list --expiring-before 7d')
     .action(async (options, command: Command) => {
@@ -124,7 +124,7 @@ export function keysCommand(cli: Cli): Command {
   keys
     .command('rotate <key_id>')
     .description('give a key another secret; its id, its policy and its spend stay')
-    .option('--grace <duration>', 'how long the old secret goes on working, such as 1h', seconds, 0)
+    .option('--grace <duration>', 'how long the old secret goes on working, such as 1h', parseDuration, 0)
     .addHelpText('after', '\nExample:\n  KEY=$(weighbridge keys rotate key_… --grace 1h)')
     .action(async (key_id: string, options, command: Command) => {
       const session = await openSession(cli, command);

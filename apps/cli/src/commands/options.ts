@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 /** How much of a list is shown. */
 export function listOptions(command: Command): Command {
   return command
-    .option('--limit <n>', 'show so many at most', wholeNumber, 100)
+    .option('--limit <n>', 'show so many at most', parsePositiveInteger, 100)
     .option('--all', 'show all, however many');
 }
 
@@ -11,13 +11,13 @@ export function limitOf(options: { limit: number; all?: boolean }): number | und
   return options.all ? undefined : options.limit;
 }
 
-export function wholeNumber(text: string): number {
+export function parsePositiveInteger(text: string): number {
   if (/^\d{1,9}$/.test(text) && Number(text) > 0) return Number(text);
   throw new InvalidArgumentError('It must be a whole number above zero.');
 }
 
 /** Dollars as micro-USD, read digit by digit: no float ever holds money. */
-export function microUsd(text: string, orElse = ''): number {
+export function parseMicroUsd(text: string, orElse = ''): number {
   const [, units, fraction = ''] = /^\$?(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
   if (units === undefined) {
     throw new InvalidArgumentError(
@@ -28,8 +28,8 @@ export function microUsd(text: string, orElse = ''): number {
 }
 
 /** An amount that is added, or with a minus taken away; not zero. */
-export function signedMicroUsd(text: string): number {
-  const amount = microUsd(text.replace(/^[-+]/, ''), ', with a minus to give back');
+export function parseSignedMicroUsd(text: string): number {
+  const amount = parseMicroUsd(text.replace(/^[-+]/, ''), ', with a minus to give back');
   if (amount === 0) throw new InvalidArgumentError('It must not be zero.');
   return text.startsWith('-') ? -amount : amount;
 }
@@ -37,7 +37,7 @@ export function signedMicroUsd(text: string): number {
 const SECONDS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
 
 /** `90s`, `15m`, `12h` or `30d`, in seconds. */
-export function seconds(text: string): number {
+export function parseDuration(text: string): number {
   const [, amount, unit] = /^(\d{1,7})([smhd])$/.exec(text) ?? [];
   if (amount === undefined || unit === undefined) {
     throw new InvalidArgumentError('It must be a duration such as 90s, 15m, 12h or 30d.');
@@ -46,9 +46,10 @@ export function seconds(text: string): number {
 }
 
 /** A date-time, or a duration from now. */
-export function moment(now: () => Date): (text: string) => string {
+export function parseTime(now: () => Date): (text: string) => string {
   return (text) => {
-    if (/^\d{1,7}[smhd]$/.test(text)) return new Date(now().getTime() + seconds(text) * 1_000).toISOString();
+    if (/^\d{1,7}[smhd]$/.test(text))
+      return new Date(now().getTime() + parseDuration(text) * 1_000).toISOString();
     const at = new Date(text);
     if (/^\d{4}-\d{2}-\d{2}/.test(text) && !Number.isNaN(at.getTime())) return at.toISOString();
     throw new InvalidArgumentError(
@@ -58,6 +59,6 @@ export function moment(now: () => Date): (text: string) => string {
 }
 
 /** Gathers an option that may be given several times, or with commas. */
-export function several(text: string, before: readonly string[] | undefined): string[] {
+export function collectList(text: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), ...text.split(',').map((part) => part.trim())].filter((part) => part !== '');
 }

@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { type Column, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { limitOf, listOptions, microUsd, several, wholeNumber } from './options.ts';
+import { collectList, limitOf, listOptions, parseMicroUsd, parsePositiveInteger } from './options.ts';
 
 type Policy = components['schemas']['Policy'];
 type PolicyChanges = components['schemas']['PolicyChanges'];
@@ -110,7 +110,7 @@ function policyOptions(command: Command): Command {
     )
     .addOption(new Option('--enforcement <mode>').choices(['enforce', 'shadow', 'off']))
     .addOption(new Option('--budget-mode <mode>').choices(['balanced', 'hard']))
-    .option('--allow <pattern>', 'a model that is allowed, with * for any text; may be repeated', several)
+    .option('--allow <pattern>', 'a model that is allowed, with * for any text; may be repeated', collectList)
     .option('--requests-per-minute <n>', 'or none', countOrNone)
     .option('--tokens-per-minute <n>', 'or none', countOrNone)
     .option('--max-parallel <n>', 'or none', countOrNone)
@@ -153,9 +153,9 @@ function noneAsNull(value: string | number | undefined): string | number | null 
 }
 
 function countOrNone(text: string): number | 'none' {
-  return text === 'none' ? text : wholeNumber(text);
+  return text === 'none' ? text : parsePositiveInteger(text);
 }
 
 function limitMicroUsd(text: string): number | 'unlimited' {
-  return text === 'unlimited' ? text : microUsd(text, ', or unlimited');
+  return text === 'unlimited' ? text : parseMicroUsd(text, ', or unlimited');
 }

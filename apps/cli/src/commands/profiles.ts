@@ -1,6 +1,6 @@
 import { bodyOf, type components } from '@weighbridge/client';
 import { Command, Option } from 'commander';
-import { price, shown } from '../session/output.ts';
+import { price, printable } from '../session/output.ts';
 import { type Cli, firstItems, openSession, type Session } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
 
@@ -79,7 +79,7 @@ export function profilesCommand(cli: Cli): Command {
 function showExplanation(session: Session, explanation: Explanation): void {
   if (session.json) return void session.showOne(explanation);
   const { model, refusal, models, excluded, not_known } = explanation;
-  if (refusal) session.out(shown(`${model} is refused: ${refusal.status} ${refusal.code}`));
+  if (refusal) session.out(printable(`${model} is refused: ${refusal.status} ${refusal.code}`));
   else {
     session.showList(
       models.flatMap((one) => one.connectors.map((connector, at) => ({ ...one, connector, at }))),
@@ -102,5 +102,5 @@ function showExplanation(session: Session, explanation: Explanation): void {
       ['WHY', (row) => row.why],
     ]);
   }
-  session.err(['Not known here:', ...not_known.map((fact) => `- ${shown(fact)}`)].join('\n'));
+  session.err(['Not known here:', ...not_known.map((fact) => `- ${printable(fact)}`)].join('\n'));
 }

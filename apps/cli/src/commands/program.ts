@@ -1,6 +1,6 @@
 import { ApiError } from '@weighbridge/client';
 import { Command, CommanderError } from 'commander';
-import { shown } from '../session/output.ts';
+import { printable } from '../session/output.ts';
 import type { Cli } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
 import { applyCommand } from './apply.ts';
@@ -89,7 +89,7 @@ export async function runProgram(program: Command, args: readonly string[], cli:
 function explain(error: unknown): string {
   if (!(error instanceof ApiError)) return error instanceof Error ? error.message : String(error);
   const request = error.request_id ? `, ${error.request_id}` : '';
-  return shown(`${error.message} (${error.code}${request})`);
+  return printable(`${error.message} (${error.code}${request})`);
 }
 
 function forEveryCommand(command: Command, change: (command: Command) => unknown): void {

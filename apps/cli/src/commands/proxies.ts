@@ -1,6 +1,6 @@
 import { bodyOf, type components } from '@weighbridge/client';
 import { Command } from 'commander';
-import { shown, time } from '../session/output.ts';
+import { printable, time } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
 
@@ -32,7 +32,7 @@ export function proxiesCommand(cli: Cli): Command {
       ]);
       if (session.json) return;
       for (const { id, name, usage } of items) {
-        if (usage?.advice) session.err(shown(`${name || id}: ${usage.advice}`));
+        if (usage?.advice) session.err(printable(`${name || id}: ${usage.advice}`));
       }
     });
 

@@ -1,7 +1,7 @@
 import { bodyOf } from '@weighbridge/client';
 import { Command } from 'commander';
 import { type Cli, openSession } from '../session/session.ts';
-import { signedMicroUsd } from './options.ts';
+import { parseSignedMicroUsd } from './options.ts';
 
 export function requestsCommand(cli: Cli): Command {
   const requests = new Command('requests').description('single requests, as the ledger has them');
@@ -21,7 +21,7 @@ export function requestsCommand(cli: Cli): Command {
     .requiredOption(
       '--amount-usd <amount>',
       'what is added to the spend, such as 0.25, or -0.25 to give back',
-      signedMicroUsd,
+      parseSignedMicroUsd,
     )
     .requiredOption('--reason <text>', 'why; it stays on record')
     .option('--event <event_id>', "the attempt that is corrected; else the request's first")

@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { type Column, time, usd } from '../session/output.ts';
 import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { UsageError } from '../session/usageError.ts';
-import { limitOf, listOptions, moment, several } from './options.ts';
+import { collectList, limitOf, listOptions, parseTime } from './options.ts';
 
 type Row = components['schemas']['SpendRow'];
 
@@ -24,10 +24,14 @@ const FILTERS = {
 export function spendCommand(cli: Cli): Command {
   const command = listOptions(new Command('spend'))
     .description('what was spent, by any dimension and time; without --from, in this month')
-    .option('--by <dimensions>', 'such as principal, key, model, team or label:tier; with commas', several)
+    .option(
+      '--by <dimensions>',
+      'such as principal, key, model, team or label:tier; with commas',
+      collectList,
+    )
     .addOption(new Option('--bucket <bucket>', 'a row for each').choices(['hour', 'day', 'month']))
-    .option('--from <time>', 'a date-time', moment(cli.now))
-    .option('--to <time>', 'a date-time', moment(cli.now))
+    .option('--from <time>', 'a date-time', parseTime(cli.now))
+    .option('--to <time>', 'a date-time', parseTime(cli.now))
     .option('--timezone <name>', 'whose midnight parts the buckets');
   for (const name of Object.keys(FILTERS)) command.option(`--${name} <value>`, `only of this ${name}`);
   return command

@@ -53,7 +53,7 @@ const PARTS: readonly Part[] = [
     settings: ['CONTROL_PLANE_ADDRESS'],
     run: async (env, now) => {
       const { pingControlPlane, controlAddress } = await import('@weighbridge/data-plane');
-      const { controlLineChecks } = await import('./controlLineChecks.ts');
+      const { controlLineChecks } = await import('./controlPlaneChecks.ts');
       return await controlLineChecks({ ...controlAddress(env), ask: () => pingControlPlane(env) }, now);
     },
   },

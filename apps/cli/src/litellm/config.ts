@@ -1,5 +1,5 @@
 import { parse } from 'yaml';
-import type { Json } from '../apply/wanted.ts';
+import type { Json } from '../apply/desiredState.ts';
 import type { ImportedModel } from '../catalog/importedModel.ts';
 import { readLiteLlm } from '../catalog/litellm.ts';
 import { asObject, type Deployment, decimal, readDeployment } from './deployment.ts';

@@ -1,5 +1,5 @@
-import type { Json } from '../apply/wanted.ts';
-import { count, money, NotImported } from '../catalog/importedModel.ts';
+import type { Json } from '../apply/desiredState.ts';
+import { count, money, UnsupportedModelError } from '../catalog/importedModel.ts';
 import type { Report } from './report.ts';
 
 /** One entry of LiteLLM's `model_list`: a model at an account. */
@@ -214,7 +214,7 @@ function priceOf(given: Json, at: string, report: Report): Json | undefined {
     });
     return Object.fromEntries(rates);
   } catch (error) {
-    if (!(error instanceof NotImported)) throw error;
+    if (!(error instanceof UnsupportedModelError)) throw error;
     report.left(`${at}: its prices`, error.message);
     return undefined;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readApplyFile } from '../apply/applyFile.ts';
-import { serviceLaw } from '../apply/applyRules.ts';
+import { loadServiceRules } from '../apply/serviceRules.ts';
 import { createProgram, runProgram } from '../commands/program.ts';
 
 const CONFIG = `
@@ -144,7 +144,7 @@ describe('what comes from LiteLLM', () => {
   it('is a file that apply takes, and that holds no secret', async () => {
     const { code, out, err, files } = await run([...ALL, ...OUT]);
     expect([code, err]).toEqual([0, '']);
-    const { published, rule } = await serviceLaw();
+    const { published, rule } = await loadServiceRules();
     const file = readApplyFile('gateway.yaml', files['gateway.yaml'] ?? '', published, rule);
     expect(file.connectors.length).toBeGreaterThan(3);
     for (const secret of ['sk-written-out', 'sk-master', 'hunter2', 'secret-path', 'a1a1'])

@@ -1,9 +1,9 @@
-import type { Json } from '../apply/wanted.ts';
+import type { Json } from '../apply/desiredState.ts';
 import { count } from '../catalog/importedModel.ts';
 import type { Report } from './report.ts';
 
 /** A key that is to be issued here in the place of one of LiteLLM's, whose secret nobody has but its holder. */
-export interface WantedKey {
+export interface KeyToIssue {
   readonly name: string;
   readonly principal: string;
   /** By its name; undefined: what governs the principal. */
@@ -17,7 +17,7 @@ export interface WantedKey {
 export interface KeySections {
   readonly policies: readonly Json[];
   readonly principals: readonly Json[];
-  readonly keys: readonly WantedKey[];
+  readonly keys: readonly KeyToIssue[];
 }
 
 const TAKEN = [
@@ -74,7 +74,7 @@ export function mapKeys(
     reportRest(team, `team ${id}`, report);
     report.taken(`team ${id}`, `policy ${name}`);
   }
-  const keys = rows.flatMap((row, index): WantedKey[] => {
+  const keys = rows.flatMap((row, index): KeyToIssue[] => {
     const name = (text(row.key_alias) ?? text(row.key_name) ?? `key ${index + 1}`).slice(0, 100);
     const at = `key ${name}`;
     const expiresAt = momentOf(row.expires);

@@ -1,4 +1,4 @@
-import type { Json } from '../apply/wanted.ts';
+import type { Json } from '../apply/desiredState.ts';
 import { asObject } from './deployment.ts';
 
 /** What `/key/list`, `/key/info` or `/team/list` answer, as JSON, or a table of them as CSV. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { price, record, shown, table, time, usd } from './output.ts';
+import { formatFields, formatTable, price, printable, time, usd } from './output.ts';
 
 describe('a table', () => {
   it('is as wide as its cells, whatever they are', () => {
@@ -7,7 +7,7 @@ describe('a table', () => {
       { id: 'a', name: 'checkout', on: true, tags: ['x', 'y'] },
       { id: 'bcd', name: 'größe', on: false, tags: [] },
     ];
-    const text = table(items, [
+    const text = formatTable(items, [
       ['ID', (item) => item.id],
       ['NAME', (item) => item.name],
       ['ON', (item) => item.on],
@@ -18,9 +18,9 @@ describe('a table', () => {
 
   it('never lets what a caller named something steer the terminal', () => {
     const hostile = '\u001b[2Jname\u202e\n\u0007';
-    expect(shown(hostile)).toBe('\ufffd[2Jname\ufffd\ufffd\ufffd');
-    expect(table([hostile], [['NAME', (name) => name]]).split('\n')).toHaveLength(2);
-    expect(record({ detail: { name: hostile } })).not.toContain('\u001b');
+    expect(printable(hostile)).toBe('\ufffd[2Jname\ufffd\ufffd\ufffd');
+    expect(formatTable([hostile], [['NAME', (name) => name]]).split('\n')).toHaveLength(2);
+    expect(formatFields({ detail: { name: hostile } })).not.toContain('\u001b');
   });
 });
 

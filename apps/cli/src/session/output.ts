@@ -1,24 +1,24 @@
 /** A column of a table: its heading, and what stands in it. */
-export type Column<T> = readonly [heading: string, value: (item: T) => Shown];
-type Shown = string | number | boolean | null | undefined | readonly string[];
+export type Column<T> = readonly [heading: string, value: (item: T) => CellValue];
+type CellValue = string | number | boolean | null | undefined | readonly string[];
 
 /** Control characters and those that turn the direction of text: what callers name things must not steer a terminal. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
-const UNSHOWABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** A value in one line of a terminal. */
-export function shown(value: Shown): string {
+export function printable(value: CellValue): string {
   if (value === null || value === undefined || value === '') return '-';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   const text = typeof value === 'object' ? value.join(', ') || '-' : String(value);
-  return text.replace(UNSHOWABLE, '\ufffd');
+  return text.replace(UNPRINTABLE, '\ufffd');
 }
 
 /** Rows under headings, each column as wide as it needs to be. */
-export function table<T>(items: readonly T[], columns: readonly Column<T>[]): string {
+export function formatTable<T>(items: readonly T[], columns: readonly Column<T>[]): string {
   const rows = [
     columns.map(([heading]) => heading),
-    ...items.map((item) => columns.map(([, value]) => shown(value(item)))),
+    ...items.map((item) => columns.map(([, value]) => printable(value(item)))),
   ];
   const widths = columns.map((_, at) => Math.max(...rows.map((row) => width(row[at] ?? ''))));
   return rows
@@ -27,17 +27,17 @@ export function table<T>(items: readonly T[], columns: readonly Column<T>[]): st
     .join('\n');
 }
 
-/** One thing, a line for each of its fields. Objects in it are shown as JSON. */
-export function record(thing: Readonly<Record<string, unknown>>): string {
-  const lines = Object.entries(thing).map(([field, value]) => ({ field, value: flat(value) }));
+/** One thing, a line for each of its fields. Objects in it are printable as JSON. */
+export function formatFields(thing: Readonly<Record<string, unknown>>): string {
+  const lines = Object.entries(thing).map(([field, value]) => ({ field, value: fieldText(value) }));
   const widest = Math.max(0, ...lines.map(({ field }) => field.length));
   return lines.map(({ field, value }) => `${field.padEnd(widest)}  ${value}`).join('\n');
 }
 
-function flat(value: unknown): string {
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return shown(value);
-  if (typeof value === 'object' && value !== null) return shown(JSON.stringify(value));
-  return shown(value as Shown);
+function fieldText(value: unknown): string {
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return printable(value);
+  if (typeof value === 'object' && value !== null) return printable(JSON.stringify(value));
+  return printable(value as CellValue);
 }
 
 /** An amount of micro-USD as dollars, exact: `$0.000123`, `$12.50`. */

@@ -1,6 +1,6 @@
 import { type Client, createClient, type PageOf, pages } from '@weighbridge/client';
 import type { Command } from 'commander';
-import { type Column, record, table } from './output.ts';
+import { type Column, formatFields, formatTable } from './output.ts';
 import { type Connection, connection, type Env, type GlobalOptions } from './settings.ts';
 
 export interface WriteOptions {
@@ -46,11 +46,11 @@ export async function openSession(cli: Cli, command: Command): Promise<Session> 
     showList(items, columns) {
       if (json) outJson(items);
       else if (items.length === 0) cli.err('None.');
-      else cli.out(table(items, columns));
+      else cli.out(formatTable(items, columns));
     },
     showOne(thing, people = thing as Readonly<Record<string, unknown>>) {
       if (json) outJson(thing);
-      else cli.out(record(people));
+      else cli.out(formatFields(people));
     },
   };
 }

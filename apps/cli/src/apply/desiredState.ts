@@ -1,24 +1,24 @@
 export type Json = Record<string, unknown>;
 
 /** One thing of the file: its fields, and the line where it begins. */
-export interface Wanted {
+export interface DesiredResource {
   readonly fields: Json;
   readonly line: number;
 }
 
 /** What a file asks for, by section. Sections that it leaves out are empty. */
 export interface ApplyFile {
-  readonly profiles: readonly Wanted[];
-  readonly policies: readonly Wanted[];
-  readonly principals: readonly Wanted[];
-  readonly models: readonly Wanted[];
-  readonly connectors: readonly Wanted[];
+  readonly profiles: readonly DesiredResource[];
+  readonly policies: readonly DesiredResource[];
+  readonly principals: readonly DesiredResource[];
+  readonly models: readonly DesiredResource[];
+  readonly connectors: readonly DesiredResource[];
 }
 
 export type Section = keyof ApplyFile;
 
 /** What the things of each section are told apart by. */
-export const NAMED_BY: Readonly<Record<Section, string>> = {
+export const NAME_FIELD: Readonly<Record<Section, string>> = {
   profiles: 'name',
   policies: 'name',
   principals: 'id',
