@@ -20,15 +20,13 @@ const cli = {
 const program = createProgram(cli);
 program
   .command('up')
-  .description(
-    'run everything in this process: the operator API, inference, metering, and a Postgres of its own',
-  )
+  .description('run everything in one process: the operator API, inference, metering and Postgres')
   .addHelpText(
     'after',
     '\nSettings come from the environment; docs/configuration.md lists them.\n\nExample:\n  PORT=9000 weighbridge up',
   )
   .action(async () => {
-    // Only here: the other commands start the quicker for not loading three apps.
+    // Loaded only here, so that the other commands start faster.
     const { runService } = await import('@weighbridge/runtime');
     const { up } = await import('./up/up.ts');
     process.exit(

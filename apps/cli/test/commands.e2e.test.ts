@@ -339,9 +339,9 @@ describe('catalog import', () => {
       expect.stringMatching(/^~ models openai\/gpt-4o-mini\n.*"\$0\.14"/),
     ]);
     expect(first.out).toContain('1 to update: done');
-    expect(first.err).toContain('Left out, not priced by tokens: 1 (dall-e)');
+    expect(first.err).toContain('Skipped, not priced by tokens: 1 (dall-e)');
     expect((await weighbridge(args)).out).toBe('Nothing to change.');
     const other = await weighbridge(['catalog', 'import', '--from', 'models.dev', 'list.json']);
-    expect([other.code, other.err]).toEqual([1, expect.stringContaining('not the list of models.dev')]);
+    expect([other.code, other.err]).toEqual([1, expect.stringContaining("not models.dev's list")]);
   });
 });

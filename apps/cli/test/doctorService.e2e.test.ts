@@ -109,7 +109,7 @@ describe('weighbridge doctor, of a running service,', () => {
     const { port } = other.address() as AddressInfo;
     const { code, said } = await diagnose({ ...SERVICE(), WEIGHBRIDGE_URL: `http://127.0.0.1:${port}` });
     other.close();
-    expect([code, said('service')]).toEqual([1, expect.stringContaining('not as Weighbridge does')]);
+    expect([code, said('service')]).toEqual([1, expect.stringContaining('it is not Weighbridge')]);
   });
 
   it('says that it does not take the key, or what the key lacks', async () => {
@@ -143,7 +143,7 @@ describe('weighbridge doctor, of a running service,', () => {
     });
     const { code, levels, said } = await diagnose({ ...SERVICE(), WEIGHBRIDGE_KEY: String(key.body.key) });
     expect([code, levels('budget')]).toEqual([0, ['warn']]);
-    expect(said('budget')).toContain('nothing left');
+    expect(said('budget')).toContain('used up');
   });
 
   it('says which credentials can not be used, and with --live which a vendor refuses', async () => {
@@ -213,8 +213,8 @@ describe('weighbridge doctor, of a running service,', () => {
       ['warn'],
     ]);
     expect(said('proxy behind')).toMatch(/\d+ revisions behind/);
-    expect(said('proxy silent')).toMatch(/not heard of since .*; it may serve what it knows until/);
-    expect(said('proxy old')).toContain('of the release 0.0.9');
+    expect(said('proxy silent')).toMatch(/no heartbeat since .*; it may serve with its last state until/);
+    expect(said('proxy old')).toContain('runs release 0.0.9');
   });
 
   it('says which spools are lost, which usage is missing, and how old reports are', async () => {
@@ -266,7 +266,7 @@ describe('weighbridge doctor, of a running service,', () => {
     const { code, levels, said } = await diagnose({ SPOOL_DIR: env.SPOOL_DIR ?? '' });
     expect([code, levels('spool')]).toEqual([0, ['warn']]);
     expect(said('spool')).toMatch(
-      /no process works on it, and \d+ KiB of a run of the producer \S+ are left in it .*weighbridge spool replay/,
+      /no process uses it, and it holds \d+ KiB from one run of the producer \S+ .*weighbridge spool replay/,
     );
     const nothing = await diagnose({ SPOOL_DIR: join(folder, 'nowhere', 'data-plane') });
     expect([nothing.code, nothing.levels('spool')]).toEqual([0, ['ok']]);

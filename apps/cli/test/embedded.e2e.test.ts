@@ -266,7 +266,9 @@ describe('weighbridge up on a database that is there already', () => {
     const { process, service } = await startUp(first, { DATABASE_URL: database.url });
     started.push(process);
     const line = await failedUp(second, { PORT: '0', DATABASE_URL: database.url });
-    expect(line).toMatch(/^weighbridge: Weighbridge is already running on this database.*DATABASE_URL\.$/);
+    expect(line).toMatch(
+      /^weighbridge: Weighbridge is already running on this database.*set DATABASE_URL to another database\.$/,
+    );
     await mainJob(service, 'mock/echo');
 
     // One that was killed holds nothing.
@@ -284,7 +286,7 @@ describe('weighbridge up on a database that is there already', () => {
     await writeFile(join(other, 'operator-key'), `${left}\n`);
     const { process } = await startUp(other, { DATABASE_URL: database.url });
     started.push(process);
-    expect(process.output()).toContain('Operator key: the one that this database was set up with');
+    expect(process.output()).toContain('Operator key: the one this database was set up with');
     expect(process.output()).not.toContain(`${other}/operator-key`);
   });
 

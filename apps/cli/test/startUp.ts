@@ -19,7 +19,7 @@ export async function startUp(
 ): Promise<{ process: RunningProcess; service: Service }> {
   const port = env.PORT ?? String(await freePort());
   const settings = { WEIGHBRIDGE_DATA_DIR: dataDir, PORT: port, ...env };
-  const process = await startApp('cli', settings, /Ctrl-C stops it/, ['up']);
+  const process = await startApp('cli', settings, /Press Ctrl-C to stop/, ['up']);
   const url = `http://127.0.0.1:${port}`;
   const operatorKey = (await readFile(join(dataDir, 'operator-key'), 'utf8')).trim();
   return { process, service: { managementUrl: url, inferenceUrl: url, operatorKey } };

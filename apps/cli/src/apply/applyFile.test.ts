@@ -3,12 +3,12 @@ import { readApplyFile } from './applyFile.ts';
 import type { Rule } from './desiredState.ts';
 import { loadServiceRules } from './serviceRules.ts';
 
-const law = await loadServiceRules();
-const read = (text: string, rule: Rule = law.rule) =>
-  readApplyFile('gateway.yaml', text, law.published, rule);
+const service = await loadServiceRules();
+const read = (text: string, rule: Rule = service.rule) =>
+  readApplyFile('gateway.yaml', text, service.published, rule);
 
-/** What is told of a broken file, a line for each fault. */
-function faults(text: string): string[] {
+/** The errors of an invalid file, one per line. */
+function errorsOf(text: string): string[] {
   try {
     read(text);
   } catch (error) {
@@ -18,7 +18,7 @@ function faults(text: string): string[] {
 }
 
 describe('an apply file', () => {
-  it('is read with the line of each thing', () => {
+  it('has the line of each resource', () => {
     const file = read(`
 policies:
   - name: company
@@ -44,7 +44,7 @@ profiles:
     expect(file.connectors).toEqual([]);
   });
 
-  it('may give prices as decimals, kept digit by digit however they are written', () => {
+  it('may have decimal prices, which are read digit by digit', () => {
     const file = read(`
 models:
   - model: acme/large
@@ -68,7 +68,7 @@ connectors:
     });
   });
 
-  it('may hold nothing', () => {
+  it('may be empty', () => {
     expect(read('{}').policies).toEqual([]);
     expect(read('policies: []').policies).toEqual([]);
   });
@@ -77,7 +77,11 @@ connectors:
     ['bad YAML', 'policies:\n  - name: [a\n', 'gateway.yaml:3: '],
     ['a repeated field', 'policies:\n  - name: a\n    name: b\n', 'gateway.yaml:3: Map keys must be unique'],
     ['a repeated section', 'policies: []\npolicies: []\n', 'gateway.yaml:2: Map keys must be unique'],
-    ['two documents', 'policies: []\n---\npolicies: []\n', 'gateway.yaml:2: a file holds one document'],
+    [
+      'two documents',
+      'policies: []\n---\npolicies: []\n',
+      'gateway.yaml:2: a file may contain only one document',
+    ],
     ['nothing', '', 'gateway.yaml:1: the file is empty'],
     ['another kind of file', '- a\n', 'gateway.yaml:1: the file: must be object'],
     [
@@ -147,31 +151,31 @@ connectors:
       'gateway.yaml:4: "anthropic/*" can not match a model of the provider',
     ],
     [
-      'the same thing twice',
+      'the same resource twice',
       'policies:\n  - name: a\n  - name: b\n  - name: a\n',
-      'gateway.yaml:4: policies: a is named in line 2 already',
+      'gateway.yaml:4: policies: a is already named in line 2',
     ],
     [
       'two defaults',
       'policies:\n  - name: a\n    default_for: all\n  - name: b\n    default_for: all\n',
-      'gateway.yaml:5: a is the default for all already',
+      'gateway.yaml:5: a is already the default for all',
     ],
   ])('that has %s is refused with its line', (_, text, expected) => {
-    expect(faults(text)[0]).toContain(expected);
+    expect(errorsOf(text)[0]).toContain(expected);
   });
 
-  it('is told all its faults at once', () => {
+  it('is refused with all its errors at once', () => {
     expect(
-      faults('policies:\n  - name: a\n    window: year\n    colour: red\nprincipals:\n  - id: 5\n'),
+      errorsOf('policies:\n  - name: a\n    window: year\n    colour: red\nprincipals:\n  - id: 5\n'),
     ).toHaveLength(4);
   });
 
-  it('can not make the reader grow beyond the file', () => {
+  it('cannot expand to more than its size', () => {
     const bomb = ['a: &a [x, x, x, x, x, x, x, x, x, x]'];
     for (let at = 1; at < 9; at++) {
       const [name, before] = [String.fromCharCode(97 + at), String.fromCharCode(96 + at)];
       bomb.push(`${name}: &${name} [${Array(10).fill(`*${before}`).join(', ')}]`);
     }
-    expect(faults(bomb.join('\n'))[0]).toContain('gateway.yaml:1: ');
+    expect(errorsOf(bomb.join('\n'))[0]).toContain('gateway.yaml:1: ');
   });
 });

@@ -16,27 +16,65 @@ import { moneyFromDecimal } from './values.ts';
 const SECTIONS = Object.keys(NAME_FIELD) as Section[];
 
 /**
- * Reads a file, and checks it whole: its YAML, every field against the schemas that the service publishes, every rule
- * that can be told without the service. Throws an ApplyFileError with all that is wrong.
+ * Reads a file and checks all of it: its YAML, its fields against the service's schemas, and the rules that need no
+ * service. Throws an ApplyFileError with all errors.
  */
 export function readApplyFile(name: string, text: string, published: OpenApiSchemas, rule: Rule): ApplyFile {
-  const lines = new LineCounter();
-  const faults: string[] = [];
-  const tell = (offset: number, message: string) =>
-    faults.push(`${name}:${lines.linePos(offset).line}: ${message}`);
-  const end = () => {
-    if (faults.length > 0) throw new ApplyFileError([...new Set(faults)].join('\n'));
-  };
+  const errors = new FileErrors(name);
+  const document = parseDocument(text, errors);
+  keepPricesAsText(document);
+  let content: Json;
+  try {
+    content = document.toJS() as Json;
+  } catch (error) {
+    throw new ApplyFileError(`${name}:1: ${(error as Error).message}`);
+  }
+  checkSchema(document, content, published, errors);
+  const file = readSections(document, content, rule, errors);
+  checkDefaults(document, file, errors);
+  errors.throwIfAny();
+  return file;
+}
 
-  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false });
-  if (!Array.isArray(documents) || documents[0] === undefined)
-    throw new ApplyFileError(`${name}:1: the file is empty`);
+/** Collects the errors of a file, each with its line. */
+class FileErrors {
+  readonly lines = new LineCounter();
+  readonly #name: string;
+  readonly #messages = new Set<string>();
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  lineAt(offset: number): number {
+    return this.lines.linePos(offset).line;
+  }
+
+  add(offset: number, message: string): void {
+    this.#messages.add(`${this.#name}:${this.lineAt(offset)}: ${message}`);
+  }
+
+  throwIfAny(): void {
+    if (this.#messages.size > 0) throw new ApplyFileError([...this.#messages].join('\n'));
+  }
+
+  throwEmpty(): never {
+    throw new ApplyFileError(`${this.#name}:1: the file is empty`);
+  }
+}
+
+function parseDocument(text: string, errors: FileErrors): Document {
+  const documents = parseAllDocuments(text, { lineCounter: errors.lines, prettyErrors: false });
+  if (!Array.isArray(documents) || documents[0] === undefined) return errors.throwEmpty();
   const [document, another] = documents;
-  for (const { errors } of documents) for (const error of errors) tell(error.pos[0], error.message);
-  if (another) tell(another.range[0], 'a file holds one document');
-  end();
+  for (const parsed of documents) for (const error of parsed.errors) errors.add(error.pos[0], error.message);
+  if (another) errors.add(another.range[0], 'a file may contain only one document');
+  errors.throwIfAny();
+  return document;
+}
 
-  // A price is kept as it is written: as a number it would be a float.
+/** A price stays text: as a number it would be a float. */
+function keepPricesAsText(document: Document): void {
   visit(document, {
     Pair(_, { key, value }) {
       if (
@@ -49,69 +87,67 @@ export function readApplyFile(name: string, text: string, published: OpenApiSche
       }
     },
   });
-  let content: Json;
-  try {
-    content = document.toJS() as Json;
-  } catch (error) {
-    throw new ApplyFileError(`${name}:1: ${(error as Error).message}`);
-  }
-  const at = (path: readonly (string | number)[]): number => offsetOf(document, path);
+}
 
+function checkSchema(document: Document, content: Json, published: OpenApiSchemas, errors: FileErrors): void {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   addFormats.default(ajv);
   const validate = ajv.compile(fileSchema(published));
-  if (!validate(content)) {
-    for (const error of validate.errors ?? []) {
-      const [path, message] = explain(error);
-      tell(at(path), message);
-    }
-    end();
+  if (validate(content)) return;
+  for (const error of validate.errors ?? []) {
+    const [path, message] = explain(error);
+    errors.add(offsetOf(document, path), message);
   }
-
-  const sections = Object.fromEntries(
-    SECTIONS.map((section) => {
-      const seen = new Map<unknown, number>();
-      const things = ((content[section] ?? []) as Json[]).map((fields, index): DesiredResource => {
-        const offset = at([section, index]);
-        const { line } = lines.linePos(offset);
-        const key = fields[NAME_FIELD[section]];
-        const before = seen.get(key);
-        if (before !== undefined)
-          tell(offset, `${section}: ${String(key)} is named in line ${before} already`);
-        else seen.set(key, line);
-        try {
-          const read = withMoney(fields) as Json;
-          rule(section, read);
-          return { fields: read, line };
-        } catch (error) {
-          const { param, message } = error as Error & { param?: string };
-          tell(at([section, index, ...(param ?? '').split('.').filter(Boolean)]), message);
-          return { fields, line };
-        }
-      });
-      return [section, things];
-    }),
-  ) as unknown as ApplyFile;
-  for (const [index, { fields }] of sections.policies.entries()) {
-    const { default_for } = fields;
-    const other = sections.policies.findIndex((policy) => policy.fields.default_for === default_for);
-    if (default_for == null || other === index) continue;
-    const by = sections.policies[other]?.fields.name;
-    tell(
-      at(['policies', index, 'default_for']),
-      `${String(by)} is the default for ${String(default_for)} already`,
-    );
-  }
-  end();
-  return sections;
+  errors.throwIfAny();
 }
 
-/** Where the thing at this path begins, or the nearest one around it that is there. */
+function readSections(document: Document, content: Json, rule: Rule, errors: FileErrors): ApplyFile {
+  const sections = SECTIONS.map((section) => {
+    const seen = new Map<unknown, number>();
+    const resources = ((content[section] ?? []) as Json[]).map((fields, index): DesiredResource => {
+      const offset = offsetOf(document, [section, index]);
+      const line = errors.lineAt(offset);
+      const key = fields[NAME_FIELD[section]];
+      const before = seen.get(key);
+      if (before !== undefined)
+        errors.add(offset, `${section}: ${String(key)} is already named in line ${before}`);
+      else seen.set(key, line);
+      try {
+        const read = withMoney(fields) as Json;
+        rule(section, read);
+        return { fields: read, line };
+      } catch (error) {
+        const { param, message } = error as Error & { param?: string };
+        const path = [section, index, ...(param ?? '').split('.').filter(Boolean)];
+        errors.add(offsetOf(document, path), message);
+        return { fields, line };
+      }
+    });
+    return [section, resources];
+  });
+  return Object.fromEntries(sections) as unknown as ApplyFile;
+}
+
+/** Only one policy can be the default for a kind of keys. */
+function checkDefaults(document: Document, { policies }: ApplyFile, errors: FileErrors): void {
+  for (const [index, { fields }] of policies.entries()) {
+    const { default_for } = fields;
+    const other = policies.findIndex((policy) => policy.fields.default_for === default_for);
+    if (default_for == null || other === index) continue;
+    const name = policies[other]?.fields.name;
+    errors.add(
+      offsetOf(document, ['policies', index, 'default_for']),
+      `${String(name)} is already the default for ${String(default_for)}`,
+    );
+  }
+}
+
+/** The offset of the node at this path, or of its nearest parent that exists. */
 function offsetOf(document: Document, path: readonly (string | number)[]): number {
   for (let length = path.length; length > 0; length--) {
     const within = path.slice(0, length);
     const holder = document.getIn(within.slice(0, -1), true);
-    // A field is pointed at by its name, which is what a reader looks for.
+    // A field's position is that of its name.
     const field =
       isMap(holder) && holder.items.find(({ key }) => isScalar(key) && key.value === within.at(-1));
     const node = field ? field.key : document.getIn(within, true);
@@ -120,7 +156,7 @@ function offsetOf(document: Document, path: readonly (string | number)[]): numbe
   return 0;
 }
 
-/** `0.15` stands for the amount that the service takes. */
+/** Replaces decimal prices such as `0.15` by amounts of the API. */
 function withMoney(value: unknown, name = ''): unknown {
   if (typeof value === 'string' && name.endsWith('_price')) return moneyFromDecimal(value);
   if (Array.isArray(value)) return value.map((item) => withMoney(item));
@@ -128,7 +164,7 @@ function withMoney(value: unknown, name = ''): unknown {
   return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, withMoney(inner, field)]));
 }
 
-/** Where a fault is, and what to say of it. */
+/** The path of an error, and its message. */
 function explain({
   instancePath,
   keyword,
@@ -140,11 +176,11 @@ function explain({
     .slice(1)
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
     .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
-  const shown = path.length === 0 ? 'the file' : path.join('.');
+  const place = path.length === 0 ? 'the file' : path.join('.');
   if (keyword === 'additionalProperties') {
     const { additionalProperty } = params;
-    return [[...path, additionalProperty], `${shown}: ${additionalProperty} is not a field here`];
+    return [[...path, additionalProperty], `${place}: ${additionalProperty} is not a field here`];
   }
-  if (keyword === 'enum') return [path, `${shown}: must be one of ${params.allowedValues.join(', ')}`];
-  return [path, `${shown}: ${message}`];
+  if (keyword === 'enum') return [path, `${place}: must be one of ${params.allowedValues.join(', ')}`];
+  return [path, `${place}: ${message}`];
 }

@@ -1,12 +1,12 @@
 export type Json = Record<string, unknown>;
 
-/** One thing of the file: its fields, and the line where it begins. */
+/** One resource of the file: its fields, and the line where it begins. */
 export interface DesiredResource {
   readonly fields: Json;
   readonly line: number;
 }
 
-/** What a file asks for, by section. Sections that it leaves out are empty. */
+/** The resources of a file, by section. Omitted sections are empty. */
 export interface ApplyFile {
   readonly profiles: readonly DesiredResource[];
   readonly policies: readonly DesiredResource[];
@@ -17,7 +17,7 @@ export interface ApplyFile {
 
 export type Section = keyof ApplyFile;
 
-/** What the things of each section are told apart by. */
+/** The field that identifies a resource in its section. */
 export const NAME_FIELD: Readonly<Record<Section, string>> = {
   profiles: 'name',
   policies: 'name',
@@ -26,10 +26,10 @@ export const NAME_FIELD: Readonly<Record<Section, string>> = {
   connectors: 'name',
 };
 
-/** What is wrong in the file, a line for each fault, each with its place. */
+/** The errors of a file, one per line, each with its place. */
 export class ApplyFileError extends Error {
   override readonly name = 'ApplyFileError';
 }
 
-/** The business rules of the service: throws where the thing breaks one. A new thing has more of them than a known one. */
+/** The business rules of the service: throws if the resource breaks one. Some rules apply only to new resources. */
 export type Rule = (section: Section, fields: Json, isNew?: boolean) => void;

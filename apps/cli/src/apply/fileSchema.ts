@@ -17,14 +17,14 @@ const Amount: Schema = {
 };
 
 /**
- * What an apply file may hold: for each section what the service takes to create such a thing, but that others are
- * named by their names, prices may be written as decimals, and credentials are only ever referred to.
+ * The schema of an apply file. A section has the fields that create its resource in the API, except that references are
+ * names instead of ids, prices may be decimals, and credentials are references.
  */
 export function fileSchema(published: OpenApiSchemas): Schema {
   const price = { $ref: '#/components/schemas/FilePrice' };
   const sections: Record<string, Schema | undefined> = {
-    profiles: changed(published.NewProfile, {}),
-    policies: changed(published.NewPolicy, { parent: NameOrNone, profile: NameOrNone }, [
+    profiles: withFields(published.NewProfile, {}),
+    policies: withFields(published.NewPolicy, { parent: NameOrNone, profile: NameOrNone }, [
       'parent_policy_id',
       'profile_id',
     ]),
@@ -32,10 +32,12 @@ export function fileSchema(published: OpenApiSchemas): Schema {
       'id',
       'policy',
     ]),
-    models: changed(published.NewCatalogModel, { model: { type: 'string' }, price }, ['price'], ['model']),
-    connectors: changed(published.NewConnector, { prices: { type: 'object', additionalProperties: price } }, [
-      'credential',
-    ]),
+    models: withFields(published.NewCatalogModel, { model: { type: 'string' }, price }, ['price'], ['model']),
+    connectors: withFields(
+      published.NewConnector,
+      { prices: { type: 'object', additionalProperties: price } },
+      ['credential'],
+    ),
   };
   const known = Object.entries(sections).filter(([, schema]) => schema !== undefined);
   return {
@@ -63,8 +65,8 @@ function filePrice(): Schema {
   return strict({ ...rates, tiers: { type: 'array', items: tier } }, required);
 }
 
-/** An object schema with other fields; undefined where the service publishes none of this name. */
-function changed(
+/** An object schema with some fields added or removed; undefined if the service doesn't publish it. */
+function withFields(
   schema: ObjectSchema | undefined,
   more: Readonly<Record<string, Schema>>,
   without: readonly string[] = [],

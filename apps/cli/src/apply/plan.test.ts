@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { CurrentState } from './changes.ts';
 import type { ApplyFile, DesiredResource, Json } from './desiredState.ts';
-import { type CurrentState, type Prunable, plan } from './plan.ts';
+import { plan } from './plan.ts';
+import type { Prunable } from './prune.ts';
 import { runPlan } from './runPlan.ts';
 import { showPlan, summary } from './showPlan.ts';
 
@@ -34,24 +36,24 @@ function planned(
 
 const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
 
-/** A service that keeps what it is told, and answers with ids as the real one does. */
+/** A service that records the calls, and returns an id for each POST. */
 function service() {
   const calls: string[] = [];
   const bodies: unknown[] = [];
-  let made = 0;
+  let created = 0;
   return {
     calls,
     bodies,
     send: async (method: string, path: string, body?: unknown) => {
       calls.push(`${method} ${path}`);
       bodies.push(body);
-      return method === 'POST' ? { id: `id_${++made}` } : {};
+      return method === 'POST' ? { id: `id_${++created}` } : {};
     },
   };
 }
 
-describe('a plan', () => {
-  it('is empty where all is as the file says, however it was written', () => {
+describe('plan', () => {
+  it('is empty if the service matches the file, whatever the notation', () => {
     const policy = {
       id: 'pol_1',
       name: 'a',
@@ -120,7 +122,7 @@ describe('a plan', () => {
     expect(summary(changes)).toBe('Nothing to change.');
   });
 
-  it('changes the fields that differ, and shows them', () => {
+  it('changes and shows the fields that differ', () => {
     const policies = [{ id: 'pol_1', name: 'a', limit_micro_usd: 5, window: 'day' }];
     const changes = planned(
       { policies: [{ name: 'a', limit_micro_usd: null, window: 'day' }] },
@@ -132,7 +134,7 @@ describe('a plan', () => {
     expect(showPlan(changes)).toBe('~ policies a\n    limit_micro_usd: 5 → none');
   });
 
-  it('creates what others refer to before them, and fills in the new ids', async () => {
+  it('creates referenced resources first, and fills in their new ids', async () => {
     const changes = planned({
       policies: [{ name: 'team', parent: 'company', profile: 'cheap' }, { name: 'company' }],
       profiles: [{ name: 'cheap', strategy: 'cheapest', targets: [] }],
@@ -155,7 +157,7 @@ describe('a plan', () => {
     expect(summary(changes)).toBe('4 to create');
   });
 
-  it('gives up a default before another policy becomes it', () => {
+  it('clears a default before it sets another', () => {
     const policies = [
       { id: 'pol_1', name: 'old', default_for: 'all' },
       { id: 'pol_2', name: 'new', default_for: null },
@@ -179,19 +181,19 @@ describe('a plan', () => {
       'gateway.yaml:1: policy: there is no b',
     ],
     [
-      'a circle',
+      'a cycle of parents',
       {
         policies: [
           { name: 'a', parent: 'b' },
           { name: 'b', parent: 'a' },
         ],
       },
-      'would stand above itself',
+      'would be its own ancestor',
     ],
     [
       'a default that is taken',
       { policies: [{ name: 'a', default_for: 'all' }] },
-      'main is the default for all already',
+      'main is already the default for all',
     ],
     [
       'a name that is not unique',
@@ -204,7 +206,7 @@ describe('a plan', () => {
       { connectors: [{ name: 'c', provider: 'b' }] },
       "has the provider a, which can't be changed",
     ],
-  ])('is refused for %s, with the line', (_, sections, message) => {
+  ])('refuses %s, with its line', (_, sections, message) => {
     const current = {
       policies: [
         { id: 'pol_1', name: 'main', default_for: 'all' },
@@ -216,7 +218,7 @@ describe('a plan', () => {
     expect(() => planned(sections, current)).toThrow(message);
   });
 
-  it('prices a model by another version, and a new one as a whole', () => {
+  it('adds a price version to a known model, and creates a new model in one call', () => {
     const price = { input_price: usd(1), output_price: usd(2) };
     const models = [{ model: 'a/b', context_window: 10, price: null }];
     const calls = planned(
@@ -235,7 +237,7 @@ describe('a plan', () => {
     ]);
   });
 
-  it("removes only what it is told to, children first, and nothing that is not an operator's", () => {
+  it("prunes only the given kinds, children first, and only operators' resources", () => {
     const current = {
       policies: [
         { id: 'pol_1', name: 'parent', parent_policy_id: null },
@@ -269,7 +271,7 @@ describe('a plan', () => {
     ]);
   });
 
-  it('ends negotiated prices that the file no longer has, where that is asked for', () => {
+  it('prunes negotiated prices that the file no longer has', () => {
     const price = { input_price: usd(1), output_price: usd(2) };
     const current = {
       connectors: [{ id: 'con_1', name: 'c', provider: 'a' }],
@@ -287,7 +289,7 @@ describe('a plan', () => {
     ]);
   });
 
-  it('is refused where something new breaks a rule that only the service knew', () => {
+  it('refuses a new resource that breaks a rule for new ones', () => {
     const rule = () => {
       throw new Error('Give a base_url');
     };
@@ -297,7 +299,7 @@ describe('a plan', () => {
     expect(plan(file, known, [], 'gateway.yaml', rule)).toEqual([]);
   });
 
-  it('tells what it did where the service refuses in the midst', async () => {
+  it('reports the changes made before the service refused one', async () => {
     const changes = planned({ policies: [{ name: 'a' }, { name: 'b' }] });
     const done: string[] = [];
     const send = async (_method: string, _path: string, body?: unknown) => {

@@ -1,10 +1,10 @@
+import { type Change, idOf } from './changes.ts';
 import type { Json } from './desiredState.ts';
-import { type Change, idOf } from './plan.ts';
 
-/** Calls the service; rejects where it refuses. */
+/** Calls the service; rejects if it refuses. */
 export type Send = (method: string, path: string, body?: unknown) => Promise<Json>;
 
-/** Makes the changes, one call after the other, and tells each that is done. Ids that are new are filled in on the way. */
+/** Makes the changes, one call after the other, and fills in the ids of new resources. `onDone` follows each change. */
 export async function runPlan(
   changes: readonly Change[],
   send: Send,
@@ -13,9 +13,9 @@ export async function runPlan(
   const ids = new Map<string, string>();
   for (const change of changes) {
     for (const { method, path, body } of change.calls) {
-      const filled = [...ids].reduce((text, [place, id]) => text.replace(place, id), path);
-      const answer = await send(method, filled, withIds(body, ids));
-      if (typeof answer.id === 'string') ids.set(idOf(change.kind, change.name), answer.id);
+      const filled = [...ids].reduce((text, [placeholder, id]) => text.replace(placeholder, id), path);
+      const created = await send(method, filled, withIds(body, ids));
+      if (typeof created.id === 'string') ids.set(idOf(change.kind, change.name), created.id);
     }
     onDone(change);
   }

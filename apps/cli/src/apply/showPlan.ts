@@ -1,9 +1,9 @@
 import { price, printable } from '../session/output.ts';
-import type { Change } from './plan.ts';
+import type { Change } from './changes.ts';
 
 const SIGN = { create: '+', update: '~', delete: '-' } as const;
 
-/** The changes for people: a line for each thing, one below it for each field. */
+/** The changes as text: a line per resource, and below it a line per field. */
 export function showPlan(changes: readonly Change[]): string {
   return changes
     .flatMap(({ action, kind, name, fields }) => [
@@ -27,13 +27,13 @@ export function summary(changes: readonly Change[]): string {
 }
 
 function value(field: unknown): string {
-  // What is not made yet has a place where its id will be: its name says more.
+  // A resource that doesn't exist yet has a placeholder instead of an id: show its name.
   const [, name] = /^\{\w+:(.*)\}$/.exec(String(field)) ?? [];
   if (name !== undefined) return printable(name);
   return field === undefined || field === null ? 'none' : printable(JSON.stringify(field, readable));
 }
 
-/** Amounts as dollars; a price without tiers need not say so. */
+/** Amounts as dollars, and no empty list of tiers. */
 function readable(name: string, field: unknown): unknown {
   if (name === 'tiers' && Array.isArray(field) && field.length === 0) return undefined;
   const isMoney = typeof field === 'object' && field !== null && 'currency_code' in field;

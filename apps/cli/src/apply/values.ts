@@ -2,19 +2,19 @@ import { isDeepStrictEqual } from 'node:util';
 
 type Json = Record<string, unknown>;
 
-/** Dollars, digit by digit, as the service takes an amount. Throws where it is no decimal of at most nine places. */
+/** An amount of dollars for the API, read digit by digit. Throws unless it is a decimal of at most nine places. */
 export function moneyFromDecimal(text: string): { currency_code: 'USD'; units: number; nanos: number } {
   const [, units, fraction = ''] = /^(\d{1,6})(?:\.(\d{1,9}))?$/.exec(text) ?? [];
   if (units === undefined) throw new Error(`"${text}" is not an amount of dollars such as 0.15`);
   return { currency_code: 'USD', units: Number(units), nanos: Number(fraction.padEnd(9, '0')) };
 }
 
-/** Whether what is there already is what is desired. Fields that the file leaves out do not count. */
+/** Whether a field already has the desired value. */
 export function matchesDesired(field: string, desired: unknown, actual: unknown): boolean {
   return isDeepStrictEqual(normal(field, desired), normal(field, actual));
 }
 
-/** A value as the service keeps it, so that the same wish is the same value however it was written. */
+/** A value as the service stores it, so that different spellings of it are equal. */
 function normal(field: string, value: unknown): unknown {
   if (value === null || value === undefined) return value ?? null;
   switch (field) {
@@ -39,7 +39,7 @@ function normal(field: string, value: unknown): unknown {
   }
 }
 
-/** A price with every class: what is left out costs what input costs. */
+/** A price with every token class; an omitted class costs as much as input. */
 function wholePrice({ tiers, ...rates }: Json): Json {
   return {
     ...wholeRates(rates),

@@ -1,6 +1,6 @@
 import { moneyFromDecimal } from '../apply/values.ts';
 
-/** A model as another project's list describes it, in the words of our catalog. */
+/** A model of another project's list, in the fields of our catalog. */
 export interface ImportedModel {
   /** `<provider>/<model>` */
   readonly model: string;
@@ -23,26 +23,26 @@ export interface ImportedRates {
   readonly cache_write_1h_price?: Money;
 }
 
-/** What a list gave: models that can be priced, and why the others can't, by reason. */
+/** The models that can be imported, and the names of the others by reason. */
 export interface ImportResult {
   readonly models: readonly ImportedModel[];
   readonly skipped: Readonly<Record<string, readonly string[]>>;
 }
 
-/** A model that can't be taken over; the message is the reason. */
+/** A model that can't be imported; the message is the reason. */
 export class UnsupportedModelError extends Error {
   override readonly name = 'UnsupportedModelError';
 }
 
-/** Reads each entry; one that can't be taken over is told of, and is no reason to leave the others. */
+/** Reads each entry; one that can't be imported is reported and skipped. */
 export function importEntries<T>(
   entries: readonly (readonly [name: string, entry: T])[],
   read: (name: string, entry: T) => ImportedModel | undefined,
 ): ImportResult {
   const models = new Map<string, ImportedModel>();
   const skipped: Record<string, string[]> = {};
-  const skip = (why: string, name: string) => {
-    skipped[why] = [...(skipped[why] ?? []), name];
+  const skip = (reason: string, name: string) => {
+    skipped[reason] = [...(skipped[reason] ?? []), name];
   };
   for (const [name, entry] of entries) {
     try {
@@ -60,14 +60,14 @@ export function importEntries<T>(
 }
 
 /**
- * A JSON number of dollars, times ten to the power of `shift`, exact: the number is taken as the digits in which it is
- * written, since multiplying it would be a float's guess. Refuses what is finer than a nano-dollar.
+ * A JSON number of dollars, times ten to the power of `shift`. It moves the decimal point in the written digits, since a
+ * multiplication of floats is not exact. Throws if the amount is finer than a nano-dollar.
  */
 export function money(dollars: unknown, shift: number): Money | undefined {
   if (dollars === undefined || dollars === null) return undefined;
   if (typeof dollars !== 'number' || !Number.isFinite(dollars))
     throw new UnsupportedModelError('a price is not a number');
-  if (dollars < 0) throw new UnsupportedModelError('a price is below zero');
+  if (dollars < 0) throw new UnsupportedModelError('a price is negative');
   const [, units = '', fraction = '', exponent = '0'] =
     /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(dollars)) ?? [];
   const point = units.length + Number(exponent) + shift;
@@ -79,11 +79,11 @@ export function money(dollars: unknown, shift: number): Money | undefined {
   try {
     return moneyFromDecimal(rest === '' ? whole : `${whole}.${rest}`);
   } catch {
-    throw new UnsupportedModelError('a price is finer or larger than can be kept');
+    throw new UnsupportedModelError('a price is too fine or too large to be stored');
   }
 }
 
-/** Drops what is not there: the service tells absent from null. */
+/** Drops undefined fields: to the service, an absent field is not null. */
 export function withoutUndefined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
@@ -93,7 +93,7 @@ export function count(value: unknown): number | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined;
 }
 
-/** A price of zero in a list of others may mean free, or that nobody filled it in: never taken for free. */
+/** A price of zero may mean free, or that it is unknown: it is never imported. */
 export function assertPriced(input: Money | undefined, output: Money | undefined): asserts input is Money {
   if (!input || !output) throw new UnsupportedModelError('no price');
   if (isZero(input) && isZero(output))

@@ -5,8 +5,8 @@ import { readModelsDev } from './modelsDev.ts';
 
 const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
 
-describe('an amount of a list', () => {
-  it('is taken digit by digit, never through a float', () => {
+describe('money', () => {
+  it('reads the digits, never a float', () => {
     expect(money(1.5e-7, 6)).toEqual(usd(0, 150_000_000));
     expect(money(3e-6, 6)).toEqual(usd(3));
     expect(money(0.0000011, 6)).toEqual(usd(1, 100_000_000));
@@ -19,12 +19,12 @@ describe('an amount of a list', () => {
     expect(money(undefined, 6)).toBeUndefined();
   });
 
-  it('is refused where it can not be kept as it is', () => {
-    expect(() => money(1.23e-16, 6)).toThrow('finer');
-    expect(() => money(-1, 0)).toThrow('below zero');
+  it('refuses an amount that cannot be stored exactly', () => {
+    expect(() => money(1.23e-16, 6)).toThrow('too fine');
+    expect(() => money(-1, 0)).toThrow('negative');
     expect(() => money('1', 0)).toThrow('not a number');
     expect(() => money(Number.NaN, 0)).toThrow('not a number');
-    expect(() => money(1e21, 0)).toThrow('larger');
+    expect(() => money(1e21, 0)).toThrow('too large');
   });
 });
 
@@ -36,7 +36,7 @@ const chat = {
 };
 
 describe("LiteLLM's list", () => {
-  it('gives prices per million tokens, tiers, size and abilities', () => {
+  it('yields prices per million tokens, tiers, sizes and capabilities', () => {
     const { models } = readLiteLlm({
       sample_spec: { mode: 'one of …' },
       'acme-large': {
@@ -76,7 +76,7 @@ describe("LiteLLM's list", () => {
     ]);
   });
 
-  it('names models as they are named here', () => {
+  it('converts the names of models', () => {
     const { models } = readLiteLlm({
       'together_ai/meta/llama': { ...chat, litellm_provider: 'together_ai' },
       'gpt-x': { ...chat, litellm_provider: 'openai' },
@@ -97,7 +97,7 @@ describe("LiteLLM's list", () => {
     expect(models[1]).toMatchObject({ capabilities: ['embeddings'], price: { output_price: usd(0) } });
   });
 
-  it('leaves out what it can not price, and says why', () => {
+  it('skips models without a usable price, and reports the reasons', () => {
     const { models, skipped } = readLiteLlm({
       picture: { litellm_provider: 'openai', mode: 'image_generation' },
       unpriced: { litellm_provider: 'openai', mode: 'chat', max_input_tokens: 5 },
@@ -113,20 +113,20 @@ describe("LiteLLM's list", () => {
       'not priced by tokens': ['picture'],
       'no price': ['unpriced'],
       'a price of zero, which may mean unknown': ['free'],
-      'reasoning is priced apart': ['thinker'],
+      'reasoning has a separate price': ['thinker'],
       'no context window': ['endless'],
       'listed more than once': ['twice'],
       'no provider': ['strange'],
     });
   });
 
-  it('is refused where it is something else', () => {
-    expect(() => readLiteLlm([])).toThrow('not the list of LiteLLM');
+  it('is refused if the file is something else', () => {
+    expect(() => readLiteLlm([])).toThrow("not LiteLLM's list");
   });
 });
 
-describe('the list of models.dev', () => {
-  it('gives prices, the tier, size and abilities', () => {
+describe("models.dev's list", () => {
+  it('yields prices, the tier, sizes and capabilities', () => {
     const { models, skipped } = readModelsDev({
       google: {
         id: 'google',
@@ -172,9 +172,9 @@ describe('the list of models.dev', () => {
     expect(skipped).toEqual({ 'no price': ['gemini/open-weights'] });
   });
 
-  it('is refused where it is something else', () => {
+  it('is refused if the file is something else', () => {
     for (const content of [{}, [], null, { a: 1 }, { 'gpt-x': { mode: 'chat' } }]) {
-      expect(() => readModelsDev(content)).toThrow('not the list of models.dev');
+      expect(() => readModelsDev(content)).toThrow("not models.dev's list");
     }
   });
 });

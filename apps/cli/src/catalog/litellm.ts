@@ -15,7 +15,7 @@ import {
  */
 export function readLiteLlm(content: unknown): ImportResult {
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    throw new Error('This is not the list of LiteLLM: it must be an object of models by name.');
+    throw new Error("This is not LiteLLM's list: it must be an object of models by name.");
   }
   const entries = Object.entries(content).filter(
     (entry): entry is [string, Entry] =>
@@ -26,14 +26,14 @@ export function readLiteLlm(content: unknown): ImportResult {
 
 type Entry = Readonly<Record<string, unknown>>;
 
-/** Their names of providers that are called otherwise here. */
+/** LiteLLM's names of providers that have another name here. */
 const PROVIDERS: Readonly<Record<string, string>> = {
   together_ai: 'together',
   cohere_chat: 'cohere',
   'vertex_ai-language-models': 'vertex-ai',
 };
 
-/** What is priced by tokens. */
+/** The modes that are priced by tokens. */
 const MODES = ['chat', 'completion', 'responses', 'embedding'];
 
 const PER_TOKEN_TO_PER_MILLION = 6;
@@ -48,17 +48,17 @@ const CAPABILITIES: readonly (readonly [flag: string, capability: string])[] = [
 ];
 
 function readEntry(key: string, entry: Entry) {
-  const theirs = String(entry.litellm_provider ?? '');
-  const provider = PROVIDERS[theirs] ?? theirs.replaceAll('_', '-');
+  const theirProvider = String(entry.litellm_provider ?? '');
+  const provider = PROVIDERS[theirProvider] ?? theirProvider.replaceAll('_', '-');
   if (!/^[a-z0-9-]+$/.test(provider) || provider === 'router') throw new UnsupportedModelError('no provider');
   if (!MODES.includes(String(entry.mode))) throw new UnsupportedModelError('not priced by tokens');
   if (Number(entry.input_cost_per_request ?? 0) > 0)
     throw new UnsupportedModelError('also priced per request');
   const { output_cost_per_token: perOutput, output_cost_per_reasoning_token: perReasoning } = entry;
   if (perReasoning !== undefined && perReasoning !== perOutput)
-    throw new UnsupportedModelError('reasoning is priced apart');
+    throw new UnsupportedModelError('reasoning has a separate price');
 
-  const name = key.startsWith(`${theirs}/`) ? key.slice(theirs.length + 1) : key;
+  const name = key.startsWith(`${theirProvider}/`) ? key.slice(theirProvider.length + 1) : key;
   const context = count(entry.max_input_tokens) ?? count(entry.max_tokens);
   if (context === undefined) throw new UnsupportedModelError('no context window');
   const base = rates(entry, '');
@@ -86,7 +86,7 @@ function readEntry(key: string, entry: Entry) {
   };
 }
 
-/** The prices whose names end so; those of a tier are named by where it begins. */
+/** The prices whose names have this ending; the ending of a tier's prices names its threshold. */
 function rates(entry: Entry, ending: string) {
   const price = (name: string) => money(entry[`${name}${ending}`], PER_TOKEN_TO_PER_MILLION);
   return withoutUndefined({
@@ -105,7 +105,7 @@ function tiers(entry: Entry, base: Partial<ImportedRates>) {
     .sort((one, other) => one - other)
     .map((thousands) => ({
       above_input_tokens: thousands * 1_000,
-      // A class that a tier does not name costs there what it costs below.
+      // A token class that the tier omits has the same price as below the tier.
       ...(base as ImportedRates),
       ...rates(entry, `_above_${thousands}k_tokens`),
     }));

@@ -11,7 +11,7 @@ import {
 
 type Entry = Readonly<Record<string, unknown>>;
 
-/** Their ids of providers that are called otherwise here. */
+/** Their ids of providers that have another name here. */
 const PROVIDERS: Readonly<Record<string, string>> = { google: 'gemini', togetherai: 'together' };
 
 const MODALITIES: Readonly<Record<string, string>> = {
@@ -21,7 +21,7 @@ const MODALITIES: Readonly<Record<string, string>> = {
   video: 'video_input',
 };
 
-/** Their one tier, of which they write the threshold into the name. */
+/** They have one tier, whose name contains the threshold. */
 const TIER_ABOVE_TOKENS = 200_000;
 
 /** Reads `https://models.dev/api.json`: providers by id, each with models by id, with prices in dollars per million tokens. */
@@ -30,9 +30,7 @@ export function readModelsDev(content: unknown): ImportResult {
   const isTheirs =
     providers.length > 0 && providers.every(([, provider]) => object(object(provider)?.models));
   if (!isTheirs)
-    throw new Error(
-      'This is not the list of models.dev: it must be an object of providers, each with models.',
-    );
+    throw new Error("This is not models.dev's list: it must be an object of providers, each with models.");
   const entries = providers.flatMap(([id, provider]) =>
     Object.entries(object(object(provider)?.models) ?? {}).map(
       ([name, model]) => [`${PROVIDERS[id] ?? id}/${name}`, object(model) ?? {}] as const,
@@ -48,7 +46,7 @@ function readEntry(model: string, entry: Entry) {
   const cost = object(entry.cost);
   if (!cost) throw new UnsupportedModelError('no price');
   if (cost.reasoning !== undefined && cost.reasoning !== cost.output)
-    throw new UnsupportedModelError('reasoning is priced apart');
+    throw new UnsupportedModelError('reasoning has a separate price');
   const context = count(limit.context);
   if (context === undefined) throw new UnsupportedModelError('no context window');
   const base = rates(cost);
@@ -67,7 +65,7 @@ function readEntry(model: string, entry: Entry) {
     ],
     price: {
       ...whole,
-      // A class that the tier does not name costs there what it costs below.
+      // A token class that the tier omits has the same price as below the tier.
       tiers: above ? [{ above_input_tokens: TIER_ABOVE_TOKENS, ...whole, ...rates(above) }] : [],
     },
   };

@@ -1,7 +1,9 @@
 import { allItems, bodyOf, type Client, type PageOf } from '@weighbridge/client';
 import { Command, InvalidArgumentError } from 'commander';
+import type { CurrentState } from '../apply/changes.ts';
 import type { ApplyFile, Json } from '../apply/desiredState.ts';
-import { type CurrentState, PRUNABLE, type Prunable, plan } from '../apply/plan.ts';
+import { plan } from '../apply/plan.ts';
+import { PRUNABLE, type Prunable } from '../apply/prune.ts';
 import { runPlan, type Send } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
 import { type Cli, openSession } from '../session/session.ts';
@@ -10,17 +12,21 @@ import { collectList } from './options.ts';
 
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')
-    .description('make policies, principals, profiles, connectors and the catalog what a YAML file says')
-    .requiredOption('-f, --file <file>', 'what there should be')
-    .option('--dry-run', 'show what would change, and change nothing')
-    .option('--prune <kinds>', `remove what the file does not name: any of ${PRUNABLE.join(', ')}`, kinds)
+    .description('make policies, principals, profiles, connectors and the catalog match a YAML file')
+    .requiredOption('-f, --file <file>', 'the YAML file')
+    .option('--dry-run', 'show the changes without making them')
+    .option(
+      '--prune <kinds>',
+      `delete what the file does not name, of these kinds: ${PRUNABLE.join(', ')}`,
+      kinds,
+    )
     .addHelpText(
       'after',
-      '\nThe file is checked whole before the service is asked for anything.\n\nExamples:\n  weighbridge apply -f gateway.yaml --dry-run\n  weighbridge apply -f gateway.yaml --prune policies,profiles',
+      '\nThe whole file is checked before the service is contacted.\n\nExamples:\n  weighbridge apply -f gateway.yaml --dry-run\n  weighbridge apply -f gateway.yaml --prune policies,profiles',
     )
     .action(async (options, command: Command) => {
       const text = await readText(cli, options.file);
-      // Only here: the other commands start the quicker for not loading what reads and checks files.
+      // Loaded only here, so that the other commands start faster.
       const { readApplyFile } = await import('../apply/applyFile.ts');
       const { loadServiceRules } = await import('../apply/serviceRules.ts');
       const { published, rule } = await loadServiceRules();
@@ -42,15 +48,13 @@ export function applyCommand(cli: Cli): Command {
           await runPlan(changes, sender(session.client), () => done++);
         } catch (error) {
           const next = changes[done];
-          session.err(
-            `Stopped at ${next?.kind} ${next?.name}: ${done} of ${changes.length} changes are made.`,
-          );
+          session.err(`Stopped at ${next?.kind} ${next?.name}; made ${done} of ${changes.length} changes.`);
           throw error;
         }
       }
       if (session.json) {
-        const told = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
-        session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: told }, null, 2));
+        const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
+        session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: listed }, null, 2));
       } else session.out(`${summary(changes)}${changes.length > 0 && !options.dryRun ? ': done' : ''}`);
     });
 }
@@ -59,7 +63,7 @@ function kinds(text: string, before: readonly Prunable[] | undefined): Prunable[
   const given = collectList(text, before);
   const unknown = given.find((kind) => !PRUNABLE.some((known) => known === kind));
   if (unknown === undefined && given.length > 0) return given as Prunable[];
-  throw new InvalidArgumentError(`It must name any of ${PRUNABLE.join(', ')}.`);
+  throw new InvalidArgumentError(`Name one or more of ${PRUNABLE.join(', ')}.`);
 }
 
 async function readText(cli: Cli, file: string): Promise<string> {
@@ -70,7 +74,7 @@ async function readText(cli: Cli, file: string): Promise<string> {
   }
 }
 
-/** What is there now of what the file speaks of. */
+/** Reads only the sections that the file or `--prune` names. */
 async function readCurrentState(
   client: Client,
   file: ApplyFile,
@@ -95,7 +99,7 @@ async function readCurrentState(
   };
 }
 
-/** All of a list, whatever the number of its pages. */
+/** All items of a list, over all its pages. */
 export async function listAll(send: Send, path: string): Promise<Json[]> {
   return await allItems(async (token) => {
     const page = await send('GET', `${path}?page_size=500&page_token=${encodeURIComponent(token)}`);
@@ -103,7 +107,7 @@ export async function listAll(send: Send, path: string): Promise<Json[]> {
   });
 }
 
-/** Calls that are made of data: their paths and bodies are checked by the plan and the service, not by types. */
+/** Sends calls that the plan built at run time: types don't check their paths and bodies, the plan and the service do. */
 export function sender(client: Client): Send {
   return async (method, path, body) => {
     const call = client.request(method.toLowerCase() as 'get', path as never, { body } as never);

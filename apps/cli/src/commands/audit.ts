@@ -6,12 +6,12 @@ import { limitOf, listOptions, parseTime } from './options.ts';
 
 export function auditCommand(cli: Cli): Command {
   return listOptions(new Command('audit'))
-    .description('what was changed, by whom and when, the newest first')
-    .option('--resource <id>', 'changes of this key, policy, …')
-    .option('--actor <principal>', 'changes by this principal')
-    .option('--action <action>', 'such as key.created')
-    .option('--from <time>', 'a date-time', parseTime(cli.now))
-    .option('--to <time>', 'a date-time', parseTime(cli.now))
+    .description('what was changed, by whom and when; newest first')
+    .option('--resource <id>', 'only changes of this key, policy, …')
+    .option('--actor <principal>', 'only changes by this principal')
+    .option('--action <action>', 'only this action, such as key.created')
+    .option('--from <time>', 'start: a date-time', parseTime(cli.now))
+    .option('--to <time>', 'end: a date-time', parseTime(cli.now))
     .addHelpText('after', '\nExample:\n  weighbridge audit --resource key_… --json')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);

@@ -18,22 +18,28 @@ const READERS: Readonly<Record<string, (content: unknown) => ImportResult>> = {
 };
 
 const FETCH_TIMEOUT_MS = 60_000;
-/** Ten times what the largest of these lists takes today. */
+/** Ten times the size of the largest of these lists today. */
 const MAX_LIST_CHARACTERS = 50_000_000;
 
 export function catalogCommand(cli: Cli): Command {
-  const catalog = new Command('catalog').description('what models cost, and what they can do');
+  const catalog = new Command('catalog').description('prices and abilities of models');
   catalog
     .command('import <source>')
-    .description("take over prices and sizes from another project's list: a file, or an http(s) address")
+    .description("import prices and sizes from another project's list: a file, or an http(s) address")
     .addOption(
-      new Option('--from <list>', 'whose list it is').choices(Object.keys(READERS)).makeOptionMandatory(),
+      new Option('--from <list>', 'the project that publishes the list')
+        .choices(Object.keys(READERS))
+        .makeOptionMandatory(),
     )
-    .option('--provider <provider>', 'only of these; else of those that the catalog has', collectList)
-    .option('--dry-run', 'show what would change, and change nothing')
+    .option(
+      '--provider <provider>',
+      'only models of these providers; default: the providers in the catalog',
+      collectList,
+    )
+    .option('--dry-run', 'show the changes without making them')
     .addHelpText(
       'after',
-      '\nModels that the list does not price by tokens are left out. Prices apply to requests from now on.\n\nExamples:\n  weighbridge catalog import --from models.dev https://models.dev/api.json --dry-run\n  weighbridge catalog import --from litellm prices.json --provider openai,mistral',
+      '\nModels without a price per token are skipped. New prices apply to requests from now on.\n\nExamples:\n  weighbridge catalog import --from models.dev https://models.dev/api.json --dry-run\n  weighbridge catalog import --from litellm prices.json --provider openai,mistral',
     )
     .action(async (source: string, options, command: Command) => {
       const content = parse(source, await read(cli, source));
@@ -45,7 +51,7 @@ export function catalogCommand(cli: Cli): Command {
       const wanted = models
         .filter(({ model }) => providers.includes(model.split('/')[0]))
         .map(({ capabilities, max_output_tokens, ...facts }) => {
-          // What a list does not say of a model, the catalog may know; what a model can do, it knows better.
+          // The catalog knows better what a model can do, and may know a limit that the list omits.
           const isNew = !known.some(({ model }) => model === facts.model);
           const more = {
             ...((isNew || max_output_tokens !== null) && { max_output_tokens }),
@@ -68,13 +74,13 @@ export function catalogCommand(cli: Cli): Command {
         if (changes.length > 0) session.out(showPlan(changes));
         for (const [why, names] of Object.entries(skipped)) {
           const examples = names.slice(0, 3).map(printable).join(', ');
-          session.err(`Left out, ${why}: ${names.length} (${examples}${names.length > 3 ? ', …' : ''})`);
+          session.err(`Skipped, ${why}: ${names.length} (${examples}${names.length > 3 ? ', …' : ''})`);
         }
       }
       if (!options.dryRun) await runPlan(changes, send, () => {});
       if (session.json) {
-        const told = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
-        session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: told, skipped }, null, 2));
+        const listed = changes.map(({ action, kind, name, fields }) => ({ action, kind, name, fields }));
+        session.out(JSON.stringify({ dry_run: options.dryRun ?? false, changes: listed, skipped }, null, 2));
       } else session.out(`${summary(changes)}${changes.length > 0 && !options.dryRun ? ': done' : ''}`);
     });
   return catalog;
@@ -91,10 +97,12 @@ async function read(cli: Cli, source: string): Promise<string> {
   const response = await fetch(source, { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS) }).catch((error) => {
     throw new Error(`${source} can't be fetched: ${(error as Error).message}`);
   });
-  if (!response.ok) throw new Error(`${source} can't be fetched: it answers ${response.status}.`);
+  if (!response.ok) throw new Error(`${source} can't be fetched: it responded with ${response.status}.`);
   const text = await response.text();
   if (text.length <= MAX_LIST_CHARACTERS) return text;
-  throw new Error(`${source} is larger than any such list.`);
+  throw new Error(
+    `${source} is larger than ${MAX_LIST_CHARACTERS} characters; no supported list is that large.`,
+  );
 }
 
 function parse(source: string, text: string): unknown {

@@ -3,7 +3,7 @@ import type { Cli } from '../session/session.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
-/** Each script asks the command itself what may come next, so that it never is out of date. */
+/** Each script asks the command for candidates, so that a script never becomes outdated. */
 const SCRIPTS: Record<(typeof SHELLS)[number], string> = {
   bash: `_weighbridge() {
   local IFS=$'\\n'
@@ -24,7 +24,7 @@ complete -c weighbridge -n '__fish_seen_subcommand_from apply import' -F`,
 
 export function completionCommand(cli: Cli): Command {
   return new Command('completion')
-    .description('print the script that makes a shell complete this command')
+    .description('print a shell completion script')
     .argument('<shell>', `one of ${SHELLS.join(', ')}`)
     .addHelpText(
       'after',
@@ -38,14 +38,14 @@ export function completionCommand(cli: Cli): Command {
     });
 }
 
-/** What the completion scripts call with the words so far. */
+/** The completion scripts call it with the words so far. */
 export function completeCommand(cli: Cli, program: Command): Command {
   return new Command('complete')
     .argument('[words...]')
     .action((words: string[]) => cli.out(candidates(program, words).join('\n')));
 }
 
-/** What may follow these words: the commands, the options and the values that fit there. */
+/** The commands, options and values that may follow these words. */
 export function candidates(program: Command, words: readonly string[]): string[] {
   let at = program;
   let expected: Option | undefined;

@@ -4,11 +4,11 @@ import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
 
 export function connectorsCommand(cli: Cli): Command {
-  const connectors = new Command('connectors').description("the vendors' accounts that requests go through");
+  const connectors = new Command('connectors').description('accounts at vendors');
 
   listOptions(connectors.command('list'))
-    .description('list connectors, the newest first')
-    .option('--provider <provider>', 'of this provider')
+    .description('list connectors, newest first')
+    .option('--provider <provider>', 'only of this provider')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
       const filter = { ...(options.provider && { provider: options.provider }) };
@@ -29,7 +29,7 @@ export function connectorsCommand(cli: Cli): Command {
 
   connectors
     .command('show <connector_id>')
-    .description('show a connector; its credential is never shown')
+    .description('show a connector, without its credential')
     .action(async (connector_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { connector_id } };
@@ -38,13 +38,13 @@ export function connectorsCommand(cli: Cli): Command {
 
   connectors
     .command('test <connector_id>')
-    .description("try a connector's credential at its vendor; nothing is generated or billed")
+    .description("check a connector's credential at its vendor; nothing is generated or billed")
     .action(async (connector_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { connector_id } };
       const result = await bodyOf(session.client.POST('/api/v1/connectors/{connector_id}/test', { params }));
       session.showOne(result);
-      if (!result.ok) throw new Error('The vendor did not take it.');
+      if (!result.ok) throw new Error('The vendor did not accept the credential.');
     });
 
   return connectors;

@@ -12,15 +12,15 @@ const SIGNS: Readonly<Record<Level, string>> = { ok: 'âœ“', warn: '!', fail: 'âœ
 
 export function doctorCommand(cli: Cli): Command {
   return new Command('doctor')
-    .description('look at a deployment, part by part, and say what is wrong and what to do')
-    .option('--live', "also try each connector's credential at its vendor; nothing is generated or billed")
+    .description('check a deployment part by part, and say what is wrong and what to do')
+    .option('--live', "also check each connector's credential at its vendor; nothing is generated or billed")
     .addHelpText(
       'after',
-      '\nThe service is looked at by its API. What lies behind it is, where the settings of the apps are given:\nDATABASE_URL, NATS_URL, CONTROL_PLANE_ADDRESS with CONTROL_PLANE_TOKEN, CONTROL_TLS_*, SPOOL_DIR. Nothing is changed.\nThe exit code is 1 where a check failed; warnings leave it 0.\n\nExamples:\n  WEIGHBRIDGE_URL=https://gateway.example.com weighbridge doctor\n  DATABASE_URL=postgresql://weighbridge@db.internal/weighbridge NATS_URL=nats://nats.internal weighbridge doctor --json',
+      '\nIt checks the service through its API. With these settings of the apps, it also checks what is behind the API:\nDATABASE_URL, NATS_URL, CONTROL_PLANE_ADDRESS with CONTROL_PLANE_TOKEN, CONTROL_TLS_*, SPOOL_DIR. It changes nothing.\nThe exit code is 1 if a check failed, else 0, warnings included.\n\nExamples:\n  WEIGHBRIDGE_URL=https://gateway.example.com weighbridge doctor\n  DATABASE_URL=postgresql://weighbridge@db.internal/weighbridge NATS_URL=nats://nats.internal weighbridge doctor --json',
     )
     .action(async (options: { live?: boolean }, command: Command) => {
       const findings = [
-        ...(await examineService(cli, command, options.live ?? false)),
+        ...(await checkService(cli, command, options.live ?? false)),
         ...(await deploymentChecks(cli.env, cli.now)),
       ];
       const { json }: GlobalOptions = command.optsWithGlobals();
@@ -31,18 +31,18 @@ export function doctorCommand(cli: Cli): Command {
     });
 }
 
-async function examineService(cli: Cli, command: Command, live: boolean): Promise<Finding[]> {
+async function checkService(cli: Cli, command: Command, live: boolean): Promise<Finding[]> {
   let session: Session;
   try {
     session = await openSession(cli, command);
   } catch (error) {
-    // Where there is something else to look at, a missing key does not keep from that.
-    const hasMore = DEPLOYMENT_SETTINGS.some((name) => cli.env[name]);
-    if (error instanceof UsageError && hasMore) return [skipped('service', error.message)];
+    // Without a key, the other parts can still be checked.
+    const hasOtherChecks = DEPLOYMENT_SETTINGS.some((name) => cli.env[name]);
+    if (error instanceof UsageError && hasOtherChecks) return [skipped('service', error.message)];
     throw error;
   }
-  const { findings, goesOn } = await serviceChecks(session);
-  return goesOn ? [...findings, ...(await operatorChecks(session, { live }))] : findings;
+  const { findings, canContinue } = await serviceChecks(session);
+  return canContinue ? [...findings, ...(await operatorChecks(session, { live }))] : findings;
 }
 
 const toJson = ({

@@ -5,10 +5,10 @@ import { limitOf, listOptions } from './options.ts';
 
 export function evidenceCommand(cli: Cli): Command {
   return listOptions(new Command('evidence'))
-    .description('how models do of late, by workload type, and how often a profile would choose them')
-    .option('--profile <id>', 'only its targets, with how often each would be tried first')
-    .option('--workload-type <text>', 'as in X-Svc-Workload-Type; empty for requests that name none')
-    .option('--model <model>', 'only of this model')
+    .description('how models performed recently, by workload type; how often a profile would choose each')
+    .option('--profile <id>', 'only the targets of this profile, with how often each would be tried first')
+    .option('--workload-type <text>', 'as in X-Svc-Workload-Type; empty for requests without one')
+    .option('--model <model>', 'only this model')
     .addHelpText(
       'after',
       '\nExamples:\n  weighbridge evidence --profile prf_…\n  weighbridge evidence --workload-type summaries --json',

@@ -16,34 +16,32 @@ const NO_GROUPS: ReadonlyMap<string, readonly string[]> = new Map();
 const SECRET_MODE = 0o600;
 
 export function importCommand(cli: Cli): Command {
-  const command = new Command('import').description('move here from another gateway');
+  const command = new Command('import').description('move from another gateway to Weighbridge');
   command
     .command('litellm')
-    .description(
-      "turn LiteLLM's config.yaml, prices and keys into a file for apply, and say what became of each",
-    )
-    .option('--config <file>', 'its config.yaml')
-    .option('--prices <file>', 'its model_prices_and_context_window.json, for the models that are used')
+    .description("convert LiteLLM's config.yaml, prices and keys into a file for apply, with a report")
+    .option('--config <file>', "LiteLLM's config.yaml")
+    .option('--prices <file>', "LiteLLM's model_prices_and_context_window.json, for the models in use")
     .option(
       '--keys <file>',
-      'its keys with their budgets: what /key/list?return_full_object=true answers, or a CSV',
+      "LiteLLM's keys with their budgets: the response of /key/list?return_full_object=true, or a CSV",
     )
-    .option('--teams <file>', 'its teams with their budgets: what /team/list answers, or a CSV')
-    .option('--out <file>', 'where the file for apply goes')
+    .option('--teams <file>', "LiteLLM's teams with their budgets: the response of /team/list, or a CSV")
+    .option('--out <file>', 'write the file for apply here')
     .option(
       '--issue-keys <file>',
-      'once that is applied: issue the keys, and write their secrets here (mode 0600)',
+      'after apply: issue the keys, and write their secrets to this new file (mode 0600)',
     )
-    .option('--dry-run', 'say what would become of each, and write nothing')
+    .option('--dry-run', 'print the report, and write nothing')
     .addHelpText(
       'after',
-      '\nNothing is sent to LiteLLM. Its keys are hashes, so that everybody gets a new one.\n\nExamples:\n  weighbridge import litellm --config config.yaml --keys keys.json --dry-run\n  weighbridge import litellm --config config.yaml --keys keys.json --out gateway.yaml\n  weighbridge apply -f gateway.yaml\n  weighbridge import litellm --config config.yaml --keys keys.json --issue-keys new-keys.jsonl',
+      '\nNothing is sent to LiteLLM. LiteLLM stores only hashes of keys, so every user gets a new key.\n\nExamples:\n  weighbridge import litellm --config config.yaml --keys keys.json --dry-run\n  weighbridge import litellm --config config.yaml --keys keys.json --out gateway.yaml\n  weighbridge apply -f gateway.yaml\n  weighbridge import litellm --config config.yaml --keys keys.json --issue-keys new-keys.jsonl',
     )
     .action(async (options, invoked: Command) => {
       if (!options.config && !options.keys) throw new UsageError('Give --config, --keys, or both.');
       if (!options.out && !options.issueKeys && !options.dryRun)
         throw new UsageError(
-          'Give --out for the file, --issue-keys for the keys, or --dry-run to look only.',
+          'Give --out to write the file, --issue-keys to issue the keys, or --dry-run for the report alone.',
         );
       const read = async (file: string | undefined) => (file ? await readText(cli, file) : undefined);
       const [config, prices, keys, teams] = [
@@ -78,7 +76,7 @@ export function importCommand(cli: Cli): Command {
       if (options.issueKeys && !options.dryRun) {
         const session = await openSession(cli, invoked);
         const issued = await issueKeys(session, people.keys, options.issueKeys);
-        cli.err(`${issued} keys issued; their secrets are in ${options.issueKeys}, and nowhere else.`);
+        cli.err(`Issued ${issued} keys. Their secrets are only in ${options.issueKeys}.`);
       }
     });
   return command;
@@ -100,19 +98,19 @@ async function readText(cli: Cli, file: string): Promise<string> {
   }
 }
 
-/** Each secret is written as soon as it is there, so that an interruption loses none. Returns how many there are. */
+/** Writes each secret as soon as it is issued, so that an interruption loses none. Returns the number of keys. */
 async function issueKeys(session: Session, keys: readonly KeyToIssue[], file: string): Promise<number> {
   const policies = await listAll(sender(session.client), '/api/v1/policies');
   const ids = new Map(policies.map(({ name, id }) => [name, String(id)]));
   const missing = keys.find(({ policy }) => policy !== undefined && !ids.has(policy));
-  if (missing) throw new Error(`There is no policy ${missing.policy} yet: apply the file first.`);
+  if (missing) throw new Error(`The policy ${missing.policy} does not exist yet. Apply the file first.`);
   let written = '';
-  // Made before the first key is: a secret without a place for it would be lost.
+  // Created before the first key: a secret that can't be written would be lost.
   await session.writeFile(file, written, { mode: SECRET_MODE, isNew: true });
   for (const key of keys) {
     const issued = await bodyOf(
       session.client.POST('/api/v1/keys', {
-        // A second run within a day gets the same keys.
+        // A second run within 24 hours gets the same keys.
         headers: { 'idempotency-key': `litellm-${createHash('sha256').update(key.origin).digest('hex')}` },
         body: {
           name: key.name,

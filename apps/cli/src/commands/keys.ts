@@ -25,28 +25,38 @@ function state(key: Key): string {
   return key.disabled ? 'disabled' : 'active';
 }
 
-/** The secret alone goes to standard output, so that a shell can take it; what belongs to it goes beside. */
+/** Prints only the secret on standard output, so that a shell can read it; the rest goes to standard error. */
 function showSecret(session: Session, issued: IssuedKey): void {
   if (session.json) {
     session.showOne(issued);
     return;
   }
   session.err(
-    `${printable(issued.name)} (${issued.id}), governed by ${issued.policy_id}. The secret is shown this once:`,
+    `${printable(issued.name)} (${issued.id}), governed by ${issued.policy_id}. The secret is shown only once:`,
   );
   session.out(issued.key);
 }
 
 export function keysCommand(cli: Cli): Command {
   const keys = new Command('keys').description('issue and manage keys');
+  addCreate(keys, cli);
+  addList(keys, cli);
+  addShow(keys, cli);
+  addSetDisabled(keys, cli, 'disable', true);
+  addSetDisabled(keys, cli, 'enable', false);
+  addRotate(keys, cli);
+  addRevoke(keys, cli);
+  return keys;
+}
 
+function addCreate(keys: Command, cli: Cli): void {
   keys
     .command('create <name>')
-    .description('issue a key; standard output gets its secret and nothing else')
-    .addOption(new Option('--kind <kind>', 'who holds it').choices(['service', 'user']))
-    .option('--principal <id>', "whose it is (an operator's choice; else the caller's own)")
+    .description('issue a key; only its secret goes to standard output')
+    .addOption(new Option('--kind <kind>', 'the kind of its holder').choices(['service', 'user']))
+    .option('--principal <id>', "the principal that owns it (operators only; default: the caller's own)")
     .option('--policy <id>', 'the policy that governs it')
-    .option('--scope <scope>', 'what it may do; may be repeated, or given with commas', collectList)
+    .option('--scope <scope>', 'a scope; may be repeated, or given with commas', collectList)
     .option('--expires <time>', 'a date-time, or a duration such as 30d', parseTime(cli.now))
     .option('--disabled', 'issue it disabled')
     .addHelpText(
@@ -66,15 +76,21 @@ export function keysCommand(cli: Cli): Command {
       };
       showSecret(session, await bodyOf(session.client.POST('/api/v1/keys', { body })));
     });
+}
 
+function addList(keys: Command, cli: Cli): void {
   listOptions(keys.command('list'))
-    .description('list keys, the newest first')
-    .option('--principal <id>', 'of this principal')
-    .option('--policy <id>', 'governed by this policy')
-    .addOption(new Option('--kind <kind>', 'of this kind').choices(['service', 'user']))
-    .option('--disabled', 'only disabled ones')
-    .option('--expiring-before <time>', 'a date-time, or a duration such as 30d', parseTime(cli.now))
-    .option('--name <text>', 'whose name contains this')
+    .description('list keys, newest first')
+    .option('--principal <id>', 'only keys of this principal')
+    .option('--policy <id>', 'only keys that this policy governs')
+    .addOption(new Option('--kind <kind>', 'only keys of this kind').choices(['service', 'user']))
+    .option('--disabled', 'only disabled keys')
+    .option(
+      '--expiring-before <time>',
+      'only keys that expire before this date-time, or duration such as 30d',
+      parseTime(cli.now),
+    )
+    .option('--name <text>', 'only keys whose name contains this')
     .addHelpText('after', '\nExample:\n  weighbridge keys list --expiring-before 7d')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
@@ -91,7 +107,9 @@ export function keysCommand(cli: Cli): Command {
       );
       session.showList(items, COLUMNS);
     });
+}
 
+function addShow(keys: Command, cli: Cli): void {
   keys
     .command('show <key_id>')
     .description('show a key, without its secret')
@@ -101,30 +119,25 @@ export function keysCommand(cli: Cli): Command {
         await bodyOf(session.client.GET('/api/v1/keys/{key_id}', { params: { path: { key_id } } })),
       );
     });
+}
 
-  for (const [name, disabled] of [
-    ['disable', true],
-    ['enable', false],
-  ] as const) {
-    keys
-      .command(`${name} <key_id>`)
-      .description(
-        disabled ? 'refuse a key from now on; enable takes that back' : 'let a disabled key in again',
-      )
-      .action(async (key_id: string, _options, command: Command) => {
-        const session = await openSession(cli, command);
-        const params = { path: { key_id } };
-        const key = await bodyOf(
-          session.client.PATCH('/api/v1/keys/{key_id}', { params, body: { disabled } }),
-        );
-        session.showOne(key);
-      });
-  }
+function addSetDisabled(keys: Command, cli: Cli, name: 'disable' | 'enable', disabled: boolean): void {
+  keys
+    .command(`${name} <key_id>`)
+    .description(disabled ? 'refuse a key until it is enabled again' : 'accept a disabled key again')
+    .action(async (key_id: string, _options, command: Command) => {
+      const session = await openSession(cli, command);
+      const params = { path: { key_id } };
+      const key = await bodyOf(session.client.PATCH('/api/v1/keys/{key_id}', { params, body: { disabled } }));
+      session.showOne(key);
+    });
+}
 
+function addRotate(keys: Command, cli: Cli): void {
   keys
     .command('rotate <key_id>')
-    .description('give a key another secret; its id, its policy and its spend stay')
-    .option('--grace <duration>', 'how long the old secret goes on working, such as 1h', parseDuration, 0)
+    .description('replace the secret of a key; its id, policy and spend stay')
+    .option('--grace <duration>', 'how long the old secret still works, such as 1h', parseDuration, 0)
     .addHelpText('after', '\nExample:\n  KEY=$(weighbridge keys rotate key_… --grace 1h)')
     .action(async (key_id: string, options, command: Command) => {
       const session = await openSession(cli, command);
@@ -135,16 +148,16 @@ export function keysCommand(cli: Cli): Command {
         await bodyOf(session.client.POST('/api/v1/keys/{key_id}/rotate', { params, body })),
       );
     });
+}
 
+function addRevoke(keys: Command, cli: Cli): void {
   keys
     .command('revoke <key_id>')
-    .description('refuse a key for good; its spend stays on record')
+    .description('revoke a key for good; its spend stays on record')
     .action(async (key_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       session.showOne(
         await bodyOf(session.client.DELETE('/api/v1/keys/{key_id}', { params: { path: { key_id } } })),
       );
     });
-
-  return keys;
 }

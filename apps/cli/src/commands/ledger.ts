@@ -3,15 +3,15 @@ import { Command } from 'commander';
 import { type Cli, openSession } from '../session/session.ts';
 
 export function ledgerCommand(cli: Cli): Command {
-  const ledger = new Command('ledger').description('what all spend is added up from');
+  const ledger = new Command('ledger').description('the record that all spend is computed from');
 
   ledger
     .command('rebuild')
-    .description('add the ledger up anew, and say what the counters differ by')
-    .option('--apply', 'mend them; usage goes on being recorded meanwhile')
+    .description('add the ledger up again, and show how the counters differ from it')
+    .option('--apply', 'correct the counters; usage is still recorded meanwhile')
     .addHelpText(
       'after',
-      '\nOf a large ledger it takes minutes. Where the connection does not last as long, it goes on in the service; `weighbridge\naudit` shows when --apply is done.\n\nExamples:\n  weighbridge ledger rebuild\n  weighbridge ledger rebuild --apply',
+      '\nA large ledger takes minutes. If the connection ends first, the service continues; `weighbridge audit` shows when\n--apply is done.\n\nExamples:\n  weighbridge ledger rebuild\n  weighbridge ledger rebuild --apply',
     )
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
@@ -26,7 +26,9 @@ export function ledgerCommand(cli: Cli): Command {
         ...Object.fromEntries(differing.map((one) => [one.bucket, one.difference_nano_usd])),
       });
       if (session.json || (rebuilt.differing_buckets === 0 && differing_hours === 0)) return;
-      session.err(apply ? 'They are mended.' : 'Nothing was changed; --apply mends them.');
+      session.err(
+        apply ? 'Corrected the counters.' : 'Nothing was changed. To correct the counters, use --apply.',
+      );
     });
 
   return ledger;

@@ -6,7 +6,7 @@ import { limitOf, listOptions } from './options.ts';
 
 export function modelsCommand(cli: Cli): Command {
   return listOptions(new Command('models'))
-    .description('the models that the calling key can reach, with prices per one million tokens')
+    .description('models that the calling key can reach, with prices per one million tokens')
     .addHelpText('after', '\nExample:\n  weighbridge models --all --json')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);

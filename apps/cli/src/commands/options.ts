@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
 
-/** How much of a list is shown. */
+/** `--limit` and `--all`. */
 export function listOptions(command: Command): Command {
   return command
-    .option('--limit <n>', 'show so many at most', parsePositiveInteger, 100)
-    .option('--all', 'show all, however many');
+    .option('--limit <n>', 'show at most N items', parsePositiveInteger, 100)
+    .option('--all', 'show all items');
 }
 
 export function limitOf(options: { limit: number; all?: boolean }): number | undefined {
@@ -13,24 +13,24 @@ export function limitOf(options: { limit: number; all?: boolean }): number | und
 
 export function parsePositiveInteger(text: string): number {
   if (/^\d{1,9}$/.test(text) && Number(text) > 0) return Number(text);
-  throw new InvalidArgumentError('It must be a whole number above zero.');
+  throw new InvalidArgumentError('It must be a whole number greater than 0.');
 }
 
-/** Dollars as micro-USD, read digit by digit: no float ever holds money. */
+/** Dollars as micro-USD, read digit by digit, never through a float. */
 export function parseMicroUsd(text: string, orElse = ''): number {
   const [, units, fraction = ''] = /^\$?(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
   if (units === undefined) {
     throw new InvalidArgumentError(
-      `It must be dollars such as 50 or 0.25, of at most six decimals${orElse}.`,
+      `It must be an amount of dollars with at most six decimals, such as 50 or 0.25${orElse}.`,
     );
   }
   return Number(`${units}${fraction.padEnd(6, '0')}`);
 }
 
-/** An amount that is added, or with a minus taken away; not zero. */
+/** An amount other than zero; with a minus it is given back. */
 export function parseSignedMicroUsd(text: string): number {
   const amount = parseMicroUsd(text.replace(/^[-+]/, ''), ', with a minus to give back');
-  if (amount === 0) throw new InvalidArgumentError('It must not be zero.');
+  if (amount === 0) throw new InvalidArgumentError('It must not be 0.');
   return text.startsWith('-') ? -amount : amount;
 }
 
@@ -58,7 +58,7 @@ export function parseTime(now: () => Date): (text: string) => string {
   };
 }
 
-/** Gathers an option that may be given several times, or with commas. */
+/** Collects the values of an option that may be repeated, or given with commas. */
 export function collectList(text: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), ...text.split(',').map((part) => part.trim())].filter((part) => part !== '');
 }

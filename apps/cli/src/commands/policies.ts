@@ -20,12 +20,12 @@ const COLUMNS: readonly Column<Policy>[] = [
 ];
 
 export function policiesCommand(cli: Cli): Command {
-  const policies = new Command('policies').description('budgets and rules, and whom they govern');
+  const policies = new Command('policies').description('budgets and rules for keys');
 
   listOptions(policies.command('list'))
-    .description('list policies, the newest first')
-    .option('--name <text>', 'whose name contains this')
-    .option('--parent <id>', 'whose parent is this one')
+    .description('list policies, newest first')
+    .option('--name <text>', 'only policies whose name contains this')
+    .option('--parent <id>', 'only policies with this parent')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
       const filter = {
@@ -60,8 +60,8 @@ export function policiesCommand(cli: Cli): Command {
     });
 
   policyOptions(policies.command('update <policy_id>'))
-    .description('change what the options name; the rest stays')
-    .option('--name <name>', 'another name')
+    .description('change the given fields of a policy')
+    .option('--name <name>', 'the new name')
     .addHelpText(
       'after',
       '\nExample:\n  weighbridge policies update pol_… --limit-usd unlimited --enforcement shadow',
@@ -69,7 +69,7 @@ export function policiesCommand(cli: Cli): Command {
     .action(async (policy_id: string, options, command: Command) => {
       const body = changes(options);
       if (Object.keys(body).length === 0)
-        throw new UsageError('Nothing to change: give at least one option.');
+        throw new UsageError('Nothing to change. Give at least one option.');
       const session = await openSession(cli, command);
       const params = { path: { policy_id } };
       session.showOne(await bodyOf(session.client.PATCH('/api/v1/policies/{policy_id}', { params, body })));
@@ -77,7 +77,7 @@ export function policiesCommand(cli: Cli): Command {
 
   policies
     .command('delete <policy_id>')
-    .description('delete a policy that governs nobody')
+    .description('delete a policy that governs no one')
     .action(async (policy_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { policy_id } };
@@ -87,16 +87,12 @@ export function policiesCommand(cli: Cli): Command {
   return policies;
 }
 
-/** What a policy is made of; `none` clears what may be empty. The few fields that are not here are set by `apply`. */
+/** Fields of a policy; `none` clears one. `apply` sets the few that are missing here. */
 function policyOptions(command: Command): Command {
   return command
-    .option(
-      '--limit-usd <amount>',
-      'what may be spent in a window, such as 12.50, or unlimited',
-      limitMicroUsd,
-    )
+    .option('--limit-usd <amount>', 'limit per window in dollars, such as 12.50, or unlimited', limitMicroUsd)
     .addOption(
-      new Option('--window <window>', 'when spend starts anew').choices([
+      new Option('--window <window>', 'the window after which spend starts again').choices([
         'hour',
         'day',
         'week',
@@ -104,27 +100,40 @@ function policyOptions(command: Command): Command {
         'none',
       ]),
     )
-    .option('--timezone <name>', 'whose midnight ends a window, such as Europe/Vienna')
+    .option('--timezone <name>', 'time zone of the windows, such as Europe/Vienna')
     .addOption(
-      new Option('--counter-scope <scope>', 'who shares a counter').choices(['key', 'principal', 'policy']),
+      new Option(
+        '--counter-scope <scope>',
+        'what has a counter: each key, each principal, or the whole policy',
+      ).choices(['key', 'principal', 'policy']),
     )
-    .addOption(new Option('--enforcement <mode>').choices(['enforce', 'shadow', 'off']))
-    .addOption(new Option('--budget-mode <mode>').choices(['balanced', 'hard']))
-    .option('--allow <pattern>', 'a model that is allowed, with * for any text; may be repeated', collectList)
-    .option('--requests-per-minute <n>', 'or none', countOrNone)
-    .option('--tokens-per-minute <n>', 'or none', countOrNone)
-    .option('--max-parallel <n>', 'or none', countOrNone)
-    .option('--parent <policy_id>', 'the policy whose budget it draws on too, or none')
     .addOption(
-      new Option('--default-for <kind>', 'which keys it governs that have no other').choices([
+      new Option(
+        '--enforcement <mode>',
+        'at a limit: enforce refuses, shadow only counts, off does nothing',
+      ).choices(['enforce', 'shadow', 'off']),
+    )
+    .addOption(
+      new Option(
+        '--budget-mode <mode>',
+        'balanced reserves an estimate, hard the most that a request can cost',
+      ).choices(['balanced', 'hard']),
+    )
+    .option('--allow <pattern>', 'an allowed model; * matches any text; may be repeated', collectList)
+    .option('--requests-per-minute <n>', 'limit of requests per minute, or none', countOrNone)
+    .option('--tokens-per-minute <n>', 'limit of tokens per minute, or none', countOrNone)
+    .option('--max-parallel <n>', 'limit of requests at the same time, or none', countOrNone)
+    .option('--parent <policy_id>', 'the parent policy, whose budget applies too, or none')
+    .addOption(
+      new Option('--default-for <kind>', 'the kind of keys without another policy that it governs').choices([
         'service',
         'user',
         'all',
         'none',
       ]),
     )
-    .option('--self-service', 'callers may pick it for their own keys')
-    .option('--no-self-service', 'only operators give it out');
+    .option('--self-service', 'callers may choose it for their own keys')
+    .option('--no-self-service', 'only operators assign it');
 }
 
 function changes(options: Readonly<Record<string, never>>): PolicyChanges {
@@ -147,7 +156,7 @@ function changes(options: Readonly<Record<string, never>>): PolicyChanges {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** Commander takes a null from a parser for no value, so that words stand for it until here. */
+/** Commander treats null from a parser as no value, so parsers return `none` or `unlimited` instead. */
 function noneAsNull(value: string | number | undefined): string | number | null | undefined {
   return value === 'none' || value === 'unlimited' ? null : value;
 }

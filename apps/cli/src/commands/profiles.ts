@@ -9,12 +9,12 @@ type ExplainRequest = components['schemas']['ExplainRequest'];
 
 export function profilesCommand(cli: Cli): Command {
   const profiles = new Command('profiles').description(
-    'which models stand for router/<profile>, and in which order',
+    'routing profiles: the models behind router/<profile>, and their order',
   );
 
   listOptions(profiles.command('list'))
     .description('list profiles by name')
-    .option('--name <text>', 'whose name contains this')
+    .option('--name <text>', 'only profiles whose name contains this')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
       const filter = { ...(options.name && { name_contains: options.name }) };
@@ -40,19 +40,19 @@ export function profilesCommand(cli: Cli): Command {
 
   profiles
     .command('explain <profile_id>')
-    .description('say where a request would go, and why')
+    .description('show where a request would go, and why')
     .addOption(
-      new Option('--route <route>', 'what is asked for').choices([
+      new Option('--route <route>', 'the API operation').choices([
         'chat_completions',
         'responses',
         'messages',
         'embeddings',
       ]),
     )
-    .option('--key <key_id>', 'by the policies of this key')
-    .option('--policy <policy_id>', 'by this policy and its parents')
-    .option('--workload-type <text>', 'as in X-Svc-Workload-Type')
-    .option('--session <text>', 'as in X-Svc-Session-Id')
+    .option('--key <key_id>', 'as for a request with this key')
+    .option('--policy <policy_id>', 'as for a key with this policy')
+    .option('--workload-type <text>', 'the X-Svc-Workload-Type of the request')
+    .option('--session <text>', 'the X-Svc-Session-Id of the request')
     .addHelpText(
       'after',
       '\nExamples:\n  weighbridge profiles explain prf_… --key key_…\n  weighbridge profiles explain prf_… --route messages --policy pol_… --json',

@@ -4,28 +4,28 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { candidates } from './completion.ts';
 import { createProgram, runProgram } from './program.ts';
 
-/** A service that keeps what it was asked, and answers what it is told to. */
+/** A service that records requests, and returns the given responses. */
 let server: Server;
 let url: string;
-let asked: { method: string; path: string; authorization: string; body: string }[];
-let answers: (path: string) => [status: number, body: unknown];
+let received: { method: string; path: string; authorization: string; body: string }[];
+let respond: (path: string) => [status: number, body: unknown];
 
 beforeAll(async () => {
   server = createServer(async (request, response) => {
     const { method = '', url: path = '', headers } = request;
     let body = '';
     for await (const part of request) body += part;
-    asked.push({ method, path, authorization: headers.authorization ?? '', body });
-    const [status, answer] = answers(path);
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+    received.push({ method, path, authorization: headers.authorization ?? '', body });
+    const [status, content] = respond(path);
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(content));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 });
 afterAll(() => server.close());
 beforeEach(() => {
-  asked = [];
-  answers = () => [200, {}];
+  received = [];
+  respond = () => [200, {}];
 });
 
 async function run(
@@ -59,16 +59,16 @@ const refusal = (code: string, message: string) => ({
 });
 
 describe('the exit code', () => {
-  it('is 0 where it is done, and where help is asked for', async () => {
-    answers = () => [200, { data: [], next_page_token: '' }];
+  it('is 0 on success and for help', async () => {
+    respond = () => [200, { data: [], next_page_token: '' }];
     expect(await run(['models', '--json'])).toEqual({ code: 0, out: '[]', err: '' });
     const help = await run(['keys', 'create', '--help']);
     expect([help.code, help.out]).toEqual([0, expect.stringContaining('Examples:')]);
     expect(await run(['--version'])).toMatchObject({ code: 0, out: '1.2.3' });
   });
 
-  it('is 1 where the service refuses, with its words and the id of the request', async () => {
-    answers = () => [404, refusal('key_not_found', 'There is no key with this id.')];
+  it('is 1 if the service refuses, with its message and the request id', async () => {
+    respond = () => [404, refusal('key_not_found', 'There is no key with this id.')];
     const { code, err, out } = await run(['keys', 'show', 'key_1']);
     expect([code, err, out]).toEqual([
       1,
@@ -77,13 +77,13 @@ describe('the exit code', () => {
     ]);
   });
 
-  it('is 1 where the service is not there', async () => {
+  it('is 1 if the service is unreachable', async () => {
     const { code, err } = await run(['usage', '--url', 'http://127.0.0.1:1']);
     expect([code, err]).toEqual([1, expect.stringContaining('http://127.0.0.1:1 is unreachable')]);
     expect((await run(['doctor', '--url', 'http://127.0.0.1:1'])).code).toBe(1);
   });
 
-  it('is 2 where the command is not valid, and then nothing was asked', async () => {
+  it('is 2 for an invalid command, and nothing was sent', async () => {
     for (const args of [
       [],
       ['frobnicate'],
@@ -108,31 +108,34 @@ describe('the exit code', () => {
       expect([args.join(' '), code]).toEqual([args.join(' '), 2]);
       expect(err).not.toBe('');
     }
-    expect(asked).toEqual([]);
+    expect(received).toEqual([]);
   });
 });
 
 describe('the key', () => {
-  it('is that of --key-file, else of the environment, else of the data folder', async () => {
+  it('is from --key-file, else the environment, else the data folder', async () => {
     const files = { '/keys/mine': 'sk-svc-file\n', '/data/operator-key': 'sk-svc-operator\n' };
     await run(['usage', '--json', '--key-file', '/keys/mine'], {}, files);
     await run(['usage', '--json'], {}, files);
     await run(['usage', '--json'], { WEIGHBRIDGE_KEY: '', WEIGHBRIDGE_DATA_DIR: '/data' }, files);
-    expect(asked.map(({ authorization }) => authorization)).toEqual([
+    expect(received.map(({ authorization }) => authorization)).toEqual([
       'Bearer sk-svc-file',
       'Bearer sk-svc-secret',
       'Bearer sk-svc-operator',
     ]);
   });
 
-  it('may be a token of an OIDC issuer: whatever the service takes as a bearer', async () => {
+  it('may be a token of an OIDC issuer', async () => {
     const token = 'eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl';
     await run(['usage', '--json'], { WEIGHBRIDGE_KEY: token });
     await run(['usage', '--json', '--key-file', '/token'], {}, { '/token': `${token}\n` });
-    expect(asked.map(({ authorization }) => authorization)).toEqual([`Bearer ${token}`, `Bearer ${token}`]);
+    expect(received.map(({ authorization }) => authorization)).toEqual([
+      `Bearer ${token}`,
+      `Bearer ${token}`,
+    ]);
   });
 
-  it('is asked for in words where there is none, and never shown where it is no key', async () => {
+  it('is required, and never printed if it is invalid', async () => {
     const none = await run(['usage'], { WEIGHBRIDGE_KEY: '' });
     expect([none.code, none.err]).toEqual([2, expect.stringContaining('WEIGHBRIDGE_KEY')]);
     const broken = await run(['usage'], { WEIGHBRIDGE_KEY: 'sk-svc-a\nb' });
@@ -141,11 +144,11 @@ describe('the key', () => {
   });
 });
 
-describe('issuing a key', () => {
+describe('keys create', () => {
   const issued = { id: 'key_1', name: 'app', policy_id: 'pol_1', key: 'sk-svc-issued' };
 
-  it('puts the secret on standard output and nothing else', async () => {
-    answers = () => [201, issued];
+  it('prints only the secret on standard output', async () => {
+    respond = () => [201, issued];
     const { out, err, code } = await run([
       'keys',
       'create',
@@ -158,25 +161,25 @@ describe('issuing a key', () => {
     expect([code, out]).toEqual([0, 'sk-svc-issued']);
     expect(err).toContain('key_1');
     expect(err).not.toContain('sk-svc-issued');
-    expect(JSON.parse(asked[0]?.body ?? '')).toEqual({
+    expect(JSON.parse(received[0]?.body ?? '')).toEqual({
       name: 'app',
       scopes: ['inference', 'usage:read'],
       expires_at: '2026-11-21T10:00:00.000Z',
     });
   });
 
-  it('gives programs the whole answer', async () => {
-    answers = () => [201, issued];
+  it('prints the whole response with --json', async () => {
+    respond = () => [201, issued];
     expect(JSON.parse((await run(['keys', 'create', 'app', '--json'])).out)).toEqual(issued);
   });
 });
 
-describe('a policy', () => {
-  it('is changed in what the options name, to the last digit, and cleared by their words', async () => {
+describe('policies update', () => {
+  it('changes the given fields exactly, and clears those set to none or unlimited', async () => {
     const bodyOf = async (...args: string[]) => {
-      asked = [];
+      received = [];
       await run(['policies', 'update', 'pol_1', '--json', ...args]);
-      return JSON.parse(asked[0]?.body ?? '');
+      return JSON.parse(received[0]?.body ?? '');
     };
     expect(await bodyOf('--limit-usd', '12.500001')).toEqual({ limit_micro_usd: 12_500_001 });
     expect(await bodyOf('--limit-usd', 'unlimited', '--parent', 'none', '--max-parallel', 'none')).toEqual({
@@ -194,12 +197,12 @@ describe('a policy', () => {
   });
 });
 
-describe('a correction', () => {
-  it('is sent to the last digit, with its sign', async () => {
+describe('requests correct', () => {
+  it('sends the exact amount with its sign', async () => {
     const bodyOf = async (...args: string[]) => {
-      asked = [];
+      received = [];
       await run(['requests', 'correct', 'req_1', '--reason', 'x', '--json', ...args]);
-      return [asked[0]?.path, JSON.parse(asked[0]?.body ?? '')];
+      return [received[0]?.path, JSON.parse(received[0]?.body ?? '')];
     };
     const path = '/api/v1/requests/req_1/corrections';
     expect(await bodyOf('--amount-usd', '-0.25')).toEqual([
@@ -213,7 +216,7 @@ describe('a correction', () => {
   });
 });
 
-describe('proxies', () => {
+describe('proxies list', () => {
   const shard = { shard: 0, last_n: null, missing_ranges: [], gap_since: null };
   const proxy = {
     id: 'epoch-1',
@@ -232,10 +235,10 @@ describe('proxies', () => {
     },
   };
 
-  it('are shown with what is missing of them, and beside it what to do', async () => {
-    answers = () => [200, { data: [proxy, { ...proxy, name: 'old', usage: null }], next_page_token: '' }];
+  it('shows missing usage, and advice on standard error', async () => {
+    respond = () => [200, { data: [proxy, { ...proxy, name: 'old', usage: null }], next_page_token: '' }];
     const { out, err } = await run(['proxies', 'list', '--gone']);
-    expect(asked[0]?.path).toContain('all=true');
+    expect(received[0]?.path).toContain('all=true');
     expect(out.split('\n').map((line) => line.split(/ {2,}/).slice(-4))).toEqual([
       ['USAGE', 'AS OF', 'RECORDED', 'MISSING'],
       ['lost', '2026-11-20T08:59:59Z', '7', '2'],
@@ -245,8 +248,8 @@ describe('proxies', () => {
   });
 });
 
-describe('a rebuild', () => {
-  it('changes nothing unless it is told to, and says whether something was off', async () => {
+describe('ledger rebuild', () => {
+  it('changes nothing without --apply, and shows the differences', async () => {
     const rebuilt = (nano: string) => ({
       applied: false,
       events: 9,
@@ -256,16 +259,16 @@ describe('a rebuild', () => {
       differing_hours: 0,
       differing: nano === '0' ? [] : [{ bucket: 'pol_1/1/0/policy', difference_nano_usd: nano }],
     });
-    answers = () => [200, rebuilt('0')];
+    respond = () => [200, rebuilt('0')];
     expect(await run(['ledger', 'rebuild'])).toMatchObject({ code: 0, err: '' });
-    answers = () => [200, rebuilt('12')];
+    respond = () => [200, rebuilt('12')];
     const off = await run(['ledger', 'rebuild']);
     expect([off.out, off.err]).toEqual([
       expect.stringMatching(/pol_1\/1\/0\/policy +12/),
       expect.stringContaining('--apply'),
     ]);
     await run(['ledger', 'rebuild', '--apply']);
-    expect(asked.map(({ body }) => JSON.parse(body))).toEqual([
+    expect(received.map(({ body }) => JSON.parse(body))).toEqual([
       { apply: false },
       { apply: false },
       { apply: true },
@@ -273,7 +276,7 @@ describe('a rebuild', () => {
   });
 });
 
-describe('what a profile would choose', () => {
+describe('profiles explain', () => {
   const usd = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });
   const connector = {
     connector_id: 'con_1',
@@ -295,8 +298,8 @@ describe('what a profile would choose', () => {
   };
   const lines = (text: string) => text.split('\n').map((line) => line.split(/ {2,}/));
 
-  it('is shown by model and connector, with the reasons, and what is not known beside it', async () => {
-    answers = () => [200, explanation];
+  it('shows models and connectors with reasons, and the unknown facts on standard error', async () => {
+    respond = () => [200, explanation];
     const { out, err, code } = await run([
       'profiles',
       'explain',
@@ -306,7 +309,7 @@ describe('what a profile would choose', () => {
       '--key',
       'key_1',
     ]);
-    expect([code, asked[0]?.path, JSON.parse(asked[0]?.body ?? '')]).toEqual([
+    expect([code, received[0]?.path, JSON.parse(received[0]?.body ?? '')]).toEqual([
       0,
       '/api/v1/profiles/prf_1/explain',
       { route: 'messages', key_id: 'key_1' },
@@ -324,8 +327,8 @@ describe('what a profile would choose', () => {
     expect(err).toContain('the breakers');
   });
 
-  it('may be nothing: then the refusal is shown', async () => {
-    answers = () => [
+  it('shows a refusal', async () => {
+    respond = () => [
       200,
       { ...explanation, models: [], refusal: { status: 403, code: 'model_not_allowed' } },
     ];
@@ -348,8 +351,8 @@ describe('a list', () => {
     benchmark_scores: {},
   });
 
-  it('is read page by page until it is all there, or enough', async () => {
-    answers = (path) => {
+  it('is read page by page up to the limit', async () => {
+    respond = (path) => {
       const at = Number(new URL(path, url).searchParams.get('page_token') || 0);
       return [
         200,
@@ -361,11 +364,11 @@ describe('a list', () => {
     };
     const all = await run(['models', '--all', '--json']);
     expect(JSON.parse(all.out)).toHaveLength(6);
-    asked = [];
+    received = [];
     const some = await run(['models', '--limit', '3']);
     expect(some.out.split('\n')).toHaveLength(4);
     expect(some.err).toContain('--all');
-    expect(asked).toHaveLength(2);
+    expect(received).toHaveLength(2);
   });
 });
 
@@ -380,7 +383,7 @@ describe('completion', () => {
     now: () => new Date(),
   });
 
-  it('offers what may come next', () => {
+  it('offers the words that may follow', () => {
     expect(candidates(program, [])).toEqual(expect.arrayContaining(['keys', 'usage', '--json']));
     expect(candidates(program, [])).not.toContain('complete');
     expect(candidates(program, ['keys'])).toEqual(expect.arrayContaining(['create', 'list', 'rotate']));

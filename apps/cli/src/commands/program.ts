@@ -24,21 +24,21 @@ import { spendCommand } from './spend.ts';
 import { spoolCommand } from './spool.ts';
 import { usageCommand } from './usage.ts';
 
-/** Every command against a running service; `up` is added where the process is. */
+/** All commands except `up`, which main.ts adds. */
 export function createProgram(cli: Cli): Command {
   const program = new Command('weighbridge')
     .description('A gateway for language models that companies trust with their money.')
     .version(cli.version)
-    .option('--url <address>', 'where the service is (WEIGHBRIDGE_URL; http://127.0.0.1:8080)')
+    .option(
+      '--url <address>',
+      'address of the service (default: WEIGHBRIDGE_URL, else http://127.0.0.1:8080)',
+    )
     .option(
       '--key-file <file>',
-      'the key, or the OIDC token, to call it with (WEIGHBRIDGE_KEY; .weighbridge/operator-key)',
+      'file with the key or OIDC token (default: WEIGHBRIDGE_KEY, else .weighbridge/operator-key)',
     )
-    .option('--json', 'answer in JSON, for programs')
-    .addHelpText(
-      'after',
-      '\nExit codes: 0 done, 1 refused or failed, 2 not a valid command. docs/cli.md tells the rest.',
-    );
+    .option('--json', 'print JSON, for programs')
+    .addHelpText('after', '\nExit codes: 0 done, 1 refused or failed, 2 invalid command. See docs/cli.md.');
   for (const command of [
     keysCommand(cli),
     usageCommand(cli),
@@ -67,7 +67,7 @@ export function createProgram(cli: Cli): Command {
   return program;
 }
 
-/** Runs a command to its end. What comes back is the exit code: 0 done, 1 refused or failed, 2 not a valid command. */
+/** Runs a command, and returns the exit code: 0 done, 1 refused or failed, 2 invalid command. */
 export async function runProgram(program: Command, args: readonly string[], cli: Cli): Promise<0 | 1 | 2> {
   forEveryCommand(program, (command) =>
     command.exitOverride().configureOutput({
@@ -79,7 +79,7 @@ export async function runProgram(program: Command, args: readonly string[], cli:
     await program.parseAsync([...args], { from: 'user' });
     return 0;
   } catch (error) {
-    // Commander has told by itself what is wrong, or has shown the help that was asked for.
+    // Commander has already printed the error, or the requested help.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     cli.err(`weighbridge: ${explain(error)}`);
     return error instanceof UsageError ? 2 : 1;

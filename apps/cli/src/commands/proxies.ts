@@ -7,11 +7,11 @@ import { limitOf, listOptions } from './options.ts';
 type Proxy = components['schemas']['Proxy'];
 
 export function proxiesCommand(cli: Cli): Command {
-  const proxies = new Command('proxies').description('the data planes, and how much of their usage is here');
+  const proxies = new Command('proxies').description('proxies, and how much of their usage has arrived');
 
   listOptions(proxies.command('list'))
-    .description('list those that may serve, or whose usage may not all be here, the oldest first')
-    .option('--gone', 'also those that are gone with nothing left behind')
+    .description('list proxies that may serve or whose usage may be missing, oldest first')
+    .option('--gone', 'also list proxies that are gone and whose usage has all arrived')
     .addHelpText('after', '\nExample:\n  weighbridge proxies list --json')
     .action(async (options, command: Command) => {
       const session = await openSession(cli, command);
@@ -38,10 +38,10 @@ export function proxiesCommand(cli: Cli): Command {
 
   proxies
     .command('retire <proxy_id>')
-    .description('accept that the rest of the usage of a lost proxy never comes')
+    .description('accept that the missing usage of a lost proxy will never arrive')
     .addHelpText(
       'after',
-      '\nReplay its spool first, if the folder is there: weighbridge spool replay DIR.\n\nExample:\n  weighbridge proxies retire 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b',
+      '\nIf its spool folder still exists, replay that first: weighbridge spool replay DIR.\n\nExample:\n  weighbridge proxies retire 019aa1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b',
     )
     .action(async (proxy_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
@@ -52,7 +52,7 @@ export function proxiesCommand(cli: Cli): Command {
   return proxies;
 }
 
-/** Over all shards; `recorded_n` of one is how many it has. */
+/** The sum over all shards. */
 function total(proxy: Proxy, count: 'recorded_n' | 'missing'): number | undefined {
   return proxy.usage?.shards.reduce((sum, shard) => sum + shard[count], 0);
 }

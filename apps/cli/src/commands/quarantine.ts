@@ -5,12 +5,12 @@ import { type Cli, firstItems, openSession } from '../session/session.ts';
 import { limitOf, listOptions } from './options.ts';
 
 export function quarantineCommand(cli: Cli): Command {
-  const quarantine = new Command('quarantine').description('usage that the ledger could not take');
+  const quarantine = new Command('quarantine').description('usage that the ledger could not record');
 
   listOptions(quarantine.command('list'))
-    .description('list what waits for a decision, the oldest first')
+    .description('list usage in quarantine, oldest first')
     .addOption(
-      new Option('--state <state>', 'what became of it')
+      new Option('--state <state>', 'its state')
         .choices(['held', 'released', 'discarded', 'any'])
         .default('held'),
     )
@@ -33,7 +33,7 @@ export function quarantineCommand(cli: Cli): Command {
 
   quarantine
     .command('show <quarantine_id>')
-    .description('show one, with the message itself in base64')
+    .description('show one entry, with its message in base64')
     .action(async (quarantine_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { quarantine_id } };
@@ -42,7 +42,7 @@ export function quarantineCommand(cli: Cli): Command {
 
   quarantine
     .command('release <quarantine_id>')
-    .description('record it after all, where this release can read it')
+    .description('record it, if this release can read it')
     .action(async (quarantine_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { quarantine_id } };
@@ -53,8 +53,8 @@ export function quarantineCommand(cli: Cli): Command {
 
   quarantine
     .command('discard <quarantine_id>')
-    .description('say for good that it is not to be recorded')
-    .requiredOption('--note <text>', 'why; it stays on record')
+    .description('never record it; this is final')
+    .requiredOption('--note <text>', 'the reason, which is recorded')
     .addHelpText('after', '\nExample:\n  weighbridge quarantine discard 7 --note "sent by a load test"')
     .action(async (quarantine_id: string, options, command: Command) => {
       const session = await openSession(cli, command);

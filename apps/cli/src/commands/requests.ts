@@ -4,11 +4,11 @@ import { type Cli, openSession } from '../session/session.ts';
 import { parseSignedMicroUsd } from './options.ts';
 
 export function requestsCommand(cli: Cli): Command {
-  const requests = new Command('requests').description('single requests, as the ledger has them');
+  const requests = new Command('requests').description('single requests in the ledger');
 
   requests
     .command('show <request_id>')
-    .description('show a request with all its attempts, and corrections of them')
+    .description('show a request with its attempts and corrections')
     .action(async (request_id: string, _options, command: Command) => {
       const session = await openSession(cli, command);
       const params = { path: { request_id } };
@@ -17,15 +17,15 @@ export function requestsCommand(cli: Cli): Command {
 
   requests
     .command('correct <request_id>')
-    .description('add a signed entry to what a request cost; nothing is ever edited')
+    .description('add a signed correction to the cost of a request; entries are never edited')
     .requiredOption(
       '--amount-usd <amount>',
-      'what is added to the spend, such as 0.25, or -0.25 to give back',
+      'the amount to add to the spend, such as 0.25, or -0.25 to give back',
       parseSignedMicroUsd,
     )
-    .requiredOption('--reason <text>', 'why; it stays on record')
-    .option('--event <event_id>', "the attempt that is corrected; else the request's first")
-    .option('--idempotency-key <text>', 'a repetition with the same one within 24 hours does nothing more')
+    .requiredOption('--reason <text>', 'the reason, which is recorded')
+    .option('--event <event_id>', "the attempt to correct; default: the request's first")
+    .option('--idempotency-key <text>', 'the same key again within 24 hours adds nothing')
     .addHelpText(
       'after',
       '\nExample:\n  weighbridge requests correct req_… --amount-usd -0.25 --reason "not on the vendor\'s invoice"',

@@ -10,33 +10,33 @@ const lines = [...runbook.matchAll(/^weighbridge (.+)$/gm)].map(([, line = '']) 
 const words = (line: string): string[] =>
   [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, word]) => quoted ?? word ?? '');
 
-/** Whether a command would be taken as it stands: what it does is left out. */
-async function taken(line: string): Promise<string> {
-  const said: string[] = [];
+/** Parses a command without running it; returns 'valid' or the error. */
+async function parseCommand(line: string): Promise<string> {
+  const errors: string[] = [];
   const cli = {
     env: {},
     version: '1.2.3',
     out: () => {},
-    err: (text: string) => said.push(text),
+    err: (text: string) => errors.push(text),
     readFile: async () => '',
     writeFile: async () => {},
     now: () => new Date('2026-11-20T10:00:00Z'),
   };
   const program = createProgram(cli);
-  const idle = (command: Command): void => {
-    for (const inner of command.commands) idle(inner);
+  const disable = (command: Command): void => {
+    for (const inner of command.commands) disable(inner);
     if (command.commands.length === 0) command.action(() => {});
   };
-  idle(program);
-  return (await runProgram(program, words(line), cli)) === 0 ? 'taken' : said.join(' ');
+  disable(program);
+  return (await runProgram(program, words(line), cli)) === 0 ? 'valid' : errors.join(' ');
 }
 
-it('each command of the runbook is one that there is, with the options that it has', async () => {
+it('every command in the runbook exists, with its options', async () => {
   expect(lines.length).toBeGreaterThan(40);
-  for (const line of new Set(lines)) expect([line, await taken(line)]).toEqual([line, 'taken']);
+  for (const line of new Set(lines)) expect([line, await parseCommand(line)]).toEqual([line, 'valid']);
 });
 
-it('what the runbook adds spend up by is what it can be added up by', async () => {
+it('every dimension of spend in the runbook exists', async () => {
   const [, known = ''] = /^- `group_by`: (.*?), separated by/ms.exec(await read('api.md')) ?? [];
   const dimensions = [...known.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name);
   expect(dimensions.length).toBeGreaterThan(10);
@@ -45,7 +45,7 @@ it('what the runbook adds spend up by is what it can be added up by', async () =
   for (const name of named) expect(dimensions).toContain(name);
 });
 
-it('another one would be told', async () => {
-  expect(await taken('proxies forget 1')).toMatch(/unknown command/);
-  expect(await taken('spend --per key')).toMatch(/unknown option/);
+it('an unknown command or option is found', async () => {
+  expect(await parseCommand('proxies forget 1')).toMatch(/unknown command/);
+  expect(await parseCommand('spend --per key')).toMatch(/unknown option/);
 });

@@ -7,7 +7,7 @@ import { collectList, limitOf, listOptions, parseTime } from './options.ts';
 
 type Row = components['schemas']['SpendRow'];
 
-/** What spend can be narrowed down to, by the name of the option. */
+/** The filters of spend, by the name of the option. */
 const FILTERS = {
   principal: 'principal_id',
   key: 'key_id',
@@ -23,26 +23,24 @@ const FILTERS = {
 
 export function spendCommand(cli: Cli): Command {
   const command = listOptions(new Command('spend'))
-    .description('what was spent, by any dimension and time; without --from, in this month')
-    .option(
-      '--by <dimensions>',
-      'such as principal, key, model, team or label:tier; with commas',
-      collectList,
+    .description('spend by any dimension and time; without --from, of this month')
+    .option('--by <dimensions>', 'group by these, such as principal,key,model,team,label:tier', collectList)
+    .addOption(
+      new Option('--bucket <bucket>', 'one row per hour, day or month').choices(['hour', 'day', 'month']),
     )
-    .addOption(new Option('--bucket <bucket>', 'a row for each').choices(['hour', 'day', 'month']))
-    .option('--from <time>', 'a date-time', parseTime(cli.now))
-    .option('--to <time>', 'a date-time', parseTime(cli.now))
-    .option('--timezone <name>', 'whose midnight parts the buckets');
-  for (const name of Object.keys(FILTERS)) command.option(`--${name} <value>`, `only of this ${name}`);
+    .option('--from <time>', 'start: a date-time', parseTime(cli.now))
+    .option('--to <time>', 'end: a date-time', parseTime(cli.now))
+    .option('--timezone <name>', 'time zone of the days and months');
+  for (const name of Object.keys(FILTERS)) command.option(`--${name} <value>`, `only this ${name}`);
   return command
-    .option('--csv', 'answer in CSV, all of it')
+    .option('--csv', 'print all rows as CSV')
     .addHelpText(
       'after',
       '\nExamples:\n  weighbridge spend --by team,model\n  weighbridge spend --bucket day --from 2026-11-01T00:00:00Z --provider openai --csv > november.csv',
     )
     .action(async (options, self: Command) => {
       const session = await openSession(cli, self);
-      if (options.csv && session.json) throw new UsageError('--csv and --json exclude each other.');
+      if (options.csv && session.json) throw new UsageError('Use either --csv or --json, not both.');
       const filters = Object.entries(FILTERS).map(([name, field]) => [field, options[name]] as const);
       const query = {
         ...Object.fromEntries(filters.filter(([, value]) => value !== undefined)),
@@ -63,7 +61,7 @@ export function spendCommand(cli: Cli): Command {
       }
       const report = { complete: true, as_of: '' };
       const items = await firstItems(session, limitOf(options), async (page) => {
-        // Without `accept`, the answer is JSON, never CSV.
+        // Without `accept`, the response is JSON, never CSV.
         const rows = (await bodyOf(
           session.client.GET('/api/v1/spend', { params: { query: { ...query, ...page } } }),
         )) as components['schemas']['SpendReport'];

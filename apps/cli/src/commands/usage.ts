@@ -5,8 +5,8 @@ import { type Cli, openSession } from '../session/session.ts';
 
 export function usageCommand(cli: Cli): Command {
   return new Command('usage')
-    .description('spend of a key, or of the calling one, against the policy that governs it')
-    .argument('[key_id]', 'the calling key where it is left out')
+    .description('spend of a key against its governing policy')
+    .argument('[key_id]', 'default: the calling key')
     .addHelpText('after', '\nExamples:\n  weighbridge usage\n  weighbridge usage key_… --json')
     .action(async (key_id: string | undefined, _options, command: Command) => {
       const session = await openSession(cli, command);

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type Finding, fail, ok, warn } from './finding.ts';
 
-/** Files in PEM: an app's certificate, its key, and the authorities that it believes. */
+/** PEM files: an app's certificate, its key, and the authorities it trusts. */
 export interface CertificateFiles {
   readonly certificateFile: string;
   readonly privateKeyFile: string;
@@ -12,22 +12,22 @@ export interface CertificateFiles {
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 14;
 const RENEW =
-  'Renew it; with cert-manager: `kubectl describe certificate` says why it was not. Apps take new files up by themselves.';
+  'Renew it. With cert-manager, `kubectl describe certificate` says why it was not renewed. Apps reload the files themselves.';
 
-/** Whether the files that the apps use between them are whole, belong together and are in force. */
+/** Checks that the files for TLS between the apps are readable, belong together and are valid now. */
 export async function certificateChecks(files: CertificateFiles, now: () => Date): Promise<Finding[]> {
   const [certificates, key, authorities] = await Promise.all([
     readCertificates(files.certificateFile),
     readKey(files.privateKeyFile),
     readCertificates(files.caFile),
   ]);
-  const unread = [certificates, key, authorities].filter((one) => 'problem' in one);
+  const unreadable = [certificates, key, authorities].filter((one) => 'problem' in one);
   if ('problem' in certificates || 'problem' in key || 'problem' in authorities) {
-    return unread.map(({ problem }) =>
+    return unreadable.map(({ problem }) =>
       fail(
         'certificate',
         problem,
-        'Correct CONTROL_TLS_CERTIFICATE_FILE, CONTROL_TLS_KEY_FILE, CONTROL_TLS_CA_FILE.',
+        'Correct CONTROL_TLS_CERTIFICATE_FILE, CONTROL_TLS_KEY_FILE or CONTROL_TLS_CA_FILE.',
       ),
     );
   }
@@ -37,15 +37,15 @@ export async function certificateChecks(files: CertificateFiles, now: () => Date
       ? validity('certificate', own, now())
       : fail(
           'certificate',
-          `${files.privateKeyFile} is not the key of ${files.certificateFile}`,
-          'Put both of one renewal into the secret.',
+          `${files.privateKeyFile} does not match ${files.certificateFile}`,
+          'Put the certificate and the key of the same renewal into the secret.',
         ),
     chainFinding(own, intermediates, authorities.read),
     ...authorities.read.map((one) => validity('authority', one, now())),
   ];
 }
 
-/** Whether a certificate is in force, and for how long. */
+/** Checks that a certificate is valid now and for the next days. */
 export function validity(check: string, certificate: X509Certificate, now: Date): Finding {
   const from = new Date(certificate.validFrom);
   const to = new Date(certificate.validTo);
@@ -53,14 +53,14 @@ export function validity(check: string, certificate: X509Certificate, now: Date)
   if (now < from) {
     return fail(
       check,
-      `${name} is in force only from ${day(from)} on`,
-      'Look at the clocks, here and where it was made.',
+      `${name} is not valid before ${day(from)}`,
+      'Check the clocks of this machine and of the one that issued it.',
     );
   }
-  if (now > to) return fail(check, `${name} ended on ${day(to)}`, RENEW);
+  if (now > to) return fail(check, `${name} expired on ${day(to)}`, RENEW);
   const days = Math.floor((to.getTime() - now.getTime()) / DAY_MS);
-  if (days < SOON_DAYS) return warn(check, `${name} ends in ${days} days, on ${day(to)}`, RENEW);
-  return ok(check, `${name} is in force until ${day(to)}`);
+  if (days < SOON_DAYS) return warn(check, `${name} expires in ${days} days, on ${day(to)}`, RENEW);
+  return ok(check, `${name} is valid until ${day(to)}`);
 }
 
 function chainFinding(
@@ -73,20 +73,20 @@ function chainFinding(
     if (!isIssuedBy(last, next)) {
       return fail(
         'chain',
-        `${nameOf(last)} is not issued by ${nameOf(next)}, which follows it in the file`,
-        'The file begins with the certificate itself, and each is followed by the one that issued it.',
+        `${nameOf(last)} was not issued by ${nameOf(next)}, the next certificate in the file`,
+        'Put the certificate itself first, and after each certificate the one that issued it.',
       );
     }
     last = next;
   }
-  const believed = authorities.find(
+  const trusted = authorities.find(
     (one) => one.fingerprint256 === last.fingerprint256 || isIssuedBy(last, one),
   );
-  if (believed) return ok('chain', `leads to ${nameOf(believed)}`);
+  if (trusted) return ok('chain', `ends at ${nameOf(trusted)}`);
   return warn(
     'chain',
-    `${nameOf(own)} is issued by nobody in CONTROL_TLS_CA_FILE`,
-    'That is fine only where the other apps believe it by another file; else take certificates of one authority.',
+    `no authority in CONTROL_TLS_CA_FILE issued ${nameOf(own)}`,
+    'That works only if the CA files of the other apps contain its issuer. Otherwise use certificates of one authority.',
   );
 }
 
@@ -99,15 +99,15 @@ const nameOf = ({ subject, subjectAltName }: X509Certificate): string =>
 const day = (at: Date): string => at.toISOString().slice(0, 10);
 
 type Read<T> = { readonly read: T } | { readonly problem: string };
-type Several = readonly [X509Certificate, ...X509Certificate[]];
+type CertificateList = readonly [X509Certificate, ...X509Certificate[]];
 
-async function readCertificates(file: string): Promise<Read<Several>> {
+async function readCertificates(file: string): Promise<Read<CertificateList>> {
   try {
     const text = await readFile(file, 'utf8');
     const [first, ...rest] = (
       text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []
     ).map((block) => new X509Certificate(block));
-    return first ? { read: [first, ...rest] } : { problem: `${file} holds no certificate` };
+    return first ? { read: [first, ...rest] } : { problem: `${file} contains no certificate` };
   } catch (error) {
     return { problem: `${file} can't be read: ${(error as Error).message}` };
   }
@@ -118,12 +118,12 @@ async function readKey(file: string): Promise<Read<ReturnType<typeof createPriva
     return { read: createPrivateKey(await readFile(file, 'utf8')) };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // What Node says of a key that it can't read helps nobody.
+    // Node's message about an invalid key doesn't help.
     return {
       problem:
         code === 'ENOENT' || code === 'EACCES'
           ? `${file} can't be read: ${code}`
-          : `${file} holds no private key`,
+          : `${file} contains no private key`,
     };
   }
 }

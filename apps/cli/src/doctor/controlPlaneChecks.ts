@@ -5,35 +5,35 @@ import { checkServerIdentity, connect } from 'node:tls';
 import { type CertificateFiles, validity } from './certificateChecks.ts';
 import { type Finding, fail, ok, why } from './finding.ts';
 
-export interface ControlLine {
+export interface ControlPlaneTarget {
   readonly address: string;
   readonly tls: CertificateFiles | undefined;
-  /** Asks the control plane as a data plane would; rejects with why it failed. */
-  readonly ask: () => Promise<void>;
+  /** Calls the control plane as a data plane would; rejects with the reason of a failure. */
+  readonly ping: () => Promise<void>;
 }
 
 const TIMEOUT_MS = 5_000;
 
-/** Whether a data plane with these settings would find its control plane, be believed by it, and believe it. */
-export async function controlLineChecks(
-  { address, tls, ask }: ControlLine,
+/** Checks that a data plane with these settings reaches its control plane, and that each trusts the other. */
+export async function controlPlaneChecks(
+  { address, tls, ping }: ControlPlaneTarget,
   now: () => Date,
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
-  let noTls: unknown;
+  let tlsError: unknown;
   if (tls) {
-    const shown = shownCertificate(address, tls, now).catch((error: unknown) => {
-      noTls = error;
+    const checks = servedCertificateChecks(address, tls, now).catch((error: unknown) => {
+      tlsError = error;
       return [];
     });
-    findings.push(...(await shown));
+    findings.push(...(await checks));
   }
   try {
-    await ask();
-    findings.push(ok('control plane', `${address} answers a data plane with these settings`));
+    await ping();
+    findings.push(ok('control plane', `${address} accepts these settings`));
   } catch (error) {
-    // What TLS says, such as of a weak certificate, gRPC does not.
-    const reason = why(noTls ?? error);
+    // The TLS error is specific, such as a weak certificate; gRPC's is not.
+    const reason = why(tlsError ?? error);
     findings.push(fail('control plane', `${address}: ${reason}`, adviceOn(error, tls !== undefined)));
   }
   return findings;
@@ -42,15 +42,15 @@ export async function controlLineChecks(
 function adviceOn(error: unknown, hasTls: boolean): string {
   const { code } = error as { readonly code?: unknown };
   // gRPC's UNAUTHENTICATED and PERMISSION_DENIED.
-  if (code === 16 || code === 7) return 'CONTROL_PLANE_TOKEN must be the one that the control plane has.';
+  if (code === 16 || code === 7) return 'Set CONTROL_PLANE_TOKEN to the same value as the control plane has.';
   const tls = hasTls
-    ? 'whether it serves TLS and believes the authority of CONTROL_TLS_CERTIFICATE_FILE'
-    : 'whether it serves plain text (CONTROL_TLS_* is not set here)';
-  return `Look whether CONTROL_PLANE_ADDRESS is right and the control plane runs, ${tls}, and whether a network policy is in the way.`;
+    ? 'that it serves TLS and trusts the issuer of CONTROL_TLS_CERTIFICATE_FILE'
+    : 'that it serves plain text (CONTROL_TLS_* is not set here)';
+  return `Check that CONTROL_PLANE_ADDRESS is right, that the control plane runs, ${tls}, and that no network policy blocks it.`;
 }
 
-/** The certificate that the control plane shows, believed or not. Rejects where nothing is shown. */
-async function shownCertificate(
+/** Checks the certificate that the control plane serves, trusted or not. Rejects if it serves none. */
+async function servedCertificateChecks(
   address: string,
   { certificateFile, privateKeyFile, caFile }: CertificateFiles,
   now: () => Date,
@@ -60,7 +60,7 @@ async function shownCertificate(
   const [cert, key, ca] = await Promise.all(
     [certificateFile, privateKeyFile, caFile].map((file) => readFile(file)),
   );
-  const { shown, refusal } = await new Promise<{ shown: X509Certificate; refusal: string | undefined }>(
+  const { served, refusal } = await new Promise<{ served: X509Certificate; refusal: string | undefined }>(
     (resolve, reject) => {
       const socket = connect({
         host,
@@ -70,7 +70,7 @@ async function shownCertificate(
         ca,
         ALPNProtocols: ['h2'],
         ...(isIP(host) ? {} : { servername: host }),
-        // Looked at below: a certificate that is not believed is what there is to tell of.
+        // Checked below: a certificate that is not trusted is a finding.
         rejectUnauthorized: false,
         checkServerIdentity: () => undefined,
         timeout: TIMEOUT_MS,
@@ -78,35 +78,35 @@ async function shownCertificate(
       socket.once('secureConnect', () => {
         const raw = socket.getPeerCertificate().raw;
         socket.destroy();
-        if (!raw) return reject(new Error('it shows no certificate'));
+        if (!raw) return reject(new Error('it serves no certificate'));
         const { authorizationError } = socket;
         resolve({
-          shown: new X509Certificate(raw),
+          served: new X509Certificate(raw),
           refusal: authorizationError && String(authorizationError),
         });
       });
-      socket.once('timeout', () => socket.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)));
+      socket.once('timeout', () => socket.destroy(new Error(`no response within ${TIMEOUT_MS} ms`)));
       socket.once('error', reject);
     },
   );
   const check = "control plane's certificate";
-  const findings = [validity(check, shown, now())];
+  const findings = [validity(check, served, now())];
   if (refusal) {
     findings.push(
       fail(
         check,
-        `it is not believed by CONTROL_TLS_CA_FILE (${refusal})`,
-        'Put the authority that issued it into CONTROL_TLS_CA_FILE, or let the control plane show one of yours.',
+        `it is not trusted by CONTROL_TLS_CA_FILE (${refusal})`,
+        'Add the authority that issued it to CONTROL_TLS_CA_FILE, or give the control plane a certificate of an authority in that file.',
       ),
     );
   }
-  const wrongName = checkServerIdentity(host, shown.toLegacyObject());
+  const wrongName = checkServerIdentity(host, served.toLegacyObject());
   if (wrongName) {
     findings.push(
       fail(
         check,
-        `it is not for ${host} (${shown.subjectAltName ?? 'it names nobody'})`,
-        'Name the control plane in CONTROL_PLANE_ADDRESS as its certificate does, or have that issued for this name.',
+        `it is not for ${host} (${served.subjectAltName ?? 'it names no host'})`,
+        'Set CONTROL_PLANE_ADDRESS to a name in the certificate, or issue the certificate for this name.',
       ),
     );
   }

@@ -1,7 +1,7 @@
 import { checkDatabase, type DatabaseStatus } from '@weighbridge/database';
 import { clockFinding, type Finding, fail, ok, why } from './finding.ts';
 
-/** Whether a service of this release can work on a database, as its user. */
+/** Checks that a service of this release can use a database as this user. */
 export async function databaseChecks(databaseUrl: string, now: () => Date): Promise<Finding[]> {
   const before = now();
   let facts: DatabaseStatus;
@@ -12,7 +12,7 @@ export async function databaseChecks(databaseUrl: string, now: () => Date): Prom
       fail(
         'database',
         why(error),
-        'Correct DATABASE_URL, or start Postgres, or open the way to it (network policy, pg_hba.conf).',
+        'Correct DATABASE_URL, start Postgres, or allow connections to it (network policy, pg_hba.conf).',
       ),
     ];
   }
@@ -20,8 +20,8 @@ export async function databaseChecks(databaseUrl: string, now: () => Date): Prom
     facts.isReadOnly
       ? fail(
           'database',
-          `Postgres ${facts.version}, which takes no writes: a standby, or a read-only session`,
-          'Let DATABASE_URL lead to the primary, such as the service `-rw` of CloudNativePG.',
+          `Postgres ${facts.version} accepts no writes: it is a standby, or the session is read-only`,
+          'Point DATABASE_URL to the primary, such as the service `-rw` of CloudNativePG.',
         )
       : ok('database', `Postgres ${facts.version}`),
     schemaFinding(facts),
@@ -33,29 +33,29 @@ export async function databaseChecks(databaseUrl: string, now: () => Date): Prom
 function schemaFinding({ schemaMismatch, isSchemaReadable }: DatabaseStatus): Finding {
   if (schemaMismatch === undefined) {
     return isSchemaReadable
-      ? ok('schema', 'that of this release')
-      : fail('schema', 'it can not be read', 'Grant this user the rights below.');
+      ? ok('schema', 'matches this release')
+      : fail('schema', "it can't be read", 'Grant this user the rights below.');
   }
   return fail(
     'schema',
     schemaMismatch,
     schemaMismatch.includes('newer')
-      ? 'Use the release that the database was migrated by, this command of it too.'
-      : 'Run `weighbridge migrate` with a user that owns the schema; the release before goes on working on it.',
+      ? 'Use the release that migrated the database, also of this command.'
+      : 'Run `weighbridge migrate` as a user that owns the schema; the previous release still works on it.',
   );
 }
 
 function rightsFinding({ inaccessibleTables, mayCreate, ownsLedger }: DatabaseStatus): Finding {
   const missing = [
     ...(inaccessibleTables.length > 0 ? [`may not read and write ${some(inaccessibleTables)}`] : []),
-    ...(mayCreate ? [] : ['may not make tables in the schema']),
+    ...(mayCreate ? [] : ['may not create tables in the schema']),
     ...(ownsLedger === false ? ['does not own usage_events'] : []),
   ];
-  if (missing.length === 0) return ok('rights', 'the user may all that a service does');
+  if (missing.length === 0) return ok('rights', 'the user has all rights that the service needs');
   return fail(
     'rights',
     `the user ${missing.join('; ')}`,
-    'Migrate and run as one user, which owns the schema: metering adds a partition to the ledger each month. ' +
+    'Migrate and run as one user that owns the schema: metering adds a partition to the ledger each month. ' +
       'As the owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO …; GRANT CREATE ON SCHEMA public TO …; and, to own the ledger, GRANT <its owner> TO ….',
   );
 }

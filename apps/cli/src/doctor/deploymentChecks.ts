@@ -3,7 +3,7 @@ import { type Finding, fail, skipped, why } from './finding.ts';
 
 const TLS_SETTINGS = ['CONTROL_TLS_CERTIFICATE_FILE', 'CONTROL_TLS_KEY_FILE', 'CONTROL_TLS_CA_FILE'];
 
-/** The settings of the apps by which there is more to look at than the service itself. */
+/** Settings of the apps that allow more checks than those of the API. */
 export const DEPLOYMENT_SETTINGS = [
   'DATABASE_URL',
   'NATS_URL',
@@ -12,15 +12,15 @@ export const DEPLOYMENT_SETTINGS = [
   ...TLS_SETTINGS,
 ];
 
-interface Part {
+interface Check {
   readonly check: string;
-  /** Any of these settings has it looked at. */
+  /** Any of these settings enables it. */
   readonly settings: readonly string[];
   run(env: Env, now: () => Date): Promise<Finding[]>;
 }
 
-// Each loads what it needs where it is needed: a doctor without settings starts as quickly as any command.
-const PARTS: readonly Part[] = [
+// Each check loads its imports itself, so that `doctor` without settings starts as fast as any command.
+const CHECKS: readonly Check[] = [
   {
     check: 'database',
     settings: ['DATABASE_URL'],
@@ -53,8 +53,8 @@ const PARTS: readonly Part[] = [
     settings: ['CONTROL_PLANE_ADDRESS'],
     run: async (env, now) => {
       const { pingControlPlane, controlAddress } = await import('@weighbridge/data-plane');
-      const { controlLineChecks } = await import('./controlPlaneChecks.ts');
-      return await controlLineChecks({ ...controlAddress(env), ask: () => pingControlPlane(env) }, now);
+      const { controlPlaneChecks } = await import('./controlPlaneChecks.ts');
+      return await controlPlaneChecks({ ...controlAddress(env), ping: () => pingControlPlane(env) }, now);
     },
   },
   {
@@ -69,18 +69,18 @@ const PARTS: readonly Part[] = [
   },
 ];
 
-/** What lies behind the service, as far as the settings of the apps lead there. */
+/** Checks what is behind the API, as far as the settings of the apps are given. */
 export async function deploymentChecks(env: Env, now: () => Date): Promise<Finding[]> {
   const findings: Finding[] = [];
-  for (const { check, settings, run } of PARTS) {
+  for (const { check, settings, run } of CHECKS) {
     if (!settings.some((name) => env[name])) {
-      findings.push(skipped(check, `set ${settings.join(', ')} as the apps have it, to have it looked at`));
+      findings.push(skipped(check, `not checked: set ${settings.join(', ')} as for the apps`));
       continue;
     }
     try {
       findings.push(...(await run(env, now)));
     } catch (error) {
-      findings.push(fail(check, why(error), 'Correct that; docs/configuration.md lists the settings.'));
+      findings.push(fail(check, why(error), 'Correct the setting; docs/configuration.md lists them.'));
     }
   }
   return findings;

@@ -1,7 +1,7 @@
-/** `skipped` is what could not be looked at with what the command was given; it says what that takes. */
+/** `skipped`: not checked, because a setting or scope is missing; the detail names it. */
 export type Level = 'ok' | 'warn' | 'fail' | 'skipped';
 
-/** What a check found, in words, and what to do where something is to be done. */
+/** The result of a check in words, with advice if something is to be done. */
 export interface Finding {
   readonly check: string;
   readonly level: Level;
@@ -27,28 +27,28 @@ export const fail = (check: string, detail: string, advice: string): Finding => 
   advice,
 });
 
-const WARN_APART_MS = 3_000;
-/** A key's expiry and a window's edges are judged by the service's clocks. */
-const MAX_APART_MS = 30_000;
+const WARN_SKEW_MS = 3_000;
+/** The service's clocks decide when a key expires and a window ends. */
+const MAX_SKEW_MS = 30_000;
 
-/** Compares a clock elsewhere, read between two looks at the one here. */
+/** Compares a remote clock with the local one, which was read before and after it. */
 export function clockFinding(check: string, there: Date, before: Date, after: Date): Finding {
-  const apartMs =
+  const skewMs =
     there < before ? before.getTime() - there.getTime() : Math.max(0, there.getTime() - after.getTime());
-  const seconds = Math.round(apartMs / 1_000);
-  if (apartMs <= WARN_APART_MS) return ok(check, 'the same as here');
-  const detail = `${seconds} s ${there < before ? 'behind' : 'ahead of'} the one here`;
-  const advice = 'Let all machines follow one time server (chrony, systemd-timesyncd), this one too.';
-  return apartMs <= MAX_APART_MS ? warn(check, detail, advice) : fail(check, detail, advice);
+  const seconds = Math.round(skewMs / 1_000);
+  if (skewMs <= WARN_SKEW_MS) return ok(check, 'agrees with the local clock');
+  const detail = `${seconds} s ${there < before ? 'behind' : 'ahead of'} the local clock`;
+  const advice = 'Synchronize the clocks of all machines, also of this one (chrony, systemd-timesyncd).';
+  return skewMs <= MAX_SKEW_MS ? warn(check, detail, advice) : fail(check, detail, advice);
 }
 
-/** What a failure says, without a secret that an address may hold. */
+/** The message of an error and its causes, without the credentials in an address. */
 export function why(error: unknown): string {
   const texts: string[] = [];
   for (let at: unknown = error; at instanceof Error && texts.length < 4; at = at.cause) {
     const { message } = at;
     const text = message || (at instanceof AggregateError ? at.errors.map(String).join('; ') : '');
-    if (text && !texts.some((said) => said.includes(text))) texts.push(text);
+    if (text && !texts.some((earlier) => earlier.includes(text))) texts.push(text);
   }
   return (texts.join(': ') || String(error)).replace(/:\/\/[^/\s@]*@/g, '://');
 }

@@ -1,20 +1,20 @@
 import { type BucketStatus, checkNats, type NatsCheck, type NatsStatus } from '@weighbridge/bus';
 import { clockFinding, type Finding, fail, ok, skipped, warn, why } from './finding.ts';
 
-const FILLING = 0.7;
+const WARN_USED_RATIO = 0.7;
 
-/** Whether NATS is there, and its stream and buckets are as the apps would make them by these settings. */
-export async function natsChecks(wanted: NatsCheck, now: () => Date): Promise<Finding[]> {
+/** Checks that NATS responds, and that its stream and buckets match what the apps would create with these settings. */
+export async function natsChecks(expected: NatsCheck, now: () => Date): Promise<Finding[]> {
   const before = now();
   let status: NatsStatus;
   try {
-    status = await checkNats(wanted);
+    status = await checkNats(expected);
   } catch (error) {
     return [
       fail(
         'nats',
         why(error),
-        'Correct NATS_URL and what it says of credentials, or start NATS, or open the way to it.',
+        'Correct NATS_URL and its credentials, start NATS, or allow connections to it.',
       ),
     ];
   }
@@ -24,7 +24,7 @@ export async function natsChecks(wanted: NatsCheck, now: () => Date): Promise<Fi
       fail(
         'nats',
         `${version}, without JetStream: ${jetStreamFailure}`,
-        'Start it with JetStream (`-js`, or `jetstream {}` in its configuration), and allow it to the account.',
+        'Start NATS with JetStream (`-js`, or `jetstream {}` in its configuration), and enable it for the account.',
       ),
     ];
   }
@@ -35,7 +35,7 @@ export async function natsChecks(wanted: NatsCheck, now: () => Date): Promise<Fi
     ...buckets.map(bucketFinding),
     status.now
       ? clockFinding("nats' clock", status.now, before, now())
-      : skipped("nats' clock", 'there is no bucket yet that it could be asked by'),
+      : skipped("nats' clock", 'it can only be read from a bucket, and there is none yet'),
   ];
 }
 
@@ -43,19 +43,19 @@ function streamFinding({ exists, mismatch, usedRatio }: NatsStatus['stream']): F
   if (!exists) {
     return warn(
       'usage stream',
-      'there is none',
-      'The first app that starts makes it. Where one has run: somebody deleted it, and proxies make it again and send anew what the ledger lacks.',
+      'it does not exist',
+      'The first app that starts creates it. If an app has run already, someone deleted it: proxies create it again and resend what the ledger lacks.',
     );
   }
   if (mismatch !== undefined) {
     return fail('usage stream', mismatch.problem, mismatch.fix);
   }
   const full = `${Math.round(usedRatio * 100)} % full`;
-  if (usedRatio < FILLING) return ok('usage stream', `as it should be, ${full}`);
+  if (usedRatio < WARN_USED_RATIO) return ok('usage stream', `as expected, ${full}`);
   return warn(
     'usage stream',
     full,
-    'Metering does not keep up, or does not run: look at its log. Full, usage waits in the spools.',
+    'Metering is too slow, or does not run: check its log. Once the stream is full, usage waits in the spools.',
   );
 }
 
@@ -64,19 +64,19 @@ function consumersFinding({ unread, consumerMismatches }: NatsStatus['stream']):
     return fail(
       'usage consumers',
       consumerMismatches.join('; '),
-      'Restart metering, which sets right what can be changed. Never delete one while the stream holds messages.',
+      'Restart metering, which corrects what can be changed. Never delete a consumer while the stream holds messages.',
     );
   }
-  if (unread.length === 0) return ok('usage consumers', 'one for each shard');
+  if (unread.length === 0) return ok('usage consumers', 'one per shard');
   return warn(
     'usage consumers',
-    `none for ${unread.length === 1 ? 'shard' : 'the shards'} ${unread.join(', ')}`,
-    'Metering has not run yet, or does not reach this NATS: start it.',
+    `missing for ${unread.length === 1 ? 'shard' : 'the shards'} ${unread.join(', ')}`,
+    'Metering has not run yet, or can not reach this NATS. Start it, or check its NATS_URL.',
   );
 }
 
 function bucketFinding({ name, exists, mismatch }: BucketStatus): Finding {
   const check = `bucket ${name}`;
-  if (!exists) return warn(check, 'there is none', 'The first data plane that starts makes it.');
-  return mismatch === undefined ? ok(check, 'as it should be') : fail(check, mismatch.problem, mismatch.fix);
+  if (!exists) return warn(check, 'it does not exist', 'The first data plane that starts creates it.');
+  return mismatch === undefined ? ok(check, 'as expected') : fail(check, mismatch.problem, mismatch.fix);
 }

@@ -1,36 +1,36 @@
 import { bodyOf, type components, pages } from '@weighbridge/client';
 import type { Session } from '../session/session.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';
-import { attempt } from './serviceChecks.ts';
+import { tryCall } from './serviceChecks.ts';
 
 type Proxy = components['schemas']['Proxy'];
 type Connector = components['schemas']['Connector'];
 
 const PAGE_SIZE = '500';
-/** More would be a list, not a diagnosis. */
+/** Limits how much of a long list is checked. */
 const MAX_PAGES = 4;
-/** What comes out of order is there within seconds. */
+/** Events that are only out of order arrive within seconds. */
 const GAP_MS = 60_000;
-/** A proxy is heard of each second. */
+/** A proxy sends a heartbeat each second. */
 const SILENT_MS = 10_000;
 
-/** What an operator's key lets one see: vendors' accounts, proxies, usage that is missing or was refused. */
+/** Checks that need an operator's key: connectors, proxies, missing usage and quarantine. */
 export async function operatorChecks(
   session: Session,
   { live }: { readonly live: boolean },
 ): Promise<Finding[]> {
   const { client, now, version } = session;
-  const proxies = await attempt('operator', () =>
+  const proxies = await tryCall('operator', () =>
     all((page_token) =>
       bodyOf(client.GET('/api/v1/proxies', { params: { query: { page_size: PAGE_SIZE, page_token } } })),
     ),
   );
-  const connectors = await attempt('operator', () =>
+  const connectors = await tryCall('operator', () =>
     all((page_token) =>
       bodyOf(client.GET('/api/v1/connectors', { params: { query: { page_size: PAGE_SIZE, page_token } } })),
     ),
   );
-  const held = await attempt('operator', () =>
+  const held = await tryCall('operator', () =>
     bodyOf(client.GET('/api/v1/quarantine', { params: { query: { state: 'held', page_size: '1' } } })),
   );
   return [
@@ -60,7 +60,11 @@ async function connectorFindings(
   const enabled = connectors.filter((connector) => connector.enabled);
   if (enabled.length === 0) {
     return [
-      fail('connectors', 'none is enabled', 'Make one: weighbridge apply -f FILE, or set a vendor’s key.'),
+      fail(
+        'connectors',
+        'none is enabled',
+        "Create one with weighbridge apply -f FILE, or set a vendor's key.",
+      ),
     ];
   }
   const findings: Finding[] = [];
@@ -70,25 +74,25 @@ async function connectorFindings(
       findings.push(
         fail(
           check,
-          unusable_reason ?? 'it can not be used',
-          'Give it its credential anew, or bring back what it refers to: WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS where its key was replaced, the variable or the file that it names.',
+          unusable_reason ?? "it can't be used",
+          'Set its credential again, or restore what it refers to: the variable or file it names, or, if the key-encryption key was replaced, WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS.',
         ),
       );
     } else if (live) {
       const params = { path: { connector_id: id } };
-      const { ok: taken, message } = await bodyOf(
+      const { ok: isAccepted, message } = await bodyOf(
         client.POST('/api/v1/connectors/{connector_id}/test', { params }),
       );
       findings.push(
-        taken
+        isAccepted
           ? ok(check, `${base_url}: ${message}`)
           : fail(
               check,
               `${base_url}: ${message}`,
-              'Correct its base_url or its credential, or open the way there.',
+              'Correct its base_url or its credential, or allow connections to that address.',
             ),
       );
-    } else findings.push(ok(check, `${base_url}, not tried: --live asks its vendor`));
+    } else findings.push(ok(check, `${base_url}; use --live to check the credential at its vendor`));
   }
   return findings;
 }
@@ -96,7 +100,11 @@ async function connectorFindings(
 function proxyFindings(proxies: readonly Proxy[], now: Date, version: string): Finding[] {
   if (proxies.length === 0) {
     return [
-      fail('proxies', 'none is known', 'Start a data plane; it needs CONTROL_PLANE_ADDRESS and the token.'),
+      fail(
+        'proxies',
+        'no proxy has connected',
+        'Start a data plane, with CONTROL_PLANE_ADDRESS and CONTROL_PLANE_TOKEN.',
+      ),
     ];
   }
   return proxies.flatMap((proxy) => [stateOf(proxy, now, version), ...gapsOf(proxy, now)]);
@@ -105,33 +113,33 @@ function proxyFindings(proxies: readonly Proxy[], now: Date, version: string): F
 function stateOf(proxy: Proxy, now: Date, version: string): Finding {
   const { id, name, usage, lag } = proxy;
   const check = `proxy ${name || id}`;
-  const advice = usage?.advice ?? 'Look at its log.';
+  const advice = usage?.advice ?? 'Check its log.';
   const silentMs = now.getTime() - new Date(proxy.last_seen_at).getTime();
   if (usage?.state === 'lost')
     return fail(check, `lost with its spool ${proxy.producer_id ?? ''}`.trim(), advice);
-  if (usage?.superseded_by) return ok(check, `gone; ${usage.superseded_by} took its spool over`);
+  if (usage?.superseded_by) return ok(check, `gone; ${usage.superseded_by} took over its spool`);
   if (silentMs > SILENT_MS) {
     const serves =
       new Date(proxy.may_serve_until) > now
-        ? `; it may serve what it knows until ${proxy.may_serve_until}`
+        ? `; it may serve with its last state until ${proxy.may_serve_until}`
         : '';
-    return warn(check, `not heard of since ${proxy.last_seen_at}${serves}`, advice);
+    return warn(check, `no heartbeat since ${proxy.last_seen_at}${serves}`, advice);
   }
   if (lag > 0) {
     return warn(
       check,
       `${lag} ${lag === 1 ? 'revision' : 'revisions'} behind`,
-      'It catches up within a second. If it does not: restart it, so that it starts with a snapshot.',
+      'It should catch up within a second. If not, restart it: it then loads a full snapshot.',
     );
   }
   if (proxy.version !== '' && proxy.version !== version) {
     return warn(
       check,
-      `of the release ${proxy.version}; this command is of ${version}`,
-      'Finish the upgrade.',
+      `runs release ${proxy.version}; this command is from release ${version}`,
+      'Finish the upgrade, so that all run the same release.',
     );
   }
-  return ok(check, 'live, and has all that was changed');
+  return ok(check, 'live and up to date');
 }
 
 function gapsOf({ id, name, usage }: Proxy, now: Date): Finding[] {
@@ -149,7 +157,7 @@ function gapsOf({ id, name, usage }: Proxy, now: Date): Finding[] {
       `usage of ${name || id}`,
       `${missing} ${missing === 1 ? 'event is' : 'events are'} missing (${where.join('; ')})`,
       usage?.advice ??
-        'It sends them again by itself while it runs; if they do not come, look at its log for what NATS refuses.',
+        'A running proxy resends them by itself. If they do not arrive, check its log for errors of NATS.',
     ),
   ];
 }
@@ -158,7 +166,7 @@ function quarantineFinding(isHeld: boolean): Finding {
   if (!isHeld) return ok('quarantine', 'empty');
   return warn(
     'quarantine',
-    'usage is held that the ledger could not take; spend counts as incomplete',
-    'Look at it: weighbridge quarantine list. Release it after an update, or discard what is no spend.',
+    'some usage could not be recorded, so spend is incomplete',
+    'List it with weighbridge quarantine list. Release it after an update, or discard what is not spend.',
   );
 }

@@ -3,8 +3,10 @@ import { usd } from '../session/output.ts';
 import type { Session } from '../session/session.ts';
 import { clockFinding, type Finding, fail, ok, skipped, warn } from './finding.ts';
 
-/** Whether the service can be reached and used with this key. `goesOn` is false where all further calls would only repeat that. */
-export async function serviceChecks(session: Session): Promise<{ findings: Finding[]; goesOn: boolean }> {
+/** Checks that the service responds and accepts this key. `canContinue` is false if every further call would fail as well. */
+export async function serviceChecks(
+  session: Session,
+): Promise<{ findings: Finding[]; canContinue: boolean }> {
   const { client, connection, now } = session;
   const { baseUrl, keySource } = connection;
   const before = now();
@@ -18,10 +20,10 @@ export async function serviceChecks(session: Session): Promise<{ findings: Findi
         fail(
           'service',
           `${baseUrl} can't be reached`,
-          'Is it running there? Name it by --url or WEIGHBRIDGE_URL; `weighbridge up` starts one here.',
+          'Check that it runs there, or give its address by --url or WEIGHBRIDGE_URL. `weighbridge up` starts one here.',
         ),
       ],
-      goesOn: false,
+      canContinue: false,
     };
   }
   const state = (await ready.json().catch(() => undefined)) as
@@ -32,40 +34,40 @@ export async function serviceChecks(session: Session): Promise<{ findings: Findi
       findings: [
         fail(
           'service',
-          `${baseUrl} answers, but not as Weighbridge does`,
-          'Is something else there? Name the operator API by --url.',
+          `${baseUrl} responds, but it is not Weighbridge`,
+          'Give the address of the operator API by --url.',
         ),
       ],
-      goesOn: false,
+      canContinue: false,
     };
   }
-  const said = `${baseUrl} is ${state.status}${state.reason ? `: ${state.reason}` : ''}`;
+  const detail = `${baseUrl} is ${state.status}${state.reason ? `: ${state.reason}` : ''}`;
   const findings = [
-    ready.ok ? ok('service', said) : fail('service', said, 'Look at the log of the app that is not ready.'),
+    ready.ok ? ok('service', detail) : fail('service', detail, 'Check the log of the app that is not ready.'),
     serviceClock(ready, before, after),
   ];
-  const usage = await attempt('usage:read', () => bodyOf(client.GET('/api/v1/usage')));
+  const usage = await tryCall('usage:read', () => bodyOf(client.GET('/api/v1/usage')));
   if (usage.error && isRefused(usage.error)) {
     findings.push(
       fail(
         'key',
-        `${usage.error.message} It is from ${keySource}.`,
-        'Name another one by WEIGHBRIDGE_KEY or --key-file.',
+        `${usage.error.message} The key is from ${keySource}.`,
+        'Give another key by WEIGHBRIDGE_KEY or --key-file.',
       ),
     );
-    return { findings, goesOn: false };
+    return { findings, canContinue: false };
   }
   findings.push(ok('key', `accepted, from ${keySource}`));
   if (usage.value) findings.push(budgetFinding(usage.value), ageFinding(usage.value.bucket_as_of, now()));
   else findings.push(usage.finding('budget'));
-  const models = await attempt('models:read', () =>
+  const models = await tryCall('models:read', () =>
     bodyOf(client.GET('/api/v1/models', { params: { query: { page_size: '1' } } })),
   );
   findings.push(models.value ? modelsFinding(models.value.data[0]?.model) : models.finding('models'));
-  return { findings, goesOn: true };
+  return { findings, canContinue: true };
 }
 
-/** Whether it is the credential itself that is not taken: a key, or a token of an OIDC issuer. */
+/** Whether the service refused the credential itself: a key, or a token of an OIDC issuer. */
 function isRefused({ status, code }: ApiError): boolean {
   return status === 401 || code === 'principal_unknown' || code === 'oidc_issuer_unavailable';
 }
@@ -73,10 +75,10 @@ function isRefused({ status, code }: ApiError): boolean {
 const TIMEOUT_MS = 10_000;
 const OLD_MS = 120_000;
 
-/** The header has whole seconds, rounded down. */
+/** The `Date` header is rounded down to seconds. */
 function serviceClock(ready: Response, before: Date, after: Date): Finding {
   const date = ready.headers.get('date');
-  if (!date) return skipped("service's clock", 'its answer has no date');
+  if (!date) return skipped("service's clock", 'its response has no Date header');
   const earliest = new Date(before.getTime() - 1_000);
   return clockFinding("service's clock", new Date(date), earliest, after);
 }
@@ -91,7 +93,7 @@ function budgetFinding(usage: {
   if (remaining_micro_usd !== null && remaining_micro_usd <= 0 && active) {
     return warn(
       'budget',
-      `${policy_id}: nothing left of this key's`,
+      `${policy_id}: this key's budget is used up`,
       `Raise it: weighbridge policies update ${policy_id} --limit-usd …`,
     );
   }
@@ -105,27 +107,27 @@ function ageFinding(asOf: string, now: Date): Finding {
   return warn(
     'spend',
     `${detail}, ${Math.round(ageMs / 60_000)} minutes ago`,
-    'A proxy holds it back, by usage that has not arrived or by silence: see below, and `weighbridge proxies list`.',
+    'A proxy is silent, or some of its usage has not arrived: see below, and `weighbridge proxies list`.',
   );
 }
 
 function modelsFinding(first: string | undefined): Finding {
-  if (first !== undefined) return ok('models', `${first} and others can be reached`);
+  if (first !== undefined) return ok('models', `${first} can be reached`);
   return fail(
     'models',
     'none can be reached',
-    "No connector is enabled and usable, or this key's policy allows none of its models: weighbridge connectors list.",
+    "Either no connector is enabled and usable, or this key's policy allows none of their models. See weighbridge connectors list.",
   );
 }
 
-export interface Attempt<T> {
+export interface CallResult<T> {
   readonly value?: T;
   readonly error?: ApiError;
-  /** What to say where there is no value: a key without the scope is no fault, but leaves the check undone. */
+  /** The finding if there is no value: a missing scope is not a failure, the check is skipped. */
   finding(check: string): Finding;
 }
 
-export async function attempt<T>(scope: string, call: () => Promise<T>): Promise<Attempt<T>> {
+export async function tryCall<T>(scope: string, call: () => Promise<T>): Promise<CallResult<T>> {
   try {
     return { value: await call(), finding: (check) => ok(check, '') };
   } catch (error) {
@@ -135,7 +137,7 @@ export async function attempt<T>(scope: string, call: () => Promise<T>): Promise
       finding: (check) =>
         error.code === 'insufficient_scope'
           ? skipped(check, `the key lacks the scope ${scope}`)
-          : fail(check, error.message, 'Look at the log of the control plane.'),
+          : fail(check, error.message, 'Check the log of the control plane.'),
     };
   }
 }

@@ -5,12 +5,12 @@ import { readLiteLlm } from '../catalog/litellm.ts';
 import { asObject, type Deployment, decimal, readDeployment } from './deployment.ts';
 import type { Report } from './report.ts';
 
-/** What a config.yaml becomes: sections of a file for `weighbridge apply`. */
+/** A config.yaml as sections of a file for `weighbridge apply`. */
 export interface ConfigSections {
   readonly connectors: readonly Json[];
   readonly models: readonly Json[];
   readonly profiles: readonly Json[];
-  /** The ids that stand behind each name that callers use there. */
+  /** The model ids behind each name that callers use in LiteLLM. */
   readonly groups: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -19,7 +19,7 @@ const STRATEGIES: Readonly<Record<string, string>> = {
   'latency-based-routing': 'fastest',
   'cost-based-routing': 'cheapest',
 };
-const READ = [
+const KNOWN_SECTIONS = [
   'model_list',
   'router_settings',
   'litellm_settings',
@@ -28,14 +28,14 @@ const READ = [
 ];
 const HINTS: Readonly<Record<string, string>> = {
   'general_settings.master_key':
-    'the operator key is made at the first start, or given as WEIGHBRIDGE_BOOTSTRAP_KEY',
-  'general_settings.database_url': 'DATABASE_URL is a database of its own',
-  'litellm_settings.cache': 'turn the response cache on by a policy or a profile',
-  'litellm_settings.num_retries': 'UPSTREAM_MAX_RETRIES of the data plane',
-  'litellm_settings.request_timeout': 'UPSTREAM_FIRST_BYTE_TIMEOUT_MS of the data plane',
-  'litellm_settings.max_budget': 'give a policy with counter_scope "policy" that is the parent of the others',
-  'router_settings.num_retries': 'UPSTREAM_MAX_RETRIES of the data plane',
-  'router_settings.timeout': 'UPSTREAM_FIRST_BYTE_TIMEOUT_MS of the data plane',
+    'the operator key is created at the first start, or set by WEIGHBRIDGE_BOOTSTRAP_KEY',
+  'general_settings.database_url': 'set DATABASE_URL to a separate database',
+  'litellm_settings.cache': 'enable the response cache in a policy or a profile',
+  'litellm_settings.num_retries': 'set UPSTREAM_MAX_RETRIES of the data plane',
+  'litellm_settings.request_timeout': 'set UPSTREAM_FIRST_BYTE_TIMEOUT_MS of the data plane',
+  'litellm_settings.max_budget': 'create a policy with counter_scope "policy" as the parent of the others',
+  'router_settings.num_retries': 'set UPSTREAM_MAX_RETRIES of the data plane',
+  'router_settings.timeout': 'set UPSTREAM_FIRST_BYTE_TIMEOUT_MS of the data plane',
   'router_settings.allowed_fails': 'circuit breakers are built in',
   'router_settings.cooldown_time': 'circuit breakers are built in',
 };
@@ -59,18 +59,19 @@ export function mapConfig(text: string, prices: unknown, report: Report): Config
     profiles: mapProfiles(deployments, groups, router, fallbacks, report),
     groups,
   };
-  for (const section of READ.slice(1)) {
+  for (const section of KNOWN_SECTIONS.slice(1)) {
     for (const name of Object.keys(asObject(config[section]))) {
       const at = `${section}.${name}`;
       if (['routing_strategy', 'model_group_alias', 'fallbacks'].includes(name)) continue;
-      report.left(at, HINTS[at] ?? 'it has no counterpart');
+      report.addSkipped(at, HINTS[at] ?? 'no counterpart');
     }
   }
-  for (const name of Object.keys(config)) if (!READ.includes(name)) report.left(name, 'it is not known here');
+  for (const name of Object.keys(config))
+    if (!KNOWN_SECTIONS.includes(name)) report.addSkipped(name, 'unknown setting');
   return sections;
 }
 
-/** The parser's own words repeat the line that it stumbled over, which may hold a secret. */
+/** The parser's message would repeat the line, which may contain a secret. */
 function parseYaml(text: string): unknown {
   try {
     return parse(text, { prettyErrors: false });
@@ -81,11 +82,15 @@ function parseYaml(text: string): unknown {
   }
 }
 
-type Placed = Deployment & { readonly at: string };
+type LocatedDeployment = Deployment & { readonly at: string };
 
-/** One for each account: the same provider, address, credential and settings. */
-function mapConnectors(deployments: readonly Placed[], models: readonly Json[], report: Report): Json[] {
-  const accounts = new Map<string, Placed[]>();
+/** One connector per account: deployments with the same provider, address, credential and settings. */
+function mapConnectors(
+  deployments: readonly LocatedDeployment[],
+  models: readonly Json[],
+  report: Report,
+): Json[] {
+  const accounts = new Map<string, LocatedDeployment[]>();
   for (const deployment of deployments) {
     const account = JSON.stringify(deployment.account);
     accounts.set(account, [...(accounts.get(account) ?? []), deployment]);
@@ -97,13 +102,13 @@ function mapConnectors(deployments: readonly Placed[], models: readonly Json[], 
     const nth = (named.get(provider) ?? 0) + 1;
     named.set(provider, nth);
     const name = nth === 1 ? `litellm-${provider}` : `litellm-${provider}-${nth}`;
-    // An account's price is for a model that the catalog has; of an own provider it has what the file brings.
+    // A connector's price needs a model in the catalog; for a custom provider, that is a model of this file.
     const isPriced = (model: string) =>
       !model.includes('*') && (account?.base_url === undefined || models.some((one) => one.model === model));
     const prices = Object.fromEntries(
       served.flatMap(({ model, price }) => (price && isPriced(model) ? [[model, price]] : [])),
     );
-    for (const { at } of served) report.taken(at, `connector ${name}`);
+    for (const { at } of served) report.addConverted(at, `connector ${name}`);
     return {
       name,
       ...account,
@@ -113,8 +118,8 @@ function mapConnectors(deployments: readonly Placed[], models: readonly Json[], 
   });
 }
 
-/** Prices and sizes of what is used, where LiteLLM's own list or the file gives them; else our catalog has to. */
-function mapModels(deployments: readonly Placed[], prices: unknown, report: Report): Json[] {
+/** Prices and sizes of the used models, from LiteLLM's list or the config; others must be in our catalog. */
+function mapModels(deployments: readonly LocatedDeployment[], prices: unknown, report: Report): Json[] {
   const models = new Map<string, Json>();
   for (const { at, model, price, contextWindow, priceNames } of deployments) {
     if (models.has(model) || model.includes('*')) continue;
@@ -131,13 +136,13 @@ function mapModels(deployments: readonly Placed[], prices: unknown, report: Repo
         ...(capabilities.length > 0 && { capabilities: [...capabilities] }),
         price: own,
       });
-      report.taken(`${at}: its price`, `model ${model}`);
-    } else report.left(`${at}: its price`, `none is given for ${model}: the catalog has to have one`);
+      report.addConverted(`${at}: price`, `model ${model}`);
+    } else report.addSkipped(`${at}: price`, `no price for ${model}: it must be in the catalog`);
   }
   return [...models.values()];
 }
 
-/** The entry of the price map under the first of these names that it has. */
+/** The price list's entry for the first of these names that it has. */
 function listedModel(prices: unknown, names: readonly string[]): ImportedModel | undefined {
   const list = asObject(prices);
   for (const name of names) {
@@ -157,7 +162,7 @@ function inDecimals({ tiers, ...rates }: ImportedModel['price']): Json {
 }
 
 function mapProfiles(
-  deployments: readonly Placed[],
+  deployments: readonly LocatedDeployment[],
   groups: ReadonlyMap<string, readonly string[]>,
   router: Json,
   fallbacks: readonly (readonly [string, readonly string[]])[],
@@ -166,17 +171,17 @@ function mapProfiles(
   const theirs = String(router.routing_strategy ?? 'simple-shuffle');
   const strategy = STRATEGIES[theirs] ?? 'weighted';
   if (router.routing_strategy !== undefined)
-    report.taken(
+    report.addConverted(
       'router_settings.routing_strategy',
       `strategy ${strategy}`,
-      STRATEGIES[theirs] ? undefined : `${theirs} has no counterpart; shares by weight instead`,
+      STRATEGIES[theirs] ? undefined : `${theirs} has no counterpart; weighted is used instead`,
     );
   const profiles = new Map<string, Json>();
   const add = (group: string, from: string, targetsOf: string) => {
     const models = (groups.get(targetsOf) ?? []).filter((model) => !model.includes('*'));
     if (models.length === 0) return;
     const name = profileName(group);
-    if (profiles.has(name)) return report.left(from, `the profile ${name} is there already`);
+    if (profiles.has(name)) return report.addSkipped(from, `the profile ${name} already exists`);
     const then = fallbacks.filter(([of]) => of === targetsOf).flatMap(([, others]) => others);
     const more = [...new Set(then.flatMap((other) => groups.get(other) ?? []))].filter(
       (model) => !models.includes(model) && !model.includes('*'),
@@ -195,22 +200,22 @@ function mapProfiles(
           : models.map((model) => ({ model, weight: weightOf(model) })),
     });
     const unordered =
-      isOrdered && models.length > 1 ? '; its models are tried in order, since it has fallbacks' : '';
-    report.taken(from, `profile ${name}`, `callers ask for router/${name}${unordered}`);
+      isOrdered && models.length > 1 ? '; its models are tried in order, because it has fallbacks' : '';
+    report.addConverted(from, `profile ${name}`, `callers use the model router/${name}${unordered}`);
   };
   for (const group of groups.keys()) add(group, `model_name ${group}`, group);
   for (const [alias, target] of Object.entries(asObject(router.model_group_alias))) {
     const group = typeof target === 'string' ? target : String(asObject(target).model ?? '');
     const at = `router_settings.model_group_alias.${alias}`;
     if (groups.has(group)) add(alias, at, group);
-    else report.left(at, 'the group that it names is not there');
+    else report.addSkipped(at, 'there is no such group');
   }
   for (const [of, others] of fallbacks) {
     const known = others.filter((other) => groups.has(other));
     const at = `fallbacks of ${of}`;
-    if (!groups.has(of)) report.left(at, 'the group that it names is not there');
-    else if (known.length === others.length) report.taken(at, `profile ${profileName(of)}`);
-    else report.left(at, 'some of the groups that it names are not there');
+    if (!groups.has(of)) report.addSkipped(at, 'there is no such group');
+    else if (known.length === others.length) report.addConverted(at, `profile ${profileName(of)}`);
+    else report.addSkipped(at, 'some of its groups do not exist');
   }
   return [...profiles.values()];
 }
@@ -226,7 +231,7 @@ function pairs(value: unknown): [string, string[]][] {
   );
 }
 
-/** Of what a profile's name may hold. */
+/** A group's name, with only the characters that a profile's name may have. */
 function profileName(group: string): string {
   const name = group
     .toLowerCase()

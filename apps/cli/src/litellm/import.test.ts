@@ -140,8 +140,8 @@ async function imported(...args: readonly string[]) {
   return parse(files['gateway.yaml'] ?? '');
 }
 
-describe('what comes from LiteLLM', () => {
-  it('is a file that apply takes, and that holds no secret', async () => {
+describe('import litellm', () => {
+  it('writes a file that apply accepts, without secrets', async () => {
     const { code, out, err, files } = await run([...ALL, ...OUT]);
     expect([code, err]).toEqual([0, '']);
     const { published, rule } = await loadServiceRules();
@@ -151,7 +151,7 @@ describe('what comes from LiteLLM', () => {
       expect(out + files['gateway.yaml']).not.toContain(secret);
   });
 
-  it('makes a connector of each account, and references of its keys', async () => {
+  it('converts each account to a connector that refers to its credential', async () => {
     const { connectors } = await imported(...ALL, ...OUT);
     expect(connectors).toEqual([
       {
@@ -196,7 +196,7 @@ describe('what comes from LiteLLM', () => {
     ]);
   });
 
-  it('prices the models that are used, exactly', async () => {
+  it('writes exact prices of the used models', async () => {
     const { models } = await imported(...ALL, ...OUT);
     expect(models).toEqual([
       {
@@ -218,7 +218,7 @@ describe('what comes from LiteLLM', () => {
     ]);
   });
 
-  it('makes a profile of each name that callers use, with its shares and fallbacks', async () => {
+  it('converts each model name of callers to a profile, with weights and fallbacks', async () => {
     const { profiles } = await imported(...ALL, ...OUT);
     expect(profiles).toEqual([
       {
@@ -243,7 +243,7 @@ describe('what comes from LiteLLM', () => {
     ]);
   });
 
-  it('keeps the budget of each key below that of its team, and never allows more', async () => {
+  it('makes the policy of a team the parent of those of its keys, and never allows more', async () => {
     const { policies, principals } = await imported(...ALL, ...OUT);
     expect(policies).toEqual([
       { name: 'litellm team engines', limit_micro_usd: 100_000_000, window: 'week', counter_scope: 'policy' },
@@ -272,29 +272,29 @@ describe('what comes from LiteLLM', () => {
     );
   });
 
-  it('is told of whole: what differs, and what was left', async () => {
+  it('reports every setting: what differs, and what is not converted', async () => {
     const { out } = await run([...ALL, '--dry-run']);
     for (const line of [
-      'model_list[1].litellm_params.api_key: it is written out, and not taken over: put it into OPENAI_API_KEY',
+      'model_list[1].litellm_params.api_key: a literal credential is not converted: set OPENAI_API_KEY',
       'model_list[0].litellm_params.api_version',
       'model_list[3].model_info.supports_vision',
       'model_list[5].litellm_params.model: there is no connector for bedrock yet',
       'router_settings.model_group_alias.gone',
-      'router_settings.redis_password: it has no counterpart',
+      'router_settings.redis_password: no counterpart',
       'general_settings.master_key',
       'general_settings.alerting',
       'environment_variables.SLACK_URL',
-      'callers ask for router/gpt-4o',
-      'key notes: its spend',
+      'callers use the model router/gpt-4o',
+      'key notes: spend',
       'key notes: metadata',
-      'key batch: its budget_duration → window day: for 3d there is none; the limit is by as much less',
+      'key batch: budget_duration → window day: there is no window of 3d; the limit is proportionally lower',
       'key old: it has expired',
       'key plain: model nobody-knows',
     ])
       expect(out).toContain(line);
   });
 
-  it('writes nothing where it is only looked at, and reads tables too', async () => {
+  it('writes nothing in a dry run, and also reads CSV', async () => {
     const csv =
       'token,key_alias,user_id,max_budget,budget_duration,models\nx,"a ""b"", c",ada,5.25,1d,"{gpt-4o,claude}"\n';
     const looked = await run(['--keys', 'keys.csv', '--dry-run', ...OUT], { 'keys.csv': csv });
@@ -311,7 +311,7 @@ describe('what comes from LiteLLM', () => {
     ]);
   });
 
-  it('allows no more where a limit can not be read, and lets nobody in by an expiry that can not', async () => {
+  it('sets an unreadable limit to 0, and disables a key with an unreadable expiry', async () => {
     const rows = [
       { key_alias: 'float', max_budget: 0.1 + 0.2 },
       { key_alias: 'words', max_budget: 'lots' },
@@ -337,28 +337,28 @@ describe('what comes from LiteLLM', () => {
       },
       { name: 'litellm key some day', limit_micro_usd: 1_000_000, window: 'none', counter_scope: 'key' },
     ]);
-    expect(out).toContain('key words: its max_budget: it can not be read');
-    expect(out).toContain('key some day: its expiry: it can not be read: the key is issued disabled');
-    expect(out).toContain('45s is no window here');
+    expect(out).toContain("key words: max_budget: it can't be read");
+    expect(out).toContain("key some day: expiry: it can't be read, so the key is issued disabled");
+    expect(out).toContain('there is no window of 45s');
   });
 
   it.each([
     [[], 'Give --config, --keys, or both.'],
     [['--config', 'config.yaml'], 'Give --out'],
     [['--config', 'nowhere', '--dry-run'], "nowhere can't be read"],
-  ])('says what is missing in %j', async (args, said) => {
+  ])('names the missing option or file in %j', async (args, said) => {
     const { code, err } = await run(args);
     expect([code, err]).toEqual([2, expect.stringContaining(said)]);
   });
 
-  it('repeats nothing of a config that it can not read', async () => {
+  it('does not repeat any of a config that it cannot parse', async () => {
     const text = 'model_list:\n  - { api_key: sk-secret, : [\n';
     const { code, out, err } = await run(['--config', 'c.yaml', '--dry-run'], { 'c.yaml': text });
     expect([code, err]).toEqual([1, expect.stringMatching(/not valid YAML: line \d/)]);
     expect(out + err).not.toContain('sk-secret');
   });
 
-  it('says how to ask for keys where the list holds their hashes alone', async () => {
+  it('says how to list keys if the file contains only hashes', async () => {
     const { code, err } = await run(['--keys', 'k.json', '--dry-run'], { 'k.json': '{"keys":["a1b2"]}' });
     expect([code, err]).toEqual([1, expect.stringContaining('return_full_object=true')]);
   });

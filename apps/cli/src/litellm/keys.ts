@@ -2,15 +2,15 @@ import type { Json } from '../apply/desiredState.ts';
 import { count } from '../catalog/importedModel.ts';
 import type { Report } from './report.ts';
 
-/** A key that is to be issued here in the place of one of LiteLLM's, whose secret nobody has but its holder. */
+/** A key to issue in place of one of LiteLLM's, whose secret only its holder has. */
 export interface KeyToIssue {
   readonly name: string;
   readonly principal: string;
-  /** By its name; undefined: what governs the principal. */
+  /** The name of its policy; undefined: the principal's policy governs it. */
   readonly policy: string | undefined;
   readonly disabled: boolean;
   readonly expiresAt: string | undefined;
-  /** What tells it from others there: issued twice within a day, it is issued once. */
+  /** Identifies the LiteLLM key: issued again within 24 hours, it yields the same key. */
   readonly origin: string;
 }
 
@@ -20,7 +20,7 @@ export interface KeySections {
   readonly keys: readonly KeyToIssue[];
 }
 
-const TAKEN = [
+const KNOWN_FIELDS = [
   ...[
     'token',
     'key',
@@ -44,8 +44,8 @@ const TAKEN = [
     'user_email',
   ],
 ];
-/** What LiteLLM writes into every key, used or not. */
-const EMPTY = ['', '{}', '[]', 'null', 'false', '0', 'undefined'];
+/** Values that LiteLLM writes into fields that are not used. */
+const EMPTY_VALUES = ['', '{}', '[]', 'null', 'false', '0', 'undefined'];
 const EVERY_MODEL = ['all-proxy-models', 'all-team-models'];
 const MAX_USD = 10 ** 9;
 
@@ -63,34 +63,31 @@ export function mapKeys(
   for (const [index, team] of teams.entries()) {
     const id = text(team.team_id);
     if (id === undefined) {
-      report.left(`teams[${index}]`, 'it has no team_id');
+      report.addSkipped(`teams[${index}]`, 'team_id is missing');
       continue;
     }
     const name = `litellm team ${text(team.team_alias) ?? id}`.slice(0, 100);
-    // All keys of a team draw on one budget there.
+    // In LiteLLM, all keys of a team share one budget.
     policies.set(name, { name, ...limitsOf(team, `team ${id}`, groups, report), counter_scope: 'policy' });
     teamPolicies.set(id, name);
     if (isTrue(team.blocked)) blockedTeams.add(id);
-    reportRest(team, `team ${id}`, report);
-    report.taken(`team ${id}`, `policy ${name}`);
+    reportUnknownFields(team, `team ${id}`, report);
+    report.addConverted(`team ${id}`, `policy ${name}`);
   }
   const keys = rows.flatMap((row, index): KeyToIssue[] => {
     const name = (text(row.key_alias) ?? text(row.key_name) ?? `key ${index + 1}`).slice(0, 100);
     const at = `key ${name}`;
-    const expiresAt = momentOf(row.expires);
+    const expiresAt = parseExpiry(row.expires);
     if (expiresAt && expiresAt <= now) {
-      report.left(at, 'it has expired');
+      report.addSkipped(at, 'it has expired');
       return [];
     }
     const isUnclear = expiresAt !== undefined && Number.isNaN(expiresAt.getTime());
-    if (isUnclear) report.left(`${at}: its expiry`, 'it can not be read: the key is issued disabled');
+    if (isUnclear) report.addSkipped(`${at}: expiry`, "it can't be read, so the key is issued disabled");
     const team = text(row.team_id);
     const parent = team === undefined ? undefined : teamPolicies.get(team);
     if (team !== undefined && parent === undefined)
-      report.left(
-        `${at}: its team`,
-        `the team ${team} is not among the teams that were given; its budget is missing`,
-      );
+      report.addSkipped(`${at}: team`, `the team ${team} is not in the file of teams; its budget is missing`);
     const principal = (text(row.user_id) ?? (team === undefined ? name : `team:${team}`)).slice(0, 200);
     const limits = limitsOf(row, at, groups, report);
     const isLimited = Object.keys(limits).length > 0;
@@ -99,12 +96,12 @@ export function mapKeys(
     const policy = isLimited ? own : parent;
     if (isLimited)
       policies.set(own, { name: own, ...(parent && { parent }), ...limits, counter_scope: 'key' });
-    // What governs keys that are issued to it later; the others come to be with their keys.
+    // This policy also governs keys issued to the principal later. Other principals are created with their keys.
     if (parent && !principals.has(principal)) principals.set(principal, { id: principal, policy: parent });
     if (Number(row.spend) > 0)
-      report.left(`${at}: its spend`, 'what was spent there stays there; its budget begins anew');
-    reportRest(row, at, report);
-    report.taken(at, `key of ${principal}${policy ? `, policy ${policy}` : ''}`, 'it gets a new secret');
+      report.addSkipped(`${at}: spend`, 'past spend is not converted; the budget starts again');
+    reportUnknownFields(row, at, report);
+    report.addConverted(at, `key of ${principal}${policy ? `, policy ${policy}` : ''}`, 'with a new secret');
     return [
       {
         name,
@@ -119,16 +116,16 @@ export function mapKeys(
   return { policies: [...policies.values()], principals: [...principals.values()], keys };
 }
 
-/** What nothing here stands for; LiteLLM writes many fields that nobody uses. */
-function reportRest(row: Json, at: string, report: Report): void {
+/** Reports the fields without a counterpart that are not empty. */
+function reportUnknownFields(row: Json, at: string, report: Report): void {
   for (const [field, value] of Object.entries(row)) {
-    const isEmpty = EMPTY.includes(typeof value === 'object' ? JSON.stringify(value) : String(value));
-    if (!TAKEN.includes(field) && !isEmpty) report.left(`${at}: ${field}`, 'it has no counterpart');
+    const isEmpty = EMPTY_VALUES.includes(typeof value === 'object' ? JSON.stringify(value) : String(value));
+    if (!KNOWN_FIELDS.includes(field) && !isEmpty) report.addSkipped(`${at}: ${field}`, 'no counterpart');
   }
 }
 
-/** Without a zone, it is in UTC: that is how LiteLLM's database has it. An invalid date where it is none. */
-function momentOf(value: unknown): Date | undefined {
+/** Without a zone it is in UTC, as in LiteLLM's database. Returns an invalid date if it can't be read. */
+function parseExpiry(value: unknown): Date | undefined {
   const given = text(value);
   if (given === undefined) return undefined;
   return new Date(/(Z|[+-]\d\d:?\d\d)$/.test(given) ? given : `${given.replace(' ', 'T')}Z`);
@@ -166,14 +163,14 @@ const WINDOWS = [
 ] as const;
 
 /**
- * A budget for each of so many seconds there, for a window of the calendar here: where there is none of that length, for
- * the longest that is shorter, by as much less.
+ * LiteLLM's budget has a duration, ours a calendar window. If no window has that length, it becomes the longest shorter
+ * window, with a proportionally lower limit.
  */
 function budgetOf(row: Json, at: string, report: Report): Json | undefined {
   if (row.max_budget === undefined || row.max_budget === null || row.max_budget === '') return undefined;
   const limit = microUsd(row.max_budget);
   if (limit === undefined) {
-    report.left(`${at}: its max_budget`, 'it can not be read: nothing may be spent until you set it');
+    report.addSkipped(`${at}: max_budget`, "it can't be read, so the limit is 0 until you set it");
     return { limit_micro_usd: 0, window: 'none' };
   }
   const duration = text(row.budget_duration);
@@ -181,26 +178,26 @@ function budgetOf(row: Json, at: string, report: Report): Json | undefined {
   const seconds = secondsOf(duration);
   const fitting = WINDOWS.filter(([, length]) => seconds !== undefined && length <= seconds).at(-1);
   if (seconds === undefined || fitting === undefined) {
-    report.taken(
-      `${at}: its budget_duration`,
+    report.addConverted(
+      `${at}: budget_duration`,
       'window none',
-      `${duration} is no window here: the budget is for good`,
+      `there is no window of ${duration}; the budget never starts again`,
     );
     return { limit_micro_usd: limit, window: 'none' };
   }
   const [window, length] = fitting;
-  // 28 to 31 days are a month.
+  // A month has 28 to 31 days.
   const isWhole = length === seconds || (window === 'month' && seconds <= 31 * 86_400);
   if (isWhole) {
-    const note = "it begins with the calendar's, in UTC, not with the key";
-    report.taken(`${at}: its budget_duration`, `window ${window}`, note);
+    const note = 'it follows the calendar in UTC, not the creation of the key';
+    report.addConverted(`${at}: budget_duration`, `window ${window}`, note);
     return { limit_micro_usd: limit, window };
   }
   const less = Number((BigInt(limit) * BigInt(length)) / BigInt(seconds));
-  report.taken(
-    `${at}: its budget_duration`,
+  report.addConverted(
+    `${at}: budget_duration`,
     `window ${window}`,
-    `for ${duration} there is none; the limit is by as much less`,
+    `there is no window of ${duration}; the limit is proportionally lower`,
   );
   return { limit_micro_usd: less, window };
 }
@@ -225,7 +222,7 @@ function secondsOf(duration: string): number | undefined {
   return named[duration];
 }
 
-/** Their names of groups as our ids; the patterns that they have are ours too. */
+/** The ids behind their group names; patterns stay as they are. */
 function modelsOf(
   given: unknown,
   at: string,
@@ -240,14 +237,14 @@ function modelsOf(
       const known = groups.get(name);
       if (known) return known;
       if (name.includes('/')) return [name];
-      report.left(`${at}: model ${name}`, 'no group of the config is called so');
-      // Allowing nothing by this name must not come to mean allowing everything.
+      report.addSkipped(`${at}: model ${name}`, 'the config has no such group');
+      // An unknown name must not become an empty list, which would allow every model.
       return [`litellm/${name}`];
     });
   return [...new Set(ids)];
 }
 
-/** Down to a micro-dollar: what LiteLLM computes in floats has digits beyond that which mean nothing. */
+/** Rounded down to a micro-dollar: LiteLLM computes in floats, and further digits have no meaning. */
 function microUsd(dollars: unknown): number | undefined {
   const given = numeric(dollars);
   if (typeof given !== 'number' || !(given >= 0) || given > MAX_USD) return undefined;
@@ -255,7 +252,7 @@ function microUsd(dollars: unknown): number | undefined {
   return Number(units) * 1_000_000 + Number(fraction);
 }
 
-/** A table of text has no numbers. */
+/** The cells of a CSV are text, also those of numbers. */
 function numeric(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   return value.trim() === '' || Number.isNaN(Number(value)) ? undefined : Number(value);

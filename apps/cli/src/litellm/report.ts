@@ -1,30 +1,30 @@
-/** One thing of LiteLLM's, and what became of it. */
+/** One setting of LiteLLM, and what it was converted to. */
 interface Mapping {
-  /** Where it stands there, such as `model_list[0].litellm_params.rpm`; never its value, which may be a secret. */
+  /** Its path, such as `model_list[0].litellm_params.rpm`; never its value, which may be a secret. */
   readonly from: string;
-  /** What it is here; undefined where nothing stands for it. */
+  /** What it became here; undefined if it has no counterpart. */
   readonly to: string | undefined;
-  /** What differs, why there is nothing, or what is left to do. */
+  /** What differs, why it was not converted, or what is left to do. */
   readonly note: string | undefined;
 }
 
-/** Everything that was read, so that nothing is dropped in silence. */
+/** Lists every setting that was read, so that none is dropped silently. */
 export interface Report {
   readonly mappings: readonly Mapping[];
-  taken(from: string, to: string, note?: string): void;
-  left(from: string, why: string): void;
+  addConverted(from: string, to: string, note?: string): void;
+  addSkipped(from: string, reason: string): void;
 }
 
 export function createReport(): Report {
   const mappings: Mapping[] = [];
   return {
     mappings,
-    taken: (from, to, note) => void mappings.push({ from, to, note }),
-    left: (from, why) => void mappings.push({ from, to: undefined, note: why }),
+    addConverted: (from, to, note) => void mappings.push({ from, to, note }),
+    addSkipped: (from, reason) => void mappings.push({ from, to: undefined, note: reason }),
   };
 }
 
-/** For people: what was taken over, what was changed on the way, and what was left. */
+/** The report as text: what was converted, what was converted with differences, and what was not. */
 export function reportLines({ mappings }: Report): string[] {
   const line = ({ from, to, note }: Mapping) =>
     `  ${from}${to === undefined ? '' : ` → ${to}`}${note === undefined ? '' : `: ${note}`}`;
@@ -32,15 +32,15 @@ export function reportLines({ mappings }: Report): string[] {
     some.length === 0 ? [] : [`${title} (${some.length})`, ...some.map(line)];
   return [
     ...section(
-      'Taken over',
+      'Converted',
       mappings.filter(({ to, note }) => to !== undefined && note === undefined),
     ),
     ...section(
-      'Taken over, with a difference',
+      'Converted, with a difference',
       mappings.filter(({ to, note }) => to !== undefined && note !== undefined),
     ),
     ...section(
-      'Left out',
+      'Not converted',
       mappings.filter(({ to }) => to === undefined),
     ),
   ];

@@ -1,27 +1,27 @@
 import type { Json } from '../apply/desiredState.ts';
 import { asObject } from './deployment.ts';
 
-/** What `/key/list`, `/key/info` or `/team/list` answer, as JSON, or a table of them as CSV. */
+/** Rows from the response of `/key/list`, `/key/info` or `/team/list`, or from a CSV. */
 export function readRows(content: string, name: string): Json[] {
   if (!/^\s*[[{]/.test(content)) return readCsv(content);
   let value: unknown;
   try {
     value = JSON.parse(content);
   } catch {
-    // The parser's own words repeat a piece of the file.
+    // The parser's message repeats a piece of the file, which may be a secret.
     throw new Error(`${name} is not JSON.`);
   }
   const { keys, teams, data, info } = asObject(value);
   const found = [value, keys, teams, data].find(Array.isArray) ?? (info ? [info] : undefined);
-  if (!found) throw new Error(`${name} holds no list of keys or teams`);
-  // Without `return_full_object=true`, LiteLLM lists hashes alone.
+  if (!found) throw new Error(`${name} contains no list of keys or teams.`);
+  // Without `return_full_object=true`, LiteLLM lists only hashes.
   if (found.some((entry: unknown) => typeof entry === 'string'))
-    throw new Error(`${name} lists hashes of keys only: ask /key/list with return_full_object=true`);
-  return found.map((entry: unknown) => flat(asObject(entry)));
+    throw new Error(`${name} contains only hashes of keys. Call /key/list with return_full_object=true.`);
+  return found.map((entry: unknown) => flatten(asObject(entry)));
 }
 
-/** `/key/info` has the key's fields inside; those of a budget that several keys have are inside too. */
-function flat({ info, litellm_budget_table: budget, ...row }: Json): Json {
+/** `/key/info` nests the key's fields; a budget shared by keys is nested too. */
+function flatten({ info, litellm_budget_table: budget, ...row }: Json): Json {
   const own = Object.entries({ ...row, ...asObject(info) }).filter(([, value]) => value !== null);
   const { max_budget, budget_duration, rpm_limit, tpm_limit, max_parallel_requests } = asObject(budget);
   const shared = { max_budget, budget_duration, rpm_limit, tpm_limit, max_parallel_requests };
@@ -36,7 +36,7 @@ function readCsv(content: string): Json[] {
   return lines.map((line) => Object.fromEntries(head.map((name, at) => [name.trim(), cell(line[at] ?? '')])));
 }
 
-/** Lists are written as JSON, or as Postgres writes them. */
+/** Parses lists, which are in JSON or in Postgres' format. */
 function cell(value: string): unknown {
   if (/^\[.*\]$/.test(value)) {
     try {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { formatFields, formatTable, price, printable, time, usd } from './output.ts';
 
-describe('a table', () => {
-  it('is as wide as its cells, whatever they are', () => {
+describe('formatTable', () => {
+  it('makes each column as wide as its widest cell', () => {
     const items = [
       { id: 'a', name: 'checkout', on: true, tags: ['x', 'y'] },
       { id: 'bcd', name: 'größe', on: false, tags: [] },
@@ -16,7 +16,7 @@ describe('a table', () => {
     expect(text).toBe('ID   NAME      ON   TAGS\na    checkout  yes  x, y\nbcd  größe     no   -');
   });
 
-  it('never lets what a caller named something steer the terminal', () => {
+  it('replaces control characters in names', () => {
     const hostile = '\u001b[2Jname\u202e\n\u0007';
     expect(printable(hostile)).toBe('\ufffd[2Jname\ufffd\ufffd\ufffd');
     expect(formatTable([hostile], [['NAME', (name) => name]]).split('\n')).toHaveLength(2);
@@ -46,7 +46,7 @@ describe('money', () => {
   });
 });
 
-it('times are shown without their fraction', () => {
+it('times are shown without fractions of a second', () => {
   expect(time('2026-11-20T10:00:00.123Z')).toBe('2026-11-20T10:00:00Z');
   expect(time(null)).toBe('-');
 });

@@ -1,12 +1,12 @@
-/** A column of a table: its heading, and what stands in it. */
+/** A column of a table: its heading, and the cell of an item. */
 export type Column<T> = readonly [heading: string, value: (item: T) => CellValue];
 type CellValue = string | number | boolean | null | undefined | readonly string[];
 
-/** Control characters and those that turn the direction of text: what callers name things must not steer a terminal. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find.
+/** Control characters and those that change the direction of text: a name that a caller chose must not control a terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to replace.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** A value in one line of a terminal. */
+/** A value as one line that is safe to print on a terminal. */
 export function printable(value: CellValue): string {
   if (value === null || value === undefined || value === '') return '-';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
@@ -14,7 +14,7 @@ export function printable(value: CellValue): string {
   return text.replace(UNPRINTABLE, '\ufffd');
 }
 
-/** Rows under headings, each column as wide as it needs to be. */
+/** Rows under headings; each column is as wide as its widest cell. */
 export function formatTable<T>(items: readonly T[], columns: readonly Column<T>[]): string {
   const rows = [
     columns.map(([heading]) => heading),
@@ -27,7 +27,7 @@ export function formatTable<T>(items: readonly T[], columns: readonly Column<T>[
     .join('\n');
 }
 
-/** One thing, a line for each of its fields. Objects in it are printable as JSON. */
+/** An object, one line per field. Nested objects become JSON. */
 export function formatFields(thing: Readonly<Record<string, unknown>>): string {
   const lines = Object.entries(thing).map(([field, value]) => ({ field, value: fieldText(value) }));
   const widest = Math.max(0, ...lines.map(({ field }) => field.length));
@@ -40,7 +40,7 @@ function fieldText(value: unknown): string {
   return printable(value as CellValue);
 }
 
-/** An amount of micro-USD as dollars, exact: `$0.000123`, `$12.50`. */
+/** Micro-USD as exact dollars: `$0.000123`, `$12.50`. */
 export function usd(microUsd: number | null): string {
   if (microUsd === null) return 'unlimited';
   const sign = microUsd < 0 ? '-' : '';
@@ -63,7 +63,7 @@ export function time(text: string | null): string {
   return text === null ? '-' : text.replace(/\.\d+Z$/, 'Z');
 }
 
-/** How many columns of a terminal a text takes, as far as its number of characters tells. */
+/** The width of a text on a terminal, taken as its number of characters. */
 function width(text: string): number {
   return Array.from(text).length;
 }

@@ -1,20 +1,20 @@
 import { type Client, createClient, type PageOf, pages } from '@weighbridge/client';
 import type { Command } from 'commander';
 import { type Column, formatFields, formatTable } from './output.ts';
-import { type Connection, connection, type Env, type GlobalOptions } from './settings.ts';
+import { type Connection, type Env, type GlobalOptions, readConnection } from './settings.ts';
 
 export interface WriteOptions {
-  /** The rights of a file that is made; else as the system has it. */
+  /** The permissions of a new file; default: those of the system. */
   readonly mode?: number;
-  /** Fails where there is one already. */
+  /** Fails if the file exists. */
   readonly isNew?: boolean;
 }
 
-/** What the commands have of the world. */
+/** The environment of the commands: I/O, settings, clock. */
 export interface Cli {
   readonly env: Env;
   readonly version: string;
-  /** Answers go to `out`, all else to `err`. Each call is one line, or several. */
+  /** Results go to `out`, everything else to `err`. Each call prints one or more whole lines. */
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
   readonly readFile: (path: string) => Promise<string>;
@@ -27,49 +27,49 @@ export interface Session extends Cli {
   readonly client: Client;
   readonly connection: Connection;
   readonly json: boolean;
-  /** A list, as a table or as an array of what the service says. */
+  /** Prints a list: as a table, or with `--json` the items of the API. */
   showList<T>(items: readonly T[], columns: readonly Column<T>[]): void;
-  /** One thing, as lines or as what the service says. `people` is what people are shown instead. */
-  showOne(thing: object, people?: Readonly<Record<string, unknown>>): void;
+  /** Prints an object: `summary` or the object as lines, or with `--json` the object of the API. */
+  showOne(thing: object, summary?: Readonly<Record<string, unknown>>): void;
 }
 
 export async function openSession(cli: Cli, command: Command): Promise<Session> {
   const options: GlobalOptions = command.optsWithGlobals();
-  const found = await connection(cli.env, options, cli.readFile);
+  const settings = await readConnection(cli.env, options, cli.readFile);
   const json = options.json ?? false;
   const outJson = (value: unknown) => cli.out(JSON.stringify(value, null, 2));
   return {
     ...cli,
-    connection: found,
-    client: createClient(found),
+    connection: settings,
+    client: createClient(settings),
     json,
     showList(items, columns) {
       if (json) outJson(items);
       else if (items.length === 0) cli.err('None.');
       else cli.out(formatTable(items, columns));
     },
-    showOne(thing, people = thing as Readonly<Record<string, unknown>>) {
+    showOne(thing, summary = thing as Readonly<Record<string, unknown>>) {
       if (json) outJson(thing);
-      else cli.out(formatFields(people));
+      else cli.out(formatFields(summary));
     },
   };
 }
 
 const MAX_PAGE = 500;
 
-/** The first items of a list, and a hint where there are more. `limit` is undefined for all of them. */
+/** The first `limit` items of a list, or all if undefined; prints a hint if there are more. */
 export async function firstItems<T>(
   session: Session,
   limit: number | undefined,
   page: (query: { page_size: string; page_token: string }) => Promise<PageOf<T>>,
 ): Promise<T[]> {
   const items: T[] = [];
-  // One more than is shown tells whether there are more.
+  // One item more than the limit shows whether there are more.
   const page_size = String(Math.min(MAX_PAGE, (limit ?? MAX_PAGE) + 1));
   for await (const data of pages((page_token) => page({ page_size, page_token }))) {
     items.push(...data);
     if (limit !== undefined && items.length > limit) {
-      session.err(`The first ${limit} are shown; --limit <n> or --all shows more.`);
+      session.err(`Showing the first ${limit}. Use --limit <n> or --all for more.`);
       return items.slice(0, limit);
     }
   }

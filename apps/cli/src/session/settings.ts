@@ -12,13 +12,13 @@ export interface GlobalOptions {
 export interface Connection {
   readonly baseUrl: string;
   readonly apiKey: string;
-  /** Where the key came from, in words; never the key. */
+  /** The variable or file that the key is from; never the key. */
   readonly keySource: string;
 }
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 
-/** Where the service is: `--url`, else WEIGHBRIDGE_URL, else this machine. */
+/** `--url`, else WEIGHBRIDGE_URL, else this machine. */
 function serviceUrl(env: Env, { url }: GlobalOptions): string {
   const text = url ?? (env.WEIGHBRIDGE_URL || DEFAULT_URL);
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text.replace(/\/+$/, '');
@@ -27,8 +27,8 @@ function serviceUrl(env: Env, { url }: GlobalOptions): string {
   );
 }
 
-/** The service and the key, or the token, to call it with: `--key-file`, else WEIGHBRIDGE_KEY, else the operator key of `weighbridge up`. */
-export async function connection(
+/** The address and the key, or OIDC token: from `--key-file`, else WEIGHBRIDGE_KEY, else the operator key of `weighbridge up`. */
+export async function readConnection(
   env: Env,
   options: GlobalOptions,
   readFile: (path: string) => Promise<string>,
@@ -49,7 +49,7 @@ export async function connection(
     const { code, message } = error as NodeJS.ErrnoException;
     if (options.keyFile === undefined && code === 'ENOENT') {
       throw new UsageError(
-        `No key to call the service with. Set WEIGHBRIDGE_KEY, name a file by --key-file, or run this where ${file} is.`,
+        `No key for the service. Set WEIGHBRIDGE_KEY, give a file by --key-file, or run the command in the folder that has ${file}.`,
       );
     }
     throw new UsageError(`The key file ${file} can't be read: ${message}`);
@@ -57,9 +57,9 @@ export async function connection(
   return { baseUrl, apiKey: headerValue(content, file), keySource: file };
 }
 
-/** A key goes in a header: what can't be sent there is refused in words that do not show it. */
+/** Refuses a key that can't be sent in a header, without repeating it. */
 function headerValue(text: string, source: string): string {
   const key = text.trim();
   if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw new UsageError(`${source} holds no key: a key is one word, sk-svc-…, and so is an OIDC token`);
+  throw new UsageError(`${source} contains no valid key: a key (sk-svc-…) or an OIDC token is one word`);
 }

@@ -1,4 +1,4 @@
-/** A command that was not given as it must be: the exit code is 2, and nothing was done. */
+/** An invalid command: exit code 2, and nothing was done. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

@@ -1,22 +1,22 @@
 export interface BannerFacts {
   readonly url: string;
   readonly dataDir: string;
-  /** Undefined where the database was there before, and its key was handed out elsewhere. */
+  /** Undefined if the database existed before, with another operator key. */
   readonly operatorKeyFile: string | undefined;
-  /** The providers that an account of the environment serves. */
+  /** The providers with a connector from the environment. */
   readonly providers: readonly string[];
 }
 
-/** What a newcomer needs next, to be pasted as it stands from any folder. */
+/** Commands to start with, ready to paste in any folder. */
 export function banner({ url, dataDir, operatorKeyFile, providers }: BannerFacts): string {
   const operator = operatorKeyFile ? `$(cat ${shellQuoted(operatorKeyFile)})` : '<OPERATOR_KEY>';
   return `
 Weighbridge is ready at ${url}
-Operator key: ${operatorKeyFile ?? 'the one that this database was set up with'}
+Operator key: ${operatorKeyFile ?? 'the one this database was set up with'}
 Data:         ${dataDir}
 API:          ${url}/docs
 
-Issue a key for an application, use it, see what it cost:
+Issue a key for an application, send a request, and read the spend:
 
   KEY=$(curl -s ${url}/api/v1/keys -H "Authorization: Bearer ${operator}" -H "Content-Type: application/json" -d '{"name":"my app","scopes":["inference"]}' | sed -n 's/.*"key":"\\([^"]*\\)".*/\\1/p')
 
@@ -24,21 +24,21 @@ Issue a key for an application, use it, see what it cost:
 
   curl -s ${url}/api/v1/usage -H "Authorization: Bearer ${operator}"
 
-Point an SDK here, with that key as its API key:
+To use an SDK, give it that key and this base URL:
 
   export OPENAI_BASE_URL=${url}/v1
   export ANTHROPIC_BASE_URL=${url}
 
 ${connectors(providers)}
-Ctrl-C stops it; the data stays.
+Press Ctrl-C to stop. The data is kept.
 `;
 }
 
 function connectors(providers: readonly string[]): string {
   if (providers.length === 0) {
-    return 'No vendor key in the environment: only mock/echo answers. Set OPENAI_API_KEY or another one to add a vendor.\n';
+    return 'No vendor key in the environment, so only mock/echo is available. Set OPENAI_API_KEY or another vendor key to add one.\n';
   }
-  return `Connectors from the environment: ${providers.join(', ')}.\nWARNING: requests to these spend real money on the vendor's bill.\n`;
+  return `Connectors from the environment: ${providers.join(', ')}.\nWARNING: requests to these cost real money at the vendor.\n`;
 }
 
 function shellQuoted(text: string): string {

@@ -27,7 +27,7 @@ const Settings = Type.Object({
   LOG_LEVEL: LogLevel('warn'),
 });
 
-/** The settings of embedded mode that are not those of one of its apps. */
+/** The settings of embedded mode itself; the apps in it read their own. */
 export interface UpConfig {
   readonly host: string;
   readonly port: number;
@@ -37,7 +37,7 @@ export interface UpConfig {
   readonly natsUrl: string | undefined;
   readonly natsStream: { readonly replicas: number; readonly maxBytes: number };
   readonly shutdownGraceMs: number;
-  /** Undefined: nothing is traced. */
+  /** Undefined: no tracing. */
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevelName;
 }

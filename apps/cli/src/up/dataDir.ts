@@ -1,7 +1,7 @@
 import { access, constants, stat } from 'node:fs/promises';
 import { ensureFolder } from '@weighbridge/runtime';
 
-/** Makes the folder for all data where it is missing; rejects, in a line, where it can't be used. */
+/** Creates the data folder if it is missing; rejects with one line if it can't be used. */
 export async function openDataDir(dataDir: string): Promise<void> {
   try {
     // Postgres refuses to run as root, so root's folder must let another user pass through; the secrets in it are 0600.
@@ -11,9 +11,9 @@ export async function openDataDir(dataDir: string): Promise<void> {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const why =
-      code === 'EEXIST' || code === 'ENOTDIR' ? 'it, or what it stands in, is not a folder' : message;
+      code === 'EEXIST' || code === 'ENOTDIR' ? 'it or one of its parents is not a folder' : message;
     throw new Error(
-      `The data folder ${dataDir} can't be used: ${why}. Choose another one by WEIGHBRIDGE_DATA_DIR.`,
+      `The data folder ${dataDir} can't be used: ${why}. Set WEIGHBRIDGE_DATA_DIR to another folder.`,
     );
   }
 }

@@ -5,12 +5,12 @@ import { join } from 'node:path';
 const KEK_BYTES = 32;
 
 /**
- * The key-encryption key of a data folder, in base64: made at the first start, in a file that only its owner reads. It
- * stands outside the database, so that a dump of that tells no credential.
+ * The key-encryption key of a data folder, in base64: created at the first start, in a file that only its owner can read,
+ * outside the database, so that a dump of the database reveals no credential.
  */
 export async function dataDirKeyEncryptionKey(dataDir: string): Promise<string> {
   const path = join(dataDir, 'key-encryption-key');
-  return (await read(path)) ?? (await make(path));
+  return (await read(path)) ?? (await create(path));
 }
 
 async function read(path: string): Promise<string | undefined> {
@@ -18,16 +18,18 @@ async function read(path: string): Promise<string | undefined> {
     return (await readFile(path, 'utf8')).trim();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new Error(`Can't read ${path}, without which credentials stay sealed: ${(error as Error).message}`);
+    throw new Error(
+      `Can't read ${path}, which is needed to open the credentials: ${(error as Error).message}`,
+    );
   }
 }
 
-async function make(path: string): Promise<string> {
+async function create(path: string): Promise<string> {
   const key = randomBytes(KEK_BYTES).toString('base64');
   const unfinished = `${path}.new`;
   await rm(unfinished, { force: true });
   await writeFile(unfinished, `${key}\n`, { mode: 0o600, flag: 'wx', flush: true });
-  // Never over one that is there: what is sealed under it would be lost.
+  // `link` never replaces an existing key, under which credentials may be sealed.
   await link(unfinished, path);
   await rm(unfinished);
   return key;

@@ -3,8 +3,17 @@ import { readFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { createInProcessUsageStream, openJetStreamUsageStream, type UsageStream } from '@weighbridge/bus';
-import { loadConfig as loadControlPlaneConfig, startControlPlane } from '@weighbridge/control-plane';
-import { loadConfig as loadDataPlaneConfig, openPinBucket, startDataPlane } from '@weighbridge/data-plane';
+import {
+  type ControlPlane,
+  loadConfig as loadControlPlaneConfig,
+  startControlPlane,
+} from '@weighbridge/control-plane';
+import {
+  type DataPlane,
+  loadConfig as loadDataPlaneConfig,
+  openPinBucket,
+  startDataPlane,
+} from '@weighbridge/data-plane';
 import { checkConnection, createDb, type Database, takeLock } from '@weighbridge/database';
 import { startLocalPostgres } from '@weighbridge/local-postgres';
 import { loadLedgerConfig, startMetering } from '@weighbridge/metering';
@@ -12,9 +21,12 @@ import { startMockVendor } from '@weighbridge/mock-vendor';
 import {
   addCertificateMetric,
   createMetrics,
+  type HttpServer,
   listenHttp,
+  type Metrics,
   type ServiceContext,
   startTracing,
+  type Tracing,
 } from '@weighbridge/runtime';
 import { banner } from './banner.ts';
 import { loadUpConfig, type UpConfig } from './config.ts';
@@ -25,13 +37,23 @@ import { dataDirKeyEncryptionKey } from './keyEncryptionKey.ts';
 export interface UpOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly version: string;
-  /** Shows progress and what to do next. */
+  /** Prints progress and the banner. */
   readonly print: (text: string) => void;
 }
 
-/** Any number that no other advisory lock has: what counts is that every embedded start uses the same. */
+/** The advisory lock of embedded mode; no other lock uses this number. */
 const INSTANCE_LOCK = 9_071_336_025;
 const WITHOUT_TLS = { CONTROL_TLS_CERTIFICATE_FILE: '', CONTROL_TLS_KEY_FILE: '', CONTROL_TLS_CA_FILE: '' };
+
+/** What the three apps share in embedded mode. */
+interface SharedParts {
+  readonly db: Database;
+  readonly stream: UsageStream;
+  readonly metrics: Metrics;
+  /** Undefined: no tracing. */
+  readonly tracing: Tracing | undefined;
+  readonly now: () => Date;
+}
 
 /** Embedded mode: the three apps, their database and the stream between them in one process, behind one port. */
 export async function up({ env, version, print }: UpOptions, context: ServiceContext): Promise<void> {
@@ -39,28 +61,20 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   const config = loadUpConfig(env);
   logger.level = config.logLevel;
   const now = () => new Date();
-  // One for all three apps: the control plane shows it at /metrics.
+  // The apps share one registry; the control plane serves it at /metrics.
   const metrics = createMetrics();
   addCertificateMetric(metrics, undefined);
   const tracing = await startTracing(config.tracing, metrics, context);
 
-  // The port first: when it is taken, nothing else need be started to say so.
-  let handler: RequestListener = (_request, response) =>
-    response.writeHead(503, { 'retry-after': '1' }).end();
-  const server = await listenHttp({
-    handler: (request, response) => handler(request, response),
-    host: config.host,
-    port: config.port,
-    portSetting: 'PORT',
-  });
-  const url = server.url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
-
+  // The port comes first: if it is taken, nothing else has to be started.
+  const port = await openPort(config);
   await openDataDir(config.dataDir);
-  const lock = await lockInstance(config.dataDir, url);
+  const lock = await lockInstance(config.dataDir, port.url);
   onShutdown('lock', () => lock.release());
 
   const { db, databaseUrl } = await openDatabase(config, context, print);
   const stream = await openUsageStream(config, context);
+  const shared: SharedParts = { db, stream, metrics, tracing, now };
   const mock = await startMockVendor({ keep: 0 });
   onShutdown('mock vendor', () => mock.close());
 
@@ -73,15 +87,65 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
     GRPC_HOST: '127.0.0.1',
     GRPC_PORT: '0',
     CONTROL_PLANE_TOKEN: token,
-    // Within one process there is nobody to hide from.
+    // Traffic within one process needs no TLS.
     ...WITHOUT_TLS,
     OPERATOR_KEY_FILE: operatorKeyFile,
     MOCK_VENDOR_URL: mock.url,
     WEIGHBRIDGE_KEY_ENCRYPTION_KEY:
       env.WEIGHBRIDGE_KEY_ENCRYPTION_KEY || (await dataDirKeyEncryptionKey(config.dataDir)),
   });
-  const controlPlane = await startControlPlane(controlPlaneConfig, { db, now, metrics, tracing }, context);
-  await startMetering({ db, stream, now, metrics, tracing, ...loadLedgerConfig(env) }, context);
+  const controlPlane = await startControlPlane(controlPlaneConfig, shared, context);
+  await startMetering({ ...shared, ...loadLedgerConfig(env) }, context);
+  const address = controlPlane.grpcAddress;
+  const dataPlane = await startEmbeddedDataPlane(env, config, { address, token }, version, shared, context);
+
+  port.serve((request, response) => {
+    (/^\/v1(?=[/?]|$)/.test(request.url ?? '') ? dataPlane.handler : controlPlane.handler)(request, response);
+  });
+  dataPlane.closeFirst(port.server, { delayMs: 0, graceMs: config.shutdownGraceMs });
+  print(
+    banner({
+      url: port.url,
+      dataDir: config.dataDir,
+      operatorKeyFile: (await opensDatabase(operatorKeyFile, controlPlane)) ? operatorKeyFile : undefined,
+      providers: controlPlaneConfig.connectors
+        .map(({ provider }) => provider)
+        .filter((provider) => provider !== 'mock'),
+    }),
+  );
+}
+
+/** Listens on the port of embedded mode; it answers 503 until `serve` is called. */
+async function openPort({ host, port }: UpConfig): Promise<{
+  readonly server: HttpServer;
+  readonly url: string;
+  serve(handler: RequestListener): void;
+}> {
+  let handler: RequestListener = (_request, response) =>
+    response.writeHead(503, { 'retry-after': '1' }).end();
+  const server = await listenHttp({
+    handler: (request, response) => handler(request, response),
+    host,
+    port,
+    portSetting: 'PORT',
+  });
+  return {
+    server,
+    url: server.url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:'),
+    serve(next) {
+      handler = next;
+    },
+  };
+}
+
+async function startEmbeddedDataPlane(
+  env: UpOptions['env'],
+  config: UpConfig,
+  controlPlane: { readonly address: string; readonly token: string },
+  version: string,
+  { stream, metrics, tracing, now }: SharedParts,
+  context: ServiceContext,
+): Promise<DataPlane> {
   const dataPlaneConfig = loadDataPlaneConfig({
     ...env,
     ...WITHOUT_TLS,
@@ -89,32 +153,23 @@ export async function up({ env, version, print }: UpOptions, context: ServiceCon
   });
   const pinBucket = await openPinBucket(dataPlaneConfig.pins, {
     natsUrl: config.natsUrl,
-    onError: (error, what) => logger.warn({ err: error }, what),
+    onError: (error, what) => context.logger.warn({ err: error }, what),
   });
-  onShutdown('session pins', () => pinBucket.close());
-  const dataPlane = await startDataPlane(
-    { ...dataPlaneConfig, controlPlane: { address: controlPlane.grpcAddress, token, tls: undefined } },
+  context.onShutdown('session pins', () => pinBucket.close());
+  return await startDataPlane(
+    { ...dataPlaneConfig, controlPlane: { ...controlPlane, tls: undefined } },
     { stream, pinBucket, now, version, metrics, tracing },
     context,
   );
+}
 
-  handler = (request, response) => {
-    (/^\/v1(?=[/?]|$)/.test(request.url ?? '') ? dataPlane.handler : controlPlane.handler)(request, response);
-  };
-  dataPlane.closeFirst(server, { delayMs: 0, graceMs: config.shutdownGraceMs });
-  // Of another database, where the folder was used with one.
-  const keptKey = (await readFile(operatorKeyFile, 'utf8').catch(() => '')).trim();
-  const opens = keptKey !== '' && (await controlPlane.isOperatorKey(keptKey));
-  print(
-    banner({
-      url,
-      dataDir: config.dataDir,
-      operatorKeyFile: opens ? operatorKeyFile : undefined,
-      providers: controlPlaneConfig.connectors
-        .map(({ provider }) => provider)
-        .filter((provider) => provider !== 'mock'),
-    }),
-  );
+/** Whether the key in this file is an operator key of this database; the folder may have been used with another one. */
+async function opensDatabase(
+  operatorKeyFile: string,
+  controlPlane: Pick<ControlPlane, 'isOperatorKey'>,
+): Promise<boolean> {
+  const key = (await readFile(operatorKeyFile, 'utf8').catch(() => '')).trim();
+  return key !== '' && (await controlPlane.isOperatorKey(key));
 }
 
 async function openDatabase(
@@ -127,7 +182,7 @@ async function openDatabase(
     print('Starting Postgres …');
     const postgres = await startLocalPostgres({
       dataDir: join(config.dataDir, 'postgres'),
-      onExit: (detail) => fail(new Error(`Postgres stopped by itself: ${detail}`)),
+      onExit: (detail) => fail(new Error(`Postgres stopped unexpectedly: ${detail}`)),
     });
     onShutdown('postgres', () => postgres.stop(), 20_000);
     databaseUrl = postgres.url;
@@ -139,11 +194,11 @@ async function openDatabase(
   });
   onShutdown('database', () => db.destroy());
   await checkConnection(db);
-  // Another one would point the mock provider to itself, and each would undo what the other sets.
-  const running = `Weighbridge is already running on this database, with another data folder than ${config.dataDir}. Stop it first, or choose another database by DATABASE_URL.`;
+  // Two embedded processes would overwrite each other's connectors, such as that of the mock vendor.
+  const running = `Weighbridge is already running on this database, with a data folder other than ${config.dataDir}. Stop it first, or set DATABASE_URL to another database.`;
   const lock = await takeLock(databaseUrl, INSTANCE_LOCK, { onTaken: () => fail(new Error(running)) });
   if (!lock) throw new Error(running);
-  onShutdown('lock of the database', () => lock.release());
+  onShutdown('database lock', () => lock.release());
   return { db, databaseUrl };
 }
 

@@ -1,0 +1,45 @@
+import { type Call, type Change, type CurrentState, deletion } from './changes.ts';
+import { type ApplyFile, type Json, NAME_FIELD, type Section } from './desiredState.ts';
+
+/** The kinds that `--prune` may delete; principals stay, since their spend is on record. */
+export const PRUNABLE = ['profiles', 'policies', 'models', 'connectors', 'prices'] as const;
+export type Prunable = (typeof PRUNABLE)[number];
+
+/** Deletes what the file does not name, of these kinds. A resource is deleted before those it refers to. */
+export function deletions(file: ApplyFile, current: CurrentState, prune: readonly Prunable[]): Change[] {
+  const isNamed = (section: Section, resource: Json) =>
+    file[section].some(
+      ({ fields }) => String(fields[NAME_FIELD[section]]).trim() === resource[NAME_FIELD[section]],
+    );
+  const surplus = (section: 'profiles' | 'policies' | 'connectors' | 'models') =>
+    prune.includes(section) ? current[section].filter((resource) => !isNamed(section, resource)) : [];
+  const byId = (section: string) => (resource: Json) =>
+    deletion(section, String(resource.name), `/api/v1/${section}/${String(resource.id)}`);
+  const isOperators = ({ origin }: Json) => origin === 'operator';
+  const policies = surplus('policies');
+  // Children before parents: a policy with children can't be deleted.
+  const depth = ({ parent_policy_id }: Json): number => {
+    const parent = policies.find(({ id }) => id === parent_policy_id);
+    return parent ? 1 + depth(parent) : 0;
+  };
+  return [
+    ...surplus('connectors').filter(isOperators).map(byId('connectors')),
+    ...surplus('models').flatMap(modelRemoval),
+    ...[...policies].sort((one, other) => depth(other) - depth(one)).map(byId('policies')),
+    ...surplus('profiles').map(byId('profiles')),
+  ];
+}
+
+/** Deletes an operator's model; a shipped one returns to its shipped state. */
+function modelRemoval({ model, origin, overridden, disabled, price }: Json): Change[] {
+  const path = `/api/v1/catalog/models/${encodeURIComponent(String(model))}`;
+  const isShipped = origin !== 'operator';
+  const isChanged = !isShipped || (overridden as unknown[]).length > 0 || disabled === true;
+  const isRepriced = isShipped && (price as { origin?: unknown } | null)?.origin === 'operator';
+  const calls: Call[] = [
+    ...(isChanged ? [{ method: 'DELETE', path } as const] : []),
+    ...(isRepriced ? [{ method: 'DELETE', path: `${path}/prices` } as const] : []),
+  ];
+  if (calls.length === 0) return [];
+  return [{ action: 'delete', kind: 'models', name: String(model), fields: [], calls }];
+}
