@@ -103,7 +103,7 @@ describe('weighbridge doctor, of a running service,', () => {
 
   it('says that it is not there, or that something else is', async () => {
     const away = await diagnose({ ...SERVICE(), WEIGHBRIDGE_URL: 'http://127.0.0.1:1' });
-    expect([away.code, away.said('service')]).toEqual([1, expect.stringContaining("can't be reached")]);
+    expect([away.code, away.said('service')]).toEqual([1, expect.stringContaining('is unreachable')]);
     const other = createServer((_request, response) => response.end('hello'));
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const { port } = other.address() as AddressInfo;

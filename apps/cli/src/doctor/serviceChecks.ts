@@ -19,7 +19,7 @@ export async function serviceChecks(
       findings: [
         fail(
           'service',
-          `${baseUrl} can't be reached`,
+          `${baseUrl} is unreachable`,
           'Check that it runs there, or give its address by --url or WEIGHBRIDGE_URL. `weighbridge up` starts one here.',
         ),
       ],
