@@ -71,7 +71,7 @@ describe('weighbridge doctor, of a database,', () => {
         ['fail'],
       ]);
       expect(said('rights')).toMatch(
-        /may not read and write .* more tables; may not make tables .*; does not own/,
+        /may not read and write .* more tables; may not create tables .*; does not own/,
       );
       expect(said('rights')).toMatch(/GRANT/);
       await sql.raw(`REVOKE SELECT ON kysely_migration FROM ${role}`).execute(database.db);

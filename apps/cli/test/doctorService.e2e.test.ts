@@ -94,7 +94,7 @@ describe('weighbridge doctor, of a running service,', () => {
         expect(checks.some((check) => check.startsWith('proxy '))).toBe(true);
         expect(findings.find(({ check }) => check.startsWith('spool '))?.detail).toMatch(/^in use/);
         expect(findings.find(({ check }) => check === 'connector env-openai')?.detail).toContain(
-          'took the credential',
+          'accepted the credential',
         );
       },
       { timeoutMs: 20_000, intervalMs: 500 },

@@ -11,7 +11,8 @@ export function migrateCommand(cli: Cli): Command {
     )
     .action(async () => {
       const { DATABASE_URL: databaseUrl } = cli.env;
-      if (!databaseUrl) throw new UsageError('DATABASE_URL is not set. Set it to the database to migrate.');
+      if (!databaseUrl)
+        throw new UsageError('DATABASE_URL is missing. Set DATABASE_URL to the database to migrate.');
       // Loaded only here, so that the other commands start faster.
       const { migrateToLatest } = await import('@weighbridge/database');
       const { explainError } = await import('@weighbridge/runtime');
