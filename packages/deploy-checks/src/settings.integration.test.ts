@@ -7,6 +7,7 @@ import { read } from './repository.ts';
 /** Where else than in its config.ts an app declares settings. */
 const FURTHER: Readonly<Record<string, string>> = {
   'control-plane': 'apps/control-plane/src/features/access/oidc/settings.ts',
+  'data-plane': 'apps/data-plane/src/settings.ts',
 };
 
 /** The settings that an app declares, by the text of its schemas: packages may not import apps. */
