@@ -4,7 +4,7 @@ import { ControlService, callUnary, type TlsFiles } from '@weighbridge/contracts
 import { CACHE_BUCKET_SETTINGS, cacheBucketSettings } from './cache/openResponseCache.ts';
 import { loadConfig, loadProcessConfig } from './config.ts';
 import { openControlClient } from './control/controlClient.ts';
-import { replaySpool as replay } from './record/replaySpool.ts';
+import { sendDeadSpool } from './record/sendDeadSpool.ts';
 import { PIN_BUCKET_SETTINGS, pinBucketSettings } from './routing/pinBucket.ts';
 
 /** The settings of a data plane. */
@@ -72,7 +72,7 @@ export interface ReplayOptions {
 export async function replaySpool({ dir, env, print }: ReplayOptions): Promise<boolean> {
   const { natsUrl, natsStream } = loadProcessConfig(env);
   const { controlPlane, spool } = loadConfig(env);
-  return await replay({
+  return await sendDeadSpool({
     spool: { ...spool, dir },
     nats: { url: natsUrl, ...natsStream },
     controlPlane,

@@ -28,7 +28,7 @@ import { InFlightRequests } from './request/inFlightRequests.ts';
 import { createRequestDeps, type ProxyParts } from './requestDeps.ts';
 import { createEvidenceStore } from './routing/evidenceStore.ts';
 import { buildApp, inferenceHandler } from './server/app.ts';
-import { countInFlight } from './server/inFlight.ts';
+import { countRequests } from './server/countRequests.ts';
 import { createUpstreams } from './upstream/upstreams.ts';
 
 export interface DataPlane {
@@ -239,7 +239,7 @@ async function openApi(parts: ProxyParts, run: Run, context: ServiceContext): Pr
   const app = buildApp(requestDeps);
   serveMetrics(app, parts.metrics);
   onShutdown('data plane API', () => app.close());
-  const counted = countInFlight(await inferenceHandler(app, requestDeps));
+  const counted = countRequests(await inferenceHandler(app, requestDeps));
   run.inFlightRequests = counted.count;
   return {
     handler: counted.handler,

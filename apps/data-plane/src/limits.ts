@@ -43,7 +43,7 @@ export function createLimits({ lease, spool, heartbeats, isLive, metrics }: Limi
     producerId,
     epoch,
     nowMs: () => performance.now(),
-    wallMs: () => heartbeats.clockMs(Date.now()),
+    clockMs: () => heartbeats.clockMs(Date.now()),
     silenceMs: () => heartbeats.silenceMs(now()),
     onShadowRefusal: (policy) => shadow.inc({ policy, limit: 'budget' }),
   });

@@ -115,7 +115,7 @@ export function bookOf(world: LeaseWorld, epoch: string, deps: Partial<LeaseBook
     producerId: 'p',
     epoch,
     nowMs: () => ms++,
-    wallMs: () => 0,
+    clockMs: () => 0,
     silenceMs: () => 0,
     onShadowRefusal: () => {},
     ...deps,

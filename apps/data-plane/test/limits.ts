@@ -33,7 +33,7 @@ export function openTestLimits(bucketOf: (bucket: BucketRef) => TestBucket | und
   const budget = new LeaseBook({
     ...common,
     nowMs: () => performance.now(),
-    wallMs: () => Date.now(),
+    clockMs: () => Date.now(),
     silenceMs: () => 0,
   });
   const rates = new RateBook({

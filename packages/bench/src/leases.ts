@@ -181,7 +181,7 @@ function newWorld(limit: bigint): World {
       producerId: 'producer',
       epoch: 'epoch',
       nowMs: () => world.nowMs,
-      wallMs: () => world.nowMs,
+      clockMs: () => world.nowMs,
       silenceMs: () => 0,
       onShadowRefusal: () => {},
       call: (request) => {

@@ -29,9 +29,9 @@ export function verdictOnStatus(status: number): Verdict {
 
 const FINAL: Verdict = { retry: undefined, result: 'good' };
 const OF_STATUS: Readonly<Record<number, Verdict>> = {
-  401: { retry: 'credential', result: 'refused' },
-  402: { retry: 'credential', result: 'refused' },
-  403: { retry: 'credential', result: 'refused' },
+  401: { retry: 'credential', result: 'credential_rejected' },
+  402: { retry: 'credential', result: 'credential_rejected' },
+  403: { retry: 'credential', result: 'credential_rejected' },
   408: { retry: 'request_timeout', result: 'unknown' },
   // OpenAI sends it for a lock that was not free in time.
   409: { retry: 'conflict', result: 'unknown' },

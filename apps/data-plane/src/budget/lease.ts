@@ -87,7 +87,7 @@ export class Lease {
   }
 
   /** Nothing is held here, and the control plane knows it. */
-  get isSettled(): boolean {
+  get isEmpty(): boolean {
     return this.#reserved === 0n && this.available <= 0n && !this.isUncertain;
   }
 

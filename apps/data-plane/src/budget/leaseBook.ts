@@ -1,17 +1,17 @@
 import { type BucketRef, BudgetLease_Outcome } from '@weighbridge/contracts';
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
+import { budgetContended, budgetExhausted, budgetUnavailable } from './budgetErrors.ts';
 import type { Lease, PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
 import { type LeaseEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
-import { isOver, LeaseTable } from './leaseTable.ts';
+import { hasBucketEnded, LeaseTable } from './leaseTable.ts';
 import { ANSWER_WAIT_MS, isCrowded, LeaseWait, type Shortage } from './leaseWait.ts';
-import { budgetContended, budgetExhausted, budgetUnavailable } from './refusals.ts';
 
 export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstSeq'> {
   /** Time since the last contact with the control plane, in milliseconds, by the larger of both clocks. */
   readonly silenceMs: () => number;
-  /** Unix milliseconds. */
-  readonly wallMs: () => number;
+  /** The control plane's clock as known here, in Unix milliseconds. */
+  readonly clockMs: () => number;
   /** A shadow policy would have refused a request. */
   readonly onShadowRefusal: (policyId: string) => void;
 }
@@ -45,8 +45,9 @@ export class LeaseBook {
     this.#deps = deps;
     this.#calls = new LeaseCalls({
       ...deps,
-      // In microseconds, which no process outruns: a later process of the same epoch begins above.
-      firstSeq: BigInt(Math.floor(deps.wallMs())) * 1_000n,
+      // The clock in microseconds: a process uses fewer than a million numbers a second, so a later process of this epoch
+      // starts higher.
+      firstSeq: BigInt(Math.floor(deps.clockMs())) * 1_000n,
       onAnswer: (lease, failure) => this.#answered(lease, failure),
     });
     this.#leases = new LeaseTable({ ...deps, calls: this.#calls });
@@ -84,7 +85,7 @@ export class LeaseBook {
   async reserve(
     policies: readonly BudgetedPolicy[],
     amount: bigint,
-    knowsAll: boolean,
+    showsParentFigures: boolean,
   ): Promise<Reservation | undefined> {
     const beganAtMs = this.#deps.nowMs();
     const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs);
@@ -96,8 +97,8 @@ export class LeaseBook {
       for (const shortage of shortages) {
         const { figures } = shortage.entry.lease;
         if (!figures || figures.askedAtMs < beganAtMs - FIGURES_FRESH_MS) continue;
-        if (isOver(shortage.entry.lease)) return undefined;
-        assertNotExhausted(shortage, knowsAll);
+        if (hasBucketEnded(shortage.entry.lease)) return undefined;
+        assertNotExhausted(shortage, showsParentFigures);
       }
       const failed = shortages.find(({ entry }) => wait.hasFailed(entry));
       if (failed || wait.isAnswerOverdue(nowMs) || shortages.length === 0) {
@@ -136,7 +137,7 @@ export class LeaseBook {
       const free = lowest(buckets.map((bucket) => bucket.free));
       if (free === undefined || free >= useful) return free;
       const held = buckets.filter((bucket) => bucket.free < bucket.needed);
-      const isRefused = buckets.some(({ entry, atRest }) => atRest < least || isOver(entry.lease));
+      const isRefused = buckets.some(({ entry, atRest }) => atRest < least || hasBucketEnded(entry.lease));
       const hasFailed = enforced.some(({ entry }) => wait.hasFailed(entry));
       // Waiting won't help: what is missing is spent, or there is no answer. Reserving gives the reason.
       if (held.length === 0 || isRefused || hasFailed) return free;
@@ -227,17 +228,20 @@ export class LeaseBook {
       entry.failedAtMs = this.#deps.nowMs();
     }
     // This response may reveal a grant of an earlier call whose response was lost.
-    if (!lease.isSettled) this.#leases.activate(entry);
+    if (!lease.isEmpty) this.#leases.activate(entry);
     wakeAll(entry);
   }
 }
 
 /** Throws if the control plane refused the amount for good. */
-function assertNotExhausted({ policy, entry: { lease }, needed }: Shortage, knowsAll: boolean): void {
+function assertNotExhausted(
+  { policy, entry: { lease }, needed }: Shortage,
+  showsParentFigures: boolean,
+): void {
   const { figures } = lease;
   if (figures?.outcome === BudgetLease_Outcome.CLOSED) throw budgetUnavailable('the epoch is closed');
   if (figures && lease.available < needed && isExhausted(lease, needed)) {
-    throw budgetExhausted(policy, figures, knowsAll);
+    throw budgetExhausted(policy, figures, showsParentFigures);
   }
 }
 

@@ -9,8 +9,8 @@ export interface LeaseTableDeps {
   readonly calls: Pick<LeaseCalls, 'ask' | 'idle'>;
   /** Time since the last contact with the control plane, in milliseconds, by the larger of both clocks. */
   readonly silenceMs: () => number;
-  /** Unix milliseconds. */
-  readonly wallMs: () => number;
+  /** The control plane's clock as known here, in Unix milliseconds. */
+  readonly clockMs: () => number;
   /** Monotonic, in milliseconds. */
   readonly nowMs: () => number;
 }
@@ -24,7 +24,7 @@ const RETAINED_SECONDS = 2n;
 const SWEEP_MS = 60_000;
 /** The first round may reveal a grant whose response was lost, the second returns it, the third is for a lost call. */
 const CLOSE_ROUNDS = 3;
-/** Longer than any clock skew and any request. */
+/** Longer than any request, and than the clocks of two control planes differ. */
 const RETAINED_AFTER_WINDOW_MS = 3_600_000;
 
 /**
@@ -85,11 +85,11 @@ export class LeaseTable {
       const { lease } = entry;
       lease.measureBurn();
       if (!canReturn) continue;
-      if (!isOver(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
+      if (!hasBucketEnded(lease) && nowMs - lease.reservedAtMs < IDLE_MS) continue;
       this.#returnBeyond(lease, 0n);
-      if (!lease.isSettled) continue;
+      if (!lease.isEmpty) continue;
       this.#active.delete(entry);
-      if (isOver(lease) && !isNearEdge(entry, this.#deps.wallMs())) {
+      if (hasBucketEnded(lease) && !isNearEdge(entry, this.#deps.clockMs())) {
         this.#entries.delete(bucketKey(lease.bucket));
       }
     }
@@ -125,13 +125,13 @@ export class LeaseTable {
     }
   }
 
-  /** Drops leases whose window ended some time ago without spending at its end. */
+  /** Drops the empty leases of past windows that `everySecond` left: idle ones, and those near their window's edge. */
   #sweep(nowMs: number): void {
     this.#sweptAtMs = nowMs;
-    const wallMs = this.#deps.wallMs();
+    const clockMs = this.#deps.clockMs();
     for (const [key, { lease, windowEndMs }] of this.#entries) {
-      const isPast = windowEndMs !== undefined && windowEndMs + RETAINED_AFTER_WINDOW_MS < wallMs;
-      if (isPast && lease.isSettled) this.#entries.delete(key);
+      const isPast = windowEndMs !== undefined && windowEndMs + RETAINED_AFTER_WINDOW_MS < clockMs;
+      if (isPast && lease.isEmpty) this.#entries.delete(key);
     }
   }
 
@@ -141,12 +141,12 @@ export class LeaseTable {
 }
 
 /** With skewed clocks, one control plane may call a window over and the next one current: its figures must be retained. */
-function isNearEdge({ lease, windowEndMs }: LeaseEntry, wallMs: number): boolean {
+function isNearEdge({ lease, windowEndMs }: LeaseEntry, clockMs: number): boolean {
   const edges = [Number(lease.bucket.windowStartMs), windowEndMs ?? Number.POSITIVE_INFINITY];
-  return edges.some((edge) => Math.abs(wallMs - edge) < RETAINED_AFTER_WINDOW_MS);
+  return edges.some((edge) => Math.abs(clockMs - edge) < RETAINED_AFTER_WINDOW_MS);
 }
 
-/** The control plane reported that the lease's window is over or its counter was replaced. */
-export function isOver({ figures }: Lease): boolean {
+/** The control plane reported that the bucket's window has ended or its counter was replaced. */
+export function hasBucketEnded({ figures }: Lease): boolean {
   return figures?.outcome === BudgetLease_Outcome.OVER;
 }

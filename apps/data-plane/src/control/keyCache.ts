@@ -35,8 +35,9 @@ const MAX_TRIES = 5;
 const MAX_DECODED = 4_000;
 
 /**
- * Keys as the control plane returned them, until its stream invalidates them. Unknown tokens are not cached: a new key
- * works at once. Parallel requests for a key share one look-up.
+ * Looks keys up: in a KeyStore, which only stores them, and else at the control plane. A key is used as it was returned
+ * until the control stream invalidates it. Unknown tokens are not cached: a new key works at once. Parallel requests for
+ * a key share one look-up.
  */
 export function createKeyCache(deps: KeyCacheDeps): KeyCache {
   return new ResolvingKeyCache(deps);

@@ -11,9 +11,9 @@ interface Invalidation {
 }
 
 /**
- * The keys that a proxy has cached, by the SHA-256 of their tokens, bounded in bytes. An invalidation drops the keys that
- * it names, and also rejects older results of look-ups that began before it: a response read before a revocation must not
- * bring the key back.
+ * The storage under a KeyCache, which does the look-ups: keys by the SHA-256 of their tokens, bounded in bytes. An
+ * invalidation drops the keys that it names, and also rejects older results of look-ups that began before it: a response
+ * read before a revocation must not bring the key back.
  */
 export interface KeyStore {
   get(tokenId: string): KeyEntry | undefined;

@@ -17,8 +17,8 @@ export interface StreamReaderOptions {
 }
 
 /**
- * Reads a streamed response while it passes to the client. An encoded stream passes unchanged and is decoded on the side,
- * unless events have to be hidden: then it passes decoded.
+ * Reads a streamed response, by a StreamTap, while it passes to the client. An encoded stream passes unchanged and is
+ * decoded on the side, unless events have to be hidden: then it passes decoded.
  */
 export class StreamReader {
   readonly #tap: StreamTap;

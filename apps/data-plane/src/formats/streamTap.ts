@@ -16,13 +16,15 @@ export interface StreamTapOptions {
 }
 
 /**
- * Reads a streamed response as its bytes pass. Events pass complete, so that an error event can follow any of them, and
- * unchanged, unless hidden.
+ * Reads the events of a decoded stream for its usage. Forwards whole events only, so that an error event can follow any
+ * of them, and unchanged; `hideUsage` hides one.
  */
 export class StreamTap {
+  /** What the events so far report: id, usage, errors. */
   readonly facts: ResponseFacts = noFacts();
   readonly #splitter = new SseSplitter();
   readonly #format: ResponseFormat;
+  /** JSON keys that make an event worth parsing. */
   readonly #markers: readonly Buffer[];
   readonly #secondBytes: Uint8Array;
   readonly #hideUsage: boolean;

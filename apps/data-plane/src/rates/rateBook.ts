@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { LeaseRequestSchema, LeaseResponse, RateGrant } from '@weighbridge/contracts';
 import type { RateLimitedPolicy } from '../control/keyPolicies.ts';
 import { minuteOf, RateCounter, type RateFigures } from './rateCounter.ts';
-import { rateLimited, tooManyParallel } from './refusals.ts';
+import { rateLimited, tooManyParallel } from './rateErrors.ts';
 
 export interface RateBookDeps {
   /** Rejects if the control plane does not answer in time. */

@@ -247,7 +247,7 @@ describe('a pin', () => {
   it('breaks when its credential has been refused for 30 s', async () => {
     const { ask, pass, health, target } = world();
     await ask('s');
-    health.begin(target('large', 'a').connector)('refused');
+    health.begin(target('large', 'a').connector)('credential_rejected');
     pass(DOWN_MS - 1);
     expect(await ask('s')).toBe('acme/large@a');
     pass(1);

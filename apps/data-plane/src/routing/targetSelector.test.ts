@@ -68,8 +68,8 @@ describe('the target selector', () => {
 
   it('skips open and dead connectors; where all are, it selects the least unhealthy, dead ones last', () => {
     expect(world(downed(a)).selector.next(0, 1)?.target).toBe(b);
-    expect(world([[a, 'refused']]).selector.next(0, 1)?.target).toBe(b);
-    expect(world([[a, 'refused'], ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
+    expect(world([[a, 'credential_rejected']]).selector.next(0, 1)?.target).toBe(b);
+    expect(world([[a, 'credential_rejected'], ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
     // Of two open ones, the one with the lower error ratio.
     const better: [Target, AttemptResult] = [b, 'good'];
     expect(world([...downed(a), better, ...downed(b)]).selector.next(0, 1)?.target).toBe(b);
@@ -90,7 +90,7 @@ describe('the target selector', () => {
   });
 
   it('selects a dead connector rather than an open one that just failed this request', () => {
-    const { selector } = world([[b, 'refused'], ...downed(a)]);
+    const { selector } = world([[b, 'credential_rejected'], ...downed(a)]);
     expect(selector.next(0, 1)?.target).toBe(a);
     selector.recordFailure(a, 0);
     expect(selector.next(0, 1)).toEqual({ target: b, pauseMs: 0 });
@@ -99,7 +99,7 @@ describe('the target selector', () => {
   });
 
   it('selects a connector again once it accepts its credential or its settings change', () => {
-    const { health } = world([[a, 'refused']]);
+    const { health } = world([[a, 'credential_rejected']]);
     expect(health.state(a.connector)).toBe('dead');
     expect(health.state({ ...a.connector })).toBe('closed');
     health.begin(a.connector)('good');

@@ -24,7 +24,7 @@ it('the metric shows the state of the connectors in the table, and of no others'
       );
 
   for (let at = 0; at < 5; at++) health.begin(down)('bad');
-  health.begin(dead)('refused');
+  health.begin(dead)('credential_rejected');
   expect(await shown()).toEqual(['well 0', 'down 2', 'dead 3']);
   nowMs += OPEN_MS;
   expect(await shown()).toEqual(['well 0', 'down 1', 'dead 3']);
@@ -38,7 +38,7 @@ describe('a dead connector', () => {
     const health = new ConnectorHealth(() => clock.nowMs);
     const snapshot = create(SnapshotSchema, { connectors: [{ id: 'a', provider: 'acme' }] });
     const [connector] = routingTable(snapshot).connectors.get('acme') as [RoutableConnector];
-    health.begin(connector)('refused');
+    health.begin(connector)('credential_rejected');
     expect([health.state(connector), health.isReady(connector)]).toEqual(['dead', false]);
     return { clock, health, connector };
   }
@@ -52,7 +52,7 @@ describe('a dead connector', () => {
     const probe = health.begin(connector);
     expect(health.isReady(connector)).toBe(false);
     clock.nowMs += 1_000;
-    probe('refused');
+    probe('credential_rejected');
     clock.nowMs += DEAD_PROBE_MS - 1;
     expect([health.state(connector), health.isReady(connector)]).toEqual(['dead', false]);
     clock.nowMs += 1;

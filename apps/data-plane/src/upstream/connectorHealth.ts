@@ -2,20 +2,20 @@ import type { Metrics } from '@weighbridge/runtime';
 import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
 import { CircuitBreaker, type CircuitBreakerState } from './circuitBreaker.ts';
 
-/** What an attempt says about its connector. `refused`: the vendor refused the credential; `unknown`: nothing. */
-export type AttemptResult = 'good' | 'bad' | 'refused' | 'unknown';
+/** What an attempt says about its connector; `unknown`: nothing. */
+export type AttemptResult = 'good' | 'bad' | 'credential_rejected' | 'unknown';
 
-/** `dead`: the vendor refused the credential, and has accepted nothing with it since. */
+/** `dead`: the vendor rejected the credential, and has accepted nothing with it since. */
 export type ConnectorState = CircuitBreakerState | 'dead';
 
-/** A dead connector is probed this often: the refusal may have been about one client's request only. */
+/** A dead connector is probed this often: the rejection may have been about one client's request only. */
 export const DEAD_PROBE_MS = 60_000;
 
 interface Health {
   readonly breaker: CircuitBreaker;
   /** Undefined if it is not dead. */
   deadSinceMs: number | undefined;
-  /** Of a dead connector: when it last refused, or the last probe began. */
+  /** Of a dead connector: when its credential was last rejected, or the last probe began. */
   probedAtMs: number;
 }
 
@@ -60,7 +60,7 @@ export class ConnectorHealth {
     return first;
   }
 
-  /** Starts an attempt. The returned function takes its result, and is to be called once. */
+  /** Starts an attempt. Returns `reportResult`: call it once, with the attempt's result. */
   begin(connector: RoutableConnector): (result: AttemptResult) => void {
     const health = this.#of(connector);
     const begunAtMs = this.#nowMs();
@@ -70,7 +70,7 @@ export class ConnectorHealth {
     return (result) => {
       // A dead connector that accepts its credential again, whether it was probed or tried for want of a better one.
       if (result === 'good') health.deadSinceMs = undefined;
-      if (result === 'refused') {
+      if (result === 'credential_rejected') {
         health.probedAtMs = this.#nowMs();
         health.deadSinceMs ??= health.probedAtMs;
       }

@@ -13,7 +13,7 @@ export interface Upstreams {
   close(): Promise<void>;
 }
 
-/** One of the connector's in-flight requests. Exactly one of the two is to be called, once. */
+/** A permit for one request to the connector. Call either `send` or `release`, once. */
 interface UpstreamPermit {
   /**
    * Sends the request and resolves with the head of the response; its body must be read or destroyed, and the permit is

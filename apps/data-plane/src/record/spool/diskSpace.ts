@@ -10,7 +10,8 @@ export class DiskSpace {
     this.maxBytes = maxBytes;
   }
 
-  readonly account = (bytes: number): void => {
+  /** Negative where a file was deleted. */
+  readonly addToDiskUse = (bytes: number): void => {
     this.usedBytes += bytes;
   };
 

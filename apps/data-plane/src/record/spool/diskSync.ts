@@ -26,14 +26,14 @@ export interface DiskSyncDeps {
 /**
  * Syncs an epoch's segments to disk. After a failed sync the kernel may mark pages clean that never reached the disk, so
  * a second sync of that file proves nothing (https://wiki.postgresql.org/wiki/Fsync_Errors). Everything in that file and
- * later ones beyond their last good sync is therefore rewritten to a new segment: copies of what is open, and the SETTLEs
- * in order. They then exist twice under the same numbers; readers skip the second.
+ * later ones beyond their last good sync is therefore rewritten to a new segment: copies of what is unsettled, and the
+ * SETTLEs in order. They then exist twice under the same numbers; readers skip the second.
  */
 export class DiskSync {
   readonly #deps: DiskSyncDeps;
   /** Open segments, oldest first. While one waits for its first sync, later ones are unsynced too. */
   readonly #segments: OpenSegment[] = [];
-  #openedSeq = 0;
+  #syncedSeq = 0;
   #isFolderSynced = true;
   /** A sync failed, and its records are not rewritten yet. */
   #needsRewrite = false;
@@ -44,12 +44,12 @@ export class DiskSync {
     this.#deps = deps;
   }
 
-  /** The latest segment whose copies of what was open are on disk. */
-  get openedSeq(): number {
-    return this.#openedSeq;
+  /** The latest segment whose copies of unsettled intents are on disk. */
+  get syncedSeq(): number {
+    return this.#syncedSeq;
   }
 
-  opened(segment: OpenSegment): void {
+  add(segment: OpenSegment): void {
     this.#segments.push(segment);
     this.#isFolderSynced = false;
   }
@@ -115,7 +115,7 @@ export class DiskSync {
         throw error;
       });
     }
-    this.#openedSeq = Math.max(this.#openedSeq, syncedSeq);
+    this.#syncedSeq = Math.max(this.#syncedSeq, syncedSeq);
   }
 
   #isFinished(open: OpenSegment): boolean {

@@ -12,7 +12,7 @@ export interface EpochIndex {
   readonly lastN: bigint[];
   readonly ackedN: bigint[];
   /** Called with the bytes that a write added on disk, or a deletion removed (negative). */
-  readonly account: (bytes: number) => void;
+  readonly addToDiskUse: (bytes: number) => void;
 }
 
 export function numberOf(numbers: readonly bigint[], shard: number): bigint {
@@ -43,5 +43,5 @@ export function advanceAcked(index: EpochIndex, shard: number, n: bigint): boole
 export function removeSegment(files: FileSystem, index: EpochIndex, segment: Segment): void {
   files.remove(segment.path);
   index.segments.splice(index.segments.indexOf(segment), 1);
-  index.account(-segment.bytes);
+  index.addToDiskUse(-segment.bytes);
 }

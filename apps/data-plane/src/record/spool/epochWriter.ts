@@ -9,14 +9,15 @@ import { RetryDelay } from './retryDelay.ts';
 import { indexSettled, newSegment, type OpenSegment, type Segment } from './segment.ts';
 import type { SettledEvent } from './types.ts';
 
-export interface OpenIntent extends IntentFields, Slotted {
-  /** The INTENT as it was written; `head` is a view of it. */
+/** An INTENT without a SETTLE. */
+export interface UnsettledIntent extends IntentFields, Slotted {
+  /** The encoded INTENT; `head` is a view of it. */
   readonly record: Buffer;
 }
 
-/** The begin of an attempt, or, with a tail, its end. */
-export interface Entry {
-  readonly intent: OpenIntent;
+/** An INTENT to write, or with `tail` its SETTLE. Head and tail together are the bytes of a usage event. */
+export interface PendingRecord {
+  readonly intent: UnsettledIntent;
   readonly tail: Uint8Array | undefined;
 }
 
@@ -25,13 +26,13 @@ export interface EpochWriterDeps {
   readonly files: FileSystem;
   readonly sync: 'process' | 'disk';
   readonly segmentBytes: number;
-  /** Whether this many bytes may be used for copies of open intents. */
+  /** Whether this many bytes may be used for copies of unsettled intents. */
   readonly hasRoomForCopies: (bytes: number) => boolean;
   readonly now: () => Date;
   readonly logger: Logger;
   /** The state of a recovered epoch. */
   readonly nextSeq?: number;
-  readonly open?: ReadonlyMap<string, OpenIntent>;
+  readonly unsettled?: ReadonlyMap<string, UnsettledIntent>;
   readonly leases?: ReadonlyMap<string, Buffer>;
 }
 
@@ -40,29 +41,31 @@ const COPY_CHUNK_BYTES = 1024 * 1024;
 
 /**
  * Appends the records of one epoch to its current segment. When a segment is full or a write to it fails, the next one
- * begins with copies of all open intents and leases and becomes current once they are complete. A segment is never
- * written again once the next one was tried (states: segment.ts).
+ * begins with copies of all unsettled intents and leases and becomes current once they are complete. A segment is never
+ * written again once the next one was tried (states: segment.ts). Two counters: `n` numbers the usage events of a shard,
+ * `seq` the segments.
  */
 export class EpochWriter {
   readonly #deps: EpochWriterDeps;
-  readonly #open = new IntrusiveSet<OpenIntent>();
+  readonly #unsettled = new IntrusiveSet<UnsettledIntent>();
   readonly #leases: Map<string, Buffer>;
   readonly #retry: RetryDelay;
   readonly #disk: DiskSync | undefined;
   readonly #joined = new RecordBuffer();
-  /** Bytes of all open intents and leases. */
-  #copiedBytes = 0;
+  /** The size of the copies at the start of a new segment: all unsettled intents and leases. */
+  #bytesToCopy = 0;
   #current: OpenSegment | undefined;
-  #openedSeq = 0;
+  /** Of the latest segment that was created. */
+  #createdSeq = 0;
   #nextSeq: number;
   #isClosed = false;
 
   constructor(deps: EpochWriterDeps) {
     this.#deps = deps;
-    for (const intent of deps.open?.values() ?? []) this.#open.add(intent);
+    for (const intent of deps.unsettled?.values() ?? []) this.#unsettled.add(intent);
     this.#leases = new Map(deps.leases);
-    for (const { record } of this.#open.values()) this.#copiedBytes += record.length;
-    for (const record of this.#leases.values()) this.#copiedBytes += record.length;
+    for (const { record } of this.#unsettled.values()) this.#bytesToCopy += record.length;
+    for (const record of this.#leases.values()) this.#bytesToCopy += record.length;
     this.#nextSeq = deps.nextSeq ?? 1;
     this.#retry = new RetryDelay(deps.now);
     if (deps.sync !== 'disk') return;
@@ -77,13 +80,13 @@ export class EpochWriter {
     });
   }
 
-  get openCount(): number {
-    return this.#open.size;
+  get unsettledCount(): number {
+    return this.#unsettled.size;
   }
 
   /** The size of a new segment's header and copies, if one began now. */
-  get openingBytes(): number {
-    return HEADER_BYTES + this.#copiedBytes;
+  get preambleBytes(): number {
+    return HEADER_BYTES + this.#bytesToCopy;
   }
 
   /** False after a failure, until the retry delay is over. */
@@ -95,30 +98,30 @@ export class EpochWriter {
     return this.#current?.segment;
   }
 
-  /** A later segment has copies of everything that was open in this one; on disk, if `sync` is `disk`. */
+  /** A later segment has copies of everything that was unsettled in this one; on disk, if `sync` is `disk`. */
   isReplaced({ seq }: Segment): boolean {
-    return seq < (this.#disk ? this.#disk.openedSeq : this.#openedSeq);
+    return seq < (this.#disk ? this.#disk.syncedSeq : this.#createdSeq);
   }
 
   /**
-   * Writes begins and ends by one write, in this order, all or nothing: if it throws, the epoch is unchanged. Returns
-   * for each end its event, numbered now that it is written.
+   * Writes INTENTs and SETTLEs by one write, in this order, all or nothing: if it throws, no attempt begins or ends, and
+   * there may be no current segment. Returns the event of each SETTLE, numbered now that it is written.
    */
-  write(entries: readonly Entry[]): readonly (SettledEvent | undefined)[] {
+  write(records: readonly PendingRecord[]): readonly (SettledEvent | undefined)[] {
     const events: (SettledEvent | undefined)[] = [];
-    const segment = this.#append(this.#encode(entries, events));
-    this.#apply(entries, events, segment);
+    const segment = this.#append(this.#encode(records, events));
+    this.#apply(records, events, segment);
     return events;
   }
 
   /** Writes the latest record of a lease, which later segments copy unless it is deleted. */
   writeLease(key: string, record: Buffer, isDeleted: boolean): void {
     this.#append([record]);
-    this.#copiedBytes -= this.#leases.get(key)?.length ?? 0;
+    this.#bytesToCopy -= this.#leases.get(key)?.length ?? 0;
     this.#leases.delete(key);
     if (isDeleted) return;
     this.#leases.set(key, record);
-    this.#copiedBytes += record.length;
+    this.#bytesToCopy += record.length;
   }
 
   /** Writes the record if there is a current segment. */
@@ -133,11 +136,11 @@ export class EpochWriter {
     const segment = newSegment(epoch.folder, this.#nextSeq);
     const file = this.#createSegment(segment, records);
     if (!this.#disk) this.#retry.succeeded();
-    this.#openedSeq = this.#nextSeq++;
+    this.#createdSeq = this.#nextSeq++;
     epoch.segments.push(segment);
-    epoch.account(segment.bytes);
+    epoch.addToDiskUse(segment.bytes);
     this.#current = { segment, file, syncedBytes: 0 };
-    this.#disk?.opened(this.#current);
+    this.#disk?.add(this.#current);
   }
 
   durable(): Promise<void> | undefined {
@@ -152,12 +155,12 @@ export class EpochWriter {
     this.#current = undefined;
   }
 
-  /** Numbers the ends and fills `events`; nothing is counted before the write succeeds. */
-  #encode(entries: readonly Entry[], events: (SettledEvent | undefined)[]): readonly Buffer[] {
+  /** Numbers the SETTLEs and fills `events`; nothing is counted before the write succeeds. */
+  #encode(pending: readonly PendingRecord[], events: (SettledEvent | undefined)[]): readonly Buffer[] {
     const { epoch } = this.#deps;
     const lastN = [...epoch.lastN];
     const records: Buffer[] = [];
-    for (const { intent, tail } of entries) {
+    for (const { intent, tail } of pending) {
       const { eventId, shard, head } = intent;
       if (!tail) {
         records.push(intent.record);
@@ -173,19 +176,23 @@ export class EpochWriter {
     return records;
   }
 
-  #apply(entries: readonly Entry[], events: readonly (SettledEvent | undefined)[], segment: Segment): void {
+  #apply(
+    records: readonly PendingRecord[],
+    events: readonly (SettledEvent | undefined)[],
+    segment: Segment,
+  ): void {
     const { lastN } = this.#deps.epoch;
     let at = 0;
-    for (const { intent } of entries) {
+    for (const { intent } of records) {
       const event = events[at++];
       if (event) {
         indexSettled(segment, event.shard, event.n);
         lastN[event.shard] = event.n;
-        this.#open.delete(intent);
-        this.#copiedBytes -= intent.record.length;
+        this.#unsettled.delete(intent);
+        this.#bytesToCopy -= intent.record.length;
       } else {
-        this.#open.add(intent);
-        this.#copiedBytes += intent.record.length;
+        this.#unsettled.add(intent);
+        this.#bytesToCopy += intent.record.length;
       }
     }
   }
@@ -201,7 +208,7 @@ export class EpochWriter {
       try {
         writeFully(files, file, this.#joined.join(records, bytes), segment.bytes);
         segment.bytes += bytes;
-        epoch.account(bytes);
+        epoch.addToDiskUse(bytes);
       } catch (error) {
         logger.error({ err: error, file: segment.path }, 'spool write failed; trying a new segment');
         this.rotate(records);
@@ -211,11 +218,11 @@ export class EpochWriter {
     return this.#current.segment;
   }
 
-  /** A segment must hold at least twice its copies, or many open attempts would make every write rotate. */
+  /** A segment must hold at least twice its copies, or many unsettled attempts would make every write rotate. */
   #isFull({ bytes }: Segment, more: number): boolean {
     const { segmentBytes, hasRoomForCopies } = this.#deps;
-    const opening = this.openingBytes;
-    return bytes + more > segmentBytes && bytes >= 2 * opening && hasRoomForCopies(opening + more);
+    const preamble = this.preambleBytes;
+    return bytes + more > segmentBytes && bytes >= 2 * preamble && hasRoomForCopies(preamble + more);
   }
 
   /** Cuts off what a failed write may have left, so that recovery need not skip it. */
@@ -235,7 +242,7 @@ export class EpochWriter {
     try {
       files.makeFolder(epoch.folder);
       file = files.create(segment.path);
-      for (const bytes of this.#openingOf(records)) {
+      for (const bytes of this.#preambleWith(records)) {
         writeFully(files, file, bytes, segment.bytes);
         segment.bytes += bytes.length;
       }
@@ -250,11 +257,11 @@ export class EpochWriter {
   }
 
   /** A segment's header, copies and first records, in parts of about a MiB. */
-  *#openingOf(records: readonly Buffer[]): Generator<Buffer> {
+  *#preambleWith(records: readonly Buffer[]): Generator<Buffer> {
     const { epoch } = this.#deps;
     const previousBytes = epoch.segments.at(-1)?.bytes ?? 0;
-    const copies = this.#open.size + this.#leases.size;
-    const intents = this.#open.values().map((intent) => intent.record);
+    const copies = this.#unsettled.size + this.#leases.size;
+    const intents = this.#unsettled.values().map((intent) => intent.record);
     let chunk = [encodeHeader(epoch.seed, { ...epoch, previousBytes, copies })];
     let bytes = 0;
     for (const record of [...intents, ...this.#leases.values(), ...records]) {

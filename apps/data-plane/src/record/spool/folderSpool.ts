@@ -1,11 +1,11 @@
 import type { FolderLock, Logger } from '@weighbridge/runtime';
-import { AttemptEntry, type AttemptOwner } from './attemptEntry.ts';
+import { type AttemptOwner, AttemptRecords } from './attemptRecords.ts';
 import type { DiskSpace } from './diskSpace.ts';
 import type { EpochIndex } from './epochIndex.ts';
-import type { EpochWriter, OpenIntent } from './epochWriter.ts';
+import type { EpochWriter, UnsettledIntent } from './epochWriter.ts';
 import type { FileSystem } from './fileSystem.ts';
 import { GroupCommit } from './groupCommit.ts';
-import type { OrphanedEpochs } from './orphanedEpochs.ts';
+import type { OrphanRecovery } from './orphanRecovery.ts';
 import {
   encodeIntent,
   encodeLease,
@@ -33,7 +33,7 @@ export interface FolderSpoolDeps {
   readonly isResumed: boolean;
   readonly leases: Map<string, Uint8Array>;
   readonly writer: EpochWriter;
-  readonly orphans: OrphanedEpochs;
+  readonly orphans: OrphanRecovery;
 }
 
 /** A spool in a folder that this process holds. */
@@ -66,7 +66,7 @@ export class FolderSpool implements Spool {
     this.#commits = new GroupCommit(writer);
     this.own = ownEpoch({ ...deps, flush: () => this.flush() });
     this.#attemptOwner = {
-      add: (entry) => this.#commits.add(entry),
+      add: (record) => this.#commits.add(record),
       assertCanSettle: (intent, tail) => this.#assertCanSettle(intent, tail),
       ended: (eventId, settledBytes) => {
         space.reservedBytes -= settledBytes;
@@ -101,7 +101,7 @@ export class FolderSpool implements Spool {
     if (!this.#fits(record.length, settledBytes)) throw this.#full();
     this.#space.reservedBytes += settledBytes;
     this.#openIds.add(eventId);
-    return new AttemptEntry(this.#attemptOwner, intent, record, settledBytes);
+    return new AttemptRecords(this.#attemptOwner, intent, record, settledBytes);
   }
 
   durable(): Promise<void> | undefined {
@@ -137,7 +137,7 @@ export class FolderSpool implements Spool {
       await orphans.idle();
       this.#commits.flush();
       await this.#writer.close();
-      if (suspend && this.#writer.openCount === 0) await writeSuspended(dir, this.epoch);
+      if (suspend && this.#writer.unsettledCount === 0) await writeSuspended(dir, this.epoch);
     } finally {
       await lock.release();
     }
@@ -153,7 +153,7 @@ export class FolderSpool implements Spool {
     if (!this.#writer.isReady) throw new Error('the last write to the spool failed; waiting to retry');
   }
 
-  #assertCanSettle({ eventId, head }: OpenIntent, tail: Uint8Array): void {
+  #assertCanSettle({ eventId, head }: UnsettledIntent, tail: Uint8Array): void {
     if (this.#isClosed) throw new Error('the spool is closed');
     const bytes = head.length + tail.length;
     if (eventRecordBytes(eventId, bytes) <= MAX_RECORD_BYTES) return;
@@ -163,7 +163,7 @@ export class FolderSpool implements Spool {
   /** Counts a new segment and all copies in it twice, so that a failed write never takes the last space. */
   #fits(intentBytes: number, settledBytes: number): boolean {
     const copies = 2 * (this.#commits.queuedIntentBytes + intentBytes);
-    return this.#space.hasRoom(this.#writer.openingBytes + settledBytes + copies);
+    return this.#space.hasRoom(this.#writer.preambleBytes + settledBytes + copies);
   }
 
   #full(): SpoolFullError {

@@ -1,9 +1,9 @@
-import type { Entry, EpochWriter } from './epochWriter.ts';
+import type { EpochWriter, PendingRecord } from './epochWriter.ts';
 import type { SettledEvent } from './types.ts';
 
-/** An entry that waits to be written, and its callbacks. */
-export interface QueuedEntry extends Entry {
-  /** Called with the event, if the entry is an end. */
+/** A record that waits to be written, and its callbacks. */
+export interface QueuedRecord extends PendingRecord {
+  /** Called with the event, if the record is a SETTLE. */
   written(event: SettledEvent | undefined): void;
   /** Nothing of its group was written. */
   refused(): void;
@@ -12,7 +12,7 @@ export interface QueuedEntry extends Entry {
 /** A turn that queues more than this is written in parts. */
 const MAX_QUEUED_BYTES = 256 * 1024;
 
-/** One turn of the event loop in which entries were added, flushed or not. */
+/** One turn of the event loop in which records were added, flushed or not. */
 interface Turn {
   failure: { readonly error: unknown } | undefined;
   ended: Promise<void> | undefined;
@@ -20,12 +20,12 @@ interface Turn {
 }
 
 /**
- * Collects the begins and ends of one turn of the event loop and writes them together at its end: on a busy proxy the
+ * Collects the INTENTs and SETTLEs of one turn of the event loop and writes them together at its end: on a busy proxy the
  * system call is most of a record's cost.
  */
 export class GroupCommit {
   readonly #writer: Pick<EpochWriter, 'write'>;
-  #queue: QueuedEntry[] = [];
+  #queue: QueuedRecord[] = [];
   /** About the size of all queued records. */
   #queuedBytes = 0;
   #queuedIntentBytes = 0;
@@ -40,12 +40,12 @@ export class GroupCommit {
     return this.#queuedIntentBytes;
   }
 
-  add(entry: QueuedEntry): void {
-    const { intent, tail } = entry;
+  add(record: QueuedRecord): void {
+    const { intent, tail } = record;
     const bytes = intent.record.length + (tail?.length ?? 0);
     if (this.#queuedBytes + bytes > MAX_QUEUED_BYTES) this.flush();
     this.#turn ??= this.#beginTurn();
-    this.#queue.push(entry);
+    this.#queue.push(record);
     this.#queuedBytes += bytes;
     if (!tail) this.#queuedIntentBytes += bytes;
   }
@@ -80,19 +80,19 @@ export class GroupCommit {
 
   #writeQueue(turn: Turn): void {
     if (this.#queue.length === 0) return;
-    const entries = this.#queue;
+    const records = this.#queue;
     this.#queue = [];
     this.#queuedBytes = 0;
     this.#queuedIntentBytes = 0;
     let events: readonly (SettledEvent | undefined)[];
     try {
-      events = this.#writer.write(entries);
+      events = this.#writer.write(records);
     } catch (error) {
       turn.failure = { error };
-      for (const entry of entries) entry.refused();
+      for (const record of records) record.refused();
       return;
     }
     let at = 0;
-    for (const entry of entries) entry.written(events[at++]);
+    for (const record of records) record.written(events[at++]);
   }
 }

@@ -12,6 +12,7 @@ import { USAGE_SHARDS } from '@weighbridge/contracts';
  * deleted   it is replaced and the ledger acked all its events
  */
 export interface Segment {
+  /** Its number among the epoch's segments, from 1. */
   readonly seq: number;
   readonly path: string;
   /** The part of the file that counts. */

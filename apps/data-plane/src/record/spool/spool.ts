@@ -5,13 +5,25 @@ import type { EpochIndex } from './epochIndex.ts';
 import { EpochWriter } from './epochWriter.ts';
 import { type FileSystem, nodeFileSystem } from './fileSystem.ts';
 import { FolderSpool } from './folderSpool.ts';
-import { OrphanedEpochs } from './orphanedEpochs.ts';
+import { OrphanRecovery } from './orphanRecovery.ts';
+import { readEpoch, type StoredEpoch } from './readEpoch.ts';
 import { decodeLease, epochSeed } from './recordFormat.ts';
-import { type RecoveredEpoch, recoverEpoch } from './recoverEpoch.ts';
 import { perShard } from './segment.ts';
 import { lockSpool, readOrMakeProducer } from './spoolFolder.ts';
 import { takeSuspended } from './suspendedEpoch.ts';
 import type { Spool, SpoolOptions } from './types.ts';
+
+// After a crash, the next start on the spool, or a process whose spool is beside it, recovers the usage:
+//
+// ../sender/orphanSender.ts  looks for epochs that no process writes, at the start and every 10 s
+//   adoptSpools.ts           moves such epochs of spools beside this one into this folder
+//   orphanRecovery.ts        takes each epoch once: reads it, then charges attempts without a SETTLE their reservations
+//     readEpoch.ts           reads its files: scanSegment.ts finds the records, epochState.ts applies them
+// ../sender/orphanSender.ts  sends what the ledger lacks, closes the epoch and deletes its folder
+//
+// ../sendDeadSpool.ts does the same by hand, for `weighbridge spool replay`.
+//
+// A process that ends in order without the control plane suspends its epoch (suspendedEpoch.ts): the next start continues it.
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
 
@@ -33,9 +45,9 @@ async function openEpoch(options: SpoolOptions, producerId: string, lock: Folder
   const { dir, maxBytes, sync, now, logger, files = nodeFileSystem } = options;
   const segmentBytes = Math.min(options.segmentBytes ?? SEGMENT_BYTES, Math.floor(maxBytes / 8));
   const space = new DiskSpace(maxBytes);
-  const resumed = await resumeSuspended({ dir, producerId, files, logger, account: space.account });
+  const resumed = await resumeSuspended({ dir, producerId, files, logger, addToDiskUse: space.addToDiskUse });
   const epoch = resumed?.index ?? newIndex(dir, producerId, options.newId(), space);
-  for (const { bytes } of epoch.segments) space.account(bytes);
+  for (const { bytes } of epoch.segments) space.addToDiskUse(bytes);
   const writer = new EpochWriter({
     ...(resumed && { nextSeq: resumed.nextSeq, leases: resumed.leases }),
     epoch,
@@ -46,7 +58,7 @@ async function openEpoch(options: SpoolOptions, producerId: string, lock: Folder
     now,
     logger,
   });
-  const orphans = await OrphanedEpochs.open({
+  const orphans = await OrphanRecovery.open({
     dir,
     producerId,
     ownEpoch: epoch.epoch,
@@ -55,7 +67,7 @@ async function openEpoch(options: SpoolOptions, producerId: string, lock: Folder
     segmentBytes,
     now,
     logger,
-    account: space.account,
+    addToDiskUse: space.addToDiskUse,
     onDamage: (records) => {
       space.damagedRecords += records;
     },
@@ -94,13 +106,13 @@ async function resumeSuspended({
   readonly producerId: string;
   readonly files: FileSystem;
   readonly logger: Logger;
-  readonly account: (bytes: number) => void;
-}): Promise<RecoveredEpoch | undefined> {
+  readonly addToDiskUse: (bytes: number) => void;
+}): Promise<StoredEpoch | undefined> {
   const epoch = await takeSuspended(dir);
   if (epoch === undefined) return undefined;
   try {
-    const recovered = await recoverEpoch(deps, { folder: join(dir, epoch), epoch, producerId });
-    return recovered.open.size === 0 && recovered.damagedRecords === 0 ? recovered : undefined;
+    const stored = await readEpoch(deps, { folder: join(dir, epoch), epoch, producerId });
+    return stored.unsettled.size === 0 && stored.damagedRecords === 0 ? stored : undefined;
   } catch (error) {
     deps.logger.warn({ err: error, epoch }, 'failed to resume a suspended epoch; closing it instead');
     return undefined;
@@ -116,11 +128,11 @@ function newIndex(dir: string, producerId: string, epoch: string, space: DiskSpa
     segments: [],
     lastN: perShard(0n),
     ackedN: perShard(0n),
-    account: space.account,
+    addToDiskUse: space.addToDiskUse,
   };
 }
 
-function decodeLeases(resumed: RecoveredEpoch | undefined): Map<string, Uint8Array> {
+function decodeLeases(resumed: StoredEpoch | undefined): Map<string, Uint8Array> {
   const leases = new Map<string, Uint8Array>();
   for (const record of resumed?.leases.values() ?? []) {
     const { key, bytes } = decodeLease(record);

@@ -55,7 +55,7 @@ export function ownEpoch(
   function rotateAcked(): boolean {
     const { current } = writer;
     if (!current || !isAcked(epoch, current)) return false;
-    if (current.bytes < Math.max(segmentBytes / 2, 2 * writer.openingBytes)) return false;
+    if (current.bytes < Math.max(segmentBytes / 2, 2 * writer.preambleBytes)) return false;
     try {
       writer.rotate();
       return true;

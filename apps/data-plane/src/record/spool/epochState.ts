@@ -1,5 +1,5 @@
 import { raiseNumbers } from './epochIndex.ts';
-import type { OpenIntent } from './epochWriter.ts';
+import type { UnsettledIntent } from './epochWriter.ts';
 import {
   decodeAck,
   decodeHeader,
@@ -13,36 +13,37 @@ import {
 } from './recordFormat.ts';
 import { indexSettled, perShard, type Segment } from './segment.ts';
 
-/** Open intents by event id, and lease records by key. */
+/** Unsettled intents by event id, and lease records by key. */
 interface LiveRecords {
-  readonly open: Map<string, OpenIntent>;
+  readonly unsettled: Map<string, UnsettledIntent>;
   readonly leases: Map<string, Buffer>;
 }
 
-/**
- * Rebuilds an epoch's state from its records, segment by segment. A segment whose copies are complete replaces what is
- * open: the SETTLEs of earlier intents may be in segments that are deleted.
- */
-export class EpochReplay {
+/** An epoch's state, rebuilt from its records. */
+export class EpochState {
   live: LiveRecords = noRecords();
   readonly lastN: bigint[] = perShard(0n);
   readonly ackedN: bigint[] = perShard(0n);
 }
 
 function noRecords(): LiveRecords {
-  return { open: new Map(), leases: new Map() };
+  return { unsettled: new Map(), leases: new Map() };
 }
 
-export class SegmentReplay {
-  readonly #replay: EpochReplay;
+/**
+ * Applies the records of one segment to the state; segments are loaded oldest first. A segment whose copies are complete
+ * replaces what is unsettled: the SETTLEs of earlier intents may be in segments that are deleted.
+ */
+export class SegmentLoader {
+  readonly #state: EpochState;
   readonly #segment: Segment;
   readonly #copied = noRecords();
   /** Copies that are still to come; negative if there are none, or if they are incomplete. */
   #copiesLeft = -1;
   #lastEnd = 0;
 
-  constructor(replay: EpochReplay, segment: Segment) {
-    this.#replay = replay;
+  constructor(state: EpochState, segment: Segment) {
+    this.#state = state;
     this.#segment = segment;
   }
 
@@ -55,41 +56,41 @@ export class SegmentReplay {
     this.#lastEnd = end;
     if (isCopy) this.#applyLive(Buffer.from(record));
     else if (type === RecordType.settle) this.#applySettle(record);
-    else if (type === RecordType.ack) raiseNumbers(this.#replay.ackedN, decodeAck(record));
+    else if (type === RecordType.ack) raiseNumbers(this.#state.ackedN, decodeAck(record));
     else this.#applyHeader(record);
     if (this.#copiesLeft === 0) {
       this.#copiesLeft = -1;
-      this.#replay.live = this.#copied;
+      this.#state.live = this.#copied;
     }
   }
 
   #applyLive(record: Buffer): void {
-    addLive(this.#replay.live, record);
+    addLive(this.#state.live, record);
     addLive(this.#copied, record);
     this.#copiesLeft--;
   }
 
   #applySettle(record: Buffer): void {
-    const { lastN, live } = this.#replay;
+    const { lastN, live } = this.#state;
     const shard = settledShard(record);
     const n = settledN(record);
     indexSettled(this.#segment, shard, n);
     if (n > (lastN[shard] ?? 0n)) lastN[shard] = n;
-    live.open.delete(eventIdOf(record));
+    live.unsettled.delete(eventIdOf(record));
   }
 
   #applyHeader(record: Buffer): void {
     const header = decodeHeader(record);
-    raiseNumbers(this.#replay.lastN, header?.lastN ?? []);
-    raiseNumbers(this.#replay.ackedN, header?.ackedN ?? []);
+    raiseNumbers(this.#state.lastN, header?.lastN ?? []);
+    raiseNumbers(this.#state.ackedN, header?.ackedN ?? []);
     this.#copiesLeft = header?.copies ?? -1;
   }
 }
 
-function addLive({ open, leases }: LiveRecords, record: Buffer): void {
+function addLive({ unsettled, leases }: LiveRecords, record: Buffer): void {
   if (recordType(record) === RecordType.intent) {
     const intent = { ...decodeIntent(record), record, slot: -1 };
-    open.set(intent.eventId, intent);
+    unsettled.set(intent.eventId, intent);
     return;
   }
   const { key, bytes } = decodeLease(record);

@@ -1,12 +1,12 @@
-import type { OpenIntent } from './epochWriter.ts';
-import type { QueuedEntry } from './groupCommit.ts';
+import type { UnsettledIntent } from './epochWriter.ts';
+import type { QueuedRecord } from './groupCommit.ts';
 import type { Intent, SettledEvent, SpooledAttempt } from './types.ts';
 
 /** The parts of the spool that an attempt uses. */
 export interface AttemptOwner {
-  /** Queues the entry for the end of the turn. */
-  add(entry: QueuedEntry): void;
-  assertCanSettle(intent: OpenIntent, tail: Uint8Array): void;
+  /** Queues the record for the end of the turn. */
+  add(record: QueuedRecord): void;
+  assertCanSettle(intent: UnsettledIntent, tail: Uint8Array): void;
   /** The attempt is settled or refused: frees the space reserved for its SETTLE. */
   ended(eventId: string, settledBytes: number): void;
 }
@@ -23,9 +23,9 @@ export interface AttemptOwner {
  */
 type State = 'open' | 'settling' | 'settled' | 'refused';
 
-export class AttemptEntry implements SpooledAttempt {
+export class AttemptRecords implements SpooledAttempt {
   readonly #owner: AttemptOwner;
-  readonly #intent: OpenIntent;
+  readonly #intent: UnsettledIntent;
   readonly #settledBytes: number;
   #state: State = 'open';
 
@@ -78,12 +78,12 @@ export class AttemptEntry implements SpooledAttempt {
   }
 }
 
-class QueuedIntent implements QueuedEntry {
-  readonly intent: OpenIntent;
+class QueuedIntent implements QueuedRecord {
+  readonly intent: UnsettledIntent;
   readonly tail = undefined;
-  readonly #attempt: AttemptEntry;
+  readonly #attempt: AttemptRecords;
 
-  constructor(attempt: AttemptEntry, intent: OpenIntent) {
+  constructor(attempt: AttemptRecords, intent: UnsettledIntent) {
     this.#attempt = attempt;
     this.intent = intent;
   }
@@ -95,15 +95,15 @@ class QueuedIntent implements QueuedEntry {
   }
 }
 
-class QueuedSettle implements QueuedEntry {
-  readonly intent: OpenIntent;
+class QueuedSettle implements QueuedRecord {
+  readonly intent: UnsettledIntent;
   readonly tail: Uint8Array;
-  readonly #attempt: AttemptEntry;
+  readonly #attempt: AttemptRecords;
   readonly #onSettled: ((event: SettledEvent) => void) | undefined;
 
   constructor(
-    attempt: AttemptEntry,
-    intent: OpenIntent,
+    attempt: AttemptRecords,
+    intent: UnsettledIntent,
     tail: Uint8Array,
     onSettled: ((event: SettledEvent) => void) | undefined,
   ) {

@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http';
 
-/** Counts the requests that a handler has begun and not ended. */
-export function countInFlight(handler: RequestListener): { handler: RequestListener; count: () => number } {
+/** Counts the requests that a handler has begun and not ended, in every route. */
+export function countRequests(handler: RequestListener): { handler: RequestListener; count: () => number } {
   let count = 0;
   return {
     count: () => count,

@@ -7,12 +7,12 @@ import type { BucketFigures } from './lease.ts';
 export function budgetExhausted(
   policy: BudgetedPolicy,
   { limitNanoUsd, spentNanoUsd }: Pick<BucketFigures, 'limitNanoUsd' | 'spentNanoUsd'>,
-  knowsAll: boolean,
+  showsParentFigures: boolean,
 ): AppError {
   const reset = policy.windowEndMs === undefined ? null : new Date(policy.windowEndMs).toISOString();
   const when = reset ? `It resets at ${reset}.` : 'It has no reset: ask an operator to raise it.';
   // A parent policy's figures include other principals' spend: only operators see them.
-  const mayKnow = policy.isGoverning || knowsAll;
+  const mayKnow = policy.isGoverning || showsParentFigures;
   return new AppError(
     'quota',
     'budget_exhausted',

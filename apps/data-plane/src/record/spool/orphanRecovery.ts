@@ -5,12 +5,12 @@ import type { Logger } from '@weighbridge/runtime';
 import { adoptOrphanedSpools } from './adoptSpools.ts';
 import { EpochWriter } from './epochWriter.ts';
 import type { FileSystem } from './fileSystem.ts';
-import { type RecoveredEpoch, recoverEpoch } from './recoverEpoch.ts';
+import { readEpoch, type StoredEpoch } from './readEpoch.ts';
 import { orphanedEpoch } from './spoolEpoch.ts';
 import { epochBytes, epochFolders, isAdopted, parseEpochFolder } from './spoolFolder.ts';
 import type { SpoolEpoch } from './types.ts';
 
-export interface OrphanedEpochsDeps {
+export interface OrphanRecoveryDeps {
   readonly dir: string;
   readonly producerId: string;
   readonly ownEpoch: string;
@@ -19,32 +19,32 @@ export interface OrphanedEpochsDeps {
   readonly segmentBytes: number;
   readonly now: () => Date;
   readonly logger: Logger;
-  readonly account: (bytes: number) => void;
+  readonly addToDiskUse: (bytes: number) => void;
   readonly onDamage: (records: number) => void;
 }
 
-/** The epochs that earlier runs left in a spool's folder, and those of orphaned spools beside it. */
-export class OrphanedEpochs {
-  readonly #deps: OrphanedEpochsDeps;
+/** Recovers the epochs that earlier runs left in a spool's folder, and those of orphaned spools beside it. */
+export class OrphanRecovery {
+  readonly #deps: OrphanRecoveryDeps;
   readonly #dir: string;
   /** Folder names of those returned by `take` and not removed yet. */
   readonly #taken = new Set<string>();
-  /** By folder name: the size on disk, as last accounted. */
+  /** By folder name: the size on disk, as last added. */
   readonly #sizes = new Map<string, number>();
   #taking: Promise<void> = Promise.resolve();
 
-  private constructor(deps: OrphanedEpochsDeps) {
+  private constructor(deps: OrphanRecoveryDeps) {
     this.#deps = deps;
     this.#dir = resolve(deps.dir);
   }
 
-  static async open(deps: OrphanedEpochsDeps): Promise<OrphanedEpochs> {
-    const orphans = new OrphanedEpochs(deps);
+  static async open(deps: OrphanRecoveryDeps): Promise<OrphanRecovery> {
+    const orphans = new OrphanRecovery(deps);
     await orphans.#measure();
     return orphans;
   }
 
-  /** Settles the open attempts of each epoch and returns it, once. */
+  /** Settles the interrupted attempts of each epoch and returns it, once. */
   take(): Promise<readonly SpoolEpoch[]> {
     const next = this.#taking.then(() => this.#takeNew());
     this.#taking = next.then(
@@ -64,7 +64,7 @@ export class OrphanedEpochs {
       if (isAdopted(name) || name === this.#deps.ownEpoch) continue;
       const bytes = await epochBytes(join(this.#dir, name));
       this.#sizes.set(name, bytes);
-      this.#deps.account(bytes);
+      this.#deps.addToDiskUse(bytes);
     }
   }
 
@@ -88,16 +88,16 @@ export class OrphanedEpochs {
   async #recover(name: string): Promise<SpoolEpoch> {
     const deps = this.#deps;
     const { epoch, producerId = deps.producerId } = parseEpochFolder(name);
-    const account = (bytes: number) => {
+    const addToDiskUse = (bytes: number) => {
       this.#sizes.set(name, (this.#sizes.get(name) ?? 0) + bytes);
-      if (!isAdopted(name)) deps.account(bytes);
+      if (!isAdopted(name)) deps.addToDiskUse(bytes);
     };
     const location = { folder: join(this.#dir, name), epoch, producerId };
-    const recovered = await recoverEpoch({ ...deps, account }, location);
-    const { index, leases } = recovered;
-    account(index.segments.reduce((sum, { bytes }) => sum + bytes, 0) - (this.#sizes.get(name) ?? 0));
-    await settleOpenAttempts(recovered, deps);
-    deps.onDamage(recovered.damagedRecords);
+    const stored = await readEpoch({ ...deps, addToDiskUse }, location);
+    const { index, leases } = stored;
+    addToDiskUse(index.segments.reduce((sum, { bytes }) => sum + bytes, 0) - (this.#sizes.get(name) ?? 0));
+    await settleInterrupted(stored, deps);
+    deps.onDamage(stored.damagedRecords);
     return orphanedEpoch({ ...deps, epoch: index, leases, onRemoved: () => this.#forget(name) });
   }
 
@@ -107,15 +107,15 @@ export class OrphanedEpochs {
   }
 }
 
-/** Their cost is unknown, so each is charged its reservation. */
-async function settleOpenAttempts(
-  { index, open, leases, nextSeq }: RecoveredEpoch,
-  { files, sync, segmentBytes, now, logger }: OrphanedEpochsDeps,
+/** Settles the attempts that their process left open. Their cost is unknown, so each is charged its reservation. */
+async function settleInterrupted(
+  { index, unsettled, leases, nextSeq }: StoredEpoch,
+  { files, sync, segmentBytes, now, logger }: OrphanRecoveryDeps,
 ): Promise<void> {
-  if (open.size === 0) return;
+  if (unsettled.size === 0) return;
   const writer = new EpochWriter({
     epoch: index,
-    open,
+    unsettled,
     leases,
     nextSeq,
     files,
@@ -126,7 +126,7 @@ async function settleOpenAttempts(
     logger,
   });
   try {
-    for (const intent of open.values()) {
+    for (const intent of unsettled.values()) {
       writer.write([{ intent, tail: interruptedTail(intent.reserveNanoUsd, now()) }]);
     }
     await writer.durable();
@@ -135,7 +135,7 @@ async function settleOpenAttempts(
   }
   const { producerId, epoch } = index;
   const message = 'settled interrupted attempts at their reservations';
-  logger.warn({ producerId, epoch, attempts: open.size }, message);
+  logger.warn({ producerId, epoch, attempts: unsettled.size }, message);
 }
 
 function interruptedTail(reserveNanoUsd: bigint, at: Date): Uint8Array {

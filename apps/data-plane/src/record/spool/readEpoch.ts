@@ -1,8 +1,8 @@
 import { readdir, stat } from 'node:fs/promises';
 import type { Logger } from '@weighbridge/runtime';
 import { type EpochIndex, raiseNumbers } from './epochIndex.ts';
-import { EpochReplay, SegmentReplay } from './epochReplay.ts';
-import type { OpenIntent } from './epochWriter.ts';
+import { EpochState, SegmentLoader } from './epochState.ts';
+import type { UnsettledIntent } from './epochWriter.ts';
 import type { FileSystem } from './fileSystem.ts';
 import {
   decodeHeader,
@@ -15,19 +15,20 @@ import {
 import { scanSegment } from './scanSegment.ts';
 import { newSegment, type Segment, segmentSeq } from './segment.ts';
 
-export interface RecoveredEpoch {
+/** An epoch as its files hold it. */
+export interface StoredEpoch {
   readonly index: EpochIndex;
-  /** By event id: attempts without an end. */
-  readonly open: ReadonlyMap<string, OpenIntent>;
+  /** By event id: the INTENTs without a SETTLE. */
+  readonly unsettled: ReadonlyMap<string, UnsettledIntent>;
   readonly leases: ReadonlyMap<string, Buffer>;
   readonly nextSeq: number;
   readonly damagedRecords: number;
 }
 
-export interface RecoverDeps {
+export interface ReadEpochDeps {
   readonly files: FileSystem;
   readonly logger: Logger;
-  readonly account: (bytes: number) => void;
+  readonly addToDiskUse: (bytes: number) => void;
 }
 
 interface FoundSegment {
@@ -36,19 +37,19 @@ interface FoundSegment {
 }
 
 /** Reads the files of an epoch that no process writes. */
-export async function recoverEpoch(
-  { files, logger, account }: RecoverDeps,
+export async function readEpoch(
+  { files, logger, addToDiskUse }: ReadEpochDeps,
   location: { readonly folder: string; readonly epoch: string; readonly producerId: string },
-): Promise<RecoveredEpoch> {
+): Promise<StoredEpoch> {
   const seed = epochSeed(location.epoch);
   const found = await findSegments(files, location.folder, seed);
-  const replay = new EpochReplay();
+  const state = new EpochState();
   let damagedRecords = 0;
   for (const [at, { segment }] of found.entries()) {
-    const reading = new SegmentReplay(replay, segment);
+    const loader = new SegmentLoader(state, segment);
     const range = { from: 0, to: validBytes(segment, found[at + 1]), seed };
     const { goodBytes, damaged } = await scanSegment(files, segment.path, range, (record, end) => {
-      reading.apply(record, end);
+      loader.apply(record, end);
       return true;
     });
     segment.bytes = goodBytes;
@@ -60,15 +61,15 @@ export async function recoverEpoch(
   }
 
   const segments = found.map(({ segment }) => segment).filter(({ bytes }) => bytes > 0);
-  const { live, lastN, ackedN } = replay;
+  const { live, lastN, ackedN } = state;
   raiseNumbers(
     ackedN,
     lastN.map((last, shard) => deletedUpTo(segments, shard, last)),
   );
   const producerId = found.find(({ header }) => header)?.header?.producerId ?? location.producerId;
   return {
-    index: { ...location, producerId, seed, segments, lastN, ackedN, account },
-    open: live.open,
+    index: { ...location, producerId, seed, segments, lastN, ackedN, addToDiskUse },
+    unsettled: live.unsettled,
     leases: live.leases,
     nextSeq: (found.at(-1)?.segment.seq ?? 0) + 1,
     damagedRecords,

@@ -11,7 +11,7 @@ import { SENDER_TIMING } from './sender/shardSender.ts';
 import { openSpool } from './spool/spool.ts';
 import type { SpoolEpoch, SpoolOptions } from './spool/types.ts';
 
-export interface ReplaySpoolOptions {
+export interface SendDeadSpoolOptions {
   readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
   readonly nats: { readonly url: string; readonly replicas: number; readonly maxBytes: number };
   readonly controlPlane: ControlAddress;
@@ -28,7 +28,7 @@ const POLL_MS = 100;
  * Sends the usage in a dead proxy's spool to the ledger and closes its epochs. Resolves with false if some of it is
  * not in the ledger yet: that stays in the spool for another run. Rejects if the folder is no spool, or in use.
  */
-export async function replaySpool(options: ReplaySpoolOptions): Promise<boolean> {
+export async function sendDeadSpool(options: SendDeadSpoolOptions): Promise<boolean> {
   const { dir } = options.spool;
   await access(join(dir, 'producer')).catch(() => {
     throw new Error(`${dir} is not a spool: it contains no file "producer".`);
@@ -54,7 +54,7 @@ export async function replaySpool(options: ReplaySpoolOptions): Promise<boolean>
       if (spool.damagedRecords > 0) options.print(describeDamage(spool.damagedRecords));
       let isDone = true;
       for (const epoch of epochs) {
-        if (!(await replayEpoch(deps, epoch, control.closeEpoch, options.print))) isDone = false;
+        if (!(await sendEpoch(deps, epoch, control.closeEpoch, options.print))) isDone = false;
       }
       return isDone;
     } finally {
@@ -68,7 +68,7 @@ export async function replaySpool(options: ReplaySpoolOptions): Promise<boolean>
   }
 }
 
-async function replayEpoch(
+async function sendEpoch(
   deps: EpochSenderDeps,
   epoch: SpoolEpoch,
   closeEpoch: CloseEpoch,
