@@ -66,7 +66,7 @@ type ObservedDeps = Deps & { readonly metrics: Metrics; readonly tracing: Tracin
 async function prepareSchema(db: Database, migrateOnStart: boolean, logger: Logger): Promise<void> {
   if (!migrateOnStart) {
     const mismatch = await schemaMismatch(db);
-    if (mismatch) throw new Error(`This release can't use the database: ${mismatch}`);
+    if (mismatch) throw new Error(`This release cannot use the database: ${mismatch}`);
     return;
   }
   const applied = await migrate(db);

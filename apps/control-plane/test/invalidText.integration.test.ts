@@ -26,7 +26,7 @@ it.each<['POST' | 'PUT', string, (text: string) => Json]>([
   ['POST', '/policies', (text) => ({ name: 'a', allowed_models: [text] })],
   ['POST', '/policies', (text) => ({ name: 'a', parent_policy_id: text })],
   ['PUT', '/principals/ada', (text) => ({ policy_id: text })],
-])('%s %s rejects text that can not be stored, and changes nothing', async (method, path, body) => {
+])('%s %s rejects text that cannot be stored, and changes nothing', async (method, path, body) => {
   const count = () => api.db.selectFrom('audit_log').select('id').execute();
   const before = await count();
   for (const text of INVALID_TEXTS) {
@@ -48,7 +48,7 @@ it.each([
   ['/proxies', undefined],
   ['/quarantine', undefined],
   ['/catalog/models', undefined],
-] as const)('GET %s rejects page tokens that it can not have issued', async (path, prefix) => {
+] as const)('GET %s rejects page tokens that it cannot have issued', async (path, prefix) => {
   const list = path.slice(1).replace('/', '_');
   const date = '2026-11-01T00:00:00.000Z';
   for (const parts of [

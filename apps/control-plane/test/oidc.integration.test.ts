@@ -107,7 +107,7 @@ const REFUSED: Record<string, [token: () => Promise<string> | string, code: stri
     'invalid_token',
     /its signature/,
   ],
-  'that is not a JWT': [() => 'a.b.c', 'invalid_token', /can not be decoded/],
+  'that is not a JWT': [() => 'a.b.c', 'invalid_token', /cannot be decoded/],
 };
 
 it.each(Object.entries(REFUSED))('rejects a token %s', async (_which, [made, code, why]) => {

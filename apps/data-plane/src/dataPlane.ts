@@ -160,7 +160,7 @@ function loadOf({ inFlightRequests, usage }: Run) {
   };
 }
 
-/** Restores the stored state, or waits for the control plane's first snapshot. */
+/** Restores the state file, or waits for the control plane's first snapshot. */
 async function loadState(
   { config, state, keys, controlPlane }: Pick<ProxyParts, 'config' | 'state' | 'keys' | 'controlPlane'>,
   { logger, onShutdown }: ServiceContext,

@@ -40,7 +40,7 @@ async function serve(settings: ProcessConfig, context: ServiceContext): Promise<
   const server = await listenHttp({ handler: dataPlane.handler, ...settings.http, portSetting: 'PORT' });
   dataPlane.closeFirst(server, settings.shutdown);
   const isOneOfSeveral = cluster.isWorker;
-  logger.info({ url: server.url }, isOneOfSeveral ? 'this process is ready' : 'the data plane is ready');
+  logger.info({ url: server.url }, isOneOfSeveral ? 'worker is ready' : 'the data plane is ready');
 }
 
 async function openSharedCache(

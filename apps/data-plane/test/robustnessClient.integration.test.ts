@@ -14,7 +14,7 @@ function failOnce(response: ServerResponse): void {
   const writeHead = response.writeHead.bind(response);
   response.writeHead = () => {
     response.writeHead = writeHead;
-    throw new TypeError('a header that can not be');
+    throw new TypeError('a header that cannot be');
   };
 }
 

@@ -54,7 +54,7 @@ async function waitForSchema(db: Database): Promise<void> {
   for (;;) {
     const mismatch = await schemaMismatch(db);
     if (!mismatch) return;
-    if (Date.now() > deadline) throw new Error(`This release can't use the database: ${mismatch}`);
+    if (Date.now() > deadline) throw new Error(`This release cannot use the database: ${mismatch}`);
     await sleep(SCHEMA_POLL_MS);
   }
 }

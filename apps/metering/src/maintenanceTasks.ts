@@ -120,7 +120,7 @@ const comparison: MaintenanceTask = {
     if (differingBuckets + differingHours === 0) return;
     logger.error(
       { differenceNanoUsd: differenceNanoUsd.toString(), differingBuckets, differingHours },
-      "derived sums differ from the ledger's rows; run a rebuild",
+      "derived sums differ from the ledger's rows; correct them with `weighbridge ledger rebuild --apply`",
     );
   },
 };

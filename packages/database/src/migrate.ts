@@ -9,7 +9,7 @@ const STATEMENT_TIMEOUT_MS = 3_600_000;
 /** Migrates the schema to this release. Safe when several processes start at once. Returns the names of the applied migrations. */
 export async function migrate(db: Database): Promise<string[]> {
   const { newer } = await compareSchema(db);
-  if (newer) throw new Error(`This release can't use the database: ${newer}`);
+  if (newer) throw new Error(`This release cannot use the database: ${newer}`);
   const migrator = new Migrator({ db, provider: sqlFiles });
   const { error, results = [] } = await migrator.migrateToLatest();
   if (error) {

@@ -55,7 +55,7 @@ export function systemFolder(...names: string[]): string {
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') {
         throw new LocalPostgresError(
-          `Postgres can't run as root, and creating its folder ${path} failed. Start as an ordinary user`,
+          `Postgres cannot run as root, and creating its folder ${path} failed. Start as an ordinary user`,
           {
             cause: error,
           },
@@ -119,7 +119,7 @@ export function notRunnable(command: string, cause: unknown): LocalPostgresError
         ? cause.message
         : String(cause);
   return new LocalPostgresError(
-    `${command} can't be run: ${reason}. Set DATABASE_URL to use another Postgres`,
+    `${command} cannot be run: ${reason}. Set DATABASE_URL to use another Postgres`,
     {
       cause,
     },

@@ -86,7 +86,7 @@ async function systemCopy(account: Account, { folder, version }: NativePackage):
       // Another process has copied it meanwhile.
       if (!['ENOTEMPTY', 'EEXIST'].includes(systemCode(error) ?? '')) {
         throw new LocalPostgresError(
-          `Postgres can't run as root, and can't be copied to ${target} to run as nobody`,
+          `Postgres cannot run as root, and cannot be copied to ${target} to run as nobody`,
           {
             cause: error,
           },
@@ -97,7 +97,7 @@ async function systemCopy(account: Account, { folder, version }: NativePackage):
   assertRootsOwn(target);
   if (!runnableBy(account, target)) {
     throw new LocalPostgresError(
-      `the user nobody can't run Postgres from ${target}: remove that folder and try again`,
+      `the user nobody cannot run Postgres from ${target}: remove that folder and try again`,
     );
   }
   return target;

@@ -26,7 +26,7 @@ export async function prepareCluster(
   const { folder, database } = options;
   if (!/^[a-z_][a-z0-9_]{0,62}$/.test(database)) {
     throw new LocalPostgresError(
-      `"${database}" can't be a database's name: use lower-case letters, digits and _`,
+      `"${database}" cannot be a database's name: use lower-case letters, digits and _`,
     );
   }
   const firstStart = !existsSync(folder.cluster);

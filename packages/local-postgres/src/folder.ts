@@ -74,7 +74,7 @@ function makeReachable(account: Account, path: string): void {
   }
   if (!canReach(account, path)) {
     throw new LocalPostgresError(
-      `the user nobody, who runs Postgres if root starts it, can't reach ${path}: allow it to pass the folders above (chmod o+x), or start as the ordinary user who owns it`,
+      `the user nobody, who runs Postgres if root starts it, cannot reach ${path}: allow it to pass the folders above (chmod o+x), or start as the ordinary user who owns it`,
     );
   }
 }

@@ -78,7 +78,7 @@ describe('a data folder', () => {
     expect((await readdir(dataDir)).filter((name) => name.startsWith('cluster.new'))).toEqual([]);
   });
 
-  test('works and retains its data if Postgres can not reach it in place', async () => {
+  test('works and retains its data if Postgres cannot reach it in place', async () => {
     const dataDir = join(await temporaryFolder(0o700), 'data', 'postgres');
     const first = await start(dataDir);
     await query(first, 'CREATE TABLE kept AS SELECT 42 AS answer');

@@ -44,7 +44,7 @@ export async function startLocalPostgres(options: LocalPostgresOptions): Promise
   } catch (error) {
     if (error instanceof LocalPostgresError || systemCode(error) === undefined) throw error;
     const reason = error instanceof Error ? error.message : String(error);
-    throw new LocalPostgresError(`Postgres can't use the folder ${options.dataDir}: ${reason}`, {
+    throw new LocalPostgresError(`Postgres cannot use the folder ${options.dataDir}: ${reason}`, {
       cause: error,
     });
   }

@@ -50,7 +50,7 @@ describe('where the NATS server comes from', () => {
     expect(await from({ downloads: [machine.cacheDir] })).toEqual({ kind: 'binary', path: cached });
   });
 
-  test('a download goes to a temporary folder where there is no home or it can not be written', async () => {
+  test('a download goes to a temporary folder where there is no home or it cannot be written', async () => {
     const world = machineWith({ downloads: ['/tmp/run'] });
     const expected = { kind: 'binary', path: '/tmp/run/nats-server' };
     expect(await locateNats({ ...machine, cacheDir: undefined }, '/tmp/run', world)).toEqual(expected);

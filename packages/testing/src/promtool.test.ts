@@ -12,7 +12,7 @@ describe('where promtool comes from', () => {
     expect(await locatePromtool(machine, '/tmp/run', cached)).toBe(`${HOME_CACHE}/promtool`);
   });
 
-  test('else a download, into a temporary folder where there is no home or it can not be written', async () => {
+  test('else a download, into a temporary folder where there is no home or it cannot be written', async () => {
     const writable = machineWith({ downloads: [HOME_CACHE, '/tmp/run'] });
     expect(await locatePromtool(machine, '/tmp/run', writable)).toBe(`${HOME_CACHE}/promtool`);
     expect(await locatePromtool({ ...machine, cacheDir: undefined }, '/tmp/run', writable)).toBe(

@@ -117,7 +117,7 @@ connectors:
     [
       'a name that breaks a rule',
       'policies:\n  - name: ok\n  - name: " "\n',
-      "gateway.yaml:3: This name can't be used",
+      'gateway.yaml:3: This name cannot be used',
     ],
     ['no timezone', 'policies:\n  - name: a\n    timezone: Mars/Base\n', 'gateway.yaml:3: timezone must be'],
     [
@@ -148,7 +148,7 @@ connectors:
     [
       'patterns of another provider',
       'connectors:\n  - name: a\n    provider: openai\n    models: ["anthropic/*"]\n',
-      'gateway.yaml:4: "anthropic/*" can not match a model of the provider',
+      'gateway.yaml:4: "anthropic/*" cannot match a model of the provider',
     ],
     [
       'the same resource twice',

@@ -2,7 +2,7 @@ import { AppError } from '@weighbridge/errors';
 import type { FastifyInstance } from 'fastify';
 import { hasInvalidCharacter } from '../shared/invalidText.ts';
 
-/** Rejects, with a 400, text in a body or query that Postgres can not store. */
+/** Rejects, with a 400, text in a body or query that Postgres cannot store. */
 export function rejectInvalidText(api: FastifyInstance): void {
   api.addHook('preValidation', async (request) => {
     for (const value of [request.body, request.query]) {

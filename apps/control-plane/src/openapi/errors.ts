@@ -35,7 +35,7 @@ const EXAMPLES: readonly Example[] = [
   [
     'not_acceptable',
     'not_acceptable',
-    'Available as application/json or text/csv. Name one of them in Accept.',
+    'This resource is available as application/json or text/csv. Name one of them in the Accept header.',
     'accept',
   ],
   [
@@ -46,7 +46,7 @@ const EXAMPLES: readonly Example[] = [
   ['too_large', 'body_too_large', 'The body is larger than this service accepts.'],
   ['uri_too_long', 'path_too_long', 'A segment of the path is longer than 2048 characters.'],
   ['unsupported_media_type', 'unsupported_media_type', 'The body must be JSON.', 'content-type'],
-  ['validation', 'name_invalid', "This name can't be used: it is empty.", 'name'],
+  ['validation', 'name_invalid', 'This name cannot be used: it is empty.', 'name'],
   ['rate_limit', 'rate_limit_exceeded', 'Too many requests. Try again in 12 s.'],
   ['internal', 'internal_error', 'Internal error. Try again; if it persists, report the request_id.'],
   ['upstream', 'upstream_unreachable', 'The vendor could not be reached.'],

@@ -18,5 +18,5 @@ export function validDisplayName(name: string): string {
 }
 
 function nameInvalid(why: string): AppError {
-  return new AppError('validation', 'name_invalid', `This name can't be used: ${why}.`, { param: 'name' });
+  return new AppError('validation', 'name_invalid', `This name cannot be used: ${why}.`, { param: 'name' });
 }

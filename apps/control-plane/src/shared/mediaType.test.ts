@@ -21,6 +21,6 @@ it.each([
 it.each(['text/html', 'application/json;q=0', 'application/json;q=x', 'nonsense', ','])(
   'rejects Accept %j and names the available types',
   (header) => {
-    expect(() => choose(header)).toThrow('Available as application/json or text/csv');
+    expect(() => choose(header)).toThrow('available as application/json or text/csv');
   },
 );

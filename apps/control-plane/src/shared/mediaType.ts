@@ -19,7 +19,7 @@ export function acceptedType<const T extends string>(
   throw new AppError(
     'not_acceptable',
     'not_acceptable',
-    `Available as ${offered.join(' or ')}. Name one of them in Accept.`,
+    `This resource is available as ${offered.join(' or ')}. Name one of them in the Accept header.`,
     { param: 'accept' },
   );
 }

@@ -234,7 +234,7 @@ it('settles at its reservation what a fault left open, and numbers the next one'
   ]);
 });
 
-it('charges the reservation where the tokens can not be counted', async () => {
+it('charges the reservation where the tokens cannot be counted', async () => {
   const attempt = await start(open({ countTokens: () => Promise.reject(new Error('no tokenizer')) }));
   expect(await attempt.settle(result())).toBe(RESERVE.costNanoUsd);
   expect(log.events).toMatchObject([{ ...RESERVE, outcome: Outcome.SUCCESS, httpStatus: 200 }]);

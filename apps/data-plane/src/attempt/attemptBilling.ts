@@ -229,7 +229,7 @@ export class AttemptBilling {
 
 /** A 503: usage can't be recorded, so nothing is spent. */
 export function usageBacklog(cause?: unknown): AppError {
-  const message = 'Usage can not be recorded right now, so nothing was sent. Try again.';
+  const message = 'Usage cannot be recorded right now, so nothing was sent. Try again.';
   return new AppError('unavailable', 'usage_backlog', message, { cause });
 }
 

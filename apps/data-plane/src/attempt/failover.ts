@@ -145,7 +145,7 @@ class Failover {
     await attempt.supersede();
     this.#superseded = new SupersededResponse(attempt);
     const { provider } = target.connector;
-    const message = `The provider ${provider} answered with status ${attempt.response.status}. Try again.`;
+    const message = `The vendor ${provider} answered with status ${attempt.response.status}. Try again.`;
     this.#failure = new AppError('upstream', 'upstream_error', message);
   }
 

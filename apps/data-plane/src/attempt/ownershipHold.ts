@@ -3,7 +3,7 @@ import type { StreamReader } from '../formats/streamReader.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { MAX_HELD_BYTES } from './relay.ts';
 
-/** Holds the start of a stream until the owner of the stored response is saved: only then may the client learn its id. */
+/** Holds the start of a stream until the owner of the stored response is recorded: only then may the client learn its id. */
 export class OwnershipHold {
   readonly #reader: Pick<StreamReader, 'facts'>;
   readonly #saveOwner: (responseId: string) => Promise<void>;
@@ -41,7 +41,7 @@ export class OwnershipHold {
 
 export function responseIdTooLate(): AppError {
   const message =
-    'The vendor named the id of its response too late for its owner to be saved, so the response is withheld.';
+    'The vendor sent the id of the response too late to record its owner. The response was not delivered, but it is charged.';
   return new AppError('upstream', 'response_not_recorded', message, {
     headers: { 'x-should-retry': 'false' },
   });

@@ -16,7 +16,7 @@ export function budgetExhausted(
   return new AppError(
     'quota',
     'budget_exhausted',
-    `The budget of ${policy.isGoverning ? 'this key' : 'a parent policy'} is too small for this request. ${when}`,
+    `What is left of the budget of ${policy.isGoverning ? 'this key' : 'a parent policy'} does not cover this request. ${when}`,
     {
       headers: { 'x-should-retry': 'false' },
       details: mayKnow
@@ -42,9 +42,9 @@ export function budgetContended(policy: BudgetedPolicy | undefined): AppError {
   );
 }
 
-/** The lease is used up or expired, and the control plane does not answer. */
+/** The lease is used up or expired, and the control plane does not respond, or has closed this proxy's epoch. */
 export function budgetUnavailable(cause: unknown): AppError {
   const message =
-    'The budget of this key can not be checked right now: the control plane does not answer and the lease of this proxy is used up. Try again.';
+    'The budget of this key cannot be checked right now: this proxy has no lease left, and the control plane is unreachable or grants it none. Try again, through another proxy if there is one.';
   return new AppError('unavailable', 'budget_unavailable', message, { cause });
 }

@@ -14,12 +14,12 @@ export function describeClockSkew(aheadMs: number): string | undefined {
   return `the clock of this host is ${days} day(s) ${direction} the control plane's: correct the wrong one`;
 }
 
-/** The client sees no detail; `problem` goes to the log. */
+/** The client does not see by how much; `problem` goes to the log. */
 export function clockSkewError(problem: string): AppError {
   return new AppError(
     'unavailable',
     'clock_is_off',
-    'This proxy can not serve requests right now. Try again.',
+    'The clock of this proxy is wrong, so it serves no requests. Try again, through another proxy if there is one.',
     {
       cause: new Error(problem),
     },

@@ -136,7 +136,7 @@ function hasWindowEnded(
 }
 
 function unreachable(cause: unknown): AppError {
-  const message = 'Keys can not be checked right now. Try again.';
+  const message = 'Keys cannot be checked right now. Try again.';
   return new AppError('unavailable', 'control_plane_unreachable', message, { cause });
 }
 

@@ -46,7 +46,7 @@ export function createResponseOwners({
 
     async find(responseId, principalId) {
       const found = await findResponse({ responseId, principalId }).catch((error) => {
-        const message = 'Stored responses can not be looked up right now. Try again.';
+        const message = 'Stored responses cannot be looked up right now. Try again.';
         throw new AppError('unavailable', 'control_plane_unreachable', message, { cause: error });
       });
       if (found.ownership === Ownership.OWN) return { kind: 'own', connectorId: found.connectorId };

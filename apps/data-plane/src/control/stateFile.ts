@@ -46,7 +46,7 @@ export class StateFile {
     state.restore(snapshot, now - silenceMs);
     this.#restoreKeys(keys, now - silenceMs);
     const status = state.status(now);
-    logger.info({ keys: keys.length, silenceMs, state: status }, 'restored the stored state');
+    logger.info({ keys: keys.length, silenceMs, state: status }, 'restored the state file');
     return status !== 'expired';
   }
 
@@ -80,7 +80,7 @@ export class StateFile {
       const beganAtMs = clock.monotonicMs();
       saving = saving
         .then(() => this.save())
-        .catch((error) => logger.error({ err: error, file }, 'failed to save the state'))
+        .catch((error) => logger.error({ err: error, file }, 'failed to write the state file'))
         .then(() => saveAfter(Math.max(SAVE_MS, PAUSE_PER_SAVE * (clock.monotonicMs() - beganAtMs))));
     };
     const saveAfter = (ms: number) => {
@@ -100,12 +100,12 @@ export class StateFile {
   async #read(): Promise<Buffer | undefined> {
     const { file, key, logger } = this.#options;
     const sealed = await readFile(file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') logger.warn({ err: error, file }, 'failed to read the stored state');
+      if (error.code !== 'ENOENT') logger.warn({ err: error, file }, 'failed to read the state file');
       return undefined;
     });
     const plain = sealed && unseal(key, sealed);
     if (sealed && !plain) {
-      const message = 'the stored state is damaged or was sealed with another STATE_KEY; starting without it';
+      const message = 'the state file is damaged or was sealed with another STATE_KEY; starting without it';
       logger.warn({ file }, message);
     }
     return plain;

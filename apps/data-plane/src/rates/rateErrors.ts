@@ -9,7 +9,7 @@ export function rateLimited(policy: RateLimitedPolicy, figures: RateFigures, tok
   const seconds = Math.min(MAX_RETRY_AFTER_S, Math.max(1, Math.ceil(figures.resetMs / 1_000)));
   const { tokensPerMinute, requestsPerMinute } = policy;
   if (tokensPerMinute !== undefined && tokens > tokensPerMinute) {
-    const message = `This request may use ${tokens} tokens; the policy of this key allows ${tokensPerMinute} per minute. Shorten the input or lower max_tokens.`;
+    const message = `This request may use ${tokens} tokens; a policy that applies to this key allows ${tokensPerMinute} per minute. Shorten the input or lower max_tokens.`;
     return new AppError('rate_limit', 'rate_limit_exceeded', message, {
       headers: { 'x-should-retry': 'false' },
     });
@@ -21,14 +21,14 @@ export function rateLimited(policy: RateLimitedPolicy, figures: RateFigures, tok
   return new AppError(
     'rate_limit',
     'rate_limit_exceeded',
-    `The policy of this key allows ${limit} per minute, and they are used up. Try again in ${seconds} s.`,
+    `A policy that applies to this key allows ${limit} per minute, and they are used up. Try again in ${seconds} s.`,
     { headers: { 'retry-after': String(seconds), 'x-should-retry': 'true' } },
   );
 }
 
 /** The policy's maximum of parallel requests is running. */
 export function tooManyParallel({ maxParallel }: RateLimitedPolicy): AppError {
-  const message = `The policy of this key allows ${maxParallel} parallel requests, and all are running. Try again.`;
+  const message = `A policy that applies to this key allows ${maxParallel} parallel requests, and all are running. Try again.`;
   return new AppError('rate_limit', 'rate_limit_exceeded', message, {
     headers: { 'retry-after': '1', 'x-should-retry': 'true' },
   });

@@ -27,7 +27,7 @@ export async function giveFeedback(
     score,
     ...(comment !== undefined && { comment }),
   }).catch((error) => {
-    const message = 'Feedback can not be recorded right now. Try again.';
+    const message = 'Feedback cannot be recorded right now. Try again.';
     throw new AppError('unavailable', 'control_plane_unreachable', message, { cause: error });
   });
   switch (result) {
@@ -49,7 +49,7 @@ function unknownRequest(): AppError {
 
 function tooMany(): AppError {
   const message =
-    'Too much feedback is waiting for requests that are not in the ledger yet. Send it some seconds after the response.';
+    'Too much feedback is waiting for requests that are not in the ledger yet. Wait 30 s and send it again.';
   return new AppError('rate_limit', 'rate_limit_exceeded', message, {
     headers: { 'retry-after': '30', 'x-should-retry': 'true' },
   });

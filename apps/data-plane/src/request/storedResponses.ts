@@ -65,6 +65,6 @@ function notFound(id: string, param = 'response_id'): AppError {
 }
 
 function ownerGone(): AppError {
-  const message = 'The account that stored this response is no longer enabled here.';
+  const message = 'The connector that stored this response is no longer enabled.';
   return new AppError('not_found', 'response_not_found', message, { param: 'response_id' });
 }

@@ -80,7 +80,7 @@ function notServed(model: RoutableModel, route: Route, table: RoutingTable): App
   }
   const works = GENERATING_ROUTES.find((other) => servesRoute(connector, other));
   const hint = works === undefined ? '' : ` Use ${ROUTE_PATHS[works]}.`;
-  const message = `The provider ${model.provider} does not serve ${ROUTE_PATHS[route]}.${hint}`;
+  const message = `No connector of the model ${model.id} serves ${ROUTE_PATHS[route]}.${hint}`;
   return new AppError('invalid_request', 'route_not_supported', message, { param: 'model' });
 }
 

@@ -132,7 +132,7 @@ function noTargetError(
   const failed = excluded.filter((one) => one.stage === stage);
   switch (stage) {
     case 'policy': {
-      const message = `The policy of this key allows no model ${whose}.`;
+      const message = `A policy that applies to this key allows no model ${whose}.`;
       return new AppError('permission', 'model_not_allowed', message, param);
     }
     case 'route': {

@@ -59,7 +59,7 @@ class Supervisor {
       if (!this.haveAllServed) {
         throw new Error(`A process exited before it served (${signal ?? `exit code ${code}`})`);
       }
-      this.#logger.error({ ...environment, code, signal, waitMs }, 'a process exited; restarting it');
+      this.#logger.error({ ...environment, code, signal, waitMs }, 'worker exited; restarting');
       await sleep(waitMs, undefined, { signal: this.#stopping.signal }).catch(() => {});
       if (this.#stopping.signal.aborted) return;
     }

@@ -77,7 +77,7 @@ describe('settlement', () => {
     const text = await (
       await app.ask({ stream: true }, { 'x-mock-reset': 'mid', 'x-mock-chunks': '20' })
     ).text();
-    expect(text).toMatch(/data: \{"error":\{"message":"The provider mock closed the connection early/);
+    expect(text).toMatch(/data: \{"error":\{"message":"The vendor mock closed the connection early/);
     expect(text).not.toContain('[DONE]');
     expect(app.events).toMatchObject([{ outcome: Outcome.INTERRUPTED, estimated: true }]);
   });

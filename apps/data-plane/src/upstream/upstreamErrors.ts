@@ -12,7 +12,7 @@ const TIMEOUTS = new Set(['UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 
 const BUSY = 'connector_busy';
 
 export function busyError(provider: string): AppError {
-  const message = `The provider ${provider} already has as many requests in flight as allowed (max_parallel). Try again.`;
+  const message = `The connector to ${provider} already has as many requests in flight as its max_parallel allows. Try again.`;
   return new AppError('unavailable', BUSY, message);
 }
 
@@ -27,7 +27,7 @@ export function isRedirect({ status }: { readonly status: number }): boolean {
 }
 
 export function redirectError(provider: string): AppError {
-  const message = `The provider ${provider} answered with a redirect, which this service does not follow.`;
+  const message = `The vendor ${provider} answered with a redirect, which this service does not follow.`;
   return new AppError('upstream', 'upstream_redirect', message);
 }
 
@@ -46,11 +46,11 @@ export function upstreamError(error: unknown, provider: string): AppError {
   // At shutdown, the reason of the cancellation is itself an error for the client.
   if (error instanceof NeverSentError && error.cause instanceof AppError) return error.cause;
   if (isTimeout(error)) {
-    const message = `The provider ${provider} did not answer in time.`;
+    const message = `The vendor ${provider} did not answer in time.`;
     return new AppError('upstream_timeout', 'upstream_timeout', message, { cause: error });
   }
   const what = wasNeverSent(error) ? 'could not be reached' : 'closed the connection early';
-  return new AppError('upstream', 'upstream_error', `The provider ${provider} ${what}.`, { cause: error });
+  return new AppError('upstream', 'upstream_error', `The vendor ${provider} ${what}.`, { cause: error });
 }
 
 function codeOf(error: unknown): string {

@@ -170,7 +170,7 @@ describe('a request that was never sent', () => {
   it('is recognized where the connection is refused, or the pool was closed', async () => {
     const refused = await failureOf(send(connectorAt('http://127.0.0.1:1/v1')));
     expect(wasNeverSent(refused)).toBe(true);
-    expect(upstreamError(refused, 'mock').message).toBe('The provider mock could not be reached.');
+    expect(upstreamError(refused, 'mock').message).toBe('The vendor mock could not be reached.');
     const closed = await failureOf(
       send(connectorAt('http://127.0.0.1:1/v1'), { onDispatch: () => upstreams.close() }),
     );

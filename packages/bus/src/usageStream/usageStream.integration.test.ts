@@ -260,7 +260,7 @@ describe('JetStream', () => {
     await expect(openJetStream().then((again) => again.close())).resolves.toBeUndefined();
   });
 
-  it('names the setting when the server can not store that many replicas', async () => {
+  it('names the setting when the server cannot store that many replicas', async () => {
     await expect(
       openJetStreamUsageStream({ url: nats.url, name: 'test', replicas: 3, onError: () => {} }),
     ).rejects.toThrow('NATS_STREAM_REPLICAS (3)');

@@ -610,8 +610,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Update a connector. Its provider can not change
-         * @description Update a connector. Its provider can not change. Requires the scope `operator`.
+         * Update a connector. Its provider cannot change
+         * @description Update a connector. Its provider cannot change. Requires the scope `operator`.
          */
         patch: operations["updateConnector"];
         trace?: never;
@@ -1807,7 +1807,7 @@ export interface components {
             shard: number | null;
             /** @description Its number among the proxy's events of the shard. */
             n: number | null;
-            /** @description The principal whose spend it is; null if that can't be read: it may be any principal's. */
+            /** @description The principal whose spend it is; null if that cannot be read: it may be any principal's. */
             principal_id: string | null;
             /** Format: date-time */
             resolved_at: string | null;
@@ -2013,7 +2013,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "Available as application/json or text/csv. Name one of them in Accept.",
+                 *         "message": "This resource is available as application/json or text/csv. Name one of them in the Accept header.",
                  *         "type": "invalid_request_error",
                  *         "code": "not_acceptable",
                  *         "param": "accept",
@@ -2113,7 +2113,7 @@ export interface components {
                 /**
                  * @example {
                  *       "error": {
-                 *         "message": "This name can't be used: it is empty.",
+                 *         "message": "This name cannot be used: it is empty.",
                  *         "type": "validation_error",
                  *         "code": "name_invalid",
                  *         "param": "name",
@@ -4538,7 +4538,7 @@ export interface operations {
                         shard: number | null;
                         /** @description Its number among the proxy's events of the shard. */
                         n: number | null;
-                        /** @description The principal whose spend it is; null if that can't be read: it may be any principal's. */
+                        /** @description The principal whose spend it is; null if that cannot be read: it may be any principal's. */
                         principal_id: string | null;
                         /** Format: date-time */
                         resolved_at: string | null;

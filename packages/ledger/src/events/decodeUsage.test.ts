@@ -220,9 +220,9 @@ describe('a message decoded in place', () => {
   });
 });
 
-it("a payload that can't be decoded is refused with a reason that names the expected message", () => {
+it('a payload that cannot be decoded is refused with a reason that names the expected message', () => {
   const garbage = new TextEncoder().encode('this is no protobuf');
-  const reason = /^can't be decoded as a Usage(Batch|Event) \(.+\)$/;
+  const reason = /^cannot be decoded as a Usage(Batch|Event) \(.+\)$/;
   expect(decodeBatch(garbage, ids).refused).toMatchObject([
     { kind: 'batch', reason: expect.stringMatching(reason) },
   ]);

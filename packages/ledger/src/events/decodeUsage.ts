@@ -140,7 +140,7 @@ function decodeMessage<Desc extends DescMessage>(schema: Desc, payload: Uint8Arr
   try {
     return fromBinary(schema, payload);
   } catch (error) {
-    throw new Error(`can't be decoded as a ${schema.name} (${reasonOf(error)})`);
+    throw new Error(`cannot be decoded as a ${schema.name} (${reasonOf(error)})`);
   }
 }
 

@@ -218,7 +218,7 @@ describe('an override of a shipped model', () => {
     expect((await api.call('GET', at(MODEL))).body).toEqual(before);
   });
 
-  it('can disable the model, which can not be deleted', async () => {
+  it('can disable the model, which cannot be deleted', async () => {
     expect(await refusalOf(api.call('DELETE', at(MODEL)))).toEqual([409, 'model_is_shipped']);
     await api.call('PATCH', at(MODEL), { body: { disabled: true } });
     await start();

@@ -49,7 +49,7 @@ export function parseNewModelId(id: string): ModelId {
           ? 'it contains a space or an unprintable character'
           : undefined;
   if (parsed && why === undefined) return parsed;
-  throw new AppError('validation', 'model_invalid', `This model id can't be used: ${why}.`, {
+  throw new AppError('validation', 'model_invalid', `This model id cannot be used: ${why}.`, {
     param: 'model',
   });
 }

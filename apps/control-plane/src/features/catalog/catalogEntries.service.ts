@@ -131,7 +131,7 @@ export async function deleteEntry(deps: CatalogDeps, caller: Caller, id: string)
       throw new AppError(
         'conflict',
         'model_is_shipped',
-        'This model ships with the release and can not be deleted. To disable it, PATCH it with {"disabled": true}.',
+        'This model ships with the release and cannot be deleted. To disable it, PATCH it with {"disabled": true}.',
         { param: 'model' },
       );
     }

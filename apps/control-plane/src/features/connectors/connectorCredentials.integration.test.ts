@@ -93,7 +93,7 @@ describe('a credential', () => {
     expect((await patch({ base_url: connectors.vendorUrl, credential: 'sk-another' }))[0]).toBe(200);
   });
 
-  it('is resealed under a new key-encryption key, and can not be opened without it', async () => {
+  it('is resealed under a new key-encryption key, and cannot be opened without it', async () => {
     const { id } = await create({ credential: CANARY });
     const next = randomBytes(32);
     const depsWith = (current: Buffer | undefined, previous: Buffer[] = []) => ({

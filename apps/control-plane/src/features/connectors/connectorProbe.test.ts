@@ -107,7 +107,7 @@ describe('testing a credential', () => {
     expect(reached).toBe(false);
   });
 
-  it('reports an upstream that can not be reached', async () => {
+  it('reports an upstream that cannot be reached', async () => {
     expect((await probe(options('http://127.0.0.1:1/v1'))).message).toBe(
       'The upstream could not be reached (ECONNREFUSED).',
     );

@@ -40,7 +40,7 @@ export function connectorRoutes(app: App, deps: ConnectorAdminDeps): void {
     },
     update: {
       operationId: 'updateConnector',
-      summary: 'Update a connector. Its provider can not change',
+      summary: 'Update a connector. Its provider cannot change',
       run: (caller, id, changes) => changeConnector(deps, caller, id, changes),
     },
     delete: {

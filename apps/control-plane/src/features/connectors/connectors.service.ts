@@ -74,7 +74,7 @@ export async function credentialOf(
   if (row.withdrawn) return { unusable: 'The environment of the control plane no longer defines it.' };
   // The deployment chose the URLs of its environment. An operator's URL may have been allowed by earlier settings.
   const fault = row.origin === 'environment' ? undefined : baseUrlFault(row.base_url, upstreamHosts);
-  if (fault !== undefined) return { unusable: `Its base_url can't be used: ${fault}.` };
+  if (fault !== undefined) return { unusable: `Its base_url cannot be used: ${fault}.` };
   if (row.credential_ref !== null) return await credentials.read(row.credential_ref);
   if (row.credential_sealed === null || row.credential_kek_id === null) return { value: '' };
   return unseal(credentials, row.id, row.credential_sealed, row.credential_kek_id);

@@ -5,7 +5,7 @@ import type { ConnectorChanges, NewConnector } from './connectors.schemas.ts';
 import { isCredential } from './credentials.ts';
 import { PROVIDERS, type Provider } from './providers.ts';
 
-/** Fields that an operator can not change on a connector from the environment: the next start would undo the change. */
+/** Fields that an operator cannot change on a connector from the environment: the next start would undo the change. */
 export const ENVIRONMENT_FIELDS = ['name', 'dialect', 'base_url', 'credential_ref', 'credential'] as const;
 
 const ENVIRONMENT_PREFIX = 'env-';
@@ -50,7 +50,7 @@ export function dialectAndBaseUrl({ provider, dialect, base_url }: NewConnector)
   return { dialect: chosen, baseUrl };
 }
 
-/** Returns the patterns without duplicates; throws a 422 for one that can not match a model of the provider. */
+/** Returns the patterns without duplicates; throws a 422 for one that cannot match a model of the provider. */
 export function validModelPatterns(provider: string, patterns: readonly string[]): string[] {
   for (const pattern of patterns) {
     const [literal = ''] = pattern.split('*');
@@ -59,7 +59,7 @@ export function validModelPatterns(provider: string, patterns: readonly string[]
       throw invalid(
         'models_invalid',
         'models',
-        `"${shown(pattern)}" can not match a model of the provider. A pattern covers the whole model id, such as "${prefix}*".`,
+        `"${shown(pattern)}" cannot match a model of the provider. A pattern covers the whole model id, such as "${prefix}*".`,
       );
     }
     if (pattern.split('*').length - 1 > MAX_WILDCARDS) {
@@ -89,7 +89,7 @@ export function validUpstreamNames(
   return { ...names };
 }
 
-/** Returns the trimmed credential; throws a 422, without repeating it, if it can not be sent in a header. */
+/** Returns the trimmed credential; throws a 422, without repeating it, if it cannot be sent in a header. */
 export function validCredential(text: string): string {
   const trimmed = text.trim();
   if (isCredential(trimmed)) return trimmed;

@@ -63,7 +63,7 @@ function isSealedAlready({ credentials }: CredentialDeps, row: ConnectorRow, cre
   }
 }
 
-/** A sealed credential can not be read, so it must not be sent to another host either: throws a 422. */
+/** A sealed credential cannot be read, so it must not be sent to another host either: throws a 422. */
 export function assertCredentialStaysWithHost(
   row: ConnectorRow,
   changes: { readonly base_url?: string | undefined; readonly credential_sealed?: Buffer | null | undefined },

@@ -67,7 +67,7 @@ describe('a reference to a credential', () => {
     'that could never be one, or would tell the secrets of the service itself, is refused: %s',
     async (ref) => {
       const full = ref.replace('DIR', dir);
-      expect(() => credentials.assertValidRef(full)).toThrow(/credential_ref can't be used/);
+      expect(() => credentials.assertValidRef(full)).toThrow(/credential_ref cannot be used/);
       expect(await credentials.read(full)).toEqual({ unusable: expect.any(String) });
     },
   );

@@ -39,13 +39,13 @@ export function createCredentials({ env, fileDirs, sealer }: CredentialSources):
       throw new AppError(
         'validation',
         'credential_ref_invalid',
-        `This credential_ref can't be used: ${why}.`,
+        `This credential_ref cannot be used: ${why}.`,
         { param: 'credential_ref' },
       );
     },
     async read(ref) {
       const why = refFault(ref, fileDirs);
-      if (why !== undefined) return { unusable: `credential_ref can't be used: ${why}.` };
+      if (why !== undefined) return { unusable: `credential_ref cannot be used: ${why}.` };
       const name = ENV_REF.exec(ref)?.[1];
       const text = name === undefined ? await readSecretFile(ref.slice('file:'.length), fileDirs) : env[name];
       if (!text) return { unusable: `The control plane finds no credential at ${ref}.` };

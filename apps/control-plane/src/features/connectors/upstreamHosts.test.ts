@@ -43,7 +43,7 @@ describe('a base URL', () => {
     'http://gpu.internal:8000/v1',
   ])('is rejected unless the deployment allows it: %s', (url) => {
     expect(baseUrlFault(url, none)).toEqual(expect.any(String));
-    expect(() => validBaseUrl(url, none)).toThrow(/This base_url can't be used/);
+    expect(() => validBaseUrl(url, none)).toThrow(/This base_url cannot be used/);
   });
 
   it.each([

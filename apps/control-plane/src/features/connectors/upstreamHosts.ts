@@ -30,7 +30,7 @@ export function upstreamHosts(list: string): UpstreamHosts {
 export function validBaseUrl(text: string, hosts: UpstreamHosts): string {
   const why = baseUrlFault(text, hosts);
   if (why === undefined) return new URL(text).href.replace(/\/+$/, '');
-  throw new AppError('validation', 'base_url_invalid', `This base_url can't be used: ${why}.`, {
+  throw new AppError('validation', 'base_url_invalid', `This base_url cannot be used: ${why}.`, {
     param: 'base_url',
   });
 }

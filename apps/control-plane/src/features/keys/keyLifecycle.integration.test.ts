@@ -13,7 +13,7 @@ const later = (ms: number) => {
 };
 
 describe('revoking a key', () => {
-  it('is permanent: the key is rejected, can not be changed, and revoking it again changes nothing', async () => {
+  it('is permanent: the key is rejected, cannot be changed, and revoking it again changes nothing', async () => {
     const { id, key } = await api.issue();
     later(1_000);
     const revoked = await api.call('DELETE', `/keys/${id}`);

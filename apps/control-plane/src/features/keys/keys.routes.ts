@@ -144,7 +144,7 @@ function rotateRoute(app: App, deps: KeyDeps): void {
   );
 }
 
-/** A key that the caller can not see is a 404 whatever the body says, so this runs before the body is parsed. */
+/** A key that the caller cannot see is a 404 whatever the body says, so this runs before the body is parsed. */
 function assertVisible(deps: KeyDeps) {
   return async (request: FastifyRequest): Promise<void> => {
     await visibleKey(deps, request.caller, (request.params as Static<typeof KeyParams>).key_id);

@@ -179,7 +179,7 @@ function disabledChanges(caller: Caller, key: KeyRow, disabled: boolean | undefi
       { param: 'disabled' },
     );
   }
-  // If an operator disables a key that its holder disabled, the holder can not enable it any more.
+  // If an operator disables a key that its holder disabled, the holder cannot enable it any more.
   const byOperator = disabled && (isOperator(caller) || key.disabled_by_operator);
   return {
     ...(disabled !== key.disabled && { disabled }),

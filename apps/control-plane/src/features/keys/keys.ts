@@ -48,7 +48,7 @@ export function grantableScopes(caller: Caller, requested: readonly Scope[] | nu
   throw new AppError(
     'permission',
     'scope_escalation',
-    `This ${credentialName(caller)} can't grant scopes that it does not have: ${missing.join(', ')}.`,
+    `This ${credentialName(caller)} cannot grant scopes that it does not have: ${missing.join(', ')}.`,
     { param: 'scopes' },
   );
 }
@@ -129,7 +129,7 @@ export function assertNotRevoked(key: KeyRow): void {
   throw new AppError(
     'conflict',
     'key_revoked',
-    `This key was revoked at ${key.revoked_at.toISOString()} and can not be changed. Create another key.`,
+    `This key was revoked at ${key.revoked_at.toISOString()} and cannot be changed. Create another key.`,
   );
 }
 

@@ -31,7 +31,7 @@ async function issued(peppers: Peppers): Promise<string> {
 }
 
 describe('a token', () => {
-  it('is stored as a hash that can not be computed from the database alone', async () => {
+  it('is stored as a hash that cannot be computed from the database alone', async () => {
     const token = await issued(await load(FIRST));
     const [kept] = await secrets();
     expect(kept?.secret_hash.equals(Buffer.from(tokenSha256(token)))).toBe(false);

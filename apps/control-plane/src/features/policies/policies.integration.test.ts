@@ -91,7 +91,7 @@ describe('a policy', () => {
     expect((await patch(id, { limit_micro_usd: null })).body).toEqual(changed);
   });
 
-  it('can not be its own ancestor, nor part of a chain that is too long', async () => {
+  it('cannot be its own ancestor, nor part of a chain that is too long', async () => {
     const top = await create();
     const middle = await create({ parent_policy_id: top.id });
     const bottom = await create({ parent_policy_id: middle.id });
@@ -119,7 +119,7 @@ describe('a policy', () => {
 });
 
 describe('a governing policy', () => {
-  it('can not be removed from a key: not by deletion, its principal or clearing a default', async () => {
+  it('cannot be removed from a key: not by deletion, its principal or clearing a default', async () => {
     const own = await create();
     const key = await api.issue({ policy_id: own.id });
     expect(await outcome(api.call('DELETE', `/policies/${own.id}`))).toEqual([409, 'policy_in_use']);

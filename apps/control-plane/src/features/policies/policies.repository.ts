@@ -7,6 +7,12 @@ export type PolicyRow = Selectable<Policies>;
 /** The policy that governs a key, and which of the key, its principal or the defaults names it. */
 export type GoverningPolicy = PolicyRow & { source: 'key' | 'principal' | 'default' };
 
+/** A key, principal or policy that names a policy. */
+export interface PolicyUser {
+  readonly kind: 'key' | 'principal' | 'policy';
+  readonly id: string;
+}
+
 export interface GovernedBy {
   readonly policyId: string | null;
   readonly principalId: string;
@@ -92,17 +98,14 @@ export async function depthBelow(db: Database, policyId: string): Promise<number
   return rows[0]?.depth ?? 0;
 }
 
-/** The kind of a resource that names a policy; undefined if none does. */
-export async function findPolicyUser(
-  db: Database,
-  id: string,
-): Promise<'key' | 'principal' | 'policy' | undefined> {
-  const { rows } = await sql<{ user: 'key' | 'principal' | 'policy' }>`
-    SELECT 'key' AS user FROM keys WHERE policy_id = ${id} AND revoked_at IS NULL
-    UNION ALL SELECT 'principal' FROM principals WHERE policy_id = ${id}
-    UNION ALL SELECT 'policy' FROM policies WHERE parent_policy_id = ${id} AND deleted_at IS NULL
+/** A resource that names a policy; undefined if none does. */
+export async function findPolicyUser(db: Database, id: string): Promise<PolicyUser | undefined> {
+  const { rows } = await sql<PolicyUser>`
+    SELECT 'key' AS kind, id FROM keys WHERE policy_id = ${id} AND revoked_at IS NULL
+    UNION ALL SELECT 'principal', id FROM principals WHERE policy_id = ${id}
+    UNION ALL SELECT 'policy', id FROM policies WHERE parent_policy_id = ${id} AND deleted_at IS NULL
     LIMIT 1`.execute(db);
-  return rows[0]?.user;
+  return rows[0];
 }
 
 export async function insertPolicy(db: Database, row: Insertable<Policies>): Promise<PolicyRow> {

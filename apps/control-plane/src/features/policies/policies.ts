@@ -45,7 +45,7 @@ export function policyCycle(): AppError {
   return new AppError(
     'validation',
     'policy_cycle',
-    'A policy can not be its own ancestor. Choose another parent_policy_id.',
+    'A policy cannot be its own ancestor. Choose another parent_policy_id.',
     { param: 'parent_policy_id' },
   );
 }

@@ -19,6 +19,7 @@ import {
   findPolicyUser,
   insertPolicy,
   type PolicyRow,
+  type PolicyUser,
   updatePolicy,
 } from './policies.repository.ts';
 import type { NewPolicy, Policy, PolicyChanges, PolicyQuery, PolicySettings } from './policies.schemas.ts';
@@ -150,12 +151,7 @@ export async function deletePolicy(deps: PolicyAdminDeps, caller: Caller, id: st
     const before = await existingPolicy(tx, id);
     const user = await findPolicyUser(tx, id);
     if (user) {
-      throw new AppError(
-        'conflict',
-        'policy_in_use',
-        `A ${user} names this policy. Assign it another policy first.`,
-        { details: { used_by: user } },
-      );
+      throw new AppError('conflict', 'policy_in_use', inUse(user), { details: { used_by: user.kind } });
     }
     const row = await updatePolicy(tx, id, { deleted_at: now, default_for: null, updated_at: now });
     await assertEveryKeyGoverned(tx);
@@ -169,6 +165,12 @@ export async function deletePolicy(deps: PolicyAdminDeps, caller: Caller, id: st
     });
     return toPolicy(row);
   });
+}
+
+function inUse({ kind, id }: PolicyUser): string {
+  if (kind === 'policy')
+    return `This policy is the parent of the policy ${id}. Give that policy another parent first.`;
+  return `The ${kind} ${id} has this policy. Give that ${kind} another policy first.`;
 }
 
 /** A default policy governs keys that do not name it, so its changes concern all keys. */

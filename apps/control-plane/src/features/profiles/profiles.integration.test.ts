@@ -31,7 +31,7 @@ it('a profile is created, changed in the given fields, listed by name and delete
   expect(await outcome(api.call('GET', path))).toEqual([404, 'profile_not_found']);
 });
 
-it('a profile that a policy names can not be deleted', async () => {
+it('a profile that a policy names cannot be deleted', async () => {
   const { body } = await api.call('POST', '/profiles', { body: { ...cheap, name: 'used' } });
   await api.call('POST', '/policies', { body: { name: 'p', profile_id: body.id } });
   expect(await outcome(api.call('DELETE', `/profiles/${body.id}`))).toEqual([409, 'profile_in_use']);

@@ -56,14 +56,14 @@ export async function removeProfile(tx: Tx, id: string): Promise<void> {
 }
 
 /** Whether a policy, deleted or not, names the profile. */
-export async function profileIsUsed(tx: Tx, id: string): Promise<boolean> {
+export async function findProfileUser(tx: Tx, id: string): Promise<string | undefined> {
   const user = await tx
     .selectFrom('policies')
     .select('id')
     .where('profile_id', '=', id)
     .limit(1)
     .executeTakeFirst();
-  return user !== undefined;
+  return user?.id;
 }
 
 /** Reads a profile and locks it until the transaction ends. */

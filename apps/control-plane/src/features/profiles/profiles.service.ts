@@ -12,10 +12,10 @@ import {
   findProfile,
   findProfileByName,
   findProfiles,
+  findProfileUser,
   insertProfile,
   lockProfile,
   type ProfileRow,
-  profileIsUsed,
   removeProfile,
   updateProfile,
 } from './profiles.repository.ts';
@@ -133,11 +133,12 @@ export async function deleteProfile(deps: ProfileDeps, caller: Caller, id: strin
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     const row = (await lockProfile(tx, id)) ?? raise(profileNotFound());
-    if (await profileIsUsed(tx, id)) {
+    const policy = await findProfileUser(tx, id);
+    if (policy !== undefined) {
       throw new AppError(
         'conflict',
         'profile_in_use',
-        'A policy names this profile. Assign it another profile first.',
+        `The policy ${policy} has this profile. Give that policy another profile first.`,
       );
     }
     await removeProfile(tx, id);

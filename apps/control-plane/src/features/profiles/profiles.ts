@@ -16,7 +16,7 @@ export function validProfileName(name: string): string {
   );
 }
 
-/** Returns the targets; throws a 422 for a model id that can not be routed to. The model itself need not exist yet. */
+/** Returns the targets; throws a 422 for a model id that cannot be routed to. The model itself need not exist yet. */
 export function validTargets(targets: readonly ProfileTarget[]): readonly ProfileTarget[] {
   const seen = new Set<string>();
   for (const [index, { model }] of targets.entries()) {

@@ -45,7 +45,7 @@ export class ChangeFeed {
     const before = this.#position;
     const now = await readPosition();
     if (!before || !isContinued(before, now)) {
-      if (before) logger.warn('the database has another history; proxies get a snapshot');
+      if (before) logger.warn('the database was restored or failed over; proxies get a snapshot');
       await this.#reset(now);
       return true;
     }

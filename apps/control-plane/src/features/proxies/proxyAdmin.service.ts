@@ -72,7 +72,7 @@ function notLost(row: ProxyRow): AppError {
   const message = {
     open: `This proxy is not lost yet: it was last seen at ${row.last_seen_at.toISOString()}, and counts as lost after 25 minutes of silence. Start it again or replay its spool; retire it once it is lost.`,
     closed: 'All usage of this proxy is in the ledger: there is no loss to accept.',
-    retired: 'The loss of this proxy was already accepted.',
+    retired: 'This proxy is already retired.',
     lost: 'The state of this proxy changed during the request. Try again.',
     none: 'This proxy never reported a spool, so no usage of it is missing.',
   }[state ?? 'none'];

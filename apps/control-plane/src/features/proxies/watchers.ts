@@ -89,7 +89,10 @@ export class Watchers {
     else if (message.case === 'hello') {
       this.#greet(call, message.value).catch((error) => {
         if (error instanceof AppError) return this.#refuse(call, error);
-        this.#deps.logger.error({ err: error }, 'failed to greet a proxy; it connects again');
+        this.#deps.logger.error(
+          { err: error },
+          'failed to register a proxy or send its first snapshot; it will reconnect',
+        );
         call.end();
       });
     }
@@ -245,7 +248,9 @@ export class Watchers {
     const proxy = this.#proxies.get(call);
     this.#proxies.delete(call);
     if (!proxy) return;
-    recordGoodbye(proxy.id).catch((error) => logger.warn({ err: error }, 'failed to record a goodbye'));
+    recordGoodbye(proxy.id).catch((error) =>
+      logger.warn({ err: error }, 'failed to record a clean disconnect'),
+    );
   }
 
   /** Ends a stream with the reason, which the proxy gets. */

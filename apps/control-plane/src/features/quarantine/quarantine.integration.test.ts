@@ -62,7 +62,7 @@ it('released usage is recorded once, even if it was recorded meanwhile', async (
   expect(strata).toEqual([{ model: 'mock/echo', requests: expect.closeTo(1, 3) }]);
 });
 
-it('usage that still can not be read stays held, and the response gives the reason', async () => {
+it('usage that still cannot be read stays held, and the response gives the reason', async () => {
   const id = await putInQuarantine(api.db, { payload: usageEvent({ costNanoUsd: -1n }) });
   const before = await events();
   const { status, body } = await release(id);

@@ -16,7 +16,7 @@ const FIELDS = {
   n: Nullable(Type.Integer({ description: "Its number among the proxy's events of the shard." })),
   principal_id: Nullable(
     Type.String({
-      description: "The principal whose spend it is; null if that can't be read: it may be any principal's.",
+      description: "The principal whose spend it is; null if that cannot be read: it may be any principal's.",
     }),
   ),
   resolved_at: Nullable(DateTime),

@@ -122,7 +122,7 @@ describe('a correction', () => {
     },
   );
 
-  it('can not raise a cost over the maximum, so that no bucket overflows', async () => {
+  it('cannot raise a cost over the maximum, so that no bucket overflows', async () => {
     const principal = newPerson();
     const [request = ''] = await recordAttempts(api.db, [{ principal, costNano: 1_000n }]);
     const add = (amount_micro_usd: number) => correct(request, { amount_micro_usd, reason: 'x' });
@@ -133,7 +133,7 @@ describe('a correction', () => {
     expect(await spent(principal)).toEqual([1_000_000_000_000_000n]);
   });
 
-  it('can not be corrected itself, only its attempt', async () => {
+  it('cannot be corrected itself, only its attempt', async () => {
     const [request = ''] = await recordAttempts(api.db, [{ principal: newPerson() }]);
     const { body } = await correct(request, { amount_micro_usd: 1, reason: 'x' });
     const again = correct(request, { amount_micro_usd: 1, reason: 'x', event_id: body.event_id });

@@ -231,9 +231,9 @@ export class EpochWriter {
     const { files } = this.#deps;
     const { segment, file } = this.#current;
     this.#current = undefined;
-    segment.hasUncutTail = !this.#succeeds(() => files.truncate(file, segment.bytes));
+    segment.hasUncutTail = !this.#succeeds(segment, () => files.truncate(file, segment.bytes));
     // DiskSync closes the file after its last sync.
-    if (!this.#disk) this.#succeeds(() => files.close(file));
+    if (!this.#disk) this.#succeeds(segment, () => files.close(file));
   }
 
   #createSegment(segment: Segment, records: readonly Buffer[]): number {
@@ -249,8 +249,8 @@ export class EpochWriter {
       return file;
     } catch (error) {
       // The next try uses the same number and empties the file, so that a partial one never counts beside another.
-      this.#succeeds(() => file !== undefined && files.truncate(file, 0));
-      this.#succeeds(() => file !== undefined && files.close(file));
+      this.#succeeds(segment, () => file !== undefined && files.truncate(file, 0));
+      this.#succeeds(segment, () => file !== undefined && files.close(file));
       this.#retry.failed();
       throw error;
     }
@@ -275,12 +275,12 @@ export class EpochWriter {
     yield Buffer.concat(chunk);
   }
 
-  #succeeds(operation: () => unknown): boolean {
+  #succeeds({ path }: Segment, operation: () => unknown): boolean {
     try {
       operation();
       return true;
     } catch (error) {
-      this.#deps.logger.warn({ err: error }, 'failed to cut or close a spool file');
+      this.#deps.logger.warn({ err: error, file: path }, 'failed to truncate or close a spool file');
       return false;
     }
   }

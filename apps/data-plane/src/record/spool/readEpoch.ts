@@ -55,7 +55,7 @@ export async function readEpoch(
     segment.bytes = goodBytes;
     damagedRecords += damaged;
     if (damaged > 0) {
-      const message = 'spool file is damaged; usage recorded there is missing from the ledger';
+      const message = 'spool file is damaged; usage recorded there may be missing from the ledger';
       logger.error({ file: segment.path, damaged }, message);
     }
   }

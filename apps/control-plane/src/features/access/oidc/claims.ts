@@ -21,7 +21,7 @@ export function principalOfClaims(claims: Claims, settings: PrincipalSettings): 
   // At most issuers, a user can enter any address, so it counts only once it is verified.
   if (principalClaim === 'email' && claims.email_verified !== true) {
     const message =
-      'The e-mail address in this token is not verified (email_verified), so it can not be used as a principal id.';
+      'The e-mail address in this token is not verified (email_verified), so it cannot be used as a principal id.';
     throw new AppError('permission', 'principal_unknown', message);
   }
   return principalId;

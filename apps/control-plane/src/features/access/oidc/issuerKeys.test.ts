@@ -95,7 +95,7 @@ describe('while the issuer is unavailable', () => {
     await expect(find('old')).rejects.toThrow(unavailable);
   });
 
-  it('a token with an unknown key gets 503, since it can not be judged', async () => {
+  it('a token with an unknown key gets 503, since it cannot be judged', async () => {
     await find('old');
     failure = new Error('away');
     now += 11 * SECOND;

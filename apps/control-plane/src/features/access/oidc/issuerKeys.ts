@@ -73,7 +73,7 @@ function unavailable(cause: unknown): AppError {
   return new AppError(
     'unavailable',
     'oidc_issuer_unavailable',
-    'The OIDC issuer is unavailable, so its tokens can not be verified. Try again, or use a key.',
+    'The OIDC issuer is unavailable, so its tokens cannot be verified. Try again, or use a key.',
     { headers: { 'retry-after': String(RETRY_MS / 1_000) }, cause },
   );
 }

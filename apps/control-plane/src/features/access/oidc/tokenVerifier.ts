@@ -68,7 +68,7 @@ function assertOwnIssuer(token: string, { issuer }: OidcSettings): void {
     header = decodeProtectedHeader(token);
     claims = decodeJwt(token);
   } catch (cause) {
-    throw invalidToken('it can not be decoded', cause);
+    throw invalidToken('it cannot be decoded', cause);
   }
   if (!ALGORITHMS.includes(header.alg ?? ''))
     throw invalidToken(`its alg is not one of ${ALGORITHMS.join(', ')}`);
