@@ -25,8 +25,8 @@ const UUID = '00000000-0000-7000-8000-0000000000';
 const RULES = new URL('../../../deploy/helm/weighbridge/alerts/weighbridge.yaml', import.meta.url);
 const EVENTUALLY = { timeoutMs: 60_000, intervalMs: 200 };
 
-/** The conditions are produced on the real apps, and what those then show is given to Prometheus' rules engine. */
-describe('the alerts, by what the apps really show,', () => {
+/** The conditions are produced on the real apps, whose metrics are then given to Prometheus' rules engine. */
+describe('the alerts, with the real metrics of the apps,', () => {
   let database: TestDatabase;
   let nats: TestNats;
   let vendor: MockVendor;
@@ -120,7 +120,7 @@ describe('the alerts, by what the apps really show,', () => {
     const pods: Pod[] = ['control-plane-0', 'data-plane-0', 'metering-0'];
     return Object.fromEntries(await Promise.all(pods.map(async (pod) => [pod, await scrape(pod)] as const)));
   }
-  /** What fires where one pod shows something else than in health. */
+  /** The alerts that fire if one pod's metrics differ from the healthy ones. */
   const firing = async (pod: Pod, text: string) =>
     await firingAlerts(healthy, { ...healthy, [pod]: text }, names);
 
@@ -142,11 +142,11 @@ describe('the alerts, by what the apps really show,', () => {
     return response.status;
   }
 
-  it('are quiet where all is well', async () => {
+  it('do not fire if nothing is wrong', async () => {
     expect(await firingAlerts(healthy, healthy, names)).toEqual([]);
   });
 
-  it('tell of lost spools, gaps, late usage, quarantine and budgets', async () => {
+  it('fire for lost spools, gaps, late usage, quarantine and budgets', async () => {
     await metering.stop();
     const connection = await connect({ servers: nats.url });
     connection.publish('usage.v1.s0', 'no usage at all');
@@ -170,14 +170,14 @@ describe('the alerts, by what the apps really show,', () => {
       FROM policies WHERE id = ${String(policy.body.id)}`.execute(database.db);
 
     metering = await startApp('metering', meteringEnv, /is ready/);
-    const shown = await eventually(async () => {
+    const metrics = await eventually(async () => {
       const text = await scrape('metering-0');
       expect(text).toMatch(/^weighbridge_quarantine_held [1-9]/m);
       return text;
     }, EVENTUALLY);
-    expect(shown).toContain(`weighbridge_lost_producer_seconds{name="drowned",producer_id="${UUID}11"}`);
-    expect(shown).toContain(`weighbridge_budget_used_ratio{policy="${policy.body.id}"} 0.95`);
-    expect(await firing('metering-0', shown)).toEqual([
+    expect(metrics).toContain(`weighbridge_lost_producer_seconds{name="drowned",producer_id="${UUID}11"}`);
+    expect(metrics).toContain(`weighbridge_budget_used_ratio{policy="${policy.body.id}"} 0.95`);
+    expect(await firing('metering-0', metrics)).toEqual([
       'WeighbridgeBudgetNearLimit',
       'WeighbridgeLedgerFarBehind',
       'WeighbridgeLedgerGap',
@@ -187,16 +187,16 @@ describe('the alerts, by what the apps really show,', () => {
     ]);
   });
 
-  it('tell of a vendor that fails, and of one that refused its credential', async () => {
+  it('fire for a vendor that fails, and for one that refuses its credential', async () => {
     expect(await complete('anthropic')).toBeGreaterThanOrEqual(400);
-    const shown = await eventually(async () => {
+    const metrics = await eventually(async () => {
       await complete('mock', { 'x-mock-status': '500' });
       const text = await scrape('data-plane-0');
       expect(text).toMatch(/^weighbridge_connector_state\{.*\} 2$/m);
       expect(text).toMatch(/^weighbridge_connector_state\{.*\} 3$/m);
       return text;
     }, EVENTUALLY);
-    expect(await firing('data-plane-0', shown)).toEqual(
+    expect(await firing('data-plane-0', metrics)).toEqual(
       expect.arrayContaining([
         'WeighbridgeConnectorDead',
         'WeighbridgeConnectorOpen',
@@ -206,9 +206,9 @@ describe('the alerts, by what the apps really show,', () => {
     );
   });
 
-  it('tell of a spool that is full', async () => {
+  it('fire for a full spool', async () => {
     await nats.stop();
-    // Large events fill it sooner.
+    // Large events fill the spool sooner.
     const labels = Array.from({ length: 32 }, (_, at) => `label${at}=${'x'.repeat(200)}`).join(',');
     await eventually(
       async () => {
@@ -224,18 +224,18 @@ describe('the alerts, by what the apps really show,', () => {
     );
   });
 
-  it('tell of a proxy that has lost its control plane, and of one that may not serve any more', async () => {
+  it('fire for a proxy that has lost its control plane, and for one that may no longer serve', async () => {
     await controlPlane.stop('SIGKILL');
     for (const [state, alert] of [
       [2, 'WeighbridgeViewStale'],
       [3, 'WeighbridgeViewExpired'],
     ] as const) {
-      const shown = await eventually(async () => {
+      const metrics = await eventually(async () => {
         const text = await scrape('data-plane-0');
         expect(text).toMatch(new RegExp(`^weighbridge_view_state ${state}$`, 'm'));
         return text;
       }, EVENTUALLY);
-      expect(await firing('data-plane-0', shown)).toContain(alert);
+      expect(await firing('data-plane-0', metrics)).toContain(alert);
     }
   });
 });

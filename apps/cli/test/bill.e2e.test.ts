@@ -19,7 +19,7 @@ it(`the vendor's bill equals the ledger to the nano-USD over ${REQUESTS} mixed r
   expect(result.wrong).toEqual([]);
   expect(result.exactLedger).toBe(result.exactBilled);
   expect(result.exact).toBeGreaterThan(0.9 * REQUESTS);
-  // Estimates are not far off in sum.
+  // The sum of the estimates is close to the bill.
   expect(Number(result.estimatedLedger) / Number(result.estimatedBilled)).toBeGreaterThan(0.5);
   expect(Number(result.estimatedLedger) / Number(result.estimatedBilled)).toBeLessThan(3);
   expect(result.bucket).toBe(result.ledger);

@@ -7,20 +7,20 @@ export interface Issued {
   readonly key: string;
 }
 
-export interface Wanted {
+export interface CertificateOptions {
   readonly name?: string;
   readonly ip?: string;
   readonly from?: Date;
   readonly to?: Date;
-  /** Signs itself unless given. */
+  /** Default: self-signed. */
   readonly issuer?: Issued;
   readonly isAuthority?: boolean;
   readonly algorithm?: 'sha1' | 'sha256';
 }
 
-/** A certificate of elliptic curves, which takes milliseconds. */
-export async function issue(wanted: Wanted): Promise<Issued> {
-  const { name = 'weighbridge', ip, from, to, issuer, isAuthority, algorithm = 'sha256' } = wanted;
+/** An elliptic-curve certificate, which takes milliseconds. */
+export async function issue(options: CertificateOptions): Promise<Issued> {
+  const { name = 'weighbridge', ip, from, to, issuer, isAuthority, algorithm = 'sha256' } = options;
   const { cert, private: key } = await generate([{ name: 'commonName', value: name }], {
     keyType: 'ec',
     algorithm,
@@ -36,11 +36,11 @@ export async function issue(wanted: Wanted): Promise<Issued> {
 }
 
 /** Writes an app's three files and returns the settings that name them. */
-export async function tlsFiles(folder: string, name: string, own: Issued, believed: readonly string[]) {
+export async function tlsFiles(folder: string, name: string, own: Issued, trusted: readonly string[]) {
   const path = (kind: string) => join(folder, `${name}.${kind}`);
   await writeFile(path('crt'), own.cert);
   await writeFile(path('key'), own.key);
-  await writeFile(path('ca'), believed.join('\n'));
+  await writeFile(path('ca'), trusted.join('\n'));
   return {
     CONTROL_TLS_CERTIFICATE_FILE: path('crt'),
     CONTROL_TLS_KEY_FILE: path('key'),

@@ -9,7 +9,7 @@ import { newDataDir, startUp } from './startUp.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
-// Each command is a process of its own, and a test runs several.
+// Each command is a separate process, and a test runs several.
 vi.setConfig({ testTimeout: 120_000 });
 
 let dataDir: string;
@@ -33,7 +33,7 @@ interface Ran {
   readonly err: string;
 }
 
-/** Runs a command as a user does, beside the data folder of the service. */
+/** Runs a command as a user does, in the folder with the service's data. */
 function weighbridge(args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
   return new Promise((resolve) => {
     const settings = { PATH: process.env.PATH, WEIGHBRIDGE_URL: url, WEIGHBRIDGE_DATA_DIR: dataDir, ...env };
@@ -43,7 +43,7 @@ function weighbridge(args: readonly string[], env: Record<string, string> = {}):
   });
 }
 
-/** What a command answers in JSON. */
+/** The JSON output of a command. */
 async function json<T = Record<string, unknown>>(args: readonly string[]): Promise<T> {
   const { code, out, err } = await weighbridge([...args, '--json']);
   expect([code, err]).toEqual([0, expect.any(String)]);
@@ -55,7 +55,7 @@ async function revision(): Promise<number> {
 }
 
 describe('the published document', () => {
-  it('is there without a key, with its page, and names only inference operations that are served', async () => {
+  it('is public, has a page, and lists only inference operations that are served', async () => {
     expect((await fetch(`${url}/docs`)).status).toBe(200);
     const { paths } = (await (await fetch(`${url}/api/v1/openapi.json`)).json()) as {
       paths: Record<string, Record<string, unknown>>;
@@ -65,15 +65,15 @@ describe('the published document', () => {
     for (const [path, methods] of inference) {
       for (const method of Object.keys(methods)) {
         const { status } = await fetch(url + path.replace(/\{\w+\}/, 'x'), { method: method.toUpperCase() });
-        // Not 404 or 405: who has no key is told so by an operation that is there.
+        // Not 404 or 405: an existing operation refuses a request without a key.
         expect([method, path, status]).toEqual([method, path, 401]);
       }
     }
   });
 });
 
-describe('the command against a running service', () => {
-  it('finds all in order', async () => {
+describe('the command with a running service', () => {
+  it('doctor finds no problem', async () => {
     const { code, out } = await weighbridge(['doctor']);
     expect([code, out.match(/✗/)]).toEqual([0, null]);
     expect(out).toContain('mock/echo');
@@ -81,7 +81,7 @@ describe('the command against a running service', () => {
     expect([wrong.code, wrong.out]).toEqual([1, expect.stringContaining('✗ key: The API key is unknown')]);
   });
 
-  it('takes a key through its life', async () => {
+  it('creates, uses, rotates, disables and revokes a key', async () => {
     const issued = await weighbridge([
       'keys',
       'create',
@@ -140,7 +140,7 @@ describe('the command against a running service', () => {
     expect((await weighbridge(['keys', 'list'])).out).toMatch(/my app .* revoked/);
   });
 
-  it('tells an operator whether all usage is here, corrects a request, and finds the counters in order', async () => {
+  it('shows whether usage is complete, corrects a request, and finds no difference of the counters', async () => {
     const [proxy] = await json<{ id: string }[]>(['proxies', 'list']);
     expect(proxy).toMatchObject({ usage: { state: 'open', advice: null } });
     const retired = await weighbridge(['proxies', 'retire', proxy?.id ?? '']);
@@ -169,7 +169,7 @@ describe('the command against a running service', () => {
     expect(await json(['ledger', 'rebuild'])).toMatchObject({ differing_buckets: 0, differing_hours: 0 });
   });
 
-  it('makes, changes and deletes a policy', async () => {
+  it('creates, changes and deletes a policy', async () => {
     const args = [
       'policies',
       'create',
@@ -194,13 +194,13 @@ describe('the command against a running service', () => {
     expect((await weighbridge(['policies', 'show', id])).err).toContain('policy_not_found');
   });
 
-  it('lists connectors and tries them', async () => {
+  it('lists and tests connectors', async () => {
     const [mock] = await json<{ id: string }[]>(['connectors', 'list', '--provider', 'mock']);
     expect(await json(['connectors', 'show', mock?.id ?? ''])).toMatchObject({ usable: true });
     expect(await json(['connectors', 'test', mock?.id ?? ''])).toMatchObject({ ok: true });
   });
 
-  it('completes its own words in a shell', async () => {
+  it('completes its words in a shell', async () => {
     const script = (await weighbridge(['completion', 'bash'])).out;
     const words = `weighbridge() { "${process.execPath}" "${MAIN}" "$@"; }
 ${script}
@@ -252,7 +252,7 @@ connectors:
       acme/large: { input_price: 0.4, output_price: 1.2 }
 `;
 
-  it('changes nothing where the file is broken, however near its end', async () => {
+  it('changes nothing if the file is invalid, even near its end', async () => {
     const before = await revision();
     await writeFile(file(), `${GATEWAY}      acme/small: { input_price: cheap, output_price: 1 }\n`);
     const { code, err, out } = await weighbridge(['apply', '-f', 'gateway.yaml']);
@@ -261,7 +261,7 @@ connectors:
     expect(await revision()).toBe(before);
   });
 
-  it('shows what it would do, and does nothing, in a dry run', async () => {
+  it('shows the changes and makes none in a dry run', async () => {
     const before = await revision();
     await writeFile(file(), GATEWAY);
     const { code, out } = await weighbridge(['apply', '-f', 'gateway.yaml', '--dry-run']);
@@ -271,7 +271,7 @@ connectors:
     expect(await revision()).toBe(before);
   });
 
-  it('makes it so, and finds nothing to do the second time', async () => {
+  it('makes the changes, and finds none the second time', async () => {
     const first = await weighbridge(['apply', '-f', 'gateway.yaml']);
     expect([first.code, first.out.split('\n').at(-1)]).toEqual([0, '7 to create, 1 to update: done']);
     const after = await revision();
@@ -285,7 +285,7 @@ connectors:
     expect(team).toMatchObject({ parent_policy_id: company[0]?.id, thresholds: [50, 90] });
   });
 
-  it('removes only what it is told to', async () => {
+  it('prunes only the given kinds', async () => {
     await writeFile(file(), 'policies: []\n');
     expect((await weighbridge(['apply', '-f', 'gateway.yaml'])).out).toBe('Nothing to change.');
     const dry = await weighbridge([
@@ -311,7 +311,7 @@ connectors:
 });
 
 describe('catalog import', () => {
-  it('takes prices over from a list, and finds nothing to do the second time', async () => {
+  it('imports prices from a list, and finds nothing to change the second time', async () => {
     const list = {
       'gpt-4o-mini': {
         mode: 'chat',

@@ -44,7 +44,7 @@ async function operate(method: string, path: string, body?: unknown): Promise<Re
   return answer.body;
 }
 
-it('an operator adds an account, a model and its prices by the API, and each request costs what held when it came', async () => {
+it('an operator adds an account, a model and prices by the API; each request costs the price valid when it came', async () => {
   const connector = {
     name: 'acme',
     provider: 'acme',
@@ -66,7 +66,7 @@ it('an operator adds an account, a model and its prices by the API, and each req
     sdk(service, key as string)
       .chat.completions.create({ model: MODEL, messages })
       .withResponse();
-  /** Completes until what was just changed has reached the proxy, and returns the cost for a token then. */
+  /** Sends completions until the change has reached the proxy, and returns the cost per token then. */
   const microUsdPerToken = async (wanted: number) =>
     await eventually(
       async () => {
@@ -84,7 +84,7 @@ it('an operator adds an account, a model and its prices by the API, and each req
   await operate('DELETE', `/connectors/${id}/prices/${MODEL}`);
   await microUsdPerToken(2);
 
-  // What was charged before stays as it was charged.
+  // Earlier charges stay as they were.
   await eventually(
     async () => {
       const rows = await database.db
@@ -104,7 +104,7 @@ it('an operator adds an account, a model and its prices by the API, and each req
   );
 });
 
-it('the credential is sealed under a key that only the data folder has, and survives a restart', async () => {
+it('the credential is sealed under a key that is only in the data folder, and survives a restart', async () => {
   const kekFile = join(dataDir, 'key-encryption-key');
   expect((await stat(kekFile)).mode & 0o777).toBe(0o600);
   const kek = await readFile(kekFile, 'utf8');

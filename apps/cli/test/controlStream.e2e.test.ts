@@ -19,7 +19,7 @@ import { type RunningProcess, startApp } from './processes.ts';
 const PROXIES = 4;
 const MAX_STALENESS_MS = 4_000;
 
-/** A wire that can be cut. */
+/** A TCP connection that can be cut. */
 async function startWire(
   to: number,
 ): Promise<{ port: number; cut: () => void; mend: () => void; close: () => void }> {
@@ -99,7 +99,7 @@ describe('proxies and their control plane', () => {
         const env = {
           NATS_URL: nats.url,
           PORT: String(port),
-          // The first one is reached by a wire that can be cut.
+          // The connection to the first one can be cut.
           CONTROL_PLANE_ADDRESS: `127.0.0.1:${index === 0 ? wire.port : grpc}`,
           MAX_STALENESS_MS: String(index === 0 ? MAX_STALENESS_MS : 60_000),
           PROXY_NAME: `proxy-${index}`,
@@ -155,7 +155,7 @@ describe('proxies and their control plane', () => {
     return response.headers;
   };
 
-  it('serve a key at once that was just created, and none that was revoked, once the change is said to be everywhere', async () => {
+  it('serve a new key at once, and no revoked key once its change is reported as propagated', async () => {
     for (let round = 0; round < 10; round++) {
       const { id, key } = await issue(`round ${round}`);
       expect(await everywhere(key)).toEqual(same('200'));
@@ -167,7 +167,7 @@ describe('proxies and their control plane', () => {
     }
   });
 
-  it('are told of a change that reaches a key by its policy or its principal', async () => {
+  it("receive changes of a key's policy and principal", async () => {
     const { body: policy } = await manage(service, 'POST', '/api/v1/policies', {
       body: { name: 'narrow', allowed_models: ['x/*'] },
     });
@@ -185,7 +185,7 @@ describe('proxies and their control plane', () => {
     await manage(service, 'PUT', '/api/v1/principals/operator', { body: { policy_id: null } });
   });
 
-  it('are visible to an operator, with what each of them has applied', async () => {
+  it('are listed for an operator, with the revision that each has applied', async () => {
     await eventually(
       async () => {
         const { body } = await manage(service, 'GET', '/api/v1/proxies');
@@ -197,7 +197,7 @@ describe('proxies and their control plane', () => {
     );
   });
 
-  it('tell in metrics how they stand, and how long a change takes to reach them', async () => {
+  it('report their state and the propagation time of changes in metrics', async () => {
     const ofProxy = await (await fetch(`${proxies[0]?.url}/metrics`)).text();
     expect(ofProxy).toMatch(/^weighbridge_view_state 1$/m);
     expect(ofProxy).toMatch(/^weighbridge_view_age_seconds [0-2](\.\d+)?$/m);
@@ -207,7 +207,7 @@ describe('proxies and their control plane', () => {
     expect(ofControlPlane).toMatch(/^weighbridge_propagation_seconds_count [1-9]/m);
   });
 
-  it('serve a revoked key no longer than the bound where one of them is cut off, and say which one that is', async () => {
+  it('serve a revoked key no longer than the bound if one is cut off, and the report names that one', async () => {
     const { id, key } = await issue('cut');
     expect(await everywhere(key)).toEqual(same('200'));
     wire.cut();
@@ -219,7 +219,7 @@ describe('proxies and their control plane', () => {
       cutOff?.id,
     ]);
     expect((await everywhere(key)).slice(1)).toEqual(same('401 key_disabled').slice(1));
-    // Its right ends, and then the change is everywhere: nobody serves the key any more.
+    // Once it may no longer serve, the change is propagated: no proxy serves the key any more.
     const again = await patch(
       id,
       { name: 'still cut' },
@@ -235,10 +235,10 @@ describe('proxies and their control plane', () => {
     });
   });
 
-  it('serve the keys they know while the control plane is away, also after a restart, and answer 503 for the others', async () => {
+  it('serve known keys while the control plane is down, also after a restart, and respond 503 to others', async () => {
     const known = await issue('known');
     const unknown = await issue('unknown');
-    // The second one; the first has the short time of the test before.
+    // The second proxy; the first has the short bound of the previous test.
     const [, proxy] = proxies;
     if (!proxy) throw new Error('there is no second proxy');
     expect(await complete(proxy.url, known.key)).toBe('200');
@@ -251,7 +251,7 @@ describe('proxies and their control plane', () => {
     expect(await complete(proxy.url, known.key)).toBe('200');
     expect(await complete(proxy.url, unknown.key)).toBe('503 control_plane_unreachable');
 
-    // Revoked while the proxy knew nothing of it: it learns that when the control plane is back.
+    // The proxy learns of the revocation when the control plane is back.
     controlPlane = await startControlPlane(controlPlaneEnv);
     await manage(service, 'DELETE', `/api/v1/keys/${known.id}`);
     await eventually(async () => expect(await complete(proxy.url, known.key)).toBe('401 key_disabled'), {
@@ -261,7 +261,7 @@ describe('proxies and their control plane', () => {
     expect(await complete(proxy.url, unknown.key)).toBe('200');
   });
 
-  it('keep nothing readable on disk', async () => {
+  it('store nothing readable on disk', async () => {
     const state = await readFile(join(folder, 'state-1'));
     for (const canary of ['operator', 'key_', 'mock', vendor.url]) expect(state.includes(canary)).toBe(false);
   });

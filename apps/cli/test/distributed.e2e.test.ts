@@ -100,7 +100,7 @@ describe('three processes on real NATS and Postgres', () => {
       database?.drop(),
       rm(folder, { recursive: true, force: true }),
     ]);
-    // A signal is an ordered end, not a failure.
+    // A stop by a signal is not a failure.
     expect(ends.map(({ code }) => code)).toEqual([0, 0, 0]);
   });
 
@@ -108,7 +108,7 @@ describe('three processes on real NATS and Postgres', () => {
     await mainJob(service, 'mock/echo');
   });
 
-  it('trace a request, what it asks of each other, and its usage on its way to the ledger', async () => {
+  it('trace a request, the calls between them, and its usage up to the ledger', async () => {
     const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
     const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'traced' } });
     await sdk(service, String(body.key)).chat.completions.create(
@@ -137,7 +137,7 @@ describe('three processes on real NATS and Postgres', () => {
     );
   });
 
-  it('meter a completion of any vendor that speaks the OpenAI wire to the micro-USD', async () => {
+  it('meter a completion of any vendor with the OpenAI dialect to the micro-USD', async () => {
     await mainJob(service, 'openai/gpt-5.4-mini');
   });
 
@@ -177,7 +177,7 @@ describe('three processes on real NATS and Postgres', () => {
     });
   });
 
-  it('keep no token: neither in the database nor in a log', async () => {
+  it('store no token, neither in the database nor in a log', async () => {
     const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'canary' } });
     const token = body.key as string;
     await sdk(service, token).chat.completions.create({
@@ -200,7 +200,7 @@ describe('three processes on real NATS and Postgres', () => {
     }
   });
 
-  it('refuse a disabled key within a second, in the classes of the SDK', async () => {
+  it("refuse a disabled key within a second, with the SDK's error classes", async () => {
     const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'soon disabled' } });
     const client = sdk(service, body.key as string);
     const complete = () =>
@@ -214,14 +214,14 @@ describe('three processes on real NATS and Postgres', () => {
     await expect(complete()).rejects.toThrow(OpenAI.AuthenticationError);
   });
 
-  it('serve only those on the gRPC port who show the shared token', async () => {
+  it('serve only clients with the shared token on the gRPC port', async () => {
     const grpc = running[0]?.output().match(/"grpc":(\d+)/)?.[1];
     const stranger = {
       NATS_URL: nats.url,
       PORT: String(await freePort()),
       CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
     };
-    for (const token of [{}, { CONTROL_PLANE_TOKEN: 'one that nobody was given' }]) {
+    for (const token of [{}, { CONTROL_PLANE_TOKEN: 'a wrong token' }]) {
       const refused = await startApp('data-plane', { ...stranger, ...token }, /refuses.*CONTROL_PLANE_TOKEN/);
       expect((await refused.ended).code).toBe(1);
       expect(refused.output()).not.toContain('is ready');

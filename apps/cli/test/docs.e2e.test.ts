@@ -15,7 +15,7 @@ const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const FIXTURES = fileURLToPath(new URL('fixtures/docs', import.meta.url));
 const BLOCK_TIMEOUT_MS = 60_000;
 
-/** What the documents' connectors refer to. */
+/** The variables that the documents' connectors refer to. */
 const CREDENTIALS = Object.fromEntries(
   ['OPENAI', 'ANTHROPIC', 'AZURE', 'GROQ'].map((name) => [`${name}_API_KEY`, 'sk-none']),
 );
@@ -37,7 +37,7 @@ beforeAll(async () => {
     GROQ_TEAM_KEY: 'sk-none',
     ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
   }));
-  // On a busy machine, the first request may find that its proxy was granted nothing yet, and is told to try again.
+  // On a busy machine, the first request may be refused because its proxy has no lease yet.
   await eventually(
     async () => {
       const { status } = await fetch(`${service.inferenceUrl}/v1/chat/completions`, {
@@ -51,7 +51,7 @@ beforeAll(async () => {
   );
   await mkdir(join(folder, 'bin'));
   await script('weighbridge', `exec ${process.execPath} ${MAIN} "$@"`);
-  // What curl takes for a success, a reader would not.
+  // An error response is a success to curl, but not to a reader.
   await script('curl', 'exec env PATH="$REAL_PATH" curl --fail-with-body --silent --show-error "$@"');
   await cp(FIXTURES, folder, { recursive: true });
 });
@@ -64,7 +64,7 @@ async function script(name: string, line: string): Promise<void> {
   await writeFile(join(folder, 'bin', name), `#!/bin/sh\n${line}\n`, { mode: 0o755 });
 }
 
-/** Ids are told in documents by their first letters and an ellipsis: it stands for the newest of its kind. */
+/** Documents abbreviate an id to its prefix and an ellipsis, which stands for the newest object of that kind. */
 const PLACEHOLDERS = {
   'key_…': '/api/v1/keys',
   'pol_…': '/api/v1/policies',
@@ -92,7 +92,7 @@ async function newest(path: string): Promise<string> {
   return id;
 }
 
-/** Runs a block as a reader would who pasted it after those before it: its variables stay for the next. */
+/** Runs a block as if pasted after the previous ones: its variables stay for the next. */
 async function paste(block: CommandBlock, state: string): Promise<{ code: number; output: string }> {
   const text = `set -euo pipefail; [ ! -f ${state} ] || . ${state}\n${await filledIn(block)}\ndeclare -p | grep -E '^declare -[-x]+ [A-Z_]+=' > ${state}.new; grep -vE ' (BASH|EUID|UID|PPID|SHELLOPTS|FUNCNAME|PIPESTATUS)' ${state}.new > ${state}\n`;
   const env = {
@@ -118,13 +118,13 @@ async function applicationKey(): Promise<string> {
   return key;
 }
 
-describe('the commands in the documents', () => {
-  it('are either run here, or say what they need', () => {
+describe('commands in the documents', () => {
+  it('are either run here, or marked with the reason why not', () => {
     expect(faults).toEqual([]);
     expect(run.length).toBeGreaterThan(10);
   });
 
-  it('that are not run name commands and scripts that there are', async () => {
+  it('name existing commands and scripts, also if they are not run', async () => {
     const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
     const nothing = {
       env: {},
@@ -147,7 +147,7 @@ describe('the commands in the documents', () => {
     expect(unknown).toEqual([]);
   });
 
-  it.each(files)('of %s work, one after the other', async (file) => {
+  it.each(files)('of %s work in sequence', async (file) => {
     const state = join(folder, `${file.replaceAll('/', '-')}.state`);
     for (const block of run.filter((one) => one.file === file)) {
       const { code, output } = await paste(block, state);
@@ -157,7 +157,7 @@ describe('the commands in the documents', () => {
     }
   });
 
-  it('leave the new secrets of those who came from LiteLLM in a file for its owner alone', async () => {
+  it('write the secrets of the keys from LiteLLM to a file that only its owner can read', async () => {
     const file = join(folder, 'new-keys.jsonl');
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     const issued = (await readFile(file, 'utf8'))
@@ -174,9 +174,9 @@ describe('the commands in the documents', () => {
       });
       expect(models.status).toBe(200);
     }
-    // Not over what is there; and elsewhere, the same keys again.
+    // It doesn't overwrite a file; with another file, it writes the same keys again.
     const block = run.find(({ text }) => text.includes('--issue-keys'));
-    if (!block) throw new Error('nobody issues keys');
+    if (!block) throw new Error('no block issues keys');
     const again = (text: string) => paste({ ...block, text }, join(folder, 'again.state'));
     expect((await again(block.text)).output).toContain('EEXIST');
     await again(block.text.replace('new-keys', 'other-keys'));

@@ -4,15 +4,15 @@ import type { Finding, Level } from '../src/doctor/finding.ts';
 export interface Diagnosis {
   readonly code: number;
   readonly findings: readonly Finding[];
-  /** Those of a check that begins so: its levels, in order. */
+  /** The levels of the checks with this prefix, in order. */
   levels(check: string): Level[];
-  /** What is said of a check that begins so, with the advice. */
+  /** The detail and advice of the checks with this prefix. */
   said(check: string): string;
 }
 
 const NO_KEY = { WEIGHBRIDGE_DATA_DIR: '/nonexistent' };
 
-/** Runs `weighbridge doctor --json` with these settings alone; `now` lets its clock be wrong. */
+/** Runs `weighbridge doctor --json` with only these settings; `now` sets its clock. */
 export async function diagnose(
   env: Record<string, string>,
   { args = [], now = () => new Date() }: { args?: readonly string[]; now?: () => Date } = {},
@@ -45,5 +45,5 @@ export async function diagnose(
   };
 }
 
-/** A clock that is so far ahead of the one here. */
+/** A clock that is ahead of the local one. */
 export const ahead = (seconds: number) => () => new Date(Date.now() + seconds * 1_000);

@@ -7,10 +7,10 @@ import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ahead, diagnose } from './doctor.ts';
 
-describe('weighbridge doctor, of a database,', () => {
+describe('weighbridge doctor: database', () => {
   const database = useDatabase();
 
-  it('finds all in order, and says what it was not let look at', async () => {
+  it('finds no problem, and lists the skipped checks', async () => {
     const { code, levels, said } = await diagnose({ DATABASE_URL: database.url });
     for (const check of ['database', 'schema', 'rights', "database's clock"]) {
       expect([check, levels(check)]).toEqual([check, levels(check).map(() => 'ok')]);
@@ -26,7 +26,7 @@ describe('weighbridge doctor, of a database,', () => {
     expect(code).toBe(0);
   });
 
-  it('says that it can not be reached, and nothing of the password', async () => {
+  it('reports an unreachable database, without the password', async () => {
     const { code, levels, said } = await diagnose({
       DATABASE_URL: 'postgresql://user:secret@127.0.0.1:1/db',
     });
@@ -35,7 +35,7 @@ describe('weighbridge doctor, of a database,', () => {
     expect(said('database')).not.toContain('secret');
   });
 
-  it('says of a schema that it is older or newer than this release', async () => {
+  it('reports a schema that is older or newer than this release', async () => {
     const empty = await createEmptyDatabase();
     try {
       const { levels, said } = await diagnose({ DATABASE_URL: empty.url });
@@ -54,7 +54,7 @@ describe('weighbridge doctor, of a database,', () => {
     await sql`DELETE FROM kysely_migration WHERE name = ${newer}`.execute(database.db);
   });
 
-  it('says which rights a user lacks', async () => {
+  it('reports missing rights of the user', async () => {
     const role = `doctor_${process.pid}_${Date.now()}`;
     await sql.raw(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'`).execute(database.db);
     try {
@@ -82,7 +82,7 @@ describe('weighbridge doctor, of a database,', () => {
     }
   });
 
-  it('says of one that takes no writes that it is the wrong one', async () => {
+  it('reports a database that accepts no writes', async () => {
     const url = new URL(database.url);
     url.searchParams.set('options', '-c default_transaction_read_only=on');
     const { code, levels, said } = await diagnose({ DATABASE_URL: url.href });
@@ -100,7 +100,7 @@ describe('weighbridge doctor, of a database,', () => {
   });
 });
 
-describe('weighbridge doctor, of NATS,', () => {
+describe('weighbridge doctor: NATS', () => {
   const nats = useNats();
   let connection: NatsConnection;
   beforeAll(async () => {
@@ -123,17 +123,17 @@ describe('weighbridge doctor, of NATS,', () => {
     }
   });
 
-  /** The stream as the apps make it, read once by metering. */
+  /** The stream as the apps create it, read once by metering. */
   async function usage(maxBytes = MIB, { read = true } = {}) {
     const stream = await openJetStreamUsageStream({ url: nats.url, name: 'test', maxBytes, onError });
     const readOnce = async (shard: number) => (await stream.consume(shard, async () => {})).stop();
-    // A reader takes a second to stop.
+    // A consumer takes a second to stop.
     if (read) await Promise.all([0, 1, 2, 3].map(readOnce));
     return stream;
   }
   const env = () => ({ NATS_URL: nats.url, NATS_STREAM_MAX_BYTES: String(MIB) });
 
-  it('finds all in order', async () => {
+  it('finds no problem', async () => {
     await (await usage()).close();
     const { code, findings } = await diagnose(env());
     expect(findings.filter(({ level }) => level === 'ok').map(({ check }) => check)).toEqual([
@@ -145,11 +145,11 @@ describe('weighbridge doctor, of NATS,', () => {
     ]);
     expect(findings.filter(({ level }) => level !== 'ok' && level !== 'skipped')).toEqual([]);
     expect(code).toBe(0);
-    // What it asked the clock by is gone.
+    // The bucket that it read the clock from is removed.
     expect(await (await manager()).consumers.list('KV_SESSION_PINS').next()).toEqual([]);
   });
 
-  it('says that it can not be reached, and which setting is not valid', async () => {
+  it('reports an unreachable server, and an invalid setting', async () => {
     const away = await diagnose({ NATS_URL: 'nats://user:secret@127.0.0.1:1' });
     expect([away.code, away.levels('nats')]).toEqual([1, ['fail']]);
     expect(away.said('nats')).toMatch(/refused.*NATS_URL/i);
@@ -161,7 +161,7 @@ describe('weighbridge doctor, of NATS,', () => {
     ]);
   });
 
-  it('says that JetStream is missing', async () => {
+  it('reports missing JetStream', async () => {
     const plain = await startNats({ jetStream: false });
     try {
       const { code, levels, said } = await diagnose({ NATS_URL: plain.url });
@@ -172,7 +172,7 @@ describe('weighbridge doctor, of NATS,', () => {
     }
   });
 
-  it('tells what is not there yet', async () => {
+  it('reports what does not exist yet', async () => {
     await (await manager()).streams.delete('KV_SESSION_PINS');
     const { code, levels, said } = await diagnose(env());
     expect([code, levels('usage stream'), levels('bucket SESSION_PINS'), levels("nats' clock")]).toEqual([
@@ -190,7 +190,7 @@ describe('weighbridge doctor, of NATS,', () => {
     expect(said('usage stream')).toContain('it does not exist');
   });
 
-  it('says how stream, consumers and buckets differ, and how to mend them', async () => {
+  it('reports how stream, consumers and buckets differ, and how to fix it', async () => {
     await (await usage()).close();
     const streams = (await manager()).streams;
     await streams.update('USAGE', { max_bytes: 3 * MIB, max_age: nanos(3_600_000) });
@@ -203,7 +203,7 @@ describe('weighbridge doctor, of NATS,', () => {
     expect(said('bucket SESSION_PINS')).toMatch(/max_age.*SESSION_PIN_TTL_MS/);
   });
 
-  it('looks at the bucket of shared answers where the proxies have one', async () => {
+  it('checks the bucket of shared responses if the proxies have one', async () => {
     await (await usage()).close();
     const shared = {
       RESPONSE_CACHE_SHARED: 'true',
@@ -213,7 +213,7 @@ describe('weighbridge doctor, of NATS,', () => {
     expect((await diagnose({ ...env(), ...shared })).levels('bucket')).toEqual(['ok', 'warn']);
   });
 
-  it('warns of a stream that fills', async () => {
+  it('warns of a stream that fills up', async () => {
     const stream = await usage();
     for (const id of ['a', 'b', 'c', 'd']) await stream.publish(0, id, Buffer.alloc(200_000));
     await stream.close();

@@ -60,7 +60,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Lets a fault be there while the doctor looks. */
+/** Runs the doctor while a fault is present. */
 async function during<T>(fault: string, mend: string, look: () => Promise<T>): Promise<T> {
   await sql.raw(fault).execute(database.db);
   try {
@@ -72,8 +72,8 @@ async function during<T>(fault: string, mend: string, look: () => Promise<T>): P
 
 const SERVICE = () => ({ WEIGHBRIDGE_URL: env.WEIGHBRIDGE_URL ?? '', WEIGHBRIDGE_KEY: service.operatorKey });
 
-describe('weighbridge doctor, of a running service,', () => {
-  it('finds all in order, before and behind it', async () => {
+describe('weighbridge doctor: running service', () => {
+  it('finds no problem, in the API and behind it', async () => {
     await eventually(
       async () => {
         const { code, findings } = await diagnose(env, { args: ['--live'] });
@@ -101,7 +101,7 @@ describe('weighbridge doctor, of a running service,', () => {
     );
   });
 
-  it('says that it is not there, or that something else is', async () => {
+  it('reports an unreachable service, and one that is not Weighbridge', async () => {
     const away = await diagnose({ ...SERVICE(), WEIGHBRIDGE_URL: 'http://127.0.0.1:1' });
     expect([away.code, away.said('service')]).toEqual([1, expect.stringContaining('is unreachable')]);
     const other = createServer((_request, response) => response.end('hello'));
@@ -112,7 +112,7 @@ describe('weighbridge doctor, of a running service,', () => {
     expect([code, said('service')]).toEqual([1, expect.stringContaining('it is not Weighbridge')]);
   });
 
-  it('says that it does not take the key, or what the key lacks', async () => {
+  it('reports a refused key, and missing scopes', async () => {
     const wrong = await diagnose({ ...SERVICE(), WEIGHBRIDGE_KEY: 'sk-svc-nonsense' });
     expect([wrong.code, wrong.levels('key')]).toEqual([1, ['fail']]);
     const { body } = await manage(service, 'POST', '/api/v1/keys', {
@@ -146,7 +146,7 @@ describe('weighbridge doctor, of a running service,', () => {
     expect(said('budget')).toContain('used up');
   });
 
-  it('says which credentials can not be used, and with --live which a vendor refuses', async () => {
+  it('reports unusable credentials, and with --live those that a vendor refuses', async () => {
     const created = await manage(service, 'POST', '/api/v1/connectors', {
       body: {
         name: 'sealed',
@@ -159,7 +159,7 @@ describe('weighbridge doctor, of a running service,', () => {
     const id = String(created.body.id);
     const sealed = await diagnose(SERVICE());
     expect([sealed.code, sealed.levels('connector sealed')]).toEqual([0, ['ok']]);
-    // As under a key-encryption key that is not there any more.
+    // As if sealed under a key-encryption key that is gone.
     await sql`UPDATE connectors SET credential_sealed = set_byte(credential_sealed, octet_length(credential_sealed) - 1,
       get_byte(credential_sealed, octet_length(credential_sealed) - 1) # 1) WHERE id = ${id}`.execute(
       database.db,
@@ -169,7 +169,7 @@ describe('weighbridge doctor, of a running service,', () => {
     expect(broken.said('connector sealed')).toContain('WEIGHBRIDGE_PREVIOUS_KEY_ENCRYPTION_KEYS');
     expect(JSON.stringify(broken.findings)).not.toContain('sk-canary');
     await manage(service, 'PATCH', `/api/v1/connectors/${id}`, { body: { enabled: false } });
-    // What is switched off needs nothing.
+    // A disabled connector needs no credential.
     expect((await diagnose(SERVICE())).levels('connector sealed')).toEqual([]);
     await manage(service, 'DELETE', `/api/v1/connectors/${id}`);
 
@@ -181,7 +181,7 @@ describe('weighbridge doctor, of a running service,', () => {
     expect([refused.code, refused.levels('connector env-openai')]).toEqual([1, ['fail']]);
   });
 
-  it('says that no connector is enabled, and so no model can be reached', async () => {
+  it('reports that no connector is enabled and no model can be reached', async () => {
     const { code, levels } = await during(
       'UPDATE connectors SET enabled = NOT enabled',
       'UPDATE connectors SET enabled = NOT enabled',
@@ -190,7 +190,7 @@ describe('weighbridge doctor, of a running service,', () => {
     expect([code, levels('models'), levels('connectors')]).toEqual([1, ['fail'], ['fail']]);
   });
 
-  it('says which proxies are behind, silent or of another release', async () => {
+  it('reports proxies that are behind, silent or of another release', async () => {
     const insert = (id: string, rest: string) =>
       `INSERT INTO proxies (id, name, version, applied_revision, connected_at, last_seen_at, may_serve_until)
        VALUES ('${UUID}${id}', ${rest})`;
@@ -217,7 +217,7 @@ describe('weighbridge doctor, of a running service,', () => {
     expect(said('proxy old')).toContain('runs release 0.0.9');
   });
 
-  it('says which spools are lost, which usage is missing, and how old reports are', async () => {
+  it('reports lost spools, missing usage and outdated reports', async () => {
     const producer = (at: string, name: string, state: string, ended: string) =>
       `INSERT INTO producers (producer_id, epoch, name, state, first_seen_at, last_seen_at, mark_at, ended_at)
        VALUES ('${UUID}${at}', '${UUID}${at}', '${name}', '${state}', now() - interval '1 hour',
@@ -247,7 +247,7 @@ describe('weighbridge doctor, of a running service,', () => {
     expect(said('spend')).toContain('60 minutes ago');
   });
 
-  it('warns of usage that is held in quarantine', async () => {
+  it('warns of usage in quarantine', async () => {
     const { code, levels } = await during(
       "INSERT INTO quarantined_usage (received_at, reason, payload) VALUES (now(), 'planted', 'x')",
       "DELETE FROM quarantined_usage WHERE reason = 'planted'",
@@ -256,7 +256,7 @@ describe('weighbridge doctor, of a running service,', () => {
     expect([code, levels('quarantine')]).toEqual([0, ['warn']]);
   });
 
-  it('finds what a proxy that was killed has left in its spool, and says how to hand it over', async () => {
+  it('reports the orphaned spool of a killed proxy, and how to replay it', async () => {
     const { body } = await manage(service, 'POST', '/api/v1/keys', { body: { name: 'app' } });
     await sdk(service, String(body.key)).chat.completions.create({
       model: 'mock/echo',

@@ -21,11 +21,11 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-describe('weighbridge doctor, of certificates,', () => {
-  const issued = (wanted: Parameters<typeof issue>[0] = {}) => issue({ issuer: authority, ...wanted });
-  const files = (own: Issued, believed = [authority.cert]) => tlsFiles(folder, 'own', own, believed);
+describe('weighbridge doctor: certificates', () => {
+  const issued = (options: Parameters<typeof issue>[0] = {}) => issue({ issuer: authority, ...options });
+  const files = (own: Issued, trusted = [authority.cert]) => tlsFiles(folder, 'own', own, trusted);
 
-  it('finds all in order', async () => {
+  it('finds no problem', async () => {
     const { code, findings } = await diagnose(await files(await issued()));
     expect(
       findings.filter(({ level }) => level !== 'skipped').map(({ check, level }) => [check, level]),
@@ -37,7 +37,7 @@ describe('weighbridge doctor, of certificates,', () => {
     expect(code).toBe(0);
   });
 
-  it('says of one that it ended, ends soon or begins later', async () => {
+  it('reports a certificate that has expired, expires soon or is not valid yet', async () => {
     const ended = await diagnose(await files(await issued({ from: inDays(-9), to: inDays(-2) })));
     expect([ended.code, ended.levels('certificate')]).toEqual([1, ['fail']]);
     expect(ended.said('certificate')).toMatch(/"CN=weighbridge" expired on \d{4}-\d\d-\d\d.*Renew it/);
@@ -54,7 +54,7 @@ describe('weighbridge doctor, of certificates,', () => {
     ]);
   });
 
-  it('says that an authority ends too', async () => {
+  it('reports an authority that expires soon', async () => {
     const ending = await issue({ name: 'ending', isAuthority: true, to: inDays(3.5) });
     const { levels, said } = await diagnose(await files(await issued({ issuer: ending }), [ending.cert]));
     expect([levels('authority'), said('authority')]).toEqual([
@@ -63,14 +63,14 @@ describe('weighbridge doctor, of certificates,', () => {
     ]);
   });
 
-  it('says where certificate, key and chain do not belong together', async () => {
+  it('reports a certificate, key and chain that do not belong together', async () => {
     const own = await issued();
     const mixed = await diagnose(await files({ ...own, key: (await issued()).key }));
     expect([mixed.code, mixed.said('certificate')]).toEqual([1, expect.stringContaining('does not match')]);
 
     const stranger = await issue({ name: 'stranger', isAuthority: true });
-    const unbelieved = await diagnose(await files(own, [stranger.cert]));
-    expect([unbelieved.code, unbelieved.levels('chain')]).toEqual([0, ['warn']]);
+    const untrusted = await diagnose(await files(own, [stranger.cert]));
+    expect([untrusted.code, untrusted.levels('chain')]).toEqual([0, ['warn']]);
     const broken = await diagnose(await files({ ...own, cert: `${own.cert}\n${stranger.cert}` }));
     expect([broken.code, broken.levels('chain'), broken.said('chain')]).toEqual([
       1,
@@ -83,7 +83,7 @@ describe('weighbridge doctor, of certificates,', () => {
     expect([whole.code, whole.levels('chain')]).toEqual([0, ['ok']]);
   });
 
-  it('says which files are missing or hold something else', async () => {
+  it('reports missing and invalid files', async () => {
     const settings = await files(await issued());
     const { CONTROL_TLS_CA_FILE: _, ...two } = settings;
     expect((await diagnose(two)).said('certificates')).toContain('CONTROL_TLS_CA_FILE is missing');
@@ -97,7 +97,7 @@ describe('weighbridge doctor, of certificates,', () => {
   });
 });
 
-describe('weighbridge doctor, of the line to a control plane,', () => {
+describe('weighbridge doctor: connection to a control plane', () => {
   let database: TestDatabase;
   const running: RunningProcess[] = [];
   let address: string;
@@ -107,7 +107,7 @@ describe('weighbridge doctor, of the line to a control plane,', () => {
 
   beforeAll(async () => {
     database = await createTestDatabase();
-    const shown = await issue({ ip: '127.0.0.1', issuer: authority, to: inDays(4.5) });
+    const served = await issue({ ip: '127.0.0.1', issuer: authority, to: inDays(4.5) });
     own = await issue({ name: 'data-plane', issuer: authority });
     port = await freePort();
     api = await freePort();
@@ -122,7 +122,7 @@ describe('weighbridge doctor, of the line to a control plane,', () => {
           CONTROL_PLANE_TOKEN: TOKEN,
           OPERATOR_KEY_FILE: join(folder, 'operator-key'),
           MOCK_VENDOR_URL: 'http://127.0.0.1:1/v1',
-          ...(await tlsFiles(folder, 'control-plane', shown, [authority.cert])),
+          ...(await tlsFiles(folder, 'control-plane', served, [authority.cert])),
         },
         /is ready/,
       ),
@@ -133,39 +133,39 @@ describe('weighbridge doctor, of the line to a control plane,', () => {
     await database.drop();
   });
 
-  const settings = async (believed = authority.cert, identity = own) => ({
+  const settings = async (trusted = authority.cert, identity = own) => ({
     CONTROL_PLANE_ADDRESS: address,
     CONTROL_PLANE_TOKEN: TOKEN,
-    ...(await tlsFiles(folder, 'data-plane', identity, [believed])),
+    ...(await tlsFiles(folder, 'data-plane', identity, [trusted])),
   });
 
-  it('finds it in order, and looks at the certificate that it shows', async () => {
+  it('finds no problem, and checks the served certificate', async () => {
     const { code, levels, said } = await diagnose(await settings());
     expect([code, levels('control plane')]).toEqual([0, ['warn', 'ok']]);
     expect(said("control plane's certificate")).toContain('expires in 4 days');
     expect(said('control plane')).toContain(`${address} accepts these settings`);
   });
 
-  it('and the control plane shows when that one ends, for the alert', async () => {
+  it('the control plane reports in its metrics when its certificate expires', async () => {
     const text = await (await fetch(`http://127.0.0.1:${api}/metrics`)).text();
     const endsAt = Number(text.match(/^weighbridge_certificate_expires_timestamp_seconds (\S+)$/m)?.[1]);
     expect(Math.abs(endsAt - inDays(4.5).getTime() / 1_000)).toBeLessThan(600);
   });
 
-  it('says that it is not there', async () => {
+  it('reports an unreachable control plane', async () => {
     const nowhere = { ...(await settings()), CONTROL_PLANE_ADDRESS: `127.0.0.1:${await freePort()}` };
     const { code, levels, said } = await diagnose(nowhere);
     expect([code, levels('control plane')]).toEqual([1, ['fail']]);
     expect(said('control plane')).toMatch(/ECONNREFUSED[\s\S]*CONTROL_PLANE_ADDRESS is right/);
   });
 
-  it('says what TLS finds wrong with a certificate', async () => {
+  it('reports the TLS error of a certificate', async () => {
     const weak = await issue({ issuer: authority, algorithm: 'sha1' });
     const { code, said } = await diagnose(await settings(authority.cert, weak));
     expect([code, said('control plane')]).toEqual([1, expect.stringContaining('md too weak')]);
   });
 
-  it('says that it does not take the token', async () => {
+  it('reports a refused token', async () => {
     const { code, levels, said } = await diagnose({
       ...(await settings()),
       CONTROL_PLANE_TOKEN: 'another token than theirs',
@@ -175,7 +175,7 @@ describe('weighbridge doctor, of the line to a control plane,', () => {
     expect(said('control plane')).not.toContain('another token');
   });
 
-  it('says whose certificate is not believed', async () => {
+  it('reports a certificate that is not trusted, on either side', async () => {
     const stranger = await issue({ name: 'stranger', isAuthority: true });
     const theirs = await diagnose(await settings(stranger.cert));
     expect([theirs.code, theirs.levels('control plane')]).toEqual([1, ['warn', 'fail', 'fail']]);
@@ -185,7 +185,7 @@ describe('weighbridge doctor, of the line to a control plane,', () => {
     expect(ours.said('control plane')).toContain('trusts the issuer of CONTROL_TLS_CERTIFICATE_FILE');
   });
 
-  it('says that the certificate is for another name', async () => {
+  it('reports a certificate for another name', async () => {
     const { code, said } = await diagnose({
       ...(await settings()),
       CONTROL_PLANE_ADDRESS: `localhost:${port}`,
@@ -196,7 +196,7 @@ describe('weighbridge doctor, of the line to a control plane,', () => {
     ]);
   });
 
-  it('says of a control plane without a data plane that no proxy is known', async () => {
+  it('reports a control plane to which no proxy has connected', async () => {
     const WEIGHBRIDGE_KEY = (await readFile(join(folder, 'operator-key'), 'utf8')).trim();
     const { code, levels, said } = await diagnose(
       { WEIGHBRIDGE_URL: `http://127.0.0.1:${api}`, WEIGHBRIDGE_KEY },

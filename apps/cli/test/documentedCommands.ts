@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Why a block is not run by the test: closed, so that "cluster" can't come to mean anything. */
+/** The reasons why the test does not run a block: a closed list, so that each keeps its meaning. */
 const MARKS = {
   cluster: 'needs a Kubernetes cluster',
   docker: 'needs a container engine',
@@ -15,21 +15,21 @@ export interface CommandBlock {
   readonly file: string;
   readonly line: number;
   readonly text: string;
-  /** Undefined: it is run. */
+  /** Undefined if it is run. */
   readonly mark: keyof typeof MARKS | undefined;
 }
 
 export interface Documents {
   readonly blocks: readonly CommandBlock[];
-  /** What breaks the convention, in words. */
+  /** Descriptions of what breaks the convention. */
   readonly faults: readonly string[];
 }
 
-/** What no block without a language may begin with: it would be run by nobody. */
+/** No block without a language may begin with these: it would never be run. */
 const COMMANDS =
   /^\s*\$?\s*(pnpm|npx|npm|node|curl|weighbridge|kubectl|helm|docker|export|cat|psql|pg_dump)\b/m;
 
-/** Every block of commands in the README and in docs/, and what is wrong with their marks. */
+/** Every block of commands in the README and in docs/, and the errors in their marks. */
 export async function readDocuments(root: string): Promise<Documents> {
   const docs = (await readdir(join(root, 'docs'))).filter((name) => name.endsWith('.md')).sort();
   const read = await Promise.all(

@@ -5,7 +5,7 @@ export interface DocumentedMetric {
   readonly labels: readonly string[];
 }
 
-/** What the tables of docs/metrics.md say, by the metric's name. */
+/** The tables of docs/metrics.md, by the metric's name. */
 export async function documentedMetrics(): Promise<Map<string, DocumentedMetric>> {
   const text = await readFile(new URL('../../../docs/metrics.md', import.meta.url), 'utf8');
   const rows = [...text.matchAll(/^\| `(\w+)` *\| (\w+) *\| ([^|]*)\|/gm)];
@@ -17,19 +17,19 @@ export async function documentedMetrics(): Promise<Map<string, DocumentedMetric>
   );
 }
 
-/** Which metrics there are in Prometheus's text format, with or without values, and of which type. */
+/** The types of the metrics in a Prometheus text, with or without values. */
 export function typesOf(text: string): Map<string, string> {
   return new Map(
     [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = '', type = '']) => [name, type]),
   );
 }
 
-/** The labels of those that have values. */
+/** The labels of the metrics with values. */
 export function labelsOf(text: string): Map<string, readonly string[]> {
   const samples = [...text.matchAll(/^((?:weighbridge|gen_ai)_\w+)(?:\{(.*)\})? \S+$/gm)];
   return new Map(
     samples.map(([, name = '', labels = '']) => [
-      // Of a histogram, its buckets have a label of their own.
+      // The buckets of a histogram have the additional label `le`.
       name.replace(/_(bucket|sum|count)$/, ''),
       [...labels.matchAll(/(\w+)="/g)]
         .map(([, label = '']) => label)

@@ -5,12 +5,12 @@ import { brokenLinks, missingPaths, readPages } from './documentedPaths.ts';
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const pages = await readPages(ROOT);
 
-it('each path that a document names exists', () => {
+it('every path in a document exists', () => {
   expect(pages.length).toBeGreaterThan(35);
   expect(pages.flatMap((page) => missingPaths(ROOT, page))).toEqual([]);
 });
 
-it('each link between documents leads to a file and a heading', () => {
+it('every link between documents leads to a file and a heading', () => {
   expect(pages.flatMap((page) => brokenLinks(ROOT, page, pages))).toEqual([]);
 });
 

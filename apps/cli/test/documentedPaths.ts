@@ -9,10 +9,10 @@ export interface Page {
   readonly text: string;
 }
 
-/** Files that a document tells its reader to make. */
+/** Files that a document tells its reader to create. */
 const MADE_BY_READERS = ['deploy/.env'];
 
-/** README and its neighbours, docs/ and docs/adr/. */
+/** README and the files beside it, docs/ and docs/adr/. */
 export async function readPages(root: string): Promise<readonly Page[]> {
   const folders = ['.', 'docs', 'docs/adr', 'deploy'];
   const files = await Promise.all(
@@ -28,8 +28,8 @@ export async function readPages(root: string): Promise<readonly Page[]> {
 }
 
 /**
- * Paths in backticks that start at the repository's root and do not exist, in words. Of a pattern, the folder before the
- * first wildcard has to exist; of build output, the package.
+ * Descriptions of paths in backticks that start at the repository's root and do not exist. For a pattern, the folder
+ * before the first wildcard must exist; for build output, the package.
  */
 export function missingPaths(root: string, { file, text }: Page): readonly string[] {
   const named = [...text.matchAll(/`((?:apps|packages|proto|deploy|docs|\.ci|\.github)\/[^`\s]*)`/g)];
@@ -39,7 +39,7 @@ export function missingPaths(root: string, { file, text }: Page): readonly strin
   });
 }
 
-/** Relative links to files or headings that do not exist, in words. */
+/** Descriptions of relative links to files or headings that do not exist. */
 export function brokenLinks(root: string, page: Page, pages: readonly Page[]): readonly string[] {
   const links = [...page.text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)];
   return links.flatMap(([link, path = '', anchor]) => {

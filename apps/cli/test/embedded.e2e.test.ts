@@ -14,7 +14,7 @@ import { mainJob, manage, type Service, sdk } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 import { newDataDir, startUp } from './startUp.ts';
 
-/** Runs `weighbridge up` to its end and returns what it said. */
+/** Runs `weighbridge up` to its end and returns its output. */
 async function failedUp(dataDir: string, env: Record<string, string> = {}): Promise<string> {
   const process = await startApp('cli', { WEIGHBRIDGE_DATA_DIR: dataDir, ...env }, /^weighbridge: /m, ['up']);
   expect((await process.ended).code).toBe(1);
@@ -50,13 +50,13 @@ describe('weighbridge up', () => {
     await mainJob(service, 'mock/echo');
   });
 
-  it('makes connectors of the vendor keys in its environment, and says that they spend real money', async () => {
+  it('creates connectors for the vendor keys in its environment, and warns that they cost real money', async () => {
     await mainJob(service, 'openai/gpt-4o-mini');
     expect(vendor.requests[0]?.headers.authorization).toBe('Bearer sk-vendor');
     expect(process.output()).toMatch(/Connectors from the environment: openai\.\nWARNING: .*real money/);
   });
 
-  it('prints curls that answer, pasted as they stand into a shell in any folder', async () => {
+  it('prints curl commands that work when pasted into a shell in any folder', async () => {
     const lines = process
       .output()
       .split('\n')
@@ -70,7 +70,7 @@ describe('weighbridge up', () => {
     expect(process.output()).toContain(`export ANTHROPIC_BASE_URL=${service.inferenceUrl}`);
   });
 
-  it('hands the operator key out in a file that only its user reads', async () => {
+  it('writes the operator key to a file that only its user can read', async () => {
     expect((await stat(join(dataDir, 'operator-key'))).mode & 0o777).toBe(0o600);
     expect(process.output()).toContain(join(dataDir, 'operator-key'));
     expect(process.output()).not.toContain(service.operatorKey);
@@ -81,7 +81,7 @@ describe('weighbridge up', () => {
       expect((await fetch(service.managementUrl + path)).status).toBe(200);
   });
 
-  it('shows the metrics of all three apps at one /metrics, each as docs/metrics.md has it, and no other', async () => {
+  it('serves exactly the documented metrics of all three apps at one /metrics', async () => {
     await mainJob(service, 'mock/echo');
     const text = await (await fetch(`${service.managementUrl}/metrics`)).text();
     const documented = await documentedMetrics();
@@ -89,7 +89,7 @@ describe('weighbridge up', () => {
     for (const [name, labels] of labelsOf(text)) expect(documented.get(name)?.labels, name).toEqual(labels);
   });
 
-  it('refuses in the classes of the SDK, as decided', async () => {
+  it("refuses with the SDK's error classes", async () => {
     const messages = [{ role: 'user' as const, content: 'x' }];
     const complete = (key: string, model: string) =>
       sdk(service, key).chat.completions.create({ model, messages });
@@ -120,7 +120,7 @@ describe('weighbridge up', () => {
     expect([lacking.status, lacking.body.error]).toMatchObject([403, { code: 'insufficient_scope' }]);
   });
 
-  it('serves a target that names the server too, and any query, as the path that it is', async () => {
+  it('serves request targets in absolute form, and with any query', async () => {
     const { port } = new URL(service.managementUrl);
     const code = async (target: string) => {
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -132,12 +132,12 @@ describe('weighbridge up', () => {
     expect(await code(`${own}/v1/models`)).toBe('missing_api_key');
     expect(await code(`${own}/v1/models?page=1`)).toBe(await code('/v1/models?page=1'));
     expect(await code(`${own}/healthz`)).toBe(200);
-    // Inference answers, not the operator API: that one does not know these keys' paths.
+    // The inference surface answers; the operator API does not have these paths.
     expect(await code('/v1?x=1')).toBe(await code('/v1'));
     expect(await code(`${own}?x=1`)).toBe(await code('/?x=1'));
   });
 
-  it("tells an operator's key what a parent policy has spent", async () => {
+  it("shows the spend of a parent policy to an operator's key", async () => {
     const create = async (path: string, body: object) => {
       const created = await manage(service, 'POST', `/api/v1/${path}`, { body });
       expect(created).toMatchObject({ status: 201 });
@@ -149,7 +149,7 @@ describe('weighbridge up', () => {
       parent_policy_id: parent.id,
       window: 'month',
     });
-    for (const [scope, told] of [
+    for (const [scope, policyId] of [
       ['inference', undefined],
       ['operator', parent.id],
     ] as const) {
@@ -159,16 +159,16 @@ describe('weighbridge up', () => {
         .chat.completions.create({ model: 'mock/echo', messages })
         .catch((error) => error);
       expect(refused).toMatchObject({ status: 429, code: 'budget_exhausted' });
-      expect(refused.error.policy_id).toBe(told);
+      expect(refused.error.policy_id).toBe(policyId);
     }
   });
 
-  it('says where the running one is when it is started a second time on the same folder', async () => {
+  it('names the address of the running one if started twice on the same folder', async () => {
     const line = await failedUp(dataDir, { PORT: String(await freePort()) });
     expect(line).toContain(`already running on ${dataDir}, at ${service.managementUrl}`);
   });
 
-  it('keeps everything across a restart, also after it was killed', async () => {
+  it('keeps everything across a restart and a kill', async () => {
     const before = await mainJob(service, 'mock/echo');
     await process.stop('SIGINT');
     ({ process, service } = await startUp(dataDir));
@@ -178,12 +178,12 @@ describe('weighbridge up', () => {
     await process.stop('SIGKILL');
     ({ process, service } = await startUp(dataDir));
     expect((await usage()).body).toMatchObject({ bucket_spent_micro_usd: before.spentMicroUsd });
-    // The vendor's key is no longer there, so its models are not either.
+    // Without the vendor's key, its models are gone too.
     const { body } = await manage(service, 'GET', '/api/v1/models');
     expect((body.data as { model: string }[]).map(({ model }) => model)).toEqual(['mock/echo']);
   });
 
-  it('loses nothing that was used just before it is stopped', async () => {
+  it('loses no usage from just before it is stopped', async () => {
     const { body } = await manage(service, 'POST', '/api/v1/keys', {
       body: { name: 'last', principal_id: 'last' },
     });
@@ -200,14 +200,14 @@ describe('weighbridge up', () => {
   });
 });
 
-describe('weighbridge up, where something is wrong,', () => {
+describe('weighbridge up, when it cannot start,', () => {
   let folder: string;
   beforeEach(async () => {
     folder = await newDataDir();
   });
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  it('names a free port where the port is taken', async () => {
+  it('suggests another port if the port is taken', async () => {
     const vendor = await startMockVendor();
     const { port } = new URL(vendor.url);
     expect(await failedUp(folder, { PORT: port })).toBe(
@@ -216,7 +216,7 @@ describe('weighbridge up, where something is wrong,', () => {
     await vendor.close();
   });
 
-  it('says in a line which data folder can not be used', async () => {
+  it('reports an unusable data folder in one line', async () => {
     await writeFile(join(folder, 'file'), '');
     expect(await failedUp(join(folder, 'file'), { PORT: '0' })).toMatch(
       /data folder .*file can't be used: .*WEIGHBRIDGE_DATA_DIR/,
@@ -231,14 +231,14 @@ describe('weighbridge up, where something is wrong,', () => {
     expect(await failedUp(join(folder, 'broken'), { PORT: '0' })).toMatch(/postgres/);
   });
 
-  it('says in a line that the database can not be reached', async () => {
+  it('reports an unreachable database in one line', async () => {
     const env = { PORT: '0', DATABASE_URL: 'postgresql://user:secret@127.0.0.1:1/db' };
     const line = await failedUp(folder, env);
     expect(line).toMatch(/DATABASE_URL.*ECONNREFUSED/);
     expect(line).not.toContain('secret');
   });
 
-  it('says in a line which setting is not valid', async () => {
+  it('reports an invalid setting in one line', async () => {
     expect(await failedUp(folder, { PORT: 'abc' })).toMatch(/PORT is not valid: the port for everything/);
     expect(await failedUp(folder, { PORT: '0', WEIGHBRIDGE_BOOTSTRAP_KEY: 'sk-svc-short' })).toMatch(
       /WEIGHBRIDGE_BOOTSTRAP_KEY is not valid/,
@@ -246,7 +246,7 @@ describe('weighbridge up, where something is wrong,', () => {
   });
 });
 
-describe('weighbridge up on a database that is there already', () => {
+describe('weighbridge up on an existing database', () => {
   let database: TestDatabase;
   let folders: [string, string];
   const started: RunningProcess[] = [];
@@ -261,7 +261,7 @@ describe('weighbridge up on a database that is there already', () => {
     for (const folder of folders) await rm(folder, { recursive: true, force: true });
   });
 
-  it('refuses where another one works on it, and leaves that one as it is', async () => {
+  it('refuses a database that another one uses, and does not disturb that one', async () => {
     const [first, second] = folders;
     const { process, service } = await startUp(first, { DATABASE_URL: database.url });
     started.push(process);
@@ -271,13 +271,13 @@ describe('weighbridge up on a database that is there already', () => {
     );
     await mainJob(service, 'mock/echo');
 
-    // One that was killed holds nothing.
+    // A killed process holds no lock.
     await process.stop('SIGKILL');
     started.splice(0);
     started.push((await startUp(first, { DATABASE_URL: database.url })).process);
   });
 
-  it('names the file of an operator key only where that opens this database', async () => {
+  it('names the file of the operator key only if that key belongs to this database', async () => {
     const [used, other] = folders;
     const before = await startUp(used, { DATABASE_URL: database.url });
     expect(before.process.output()).toContain(`Operator key: ${used}/operator-key`);
@@ -290,7 +290,7 @@ describe('weighbridge up on a database that is there already', () => {
     expect(process.output()).not.toContain(`${other}/operator-key`);
   });
 
-  it('stops without a word of error, however early it is told to', async () => {
+  it('stops without an error message, however early', async () => {
     for (const afterMs of [0, 30, 100, 200, 400]) {
       const env = { WEIGHBRIDGE_DATA_DIR: folders[0], PORT: '0', DATABASE_URL: database.url };
       const process = await startApp('cli', env, /Starting the control plane/, ['up']);
@@ -301,8 +301,8 @@ describe('weighbridge up on a database that is there already', () => {
   });
 });
 
-describe('weighbridge up with its own Postgres and NATS elsewhere', () => {
-  it('uses those, and takes the operator key that it is given', async () => {
+describe('weighbridge up with external Postgres and NATS', () => {
+  it('uses those, and the given operator key', async () => {
     const [database, nats] = await Promise.all([createTestDatabase(), startNats()]);
     const dataDir = await mkdtemp(join(tmpdir(), 'weighbridge-'));
     const operatorKey = `sk-svc-${'given-by-the-deployment_'.repeat(2)}`;

@@ -10,10 +10,10 @@ import { newDataDir, startUp } from './startUp.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
 
-/** What kind of work a request is, as its vendor sees it: the service's own headers never reach one. */
+/** The workload type in the body: the service's own headers never reach the vendor. */
 const KIND = 'x-kind-of-work';
 const MESSAGES = [{ role: 'user' as const, content: 'weigh this' }];
-/** Kinds of work, with the model that is good at each. */
+/** Workload types, with the best model of each. */
 const BEST = { chat: 'north/writer', code: 'south/coder' } as const;
 type Kind = keyof typeof BEST;
 
@@ -27,7 +27,7 @@ let service: Service;
 let key: string;
 let profileId: string;
 
-/** A vendor that fails every other request of a kind of work, and is the mock vendor otherwise. */
+/** A mock vendor that fails every other request of one workload type. */
 async function startVendor(badAt: Kind): Promise<{ server: Server; url: string }> {
   let asked = 0;
   const server = createServer((request, response) => {
@@ -92,7 +92,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-/** Asks the profile, as an application does; what comes back is the model that served it, and the request's id. */
+/** Sends a request to the profile; returns the model that served it, and the request id. */
 async function ask(kind: Kind) {
   const { response } = await sdk(service, key)
     .chat.completions.create(
@@ -106,16 +106,16 @@ async function ask(kind: Kind) {
   };
 }
 
-describe('evidence, from the answers of two vendors to where requests go', () => {
-  it('takes two kinds of work with opposite best models to different ones, and no caller sees an error', async () => {
+describe('evidence, from the responses of two vendors to the routing of requests', () => {
+  it('routes two workload types to their best models, and no caller sees an error', async () => {
     await eventually(async () => void (await ask('chat')), { timeoutMs: 30_000 });
     await eventually(
       async () => {
         const asked = Array.from({ length: 40 }, (_, n): Kind => (n % 2 ? 'chat' : 'code'));
         const served: { kind: Kind; model: string | null }[] = [];
-        // One after the other, so that neither vendor fails many in a row.
+        // In sequence, so that neither vendor fails many in a row.
         for (const kind of asked) served.push({ kind, model: (await ask(kind)).model });
-        // Without evidence, one of two goes to the wrong one, and half of those fail over: three of four would be right.
+        // Without evidence, half go to the wrong model and half of those fail over: three of four would be right.
         for (const kind of ['chat', 'code'] as const) {
           const models = served.filter((one) => one.kind === kind).map(({ model }) => model);
           expect(models.filter((model) => model === BEST[kind]).length).toBeGreaterThanOrEqual(19);
@@ -138,14 +138,14 @@ describe('evidence, from the answers of two vendors to where requests go', () =>
     }
   });
 
-  it('counts what callers say of answers', async () => {
+  it('counts the feedback of callers', async () => {
     const { id, model } = await ask('chat');
     const give = async (request_id: string, score: number, token = key) =>
       await manage({ ...service, operatorKey: token }, 'POST', '/v1/feedback', {
         body: { request_id, score, comment: 'well put' },
       });
     expect([200, 202]).toContain((await give(id, 0.2)).status);
-    // Said again, it replaces what was said before.
+    // Later feedback replaces earlier feedback.
     expect([200, 202]).toContain((await give(id, 0.9)).status);
     await eventually(
       async () => {

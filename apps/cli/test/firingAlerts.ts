@@ -10,10 +10,10 @@ const RULES = fileURLToPath(
   new URL('../../../deploy/helm/weighbridge/alerts/weighbridge.yaml', import.meta.url),
 );
 const COUNTED = /^\w+_(total|bucket|sum|count)\{/;
-/** Past the longest time that any of these alerts waits for. */
+/** Longer than any of these alerts waits. */
 const HELD_MINUTES = 30;
 
-/** What the pods showed at `/metrics`, by the pod's name. */
+/** The `/metrics` texts of the pods, by pod name. */
 export type Scrapes = Readonly<Record<string, string>>;
 
 /**
@@ -28,7 +28,7 @@ export async function firingAlerts(
   const earlier = seriesOf(before);
   const inputs = [...seriesOf(now)].map(([series, value]) => {
     const was = earlier.get(series);
-    // What happened goes on happening, at the same rate. An app that was restarted counts from 0.
+    // Events go on at the same rate. A restarted app counts from 0.
     const grown = Number(value) - Number(was ?? 0);
     const more = COUNTED.test(series) ? (grown < 0 ? Number(value) : grown) : 0;
     return {
@@ -56,7 +56,7 @@ export async function firingAlerts(
     }),
   );
   const promtool = await findPromtool(join(testRun().folder, 'cache'));
-  // It is told to expect none, and complains of each that fires.
+  // promtool is told to expect no alert, and reports each that fires.
   const output = await promisify(execFile)(promtool, ['test', 'rules', file]).then(
     ({ stdout }) => stdout,
     (error: { stdout?: string; stderr?: string }) => `${error.stdout}${error.stderr}`,
@@ -65,7 +65,7 @@ export async function firingAlerts(
   return [...new Set([...output.matchAll(/alertname: ?(\w+)/g)].map(([, name = '']) => name))].sort();
 }
 
-/** The samples of a text as promtool takes them, with the labels that Prometheus adds. */
+/** The samples of a text in promtool's format, with the labels that Prometheus adds. */
 function seriesOf(scrapes: Scrapes): Map<string, string> {
   return new Map(
     Object.entries(scrapes).flatMap(([pod, text]) =>

@@ -37,7 +37,7 @@ function anthropics(service: Service, apiKey: string): [string, Anthropic][] {
   ];
 }
 
-/** Every route once by its own SDK; the ledger has to come to what the answers said. */
+/** Calls every route once with its SDK; the ledger must equal the usage in the responses. */
 async function everyRoute(service: Service): Promise<void> {
   const { id, key } = await issueKey(service, 'everything');
   const openai = sdk(service, key);
@@ -154,7 +154,7 @@ describe('the inference surface, as separate processes', () => {
     await everyRoute(service);
   });
 
-  it('reads a stored response back by any proxy at once, also by one that was not there, and to nobody else', async () => {
+  it('serves a stored response from any proxy at once, also from a new one, and only to its owner', async () => {
     const owner = await issueKey(service, 'owner');
     const stranger = await issueKey(service, 'stranger');
     const made = await sdk(service, owner.key).responses.create({ model: 'mock/echo', input: text });

@@ -46,10 +46,10 @@ const AT_ONCE = 6;
 const RATE = 60;
 const SHARE = RATE / (4 * 3);
 
-describe('limits by the minute, over three proxies', () => {
-  it('let no more requests through than the limit and a slice, and tell of it in both vendors’ headers', async () => {
+describe('limits per minute, over three proxies', () => {
+  it('admit no more requests than the limit and a slice, and report it in both vendors’ headers', async () => {
     const caller = await callerUnder('rpm', { requests_per_minute: RATE, counter_scope: 'policy' });
-    // The proxies have to know of each other first: each then takes its share, and no more.
+    // The proxies must first know of each other, so that each takes only its share.
     await eventually(async () => {
       const { body } = await manage(cluster, 'GET', '/api/v1/proxies');
       expect((body.data as unknown[]).length).toBe(3);
@@ -63,7 +63,7 @@ describe('limits by the minute, over three proxies', () => {
     ];
     await Promise.all(Array.from({ length: AT_ONCE }, (_, at) => worker(at % 3)));
     const passed = answers.filter(({ status }) => status === 200);
-    // The counter's minute may turn once meanwhile.
+    // One minute of the counter may end meanwhile.
     const minutes = Date.now() - from > 60_000 ? 3 : 2;
     expect(passed.length).toBeGreaterThanOrEqual(RATE - 3 * SHARE);
     expect(passed.length).toBeLessThanOrEqual(minutes * (RATE + SHARE));
@@ -83,7 +83,7 @@ describe('limits by the minute, over three proxies', () => {
     expect([unknown.status, unknown.headers.get('x-ratelimit-limit-requests')]).toEqual([404, String(RATE)]);
   });
 
-  it('count tokens, and refuse a request that can never pass so that nobody tries it again', async () => {
+  it('count tokens, and refuse for good a request that can never be admitted', async () => {
     const caller = await callerUnder('tpm', { tokens_per_minute: 2_000, counter_scope: 'policy' });
     const answer = await ask(caller, { max_tokens: 100 });
     expect(answer.status).toBe(200);
@@ -92,10 +92,10 @@ describe('limits by the minute, over three proxies', () => {
     expect([tooLarge.status, tooLarge.headers.get('x-should-retry')]).toEqual([429, 'false']);
   });
 
-  it('let as many requests be under way as the policy says', async () => {
+  it('admit as many parallel requests as the policy allows', async () => {
     const caller = await callerUnder('parallel', { max_parallel: 3, counter_scope: 'policy' });
     const slow = { headers: { 'x-mock-delay-ms': '1500' } };
-    // A proxy on a busy machine may count fewer others as alive for a moment, and takes a larger share.
+    // On a busy machine a proxy may briefly see fewer live proxies, and take a larger share.
     await eventually(
       async () => {
         const answers = await Promise.all(Array.from({ length: 3 }, () => ask(caller, {}, slow)));
@@ -108,7 +108,7 @@ describe('limits by the minute, over three proxies', () => {
 });
 
 describe('a hard budget', () => {
-  it('sets a limit to an answer that has none, and refuses what can not be told beforehand', async () => {
+  it('limits the length of a response without a limit, and refuses requests of unforeseeable cost', async () => {
     const caller = await callerUnder('hard', {
       limit_micro_usd: 3_000,
       window: 'month',
@@ -119,7 +119,7 @@ describe('a hard budget', () => {
     expect(answer.status).toBe(200);
     const sent = cluster.vendor.requests.find(({ headers }) => headers['x-number'] === 'hard');
     const { max_tokens } = JSON.parse(String(sent?.body)) as { max_tokens: number };
-    // No more than the budget affords: 2 micro-USD a token.
+    // No more than the budget covers, at 2 micro-USD a token.
     expect(max_tokens).toBeGreaterThan(100);
     expect(max_tokens).toBeLessThan(1_500);
     for (const hidden of [
@@ -137,8 +137,8 @@ describe('a hard budget', () => {
   });
 });
 
-describe('a policy that only watches', () => {
-  it('refuses nothing, and counts what it would have refused', async () => {
+describe('a policy in shadow mode', () => {
+  it('refuses nothing, and counts would-be refusals', async () => {
     const caller = await callerUnder('shadow', {
       limit_micro_usd: 1,
       window: 'month',
@@ -155,7 +155,7 @@ describe('a policy that only watches', () => {
 });
 
 describe('thresholds', () => {
-  it('are told once in a window: on the bus, in the audit log, and as a figure', async () => {
+  it('are reported once per window: on the bus, in the audit log, and in the usage report', async () => {
     const caller = await callerUnder('thresholds', {
       limit_micro_usd: 1_000,
       window: 'month',

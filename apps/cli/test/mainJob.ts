@@ -12,7 +12,7 @@ export interface Service {
 
 type Json = Record<string, unknown>;
 
-/** Calls the operator API; what comes back is the status and the body. */
+/** Calls the operator API; returns the status and the body. */
 export async function manage(
   service: Service,
   method: string,
@@ -50,7 +50,7 @@ export const ATTRIBUTION_HEADERS = {
 
 /**
  * The main job, as a user does it: issue a key, complete with the official SDK, streamed and not, and find exactly
- * Σ tokens × price in the usage report. The price is that of the catalog, the tokens are those that the answers told.
+ * Σ tokens × price in the usage report. The price is that of the catalog, the tokens are those in the responses.
  */
 export async function mainJob(
   service: Service,
@@ -74,7 +74,7 @@ export async function mainJob(
   expect(plain.response.headers.get('x-request-id')).toMatch(/^req_/);
   if (plain.data.usage) used.push(plain.data.usage);
 
-  // A caller that asks for usage gets to see its chunk …
+  // A client that requests usage gets its chunk …
   const asked = await client.chat.completions.create({
     model,
     messages,
@@ -84,7 +84,7 @@ export async function mainJob(
   for await (const chunk of asked) if (chunk.usage) used.push(chunk.usage);
   expect(used).toHaveLength(2);
 
-  // … and one that does not never sees it, and pays the same.
+  // … and one that does not never gets it, and pays the same.
   const notAsked = await client.chat.completions.create({ model, messages, stream: true });
   let text = '';
   for await (const chunk of notAsked) {

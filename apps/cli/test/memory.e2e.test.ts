@@ -4,7 +4,7 @@ import { GIGABYTE, inMegabytes, MEGABYTE, type StreamedProxy, startStreamedProxy
 // The long form, a gigabyte through one connection and 5,000 readers, is `pnpm test:faults --form memory`.
 const STREAMED_BYTES = GIGABYTE / 5;
 const READERS = 500;
-/** The heap grows by this under load, however many readers there are. */
+/** The heap grows by this under load, whatever the number of clients. */
 const HEAP_GROWTH_BYTES = 100 * MEGABYTE;
 const BYTES_PER_READER = 256 * 1024;
 /** Linux buffers up to 4 MB on the sending and 6 MB on the receiving side of each of two connections. */
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => proxy?.close());
 
-/** Only Linux shows what another process occupies. */
+/** Only Linux shows the memory of another process. */
 describe.runIf(process.platform === 'linux')('the memory of a proxy', () => {
   it(`stays flat while ${inMegabytes(STREAMED_BYTES)} go through one connection`, async () => {
     await proxy.readThrough(20 * MEGABYTE);
@@ -27,7 +27,7 @@ describe.runIf(process.platform === 'linux')('the memory of a proxy', () => {
     expect(residentMost - residentBefore).toBeLessThan(50 * MEGABYTE);
   });
 
-  it(`stays flat with ${READERS} readers that do not read`, async () => {
+  it(`stays flat with ${READERS} clients that do not read`, async () => {
     const { residentBefore, residentFilled, sentBytes } = await proxy.fillReaders({
       readers: READERS,
       quietMs: 2_000,

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startApp } from './processes.ts';
 
 const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url));
-// Each step is a process of its own.
+// Each step is a separate process.
 vi.setConfig({ testTimeout: 120_000 });
 
-const SECRET = 'a-password-that-nobody-is-told';
+const SECRET = 'a-password-that-stays-secret';
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -39,7 +39,7 @@ const startControlPlane = async (settings: Record<string, string>, readyWhen: Re
   );
 
 describe('weighbridge migrate', () => {
-  it('is what a control plane waits for that is not to migrate, and does it once', async () => {
+  it('migrates once; a control plane that may not migrate waits for it', async () => {
     const early = await startControlPlane({ MIGRATE_ON_START: 'false' }, /lacks the migration 0001-initial/);
     expect(await early.ended).toMatchObject({ code: 1 });
 
@@ -57,7 +57,7 @@ describe('weighbridge migrate', () => {
     expect(await started.stop()).toMatchObject({ code: 0 });
   });
 
-  it('and the control plane refuse a database that is newer than the release, and say so', async () => {
+  it('refuses a database that is newer than the release, and so does the control plane', async () => {
     expect(await migrate({ DATABASE_URL: database.url })).toMatchObject({ code: 0 });
     await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(
       database.db,
@@ -73,7 +73,7 @@ describe('weighbridge migrate', () => {
     }
   });
 
-  it('says what it lacks, and never the password', async () => {
+  it('reports a missing setting, and never the password', async () => {
     expect(await migrate({})).toMatchObject({ code: 2, err: expect.stringContaining('Set DATABASE_URL') });
     const away = await migrate({ DATABASE_URL: `postgresql://weighbridge:${SECRET}@127.0.0.1:1/x` });
     expect(away).toMatchObject({ code: 1, err: expect.stringMatching(/DATABASE_URL.*ECONNREFUSED/) });

@@ -62,18 +62,18 @@ const listedModels = () =>
 
 const onAll = (session: string) => Promise.all(cluster.proxies.map(({ url }) => servedBy(url, session)));
 
-/** Over all proxies. */
+/** The sum over all proxies. */
 async function counted(metric: RegExp): Promise<number> {
   const texts = await Promise.all(
     cluster.proxies.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()),
   );
   return texts.reduce((sum, text) => sum + Number(metric.exec(text)?.[1] ?? 0), 0);
 }
-/** Requests that a proxy decided by itself: NATS has 250 ms, which a busy machine may take. */
+/** Requests that a proxy decided without NATS, which has 250 ms to respond; a busy machine may exceed that. */
 const UNSTORED = /^weighbridge_pin_decisions_total\{result="unstored"\} (\d+)$/m;
 const STORE_ERRORS = /^weighbridge_pin_store_errors_total (\d+)$/m;
 
-/** Edits the profile ten times a second until it is told to stop; resolves with how often it did. */
+/** Edits the profile ten times a second until stopped; resolves with the number of edits. */
 function keepEditing(): () => Promise<number> {
   let isOver = false;
   const editing = (async () => {
@@ -91,7 +91,7 @@ function keepEditing(): () => Promise<number> {
   };
 }
 
-it('sessions stay on their models over four proxies, whatever is edited, and leave together one that is disabled', async () => {
+it('sessions stay on their models over four proxies despite edits, and leave a disabled model together', async () => {
   const stop = keepEditing();
   const places = new Map<string, string | null>();
   const apart = new Set<string>();
@@ -123,13 +123,13 @@ it('sessions stay on their models over four proxies, whatever is edited, and lea
   expect(apart.size).toBeLessThanOrEqual(await counted(UNSTORED));
 });
 
-it('sessions are served while NATS is away, and that is counted', async () => {
+it('sessions are served while NATS is down, which is counted', async () => {
   const before = await counted(STORE_ERRORS);
   await cluster.nats.kill();
   for (let at = 0; at < 5; at++) {
     const [place, ...others] = await onAll(`away-${at}`);
     expect(MODELS).toContain(place);
-    // They have been told the same, and so decide alike.
+    // They know the same, and so decide alike.
     expect(new Set(others)).toEqual(new Set([place]));
   }
   expect(await counted(STORE_ERRORS)).toBeGreaterThanOrEqual(before + 20);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Caller, type Cluster, startCluster } from './faults/cluster.ts';
 import type { FaultyApp } from './faults/faultyApp.ts';
 import { createLoad } from './faults/load.ts';
-import { expectSound } from './faults/verdict.ts';
+import { expectReconciled } from './faults/reconciliation.ts';
 import { manage } from './mainJob.ts';
 
 const SEED = 20_261_120;
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-/** The names of the proxies that told of themselves within the last seconds. */
+/** The names of the proxies that sent a heartbeat within the last seconds. */
 async function names(): Promise<string[]> {
   const { body } = await manage(cluster, 'GET', '/api/v1/proxies?page_size=500');
   const listed = body.data as { name: string; last_seen_at: string }[];
@@ -44,9 +44,9 @@ async function bothServe(): Promise<void> {
   await eventually(async () => expect(await names()).toEqual(BOTH), { timeoutMs: 30_000, intervalMs: 250 });
 }
 
-/** Linux alone tells whose child a process is. */
+/** Only Linux lists the children of a process. */
 describe.runIf(process.platform === 'linux')('a data plane of two processes on one port', () => {
-  it('is two proxies that share the requests; one that is killed is replaced, and nothing is lost', async () => {
+  it('runs two proxies that share the requests; a killed one is replaced, and nothing is lost', async () => {
     await bothServe();
     const load = createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 8 });
     await load.send(60);
@@ -69,6 +69,6 @@ describe.runIf(process.platform === 'linux')('a data plane of two processes on o
 
     expect(await proxy.stop()).toEqual({ code: 0, signal: null });
     await proxy.start();
-    await expectSound(cluster, caller, load.sent, 'two processes');
+    await expectReconciled(cluster, caller, load.sent, 'two processes');
   });
 });

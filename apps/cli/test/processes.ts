@@ -10,7 +10,7 @@ const root = new URL('../../../', import.meta.url);
 
 /**
  * Starts an app as a user does, from its built entry, with only these settings. A data plane without a SPOOL_DIR gets a
- * folder that goes with it: proxies in one parent folder would take over each other's usage.
+ * temporary folder: proxies with the same parent folder would take over each other's usage.
  */
 export async function startApp(
   app: 'cli' | 'control-plane' | 'data-plane' | 'metering',

@@ -20,7 +20,7 @@ let dataDir: string;
 let database: TestDatabase;
 /** Serve `acme/*` and `bolt/*`. */
 let vendors: [MockVendor, MockVendor];
-/** Serves `down/*`: with errors alone. */
+/** Serves `down/*`, only with errors. */
 let broken: Server;
 let app: RunningProcess;
 let service: Service;
@@ -50,7 +50,7 @@ async function complete(key: string, model: string) {
 const targets = (...models: string[]) => models.map((model) => ({ model }));
 const servedBy = async (key: string, model: string) => (await complete(key, model)).served;
 
-/** Runs a command as a user does; what it answers in JSON. */
+/** Runs a command as a user does; returns its JSON output. */
 async function weighbridge(...args: string[]): Promise<Record<string, unknown>> {
   const env = {
     PATH: process.env.PATH,
@@ -96,7 +96,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-it('a profile is followed by the proxy as it is edited, and says why beforehand', async () => {
+it('the proxy follows edits of a profile, and explain predicts its choice', async () => {
   const { key, id: keyId } = await issue();
   const settings = { name: 'shop', strategy: 'ordered', targets: targets('acme/a', 'bolt/b') };
   const { id } = await operate('POST', '/profiles', settings);
@@ -130,7 +130,7 @@ it('a profile is followed by the proxy as it is edited, and says why beforehand'
   });
 });
 
-it('where a model fails the next one answers, and the ledger has both, each at its own price', async () => {
+it('the next model answers if one fails, and the ledger has both at their own prices', async () => {
   const { key, id: keyId } = await issue();
   await operate('POST', '/profiles', {
     name: 'robust',
@@ -177,7 +177,7 @@ it('where a model fails the next one answers, and the ledger has both, each at i
   });
 });
 
-it('a policy names the profile that `router/default` means, and what of it may serve', async () => {
+it('a policy sets the profile behind `router/default`, and which of its models may serve', async () => {
   const file = join(dataDir, 'routing.yaml');
   await writeFile(
     file,

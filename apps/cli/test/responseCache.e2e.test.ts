@@ -26,7 +26,7 @@ async function ask(key: string, content: string, { proxy = 0, model = 'mock/echo
   return { cache: headers.get('x-svc-cache'), requestId: headers.get('x-request-id') ?? '' };
 }
 
-/** A key under a policy of its own, which turns the cache on. */
+/** A key with its own policy, which enables the cache. */
 async function cachedKey(name: string) {
   const policy = await manage(cluster, 'POST', '/api/v1/policies', { body: { name, cache: CACHE } });
   const policyId = String(policy.body.id);
@@ -35,7 +35,7 @@ async function cachedKey(name: string) {
 }
 
 describe('the response cache', () => {
-  it('answers where a policy says so, until it says otherwise, and the ledger says that it did', async () => {
+  it('answers if a policy enables it, until it is disabled, and the ledger records the hit', async () => {
     const { key, policyId } = await cachedKey('cached');
     const content = randomUUID();
     const [first, again] = [await ask(key, content), await ask(key, content)];
@@ -57,7 +57,7 @@ describe('the response cache', () => {
     expect((await ask(key, content)).cache).toBe('bypass');
   });
 
-  it('answers where a profile says so, for requests that name it', async () => {
+  it('answers requests of a profile that enables it', async () => {
     const name = 'cached-profile';
     const targets = [{ model: 'mock/echo' }];
     const settings = { name, strategy: 'ordered', targets, cache: CACHE };
@@ -74,7 +74,7 @@ describe('the response cache', () => {
     await eventually(async () => expect((await ask(key, content, byProfile)).cache).toBe('bypass'));
   });
 
-  it('gives nothing to a key that was revoked', async () => {
+  it('does not answer a revoked key', async () => {
     const { key } = await cachedKey('revoked');
     const content = randomUUID();
     await ask(key, content);
@@ -85,9 +85,9 @@ describe('the response cache', () => {
     await expect(ask(key, content)).rejects.toMatchObject({ status: 401 });
   });
 
-  it('is one for all proxies, through NATS', async () => {
+  it('is shared by all proxies through NATS', async () => {
     const { key } = await cachedKey('shared');
-    // The store is waited for so shortly that a busy machine may take longer: then it is another request's turn.
+    // The proxy waits only briefly for the store. On a busy machine it may give up: send another request then.
     await eventually(async () => {
       const content = randomUUID();
       expect((await ask(key, content)).cache).toBe('miss');

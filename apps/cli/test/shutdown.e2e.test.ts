@@ -37,7 +37,7 @@ async function applicationKey(service: Service): Promise<string> {
   return String(body.key);
 }
 
-/** A request that the mock vendor answers in `seconds`, a token each tenth where it is streamed. */
+/** A request that the mock vendor answers in `seconds`, with a token each tenth of a second if streamed. */
 function slow(service: Service, key: string, seconds: number, stream: boolean): Promise<Response> {
   return fetch(`${service.inferenceUrl}/v1/chat/completions`, {
     method: 'POST',
@@ -62,7 +62,7 @@ async function rows() {
 
 const CUT_OFF = { error: expect.objectContaining({ code: 'shutting_down' }) };
 
-/** Two that outlast the grace and one that does not; then the signal. */
+/** Two requests that outlast the grace period and one that does not, then the signal. */
 async function stopInTheMidst(process: RunningProcess, service: Service, signal: NodeJS.Signals) {
   const key = await applicationKey(service);
   const whole = slow(service, key, 60, false);
@@ -103,16 +103,16 @@ async function expectAllSettled(): Promise<void> {
   expect(Number(cut?.cost_nano_usd)).toBeGreaterThan(0);
 }
 
-describe('an orderly stop tells the caller of each cut answer, and bills what was delivered:', () => {
+describe('an orderly stop ends each cut response with an error, and bills what was delivered:', () => {
   it('the whole service in one process, by SIGINT', async () => {
     const { process, service } = await startUp(folder, { DATABASE_URL: database.url, SHUTDOWN_GRACE_MS });
     await stopInTheMidst(track(process), service, 'SIGINT');
-    // All of it in one process: when that has ended, everything is in the ledger.
+    // It is one process: once it has ended, everything is in the ledger.
     await expectAllSettled();
     expect(process.output()).not.toContain('could not be closed');
   });
 
-  it('the data plane as a process of its own, by SIGTERM', async () => {
+  it('the data plane as a separate process, by SIGTERM', async () => {
     const nats = await startNats();
     closing.push(() => nats.stop());
     const mock = await startMockVendor();

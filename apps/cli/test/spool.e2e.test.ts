@@ -31,10 +31,10 @@ afterAll(() => cluster?.close());
 function replay(
   dir: string,
   env: Record<string, string> = settings,
-): Promise<{ code: number; told: string }> {
+): Promise<{ code: number; output: string }> {
   return new Promise((resolve) => {
     execFile(process.execPath, [MAIN, 'spool', 'replay', dir], { env }, (error, out, err) =>
-      resolve({ code: error ? Number(error.code) : 0, told: out + err }),
+      resolve({ code: error ? Number(error.code) : 0, output: out + err }),
     );
   });
 }
@@ -46,7 +46,7 @@ const rows = () =>
     .orderBy('event_id')
     .execute();
 
-it('what a killed proxy left is handed over once, what was under way at its reserve', async () => {
+it('the spool of a killed proxy is replayed once, with attempts in flight at their reservation', async () => {
   const { db, vendor } = cluster;
   const complete = (headers: Record<string, string>) =>
     fetch(`${cluster.inferenceUrl}/v1/chat/completions`, {
@@ -62,7 +62,10 @@ it('what a killed proxy left is handed over once, what was under way at its rese
   const cut = complete({ 'x-mock-delay-ms': '60000' }).catch(() => 'cut');
   await eventually(() => expect(vendor.requests).toHaveLength(6));
 
-  expect(await replay(spoolDir)).toMatchObject({ code: 1, told: expect.stringContaining('Another process') });
+  expect(await replay(spoolDir)).toMatchObject({
+    code: 1,
+    output: expect.stringContaining('Another process'),
+  });
   await proxy.stop('SIGKILL');
   expect(await cut).toBe('cut');
   const copy = join(dirname(dirname(spoolDir)), 'copy', 'spool');
@@ -70,10 +73,10 @@ it('what a killed proxy left is handed over once, what was under way at its rese
 
   expect(await replay(dirname(spoolDir))).toMatchObject({
     code: 1,
-    told: expect.stringContaining('is not a spool'),
+    output: expect.stringContaining('is not a spool'),
   });
   const alone = await replay(spoolDir, { ...settings, CONTROL_PLANE_ADDRESS: '127.0.0.1:1' });
-  expect(alone).toMatchObject({ code: 1, told: expect.stringContaining('could not be closed') });
+  expect(alone).toMatchObject({ code: 1, output: expect.stringContaining('could not be closed') });
   const ledger = await rows();
   expect(ledger).toHaveLength(6);
   expect(ledger.at(-1)).toMatchObject({ outcome: 'interrupted', estimated: true });
@@ -82,23 +85,23 @@ it('what a killed proxy left is handed over once, what was under way at its rese
   const whole = await replay(spoolDir);
   expect(whole).toMatchObject({
     code: 0,
-    told: expect.stringContaining('6 events, all in the ledger. Closed'),
+    output: expect.stringContaining('6 events, all in the ledger. Closed'),
   });
   expect(await replay(spoolDir)).toEqual({
     code: 0,
-    told: 'The spool is empty: there is nothing to replay.\n',
+    output: 'The spool is empty: there is nothing to replay.\n',
   });
   expect(await rows()).toEqual(ledger);
   const states = await db.selectFrom('producers').select('state').execute();
   expect(states).toEqual([{ state: 'closed' }]);
   expect(await readdir(spoolDir)).toEqual(['producer']);
 
-  // A copy of it changes nothing, and what its disk has spoilt is told.
+  // A copy changes nothing, and damaged records are reported.
   const [segment = ''] = (await readdir(copy, { recursive: true })).filter((name) => name.endsWith('.spool'));
   const bytes = await readFile(join(copy, segment));
   bytes[bytes.length >> 1] = ~(bytes[bytes.length >> 1] ?? 0);
   await writeFile(join(copy, segment), bytes);
   const spoilt = await replay(copy);
-  expect(spoilt).toMatchObject({ code: 0, told: expect.stringContaining('1 damaged place') });
+  expect(spoilt).toMatchObject({ code: 0, output: expect.stringContaining('1 damaged place') });
   expect(await rows()).toEqual(ledger);
 });

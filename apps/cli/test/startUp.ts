@@ -5,14 +5,14 @@ import { freePort } from '@weighbridge/testing';
 import type { Service } from './mainJob.ts';
 import { type RunningProcess, startApp } from './processes.ts';
 
-/** A folder for a service's data. As root, its Postgres runs as another user, who must be let through. */
+/** A folder for a service's data. Under root, Postgres runs as another user, who must be able to enter it. */
 export async function newDataDir(prefix = 'weighbridge-'): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), prefix));
   await chmod(folder, 0o711);
   return folder;
 }
 
-/** `weighbridge up` on a folder; the banner is the only thing that a user gets. */
+/** Runs `weighbridge up` on a folder, and reads everything from its banner, as a user would. */
 export async function startUp(
   dataDir: string,
   env: Record<string, string> = {},

@@ -22,7 +22,7 @@ async function certificate(): Promise<{ cert: string; private: string }> {
   });
 }
 
-describe('the apps, by mutual TLS,', () => {
+describe('the apps with mutual TLS', () => {
   let database: TestDatabase;
   let nats: TestNats;
   let folder: string;
@@ -53,7 +53,7 @@ describe('the apps, by mutual TLS,', () => {
     return process;
   };
 
-  /** The fingerprint of the certificate that the control plane shows to one that connects now. */
+  /** The fingerprint of the certificate that the control plane serves now. */
   async function shownCertificate(): Promise<string> {
     const socket = connect({
       port: grpc,
@@ -98,10 +98,10 @@ describe('the apps, by mutual TLS,', () => {
     await Promise.all([nats?.stop(), database?.drop(), rm(folder, { recursive: true, force: true })]);
   });
 
-  it('find each other, and take up a renewed certificate without a restart', async () => {
+  it('find each other, and reload a renewed certificate without a restart', async () => {
     const proxy = await startDataPlane(await files('proxy', theirs, [ours.cert]), /is ready/);
     const renewed = await certificate();
-    // Believed first, then shown: as one rolls a certificate.
+    // Trusted first, then served, as certificates are rolled over.
     await files('proxy', theirs, [ours.cert, renewed.cert]);
     await files('control-plane', renewed, [theirs.cert]);
     await eventually(
@@ -112,11 +112,11 @@ describe('the apps, by mutual TLS,', () => {
       },
     );
     expect(proxy.output()).not.toContain('lost the stream');
-    // A new one that believes only the renewed certificate gets in: that is the one being shown.
+    // A new app that trusts only the renewed certificate connects: that one is being served.
     await startDataPlane(await files('newer', theirs, [renewed.cert]), /is ready/);
   });
 
-  it('let nobody in without a certificate that they believe, and believe nobody else', async () => {
+  it('accept only certificates that they trust, and connect only to those', async () => {
     const stranger = await certificate();
     const strangers = await startDataPlane(
       await files('stranger', stranger, [ours.cert]),
@@ -138,7 +138,7 @@ describe('the apps, by mutual TLS,', () => {
     );
   });
 
-  it('say what is missing of it', async () => {
+  it('report missing settings', async () => {
     const half = { CONTROL_TLS_KEY_FILE: join(folder, 'proxy.key') };
     await startDataPlane(half, /CONTROL_TLS_CERTIFICATE_FILE and CONTROL_TLS_CA_FILE is missing/);
     const absent = { ...(await files('absent', ours, [])), CONTROL_TLS_CA_FILE: join(folder, 'nowhere.ca') };

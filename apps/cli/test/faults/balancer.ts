@@ -1,19 +1,19 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A process behind a balancer: where it takes connections, and where it says whether it wants any. */
+/** A process behind a balancer: where it accepts connections, and where it reports its readiness. */
 export interface Backend {
   readonly name: string;
   readonly port: number;
   readonly readyUrl: string;
 }
 
-/** As a Service of Kubernetes: it shares out connections, not requests, among those whose `/readyz` says so. */
+/** Like a Kubernetes Service: distributes connections, not requests, over the backends whose `/readyz` succeeds. */
 export interface Balancer {
   /** `host:port`. */
   readonly address: string;
   readonly url: string;
-  /** Whether it sends new connections to this one now. */
+  /** Whether it now sends new connections to this backend. */
   serves(name: string): boolean;
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export async function startBalancer(backends: readonly Backend[]): Promise<Balan
   const over = new AbortController();
   let turn = 0;
 
-  /** One that does not take connections any more is passed over, as a probe would find in a moment. */
+  /** Skips a backend that refuses connections: the next probe would find it not ready. */
   function open(near: Socket, left: readonly Backend[]): void {
     const [backend, ...others] = left;
     if (!backend || near.destroyed) return void near.destroy();
@@ -76,7 +76,7 @@ export async function startBalancer(backends: readonly Backend[]): Promise<Balan
   };
 }
 
-/** What ends in order ends so on the other side; what breaks off breaks off there too. */
+/** An orderly end of one side ends the other in order; a broken connection breaks the other. */
 function join(from: Socket, to: Socket): void {
   from.pipe(to);
   from.once('close', (hadError) => {
@@ -86,7 +86,7 @@ function join(from: Socket, to: Socket): void {
 }
 
 async function isReady({ readyUrl }: Backend): Promise<boolean> {
-  // A connection of its own each time, as a kubelet makes: that of a process which is gone says nothing of the next.
+  // A new connection for each probe, as a kubelet does: an old one may belong to a process that is gone.
   const headers = { connection: 'close' };
   const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
   return await fetch(readyUrl, { headers, signal }).then(

@@ -6,22 +6,22 @@ import { type Random, randomFrom } from './random.ts';
 
 const AT_ONCE = 32;
 
-/** A cluster in which a request that the vendor fails is not tried again: it would fail in the same way. */
+/** A cluster without retries: a request that the vendor fails would fail again. */
 export function startBilledCluster(): Promise<Cluster> {
   const dataPlane = { UPSTREAM_CHUNK_TIMEOUT_MS: '2000', UPSTREAM_MAX_RETRIES: '0' };
   return startCluster({ env: { dataPlane } });
 }
 
-interface Asked {
+interface MixedRequest {
   readonly path: string;
   readonly body: object;
   readonly headers: Record<string, string>;
   /** Bytes of the response after which the client disconnects. */
-  readonly leavesAfter: number | undefined;
+  readonly disconnectsAfter: number | undefined;
 }
 
-/** One request of the mix: any route, any way of misbehaving. */
-function mixed(random: Random): Asked {
+/** One request of the mix: any route, any fault of vendor or client. */
+function mixedRequest(random: Random): MixedRequest {
   const text = 'weigh '.repeat(1 + random.integer(40));
   const messages = [{ role: 'user', content: text }];
   const stream = random.chance(0.5);
@@ -51,16 +51,16 @@ function mixed(random: Random): Asked {
   else if (trouble < 0.07) headers['x-mock-reset'] = random.pick(['before', 'headers', 'mid']);
   else if (trouble < 0.075) headers['x-mock-stall'] = 'mid';
   else if (trouble < 0.085 && stream) headers['x-mock-sse-error'] = 'true';
-  const leaves = trouble > 0.9 && path !== '/v1/embeddings';
-  if (leaves && random.chance(0.5)) headers['x-mock-chunk-delay-ms'] = '2';
-  return { path, body, headers, leavesAfter: leaves ? random.integer(2_000) : undefined };
+  const disconnects = trouble > 0.9 && path !== '/v1/embeddings';
+  if (disconnects && random.chance(0.5)) headers['x-mock-chunk-delay-ms'] = '2';
+  return { path, body, headers, disconnectsAfter: disconnects ? random.integer(2_000) : undefined };
 }
 
-/** Sends a request with its number; resolves when it has ended, however it ends. */
+/** Sends a request with its number; resolves at its end, whether it succeeds or not. */
 function send(
   { cluster, caller, agent }: { cluster: Cluster; caller: Caller; agent: Agent },
   number: number,
-  { path, body, headers, leavesAfter }: Asked,
+  { path, body, headers, disconnectsAfter }: MixedRequest,
 ): Promise<void> {
   return new Promise((resolve) => {
     const sent = request(`${cluster.inferenceUrl}${path}`, {
@@ -77,10 +77,10 @@ function send(
     });
     sent.on('response', (response) => {
       let bytes = 0;
-      if (leavesAfter === 0) sent.destroy();
+      if (disconnectsAfter === 0) sent.destroy();
       response.on('data', (chunk: Buffer) => {
         bytes += chunk.length;
-        if (leavesAfter !== undefined && bytes >= leavesAfter) sent.destroy();
+        if (disconnectsAfter !== undefined && bytes >= disconnectsAfter) sent.destroy();
       });
       response.on('error', () => {});
       response.on('close', resolve);
@@ -97,21 +97,21 @@ function charge(entry: BillEntry): bigint {
   return BigInt(inputTokens - cached) * 1_000n + BigInt(cached) * 100n + BigInt(outputTokens) * 2_000n;
 }
 
-/** The vendor's bill beside the ledger; amounts in nano-USD. */
+/** The vendor's bill and the ledger; amounts in nano-USD. */
 export interface BillAndLedger {
   /** Requests that reached the vendor; each is one row of the ledger. */
   readonly received: number;
-  /** Rows that say what the vendor counted. */
+  /** Rows with the usage that the vendor counted. */
   readonly exact: number;
   readonly exactBilled: bigint;
   readonly exactLedger: bigint;
-  /** Rows that are marked as estimated. */
+  /** Rows marked as estimated. */
   readonly estimated: number;
   readonly estimatedBilled: bigint;
   readonly estimatedLedger: bigint;
-  /** Estimated rows of requests that got no response: they are charged what had been reserved. */
+  /** Estimated rows of requests without a response, charged at their reservation. */
   readonly reserved: number;
-  /** The sum of all rows, and what the caller's bucket says. */
+  /** The sum of all rows, and the spend of the caller's bucket. */
   readonly ledger: bigint;
   readonly bucket: bigint | undefined;
   /** Rows that differ from the bill, or are estimated without a reason. */
@@ -122,12 +122,12 @@ export interface BillAndLedger {
 export async function compareBill(cluster: Cluster, requests: number, seed: number): Promise<BillAndLedger> {
   const caller = await cluster.caller('bill');
   const random = randomFrom(seed);
-  const asked = Array.from({ length: requests }, () => mixed(random));
+  const requested = Array.from({ length: requests }, () => mixedRequest(random));
   const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
   let next = 0;
   const worker = async () => {
     for (let at = next++; at < requests; at = next++)
-      await send({ cluster, caller, agent }, at, asked[at] as Asked);
+      await send({ cluster, caller, agent }, at, requested[at] as MixedRequest);
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
   agent.destroy();
@@ -161,7 +161,7 @@ export async function compareBill(cluster: Cluster, requests: number, seed: numb
   const wrong: unknown[] = [];
   for (const row of rows) {
     const number = (row.attribution as { labels: { n: string } }).labels.n;
-    const request = asked[Number(number)] as Asked;
+    const request = requested[Number(number)] as MixedRequest;
     const entry = bill.get(received.get(number) ?? '');
     const billed = entry ? charge(entry) : 0n;
     const ledger = BigInt(row.cost_nano_usd);
@@ -174,7 +174,7 @@ export async function compareBill(cluster: Cluster, requests: number, seed: numb
       continue;
     }
     if (['before', 'headers'].includes(request.headers['x-mock-reset'] ?? '')) {
-      // No response came: the row costs what was reserved, which depends on how long the model's responses usually are.
+      // No response: the row costs its reservation, which depends on the usual length of the model's responses.
       sums.reserved++;
       if (ledger === 0n) wrong.push({ number, billed, ...request, row });
     } else {
@@ -188,10 +188,10 @@ export async function compareBill(cluster: Cluster, requests: number, seed: numb
   return { ...sums, received: received.size, bucket: bucket?.spent_nano_usd, wrong };
 }
 
-/** Only where the vendor did not report usage, or was not heard to its end. */
-function mayBeEstimated({ headers, leavesAfter }: Asked): boolean {
+/** Only if the vendor did not report usage, or the response was not received to its end. */
+function mayBeEstimated({ headers, disconnectsAfter }: MixedRequest): boolean {
   const faults = ['x-mock-no-usage', 'x-mock-reset', 'x-mock-stall', 'x-mock-sse-error'];
-  return leavesAfter !== undefined || faults.some((fault) => headers[fault] !== undefined);
+  return disconnectsAfter !== undefined || faults.some((fault) => headers[fault] !== undefined);
 }
 
 export function inWords({

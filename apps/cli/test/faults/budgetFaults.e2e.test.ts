@@ -2,12 +2,12 @@ import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
-import { type Asked, createLoad, type Sent, sendTo } from './load.ts';
+import { createLoad, type LoadRequest, type SentRequest, sendTo } from './load.ts';
 import { type Random, randomFrom } from './random.ts';
-import { expectSound } from './verdict.ts';
+import { expectReconciled } from './reconciliation.ts';
 
 const SEED = 20_261_120;
-/** Of mock/echo, for each token. */
+/** The price of mock/echo per token. */
 const [INPUT_NANO, OUTPUT_NANO] = [1_000n, 2_000n];
 const MAX_OUTPUT = 400;
 
@@ -38,8 +38,8 @@ async function budgetOf(
   return await cluster.caller(name, { policy_id: created.body.id });
 }
 
-/** An answer of up to so many tokens. Under `balanced` it may get longer than anybody would expect. */
-function chat(random: Random, mode: 'hard' | 'balanced'): Asked {
+/** A response of up to this many tokens. Under `balanced` it may be longer than estimated. */
+function chat(random: Random, mode: 'hard' | 'balanced'): LoadRequest {
   const output = 1 + random.integer(mode === 'hard' ? MAX_OUTPUT : 10 * MAX_OUTPUT);
   return {
     path: '/v1/chat/completions',
@@ -68,7 +68,7 @@ async function bucketOf(caller: Caller): Promise<BucketRow> {
     .executeTakeFirstOrThrow();
 }
 
-function ends(sent: readonly Sent[]): Record<string, number> {
+function ends(sent: readonly SentRequest[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { end, code } of sent) {
     const name = code ?? end;
@@ -77,7 +77,7 @@ function ends(sent: readonly Sent[]): Record<string, number> {
   return counts;
 }
 
-/** What the row of many requests at once has left. */
+/** The headroom after many requests at once. */
 const used: {
   readonly caller: Caller;
   readonly mode: 'hard' | 'balanced';
@@ -99,11 +99,11 @@ describe('budgets over many proxies', () => {
         caller,
         seed: SEED,
         proxies: cluster.proxies,
-        ask: (random) => chat(random, mode),
+        nextRequest: (random) => chat(random, mode),
         atOnce: 64,
       });
       const running = load.start(0);
-      // Until nothing passes any more, for as long as a wait for others may take.
+      // Until every request is refused for as long as a wait for other leases may take.
       await eventually(
         () => {
           const latest = load.sent.slice(-128);
@@ -113,7 +113,7 @@ describe('budgets over many proxies', () => {
         { timeoutMs: 60_000, intervalMs: 200 },
       );
       await running.stop();
-      const figures = await expectSound(cluster, caller, load.sent, `9, ${mode}`);
+      const figures = await expectReconciled(cluster, caller, load.sent, `9, ${mode}`);
 
       const counts = ends(load.sent);
       expect(counts.budget_exhausted, JSON.stringify(counts)).toBeGreaterThan(0);
@@ -123,14 +123,14 @@ describe('budgets over many proxies', () => {
       ).toBe(true);
       const limitNano = BigInt(limit) * 1_000n;
       const billed = figures.exactBilled + figures.estimatedBilled;
-      // What one answer may cost above what was reserved for it, of as many as are under way at once.
+      // The most that the responses in flight may cost above their reservations.
       const overage = BigInt(10 * MAX_OUTPUT - 1_024) * OUTPUT_NANO * 64n;
       expect(billed).toBeLessThanOrEqual(limitNano + (mode === 'hard' ? 0n : overage));
       used.push({ caller, mode, limitNano, billed, ledger: figures.exactLedger + figures.estimatedLedger });
     },
   );
 
-  it('says what the usage report says when it refuses', async () => {
+  it('reports the same amounts in a refusal as in the usage report', async () => {
     const caller = await budgetOf('refusal', 1_500, 'hard');
     const [proxy] = cluster.proxies;
     if (!proxy) throw new Error('there is no proxy');
@@ -138,7 +138,7 @@ describe('budgets over many proxies', () => {
       caller,
       seed: SEED,
       proxies: [proxy],
-      ask: (random) => chat(random, 'hard'),
+      nextRequest: (random) => chat(random, 'hard'),
       atOnce: 1,
     });
     await eventually(async () => {
@@ -163,21 +163,21 @@ describe('budgets over many proxies', () => {
     });
   });
 
-  it('10: a proxy whose lease is no longer valid admits nothing on it, and what it holds stays charged until its spool is replayed', async () => {
+  it('10: a proxy with an expired lease admits nothing on it, and its reservations stay charged until its spool is replayed', async () => {
     const caller = await budgetOf('row-10', 100_000, 'hard');
     const [proxy] = cluster.proxies;
     if (!proxy) throw new Error('there is no proxy');
-    let asked = 0;
-    const ask = () => sendTo(proxy, caller, `row-10.${asked++}`, chat(randomFrom(1), 'hard'));
-    expect((await ask()).end).toBe('whole');
-    expect((await ask()).end).toBe('whole');
+    let count = 0;
+    const send = () => sendTo(proxy, caller, `row-10.${count++}`, chat(randomFrom(1), 'hard'));
+    expect((await send()).end).toBe('whole');
+    expect((await send()).end).toBe('whole');
     await cluster.controlPlane.stop('SIGKILL');
-    // Without a control plane it spends what it holds …
-    expect((await ask()).end).toBe('whole');
-    // … and nothing once eleven minutes have gone by on its clock.
+    // Without a control plane, it spends its lease …
+    expect((await send()).end).toBe('whole');
+    // … and nothing once its clock is eleven minutes further.
     await proxy.inject({ clockOffsetMs: 11 * 60_000 });
     await eventually(async () =>
-      expect(await ask()).toMatchObject({ status: 503, code: 'budget_unavailable' }),
+      expect(await send()).toMatchObject({ status: 503, code: 'budget_unavailable' }),
     );
     await proxy.stop('SIGKILL');
     await proxy.inject({});
@@ -189,17 +189,17 @@ describe('budgets over many proxies', () => {
       timeoutMs: 30_000,
       intervalMs: 250,
     });
-    expect((await ask()).end).toBe('whole');
+    expect((await send()).end).toBe('whole');
   });
 
-  it('11: a control plane that is killed while it grants never grants too much', async () => {
+  it('11: a control plane killed while it grants leases never grants too much', async () => {
     const limit = 60_000;
     const caller = await budgetOf('row-11', limit, 'hard');
     const load = createLoad({
       caller,
       seed: SEED,
       proxies: cluster.proxies.slice(0, 2),
-      ask: (random) => chat(random, 'hard'),
+      nextRequest: (random) => chat(random, 'hard'),
       atOnce: 16,
     });
     const running = load.start(0);
@@ -214,11 +214,11 @@ describe('budgets over many proxies', () => {
     }
     await eventually(() => expect(load.sent.at(-1)?.code).toBe('budget_exhausted'), { timeoutMs: 60_000 });
     await running.stop();
-    const figures = await expectSound(cluster, caller, load.sent, '11');
+    const figures = await expectReconciled(cluster, caller, load.sent, '11');
     expect(figures.exactBilled + figures.estimatedBilled).toBeLessThanOrEqual(BigInt(limit) * 1_000n);
   });
 
-  it('9: after a quiet minute, all that was leased is back, spent is what the ledger has, and what is left can be had', async () => {
+  it('9: after a minute without requests, all leases are returned, spend equals the ledger, and the rest can be spent', async () => {
     expect(used).toHaveLength(3);
     for (const { caller, mode, limitNano, billed, ledger } of used) {
       await eventually(async () => expect((await bucketOf(caller)).leased_nano_usd).toBe(0n), {
@@ -226,7 +226,7 @@ describe('budgets over many proxies', () => {
         intervalMs: 500,
       });
       expect((await bucketOf(caller)).spent_nano_usd).toBe(ledger);
-      // More than any of these requests reserves: nobody may be refused it.
+      // More than any of these requests reserves: no request may be refused.
       const most = BigInt(mode === 'hard' ? MAX_OUTPUT : 1_024) * OUTPUT_NANO + 1_000n * INPUT_NANO;
       if (billed + most > limitNano) continue;
       const [proxy] = cluster.proxies;

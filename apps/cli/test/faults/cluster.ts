@@ -10,39 +10,39 @@ import { type FaultyNats, startFaultyNats } from './faultyNats.ts';
 import { type FaultyPostgres, startFaultyPostgres } from './faultyPostgres.ts';
 
 const KEPT_REQUESTS = 1_000_000;
-/** Longer than a proxy takes to say how it is, and its control plane to write that down. */
+/** Longer than a heartbeat of a proxy takes until its control plane has stored it. */
 const QUIET_MS = 1_500;
 
-/** Someone who sends requests: a principal of its own, so that each row is judged by what it did itself. */
+/** A sender of requests with its own principal, so that its rows can be told from those of others. */
 export interface Caller {
   readonly name: string;
   readonly keyId: string;
   readonly key: string;
 }
 
-/** All of Weighbridge as real processes, with a vendor that keeps its own bill. Each part can be broken. */
+/** All of Weighbridge as real processes, with a vendor that keeps a bill. Each part can be broken. */
 export interface Cluster extends Service {
   readonly vendor: MockVendor;
   readonly db: Database;
   readonly nats: FaultyNats;
-  /** Undefined unless it was asked for: the tests' own server is shared with others, and never restarted. */
+  /** Undefined unless requested: the tests' shared server is never restarted. */
   readonly postgres: FaultyPostgres | undefined;
   readonly controlPlane: FaultyApp;
-  /** The one above, and those beside it. */
+  /** All control planes, including the one above. */
   readonly controlPlanes: readonly FaultyApp[];
-  /** All that stand before apps; none unless they were asked for. */
+  /** The balancers in front of the apps; none unless requested. */
   readonly balancers: readonly Balancer[];
-  /** Where it serves the proxies: `host:port`. */
+  /** The address that the proxies connect to: `host:port`. */
   readonly controlPlaneAddress: string;
   readonly proxies: readonly FaultyApp[];
   readonly workers: readonly FaultyApp[];
   addWorker(): Promise<void>;
-  /** Where a proxy of this cluster keeps what it has not handed over. */
+  /** The spool folder of a proxy of this cluster. */
   spoolDir(proxy: FaultyApp): string;
   caller(name: string, key?: Record<string, unknown>): Promise<Caller>;
-  /** Waits until nothing is under way any more: every proxy that runs has handed over all that it settled. */
+  /** Waits until nothing is in flight: the ledger has everything that the running proxies settled. */
   settled(timeoutMs?: number): Promise<void>;
-  /** Whatever a test left broken works again. */
+  /** Repairs everything that a test broke. */
   restore(): Promise<void>;
   close(): Promise<void>;
 }
@@ -53,11 +53,11 @@ export interface ClusterOptions {
   readonly controlPlanes?: number;
   /** Callers, operators and proxies reach the apps through balancers, as in Kubernetes. */
   readonly balanced?: boolean;
-  /** A Postgres of its own, which may be broken. */
+  /** A separate Postgres, which may be broken. */
   readonly ownPostgres?: boolean;
-  /** Spools side by side, so that one proxy finds what another left behind. */
+  /** Spools with one parent folder, so that a proxy finds the orphaned spool of another. */
   readonly sharedSpools?: boolean;
-  /** How far the clock of the app with this name is ahead of ours. */
+  /** How far the clock of the app with this name is ahead. */
   readonly clockOffsetMs?: (name: string) => number;
   readonly env?: {
     readonly controlPlane?: Record<string, string>;
@@ -194,7 +194,7 @@ async function startAll(
     async restore() {
       if (!nats.isRunning) await nats.start();
       for (const app of [...controlPlanes, ...workers, ...proxies]) await app.restore();
-      // Its connections to a Postgres that was restarted are replaced as they are used.
+      // Connections to a restarted Postgres are replaced when they are used.
       await eventually(async () => {
         const { status } = await manage(service, 'GET', '/api/v1/keys');
         if (status !== 200) throw new Error(`the control plane answers ${status}`);
@@ -211,7 +211,7 @@ async function startAll(
       let quietSince: number | undefined;
       await eventually(
         async () => {
-          // Not the stream's messages: after a crash, NATS 2.9 keeps some that were acknowledged, and delivers them to nobody.
+          // Not the stream's messages: after a crash, NATS 2.9 retains some that were acknowledged, and never delivers them.
           const { waiting: undelivered, unacknowledged } = await nats.deliveries();
           const waiting = [
             ...(await waitingProxies(service, proxies)),
@@ -220,7 +220,7 @@ async function startAll(
           if (waiting.length > 0) quietSince = undefined;
           else quietSince ??= performance.now();
           if (quietSince === undefined) throw new Error(`not settled: ${waiting.join(', ')}`);
-          // What a proxy says of itself is up to a second old.
+          // The state that a proxy reports is up to a second old.
           if (performance.now() - quietSince < QUIET_MS) throw new Error('settled, but not for long');
         },
         { timeoutMs, intervalMs: 250 },
@@ -229,7 +229,7 @@ async function startAll(
   };
 }
 
-/** The proxies that run and still have something, in words. */
+/** Descriptions of the running proxies that still hold something. */
 async function waitingProxies(service: Service, proxies: readonly FaultyApp[]): Promise<string[]> {
   const { body } = await manage(service, 'GET', '/api/v1/proxies?page_size=500');
   const listed = body.data as {
@@ -241,7 +241,7 @@ async function waitingProxies(service: Service, proxies: readonly FaultyApp[]): 
   return proxies
     .filter((proxy) => proxy.isUp)
     .flatMap(({ name }) => {
-      // One of several processes has a name with a number behind it.
+      // The name of one of several processes ends with a number.
       const runs = listed.filter((one) => one.name === name || one.name.startsWith(`${name}-`));
       if (runs.length === 0) return [`${name} is not listed`];
       const newest = new Map(

@@ -1,6 +1,6 @@
-// Loaded into an app's process ahead of it (`node --import`): lets a test break it at an exact point, without a line for
-// that in the product. What is to happen stands in a control file, which is read anew at each of these points; what did
-// happen is added to a log beside it before it happens, so that a kill does not outrun its own record.
+// Loaded into an app's process first (`node --import`): lets a test break it at an exact point, without code for that in
+// the product. A control file names the faults and is read again at each point; each fault is written to a log beside it
+// before it happens, so that a kill is logged too.
 import fs from 'node:fs';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 
@@ -13,8 +13,8 @@ const real = {
   readFileSync: fs.readFileSync,
 };
 
-let asked = '';
-/** How often each point was passed, or fired, since the control file last changed. */
+let current = '';
+/** How often each point was passed, or a fault happened there, since the control file last changed. */
 let counts = {};
 
 function faults() {
@@ -22,10 +22,10 @@ function faults() {
   try {
     text = real.readFileSync(FAULTS_FILE, 'utf8');
   } catch {
-    // Nothing is asked for.
+    // No control file: no faults.
   }
-  if (text !== asked) {
-    asked = text;
+  if (text !== current) {
+    current = text;
     counts = {};
   }
   return JSON.parse(text);
@@ -45,7 +45,7 @@ function fired(what) {
 function die(what) {
   fired(what);
   process.kill(process.pid, 'SIGKILL');
-  // The signal is on its way: not one more instruction of the product.
+  // Block until the signal arrives, so that the product runs no further instruction.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 }
 
@@ -62,11 +62,11 @@ function recordsIn(bytes) {
     at = end;
   }
   if (records[0]?.type !== 'HEADER') return records;
-  // What a new file begins with was written before: its header, and the copies that this counts.
+  // A new file begins with records written before: its header, and the copies counted here.
   return records.slice(1 + copiesIn(bytes));
 }
 
-/** Of a header: a version (u8), two texts, each with its length before it (u8), a number (u64), and this one (u32). */
+/** A header is a version (u8), two texts, each after its length (u8), a number (u64), and this number (u32). */
 function copiesIn(bytes) {
   let at = 10;
   for (let text = 0; text < 2; text++) at += 1 + bytes[at];
@@ -94,7 +94,7 @@ fs.writeSync = (fd, data, ...rest) => {
     throw Object.assign(new Error(`${spoolWrite}: injected, write`), { code: spoolWrite, syscall: 'write' });
   }
   const nth = point?.nth ?? 1;
-  // One write has what began and ended in a turn of the event loop.
+  // One write has all records of a turn of the event loop.
   const due = records.find(({ type }) => point?.at === type && count('die') === nth);
   if (!due) return write(length);
   if (point.when === 'within') write((due.at + due.end) >> 1);
@@ -136,7 +136,7 @@ async function databaseClient() {
   return createRequire(database)('pg');
 }
 
-// The clock: `clockOffsetMs`, where the process was started with one.
+// The clock: `clockOffsetMs`, if the process was started with an offset.
 let offsetMs = Number(FAULTS_CLOCK_OFFSET_MS);
 if (offsetMs !== 0) {
   const RealDate = Date;
@@ -148,8 +148,8 @@ if (offsetMs !== 0) {
   let seen;
   setInterval(() => {
     offsetMs = faults().clockOffsetMs ?? offsetMs;
-    if (seen === asked) return;
-    seen = asked;
+    if (seen === current) return;
+    seen = current;
     fs.writeFileSync(`${FAULTS_FILE}.seen`, seen);
   }, 20).unref();
 }

@@ -8,19 +8,19 @@ const FAULT_POINTS = fileURLToPath(new URL('faultPoints.mjs', import.meta.url));
 const MEMORY_PROBE = fileURLToPath(new URL('memoryProbe.mjs', import.meta.url));
 const HELD_TIMEOUT_MS = 30_000;
 
-/** What a process holds on to once all garbage is collected. */
+/** What a process retains after garbage collection. */
 export interface Held {
-  /** With buffers, which are beside the heap. */
+  /** Including buffers, which are outside the heap. */
   readonly heapBytes: number;
-  /** Open files and sockets; 0 where the system does not tell. */
+  /** Open files and sockets; 0 if the system does not list them. */
   readonly files: number;
-  /** What keeps it alive, by Node's names: timers, sockets. */
+  /** The resources that keep it alive, by Node's names, such as timers and sockets. */
   readonly resources: Readonly<Record<string, number>>;
   /** Of the process itself. */
   readonly listeners: number;
 }
 
-/** What faultPoints.mjs is to do in a process; nothing of it where a field is absent. */
+/** The faults that faultPoints.mjs causes in a process; an absent field causes none. */
 export interface Faults {
   /** Kills the process at the nth record of this type (default: the first) that it writes to its spool from now on. */
   readonly die?: {
@@ -30,41 +30,41 @@ export interface Faults {
   };
   /** Every write to the spool fails with this code. */
   readonly spoolWrite?: 'ENOSPC' | 'EIO';
-  /** Breaks the next so many commits of the ledger. */
+  /** Breaks the next `times` commits of the ledger. */
   readonly commit?: { readonly how: 'killed after' | 'answer lost' | 'never sent'; readonly times: number };
-  /** How far its clock is ahead; only where it was started with FAULTS_CLOCK_OFFSET_MS. */
+  /** How far its clock is ahead; needs a start with FAULTS_CLOCK_OFFSET_MS. */
   readonly clockOffsetMs?: number;
 }
 
-/** An app of the cluster, which can be broken in many ways and started again as it was: same port, same folder. */
+/** An app of the cluster, which can be broken in many ways and restarted with the same port and folder. */
 export interface FaultyApp {
   readonly name: string;
   /** Where it serves. */
   readonly url: string;
-  /** Of the process that runs, or ran last. */
+  /** Of the current or last process. */
   readonly pid: number;
-  /** It runs, and was not told to end: what a load balancer would send to. */
+  /** It runs and is not stopping: a load balancer would send to it. */
   readonly isUp: boolean;
-  /** Starts it; `changes` to its environment stay for later starts. Resolves when it is ready. */
+  /** Starts it, and resolves when it is ready. `changes` to its environment also apply to later starts. */
   start(changes?: Record<string, string>): Promise<void>;
-  /** A load balancer sends it nothing more; it does not know yet. */
+  /** Takes it out of the load balancer, before it is stopped. */
   takeOut(): void;
-  /** SIGTERM, unless another is given; resolves with its end. */
+  /** Sends SIGTERM or the given signal; resolves when it has ended. */
   stop(signal?: NodeJS.Signals): Promise<ProcessEnd>;
-  /** As soon as it has ended by itself. */
+  /** Resolves when it has ended by itself. */
   ended(): Promise<ProcessEnd>;
-  /** SIGSTOP: it holds what it holds, and does nothing. */
+  /** SIGSTOP: it keeps its connections and locks, and does nothing. */
   freeze(): void;
   thaw(): void;
-  /** Asks for faults from now on; `{}` ends them. */
+  /** Sets the faults from now on; `{}` ends them. */
   inject(faults: Faults): Promise<void>;
-  /** The faults that happened since this was last asked, in their order. */
+  /** The faults since the last call, in order. */
   fired(): Promise<readonly string[]>;
-  /** Whatever was done to it, it runs and nothing is asked of it. */
+  /** Repairs it: it runs without faults. */
   restore(): Promise<void>;
-  /** Collects all garbage there, and looks what is left. */
+  /** Collects its garbage, and measures what is left. */
   held(): Promise<Held>;
-  /** What the process that runs, or ran last, has written. */
+  /** The output of the current or last process. */
   output(): string;
 }
 
@@ -135,11 +135,11 @@ export function faultyApp({ app, name, folder, port, env }: FaultyAppOptions): F
       isFrozen = false;
     },
     async inject(faults) {
-      // Renamed into its place: the process must never read half of it.
+      // Written, then renamed: the process must never read half of it.
       const text = JSON.stringify(faults);
       await writeFile(`${file}.new`, text);
       await rename(`${file}.new`, file);
-      // All else is looked up when it is due; the clock is looked at all the time.
+      // Other faults read the file when they are due; the clock reads it continuously.
       if (faults.clockOffsetMs !== undefined && !hasEnded)
         await eventually(async () => {
           if ((await readFile(`${file}.seen`, 'utf8')) !== text) throw new Error(`${name} keeps its clock`);

@@ -18,29 +18,29 @@ export interface Captured {
   readonly payload: Uint8Array;
 }
 
-/** A NATS server that can be killed, brought back with what it held at another time, and tampered with. */
+/** A NATS server that can be killed, restored to an earlier state, and tampered with. */
 export interface FaultyNats {
   readonly url: string;
   readonly isRunning: boolean;
   kill(): Promise<void>;
-  /** Brings it back on the same port: with the store that it had, or with a copy of an earlier one. */
+  /** Starts it again on the same port, with its store or a copy of an earlier one. */
   start(storeDir?: string): Promise<void>;
-  /** Copies what it holds now. To be called while it is stopped, or nobody writes to it. */
+  /** Copies its store. Call it only while it is stopped or no one writes to it. */
   copyStore(): Promise<string>;
   readonly manager: JetStreamManager;
-  /** How many messages it holds, and the number of the last one that it ever held. */
+  /** The number of stored messages, and the last sequence number ever used. */
   state(): Promise<{ messages: number; lastSequence: number }>;
   deleteStream(): Promise<void>;
-  /** Collects what is published from now on, until `stop` is called. */
+  /** Collects the messages published from now on, until `stop` is called. */
   capture(): { readonly messages: readonly Captured[]; stop(): Promise<void> };
-  /** Publishes a message again; true where the stream took it for a duplicate. */
+  /** Publishes a message again; true if the stream took it for a duplicate. */
   publish(message: Captured, messageId?: string): Promise<boolean>;
-  /** The message of the stream with this number, and how to take it out. */
+  /** The message with this sequence number, and how to delete it. */
   read(sequence: number): Promise<Captured>;
   remove(sequence: number): Promise<void>;
-  /** How often it delivered, what waits for its first delivery, and what for being acknowledged; of all shards. */
+  /** Over all shards: the number of deliveries, of messages not yet delivered, and of those not yet acknowledged. */
   deliveries(): Promise<{ done: number; waiting: number; unacknowledged: number }>;
-  /** What no worker acknowledged is to be delivered again now, rather than when its minute is over. No worker may run. */
+  /** Redelivers unacknowledged messages now instead of after a minute. No worker may run. */
   redeliver(): Promise<void>;
   close(): Promise<void>;
 }
@@ -71,7 +71,7 @@ export async function startFaultyNats(folder: string): Promise<FaultyNats> {
     async start(storeDir = server.storeDir) {
       server = await startNats({ port, storeDir });
       isRunning = true;
-      // The connection for tampering comes back by itself.
+      // The connection for tampering reconnects by itself.
       await eventually(() => manager.getAccountInfo(), { timeoutMs: 10_000, intervalMs: 100 });
     },
     async copyStore() {
@@ -120,7 +120,7 @@ export async function startFaultyNats(folder: string): Promise<FaultyNats> {
       };
     },
     async redeliver() {
-      // The workers set it back when they start.
+      // The workers reset it when they start.
       for (const durable of DURABLES)
         await manager.consumers.update(STREAM, durable, { ack_wait: nanos(SHORT_ACK_WAIT_MS) });
       await sleep(3 * SHORT_ACK_WAIT_MS);

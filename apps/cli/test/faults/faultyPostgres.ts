@@ -4,16 +4,16 @@ import { type LocalPostgres, startLocalPostgres } from '@weighbridge/local-postg
 import { eventually, freePort, testRun } from '@weighbridge/testing';
 import pg from 'pg';
 
-/** A Postgres that may be restarted under the apps: it keeps its port, and all that it committed. */
+/** A Postgres that may be restarted under the apps, with the same port and all committed data. */
 export interface FaultyPostgres {
   readonly url: string;
-  /** An orderly one: transactions under way are aborted. */
+  /** An orderly restart: it aborts open transactions. */
   restart(): Promise<void>;
-  /** Lets every writer of buckets that are there wait in the middle of its transaction, until the returned function is called. */
+  /** Blocks every writer of existing buckets in the middle of its transaction, until the returned function is called. */
   holdBuckets(): Promise<() => Promise<void>>;
-  /** How many wait so; default: of metering. */
+  /** The number of blocked writers; default: those of metering. */
   waitingWriters(applicationName?: string): Promise<number>;
-  /** Kills the process that serves one of them, upon which Postgres ends all others and recovers. */
+  /** Kills the backend of a blocked writer; Postgres then ends all others and recovers. */
   crashWriter(): Promise<void>;
   close(): Promise<void>;
 }
@@ -21,7 +21,7 @@ export interface FaultyPostgres {
 export async function startFaultyPostgres(): Promise<FaultyPostgres> {
   const dataDir = join(testRun().folder, `postgres-${randomUUID()}`);
   const port = await freePort();
-  // Commits are written before they are answered: a killed server must not lose one. Only a power cut could.
+  // A commit is written before it is confirmed: a killed server must not lose one, only a power failure could.
   const settings = { port: String(port), fsync: 'off', max_connections: '200' };
   const start = () => startLocalPostgres({ dataDir, settings });
   let server: LocalPostgres = await start();
@@ -30,12 +30,12 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
 
   const WAITING = `SELECT pid FROM pg_stat_activity WHERE application_name = $1
     AND state = 'active' AND wait_event_type = 'Lock'`;
-  /** Waits for a server that recovers. */
+  /** Waits until the server has recovered. */
   function connect(): Promise<pg.Client> {
     return eventually(
       async () => {
         const client = new pg.Client({ connectionString: url.href });
-        client.on('error', () => {}); // It is ended with the server.
+        client.on('error', () => {}); // It ends with the server.
         await client.connect();
         return client;
       },
@@ -53,7 +53,7 @@ export async function startFaultyPostgres(): Promise<FaultyPostgres> {
     url: url.href,
     async holdBuckets() {
       const client = await connect();
-      // In their order, as every writer does. Who waits for a row gets it in turn.
+      // In the same order as every writer. Those who wait for a row get it in turn.
       await client.query('BEGIN');
       await client.query('SELECT FROM spend_buckets ORDER BY bucket_key COLLATE "C" FOR UPDATE');
       return () => client.end().catch(() => {});

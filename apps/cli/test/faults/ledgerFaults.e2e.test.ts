@@ -7,10 +7,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { manage } from '../mainJob.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import type { FaultyApp } from './faultyApp.ts';
-import { createLoad, type Sent } from './load.ts';
+import { createLoad, type SentRequest } from './load.ts';
 import { randomFrom } from './random.ts';
-import { eventsOf, messagesOf, numberOf } from './streamed.ts';
-import { expectSound, inWords, verdictOn } from './verdict.ts';
+import { expectReconciled, inWords, reconcile } from './reconciliation.ts';
+import { eventsOf, messagesOf, numberOf } from './streamMessages.ts';
 
 const SEED = 20_261_122;
 
@@ -35,7 +35,7 @@ async function startWorkers(): Promise<void> {
 }
 
 describe('metering', () => {
-  it('2: killed between COMMIT and acknowledgement, it counts what comes again no second time', async () => {
+  it('2: killed between COMMIT and acknowledgement, counts redelivered messages only once', async () => {
     const caller = await cluster.caller('row-2');
     const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
     for (const worker of cluster.workers) await worker.inject({ commit: { how: 'killed after', times: 1 } });
@@ -44,19 +44,19 @@ describe('metering', () => {
       cluster.workers.map(async (one) => [one, await one.ended()] as const),
     );
     expect(await killed.fired()).toEqual(['COMMIT killed after']);
-    // The others too, so that nobody is there to take the message before its time.
+    // The other workers too, so that none takes the message early.
     await Promise.all(cluster.workers.map((worker) => worker.stop('SIGKILL')));
     const before = await cluster.nats.deliveries();
     expect(before.unacknowledged).toBeGreaterThan(0);
     await cluster.nats.redeliver();
     await cluster.restore();
-    const figures = await expectSound(cluster, caller, load.sent, 'row 2');
+    const figures = await expectReconciled(cluster, caller, load.sent, 'row 2');
     const { done } = await cluster.nats.deliveries();
     expect(done).toBeGreaterThanOrEqual(before.done + before.waiting + before.unacknowledged);
     expect(figures).toMatchObject({ exactRows: 100, estimatedRows: 0 });
   });
 
-  it('7: a message that is sent again after the stream forgot its id is charged once', async () => {
+  it('7: charges a message once that is sent again after the stream forgot its id', async () => {
     const caller = await cluster.caller('row-7');
     const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
     const captured = cluster.nats.capture();
@@ -71,11 +71,11 @@ describe('metering', () => {
     await cluster.nats.start();
     for (const message of captured.messages)
       expect(await cluster.nats.publish(message, message.messageId)).toBe(false);
-    const figures = await expectSound(cluster, caller, load.sent, 'row 7');
+    const figures = await expectReconciled(cluster, caller, load.sent, 'row 7');
     expect(figures).toMatchObject({ exactRows: 100, estimatedRows: 0 });
   });
 
-  it('8: with commits of unknown outcome, and Postgres killed and restarted under it, its sums are exact', async () => {
+  it('8: has exact sums after commits of unknown outcome and after Postgres was killed and restarted', async () => {
     const postgres = cluster.postgres;
     if (!postgres) throw new Error('the cluster has no Postgres of its own');
     const caller = await cluster.caller('row-8');
@@ -96,11 +96,11 @@ describe('metering', () => {
       await fail();
       await release();
     }
-    const figures = await expectSound(cluster, caller, load.sent, 'row 8');
+    const figures = await expectReconciled(cluster, caller, load.sent, 'row 8');
     expect(figures).toMatchObject({ exactRows: 200, estimatedRows: 0 });
   });
 
-  it('13: of 500 events, one of which is poison, 499 land and one is in quarantine, and its principal knows', async () => {
+  it('13: records 499 of 500 events, quarantines the unreadable one, and marks the spend of its principal as incomplete', async () => {
     const caller = await cluster.caller('row-13');
     await stopWorkers();
     const load = createLoad({ caller, seed: SEED, proxies: [proxy], atOnce: 16 });
@@ -123,8 +123,8 @@ describe('metering', () => {
     );
     await proxy.start();
 
-    const isOther = ({ number }: Sent) => number !== numberOf(poison);
-    const figures = await expectSound(cluster, caller, load.sent.filter(isOther), 'row 13');
+    const isOther = ({ number }: SentRequest) => number !== numberOf(poison);
+    const figures = await expectReconciled(cluster, caller, load.sent.filter(isOther), 'row 13');
     expect(figures).toMatchObject({ exactRows: 499, spentComplete: false });
     const { body } = await manage(cluster, 'GET', '/api/v1/quarantine?state=held');
     expect(body.data).toHaveLength(1);
@@ -133,7 +133,7 @@ describe('metering', () => {
     expect(report.principal_spent_complete).toBe(true);
   });
 
-  it('18: a rebuild under load finds nothing to mend, and mends what is wrong to the last bit', async () => {
+  it('18: a rebuild under load finds no difference, and corrects a planted one exactly', async () => {
     const postgres = cluster.postgres;
     if (!postgres) throw new Error('the cluster has no Postgres of its own');
     const caller = await cluster.caller('row-18');
@@ -165,11 +165,11 @@ describe('metering', () => {
     const whileRebuilding = load.sent.length;
     await eventually(() => expect(load.sent.length).toBeGreaterThan(whileRebuilding + 50));
     await running.stop();
-    const figures = await expectSound(cluster, caller, load.sent, 'row 18');
+    const figures = await expectReconciled(cluster, caller, load.sent, 'row 18');
     expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
   });
 
-  it('17: a number that never arrives is a gap that is told of, and nobody counts as complete', async () => {
+  it('17: reports an event that never arrives as a gap, and no spend counts as complete', async () => {
     const lossy = cluster.proxies[1] as FaultyApp;
     const caller = await cluster.caller('row-17');
     await stopWorkers();
@@ -184,7 +184,7 @@ describe('metering', () => {
     await startWorkers();
 
     const lost = new Set(eventsOf(missing).map(numberOf));
-    const figures = await expectSound(
+    const figures = await expectReconciled(
       cluster,
       caller,
       load.sent.filter(({ number }) => !lost.has(number)),
@@ -212,7 +212,7 @@ describe('metering', () => {
     );
   });
 
-  it('3: of messages that are delivered 1 to 5 times, shuffled, to 4 workers, it counts each once', async () => {
+  it('3: counts each message once that is delivered 1 to 5 times, shuffled, to 4 workers', async () => {
     const random = randomFrom(SEED);
     const callers = await Promise.all(['a', 'b', 'c', 'd'].map((one) => cluster.caller(`row-3${one}`)));
     await cluster.addWorker();
@@ -234,9 +234,9 @@ describe('metering', () => {
     await startWorkers();
     await cluster.settled();
     for (const [at, caller] of callers.entries()) {
-      const verdict = await verdictOn(cluster, caller, loads[at]?.sent ?? []);
-      process.stdout.write(`row 3: ${inWords(verdict)}\n`);
-      expect(verdict).toMatchObject({ violations: [], figures: { exactRows: 75, estimatedRows: 0 } });
+      const reconciliation = await reconcile(cluster, caller, loads[at]?.sent ?? []);
+      process.stdout.write(`row 3: ${inWords(reconciliation)}\n`);
+      expect(reconciliation).toMatchObject({ violations: [], figures: { exactRows: 75, estimatedRows: 0 } });
     }
   });
 });

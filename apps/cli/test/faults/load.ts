@@ -1,27 +1,27 @@
-import { Agent, type IncomingMessage, request } from 'node:http';
+import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import type { Caller } from './cluster.ts';
 import type { FaultyApp } from './faultyApp.ts';
 import { type Random, randomFrom } from './random.ts';
 
-/** A request of the mix, and how it is to go wrong. */
-export interface Asked {
+/** A request of the mix, and its faults. */
+export interface LoadRequest {
   readonly path: string;
   readonly body: object;
   readonly headers: Readonly<Record<string, string>>;
-  /** Bytes of the answer after which its caller leaves; -1: before any came. */
-  readonly leavesAfter?: number;
+  /** Bytes of the response after which the client disconnects; -1: before the first. */
+  readonly disconnectsAfter?: number;
 }
 
-/** What became of a request, as its caller saw it. */
-export interface Sent {
-  /** Also its label `n`, by which its row of the ledger is found, and a header, by which its entry in the bill is. */
+/** The outcome of a request, as its client saw it. */
+export interface SentRequest {
+  /** Also its label `n`, which finds its row in the ledger, and a header, which finds its entry in the bill. */
   readonly number: string;
-  readonly asked: Asked;
-  /** 0 where none came. */
+  readonly request: LoadRequest;
+  /** 0 if there was no response. */
   readonly status: number;
-  /** `whole`: the answer came to its end; `refused`: an error of the service's own; `cut`: it broke off. */
+  /** `whole`: the response was complete; `refused`: an error of the service; `cut`: it broke off. */
   readonly end: 'whole' | 'refused' | 'cut' | 'left';
-  /** Of an error. */
+  /** The error code. */
   readonly code: string | undefined;
   /** The name of the proxy that it was sent to. */
   readonly proxy: string;
@@ -33,24 +33,24 @@ export interface Sent {
 export interface LoadOptions {
   readonly caller: Caller;
   readonly seed: number;
-  /** Part of the numbers, where a caller has several loads. */
+  /** Part of the numbers, if a caller has several loads. */
   readonly series?: string;
-  /** Those that are up share the requests. */
+  /** The running ones share the requests. */
   readonly proxies: readonly FaultyApp[];
-  /** Default: plain and streamed requests of all routes, none of which goes wrong. */
-  readonly ask?: (random: Random) => Asked;
-  /** How many are under way at once. Default 8. */
+  /** Default: plain and streamed requests of all routes, without faults. */
+  readonly nextRequest?: (random: Random) => LoadRequest;
+  /** The number of parallel requests. Default 8. */
   readonly atOnce?: number;
-  /** Connections are used again: only where no proxy goes away, which would fail requests that it never saw. */
+  /** Reuses connections. Only if no proxy stops, which would fail requests that it never saw. */
   readonly keepAlive?: boolean;
 }
 
 export interface Load {
-  /** All that ended so far. */
-  readonly sent: readonly Sent[];
-  /** Sends so many and waits for all of their ends. */
+  /** The requests that have ended so far. */
+  readonly sent: readonly SentRequest[];
+  /** Sends this many requests and waits until all have ended. */
   send(count: number): Promise<void>;
-  /** Sends until `stop` is called, which waits for the ends. Pauses so long after each. */
+  /** Sends until `stop` is called, with a pause after each request. `stop` waits until all have ended. */
   start(pauseMs?: number): { stop(): Promise<void> };
 }
 
@@ -58,17 +58,17 @@ const TAIL_BYTES = 2_000;
 const NO_PROXY_PAUSE_MS = 50;
 
 export function createLoad(options: LoadOptions): Load {
-  const { caller, seed, series = '', proxies, ask = ordinary, atOnce = 8 } = options;
-  const agent = options.keepAlive ? keptAgent : freshAgent;
+  const { caller, seed, series = '', proxies, nextRequest = ordinary, atOnce = 8 } = options;
+  const agent = options.keepAlive ? keepAliveAgent : freshAgent;
   const random = randomFrom(seed);
-  const sent: Sent[] = [];
+  const sent: SentRequest[] = [];
   let next = 1;
 
   async function sendOne(): Promise<void> {
     const up = proxies.filter((proxy) => proxy.isUp);
     if (up.length === 0) return await pause(NO_PROXY_PAUSE_MS);
-    const asked = ask(random);
-    sent.push(await sendTo(random.pick(up), caller, `${caller.name}.${series}${next++}`, asked, agent));
+    const request = nextRequest(random);
+    sent.push(await sendTo(random.pick(up), caller, `${caller.name}.${series}${next++}`, request, agent));
   }
   async function all(isOver: () => boolean, pauseMs: number): Promise<void> {
     const worker = async () => {
@@ -104,7 +104,7 @@ function pause(milliseconds: number): Promise<void> {
 }
 
 /** Any route, plain or streamed, slower or faster. */
-export function ordinary(random: Random): Asked {
+export function ordinary(random: Random): LoadRequest {
   const text = 'weigh '.repeat(1 + random.integer(40));
   const messages = [{ role: 'user', content: text }];
   const model = 'mock/echo';
@@ -125,9 +125,9 @@ export function ordinary(random: Random): Asked {
 
 const INCLUDE_USAGE = { stream_options: { include_usage: true } };
 
-/** As heavy in the spool as a request may be made by its attribution. */
-export function heavy(random: Random): Asked {
-  const asked = ordinary(random);
+/** A request with the largest possible attribution, so that it takes much space in the spool. */
+export function heavy(random: Random): LoadRequest {
+  const request = ordinary(random);
   const names = [
     'user',
     'team',
@@ -140,11 +140,11 @@ export function heavy(random: Random): Asked {
     'workload-type',
   ];
   const attribution = names.map((name) => [`x-svc-${name}`, 'heavy '.repeat(42)]);
-  return { ...asked, headers: { ...asked.headers, ...Object.fromEntries(attribution) } };
+  return { ...request, headers: { ...request.headers, ...Object.fromEntries(attribution) } };
 }
 
-/** A stream of `chunks` tokens, one each so many milliseconds: long enough to be interrupted. */
-export function slowStream(chunks: number, chunkDelayMs: number): Asked {
+/** A stream of `chunks` tokens, one every `chunkDelayMs`: long enough to be interrupted. */
+export function slowStream(chunks: number, chunkDelayMs: number): LoadRequest {
   return {
     path: '/v1/chat/completions',
     body: { model: 'mock/echo', stream: true, messages: [{ role: 'user', content: 'slowly' }] },
@@ -152,23 +152,23 @@ export function slowStream(chunks: number, chunkDelayMs: number): Asked {
   };
 }
 
-/** No connection is used twice: one that is about to close would fail requests which the service never saw. */
+/** Never reuses a connection: one that is about to close would fail requests that the service never saw. */
 const freshAgent = new Agent({ keepAlive: false, maxSockets: 256 });
-const keptAgent = new Agent({ keepAlive: true, maxSockets: 256 });
+const keepAliveAgent = new Agent({ keepAlive: true, maxSockets: 256 });
 
-/** Sends one request; resolves when it is over, however it ends. */
+/** Sends one request; resolves at its end, whether it succeeds or not. */
 export function sendTo(
   proxy: FaultyApp,
   caller: Caller,
   number: string,
-  asked: Asked,
+  request: LoadRequest,
   agent = freshAgent,
-): Promise<Sent> {
+): Promise<SentRequest> {
   return new Promise((resolve) => {
-    const { path, body, headers, leavesAfter } = asked;
+    const { path, body, headers, disconnectsAfter } = request;
     const startedAt = performance.now();
-    let [status, bytes, tail, hasLeft, isComplete] = [0, 0, '', false, false];
-    const outgoing = request(`${proxy.url}${path}`, {
+    let [status, bytes, tail, hasDisconnected, isComplete] = [0, 0, '', false, false];
+    const outgoing = httpRequest(`${proxy.url}${path}`, {
       method: 'POST',
       agent,
       headers: {
@@ -179,31 +179,31 @@ export function sendTo(
         ...headers,
       },
     });
-    const leave = () => {
-      hasLeft = true;
+    const disconnect = () => {
+      hasDisconnected = true;
       outgoing.destroy();
     };
-    outgoing.on('response', (answer: IncomingMessage) => {
-      status = answer.statusCode ?? 0;
-      answer.setEncoding('utf8');
-      answer.on('data', (chunk: string) => {
+    outgoing.on('response', (response: IncomingMessage) => {
+      status = response.statusCode ?? 0;
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => {
         bytes += chunk.length;
         tail = (tail + chunk).slice(-TAIL_BYTES);
-        if (leavesAfter !== undefined && bytes >= leavesAfter) leave();
+        if (disconnectsAfter !== undefined && bytes >= disconnectsAfter) disconnect();
       });
-      answer.on('end', () => {
-        isComplete = answer.complete;
+      response.on('end', () => {
+        isComplete = response.complete;
       });
-      answer.on('error', () => {});
+      response.on('error', () => {});
     });
     outgoing.on('error', () => {});
     outgoing.on('close', () => {
       const code = /"code":"(\w+)"/.exec(tail)?.[1];
       const isWhole = isComplete && status === 200 && !isBrokenStream(tail);
-      const end = isWhole ? 'whole' : hasLeft ? 'left' : status >= 300 ? 'refused' : 'cut';
+      const end = isWhole ? 'whole' : hasDisconnected ? 'left' : status >= 300 ? 'refused' : 'cut';
       resolve({
         number,
-        asked,
+        request,
         status,
         end,
         code: isWhole ? undefined : code,
@@ -213,12 +213,12 @@ export function sendTo(
       });
     });
     outgoing.end(JSON.stringify(body), () => {
-      if (leavesAfter === -1) setTimeout(leave, 20);
+      if (disconnectsAfter === -1) setTimeout(disconnect, 20);
     });
   });
 }
 
-/** A stream of events without its last one. */
+/** Whether a stream of events lacks its last one. */
 function isBrokenStream(tail: string): boolean {
   const isStream = /^(data|event): /m.test(tail);
   return isStream && !/\[DONE\]|message_stop|response\.completed/.test(tail);

@@ -1,4 +1,4 @@
-/** What `pnpm test:faults` asks a long form for, and how it tells what happens. */
+/** The settings of a long form from `pnpm test:faults`, and its log. */
 export interface LongForm {
   readonly seed: number;
   readonly minutes: number;

@@ -4,7 +4,7 @@ import { GIGABYTE, inMegabytes, MEGABYTE, startStreamedProxy } from './memory.ts
 
 const READERS = 5_000;
 
-it('a proxy stays flat with a gigabyte through one connection, and with thousands of readers that do not read', async () => {
+it('the memory of a proxy stays flat with a gigabyte through one connection, and with thousands of clients that do not read', async () => {
   const { endsAt, log } = longForm(process.env);
   const proxy = await startStreamedProxy();
   try {

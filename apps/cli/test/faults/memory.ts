@@ -6,7 +6,7 @@ import { type Caller, type Cluster, startCluster } from './cluster.ts';
 
 export const GIGABYTE = 1_000_000_000;
 export const MEGABYTE = 1_000_000;
-/** What each reader that does not read asks for: far more than any buffer on the way holds. */
+/** The response size of each client that does not read: far more than any buffer on the way. */
 const RESPONSE_BYTES = 100 * MEGABYTE;
 const READERS_PER_CONNECT_ROUND = 100;
 const POLL_MS = 250;
@@ -20,21 +20,21 @@ const BODY = JSON.stringify({ model: 'openai/gpt-4o-mini', stream: true, message
 export interface StreamedProxy {
   /** Reads a response of this many bytes to its end. */
   readThrough(bytes: number): Promise<{ bytes: number; residentBefore: number; residentMost: number }>;
-  /** Opens connections that ask for a response and read none of it, until nothing moves any more. */
+  /** Opens connections that request a response and read none of it, until all buffers are full. */
   fillReaders(options: FillOptions): Promise<Filled>;
   close(): Promise<void>;
 }
 
 interface FillOptions {
   readonly readers: number;
-  /** Nothing was sent for this long: everyone has what fits. The kernel probes full connections ever more rarely. */
+  /** Nothing was sent for this long: all buffers are full. The kernel probes full connections ever more rarely. */
   readonly quietMs: number;
 }
 
 interface Filled {
   readonly residentBefore: number;
   readonly residentFilled: number;
-  /** By the vendor, to all readers. */
+  /** Bytes that the vendor sent to all clients. */
   readonly sentBytes: number;
 }
 
@@ -51,7 +51,7 @@ export async function startStreamedProxy(): Promise<StreamedProxy> {
     OPENAI_API_KEY: 'sk-vendor',
     OPENAI_BASE_URL: `http://127.0.0.1:${(vendor.address() as AddressInfo).port}/v1`,
   };
-  // Readers that do not read must stay connected until they are measured.
+  // Clients that do not read must stay connected until the memory is measured.
   const dataPlane = { UPSTREAM_CHUNK_TIMEOUT_MS: '600000' };
   const cluster = await startCluster({ env: { controlPlane, dataPlane } });
   const caller = await cluster.caller('memory');
@@ -118,7 +118,7 @@ function stream(response: ServerResponse, bytes: number, onSent: (bytes: number)
   go();
 }
 
-/** Reads a response to its end; returns how many bytes it had. */
+/** Reads a response to its end; returns its size in bytes. */
 async function read(cluster: Cluster, caller: Caller, bytes: number): Promise<number> {
   const response = await fetch(`${cluster.inferenceUrl}/v1/chat/completions`, {
     method: 'POST',
@@ -150,7 +150,7 @@ function openReader(cluster: Cluster, caller: Caller): { socket: Socket; connect
   return { socket, connected };
 }
 
-/** What a process occupies in memory. Linux only. */
+/** The memory of a process. Linux only. */
 async function residentBytes(pid: number | undefined): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;

@@ -1,4 +1,4 @@
-// Loaded into an app's process ahead of it (`node --import`): at SIGUSR2 it collects all garbage, and writes down what is left.
+// Loaded into an app's process first (`node --import`): at SIGUSR2 it collects garbage, and writes what is left to a file.
 import fs from 'node:fs';
 import v8 from 'node:v8';
 import vm from 'node:vm';
@@ -9,7 +9,7 @@ v8.setFlagsFromString('--expose-gc');
 const collect = vm.runInNewContext('gc');
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Without what the compiler made: it grows for as long as code gets warm. */
+/** Without compiled code, which grows during the warm-up. */
 function objectBytes() {
   const spaces = v8.getHeapSpaceStatistics().filter(({ space_name }) => !space_name.includes('code'));
   return spaces.reduce((sum, space) => sum + space.space_used_size, process.memoryUsage().external);
@@ -18,7 +18,7 @@ function objectBytes() {
 let asked = 0;
 process.on('SIGUSR2', async () => {
   asked++;
-  // What finalizers let go of is garbage only then.
+  // Objects released by finalizers become garbage only after a collection.
   let heapBytes = Number.POSITIVE_INFINITY;
   for (let round = 0; round < 4; round++) {
     collect();

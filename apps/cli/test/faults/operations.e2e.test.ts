@@ -5,10 +5,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, 
 import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
 import { createLoad, type Load, ordinary, slowStream } from './load.ts';
-import { expectSound } from './verdict.ts';
+import { expectReconciled } from './reconciliation.ts';
 
 const SEED = 20_261_123;
-/** What a load balancer may take to send nothing more to a proxy that is about to be told to stop. */
+/** How long a load balancer may take to notice that a proxy stops. */
 const LOAD_BALANCER_MS = 500;
 const PATIENT = { timeoutMs: 20_000 };
 
@@ -22,13 +22,13 @@ beforeAll(async () => {
 afterAll(() => cluster?.close());
 beforeEach(() => cluster.restore());
 
-/** What reached the vendor of the requests whose numbers begin so. */
+/** The requests at the vendor whose numbers have this prefix. */
 function requestsOf(numbers: string): readonly unknown[] {
   return cluster.vendor.requests.filter(({ headers }) => String(headers['x-number']).startsWith(numbers));
 }
 
-describe('what an operator does under load', () => {
-  it('20: a key whose secret is replaced has one counter, whichever of the two its callers show', async () => {
+describe('operations under load', () => {
+  it('20: a rotated key has one counter for its old and its new secret', async () => {
     const budget = { name: 'row-20', limit_micro_usd: 10_000_000, window: 'month', counter_scope: 'key' };
     const policy = await manage(cluster, 'POST', '/api/v1/policies', { body: budget });
     const caller = await cluster.caller('row-20', { policy_id: policy.body.id });
@@ -49,17 +49,17 @@ describe('what an operator does under load', () => {
     await running.stop();
     const sent = [...old.sent, ...renewed.sent];
     expect(sent.map(({ end }) => end)).toEqual(Array(sent.length).fill('whole'));
-    const figures = await expectSound(cluster, rotated, sent, 'row 20');
+    const figures = await expectReconciled(cluster, rotated, sent, 'row 20');
     expect(figures).toMatchObject({ exactRows: sent.length, estimatedRows: 0 });
   });
 
-  it('24: each app restarted in turn by SIGTERM, no request fails and nothing is lost', async () => {
+  it('24: restarting each app in turn by SIGTERM fails no request and loses nothing', async () => {
     const caller = await cluster.caller('row-24');
     const load = createLoad({
       caller,
       seed: SEED,
       proxies: cluster.proxies,
-      ask: (random) => (random.chance(0.3) ? slowStream(50, 50) : ordinary(random)),
+      nextRequest: (random) => (random.chance(0.3) ? slowStream(50, 50) : ordinary(random)),
     });
     const running = load.start();
     onTestFinished(() => running.stop());
@@ -73,7 +73,7 @@ describe('what an operator does under load', () => {
         seed: SEED,
         series: `${app.name}.`,
         proxies,
-        ask: () => slowStream(80, 50),
+        nextRequest: () => slowStream(80, 50),
       });
       const streaming = stream.send(proxies.length);
       await eventually(() => expect(requestsOf(`row-24.${app.name}.`)).toHaveLength(proxies.length), PATIENT);
@@ -82,7 +82,7 @@ describe('what an operator does under load', () => {
       const toldAt = performance.now();
       expect(await app.stop('SIGTERM')).toEqual({ code: 0, signal: null });
       await app.start();
-      // All of them may be in the midst of a slow stream.
+      // All of them may be in a slow stream.
       await eventually(() => expect(load.sent.length).toBeGreaterThan(before), PATIENT);
       await streaming;
       expect(stream.sent.map(({ endedAt }) => endedAt > toldAt)).toEqual(proxies.map(() => true));
@@ -91,12 +91,12 @@ describe('what an operator does under load', () => {
     await running.stop();
     const sent = [load, ...streams].flatMap((one) => one.sent);
     expect(sent.filter(({ end }) => end !== 'whole')).toEqual([]);
-    const figures = await expectSound(cluster, caller, sent, 'row 24');
+    const figures = await expectReconciled(cluster, caller, sent, 'row 24');
     expect(figures).toMatchObject({ exactRows: sent.length, estimatedRows: 0 });
   });
 
-  it('24: told to stop, an app says so, and takes requests until its load balancer can have heard', async () => {
-    const caller = await cluster.caller('row-24-told');
+  it('24: an app that is stopped fails its readiness, and accepts requests until its load balancer can have noticed', async () => {
+    const caller = await cluster.caller('row-24-stopped');
     const [proxy] = cluster.proxies;
     if (!proxy) throw new Error('there is no proxy');
     const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
@@ -115,7 +115,7 @@ describe('what an operator does under load', () => {
     ];
     for (const { app, request } of serves) {
       await app.stop();
-      // Longer than this machine can be slow: nobody waits for its end.
+      // Longer than a slow machine takes; the test does not wait for its end.
       await app.start({ SHUTDOWN_DELAY_MS: '600000' });
       process.kill(app.pid, 'SIGTERM');
       await eventually(async () => expect((await fetch(`${app.url}/readyz`)).status).toBe(503), PATIENT);
@@ -123,11 +123,11 @@ describe('what an operator does under load', () => {
       await app.stop('SIGKILL');
       await app.start({ SHUTDOWN_DELAY_MS: '0' });
     }
-    const figures = await expectSound(cluster, caller, load.sent, 'row 24, told to stop');
+    const figures = await expectReconciled(cluster, caller, load.sent, 'row 24, stopped');
     expect(figures).toMatchObject({ exactRows: 10, estimatedRows: 0 });
   });
 
-  it('24: told to stop, a control plane ends what it has begun', async () => {
+  it('24: a control plane that is stopped finishes the requests in flight', async () => {
     const { controlPlane, db } = cluster;
     const inTheWay = await db.startTransaction().execute();
     onTestFinished(async () => {
@@ -144,7 +144,7 @@ describe('what an operator does under load', () => {
       expect(rows.length).toBeGreaterThan(0);
     }, PATIENT);
     const ended = controlPlane.stop('SIGTERM');
-    // It listens no more.
+    // It no longer listens.
     await eventually(() => expect(fetch(`${controlPlane.url}/readyz`)).rejects.toThrow(), PATIENT);
     await inTheWay.rollback().execute();
     expect(await listed).toMatchObject({ status: 200 });

@@ -2,9 +2,9 @@ import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Cluster, startCluster } from './cluster.ts';
 import type { Faults } from './faultyApp.ts';
-import { type Asked, createLoad, slowStream } from './load.ts';
+import { createLoad, type LoadRequest, slowStream } from './load.ts';
 import { randomFrom } from './random.ts';
-import { expectSound } from './verdict.ts';
+import { expectReconciled } from './reconciliation.ts';
 
 const SEED = 20_261_120;
 
@@ -28,7 +28,7 @@ const POINTS: readonly NonNullable<Faults['die']>[] = [
 ];
 
 describe('a proxy whose process or disk fails', () => {
-  it('1: killed at any point, it has recorded each attempt once, and started again, it charges what was under way', async () => {
+  it('1: killed at any point, has recorded each attempt once, and charges attempts in flight after a restart', async () => {
     const [proxy] = cluster.proxies;
     if (!proxy) throw new Error('there is no proxy');
     const random = randomFrom(SEED);
@@ -38,20 +38,20 @@ describe('a proxy whose process or disk fails', () => {
       const nth = 3 + random.integer(10);
       await proxy.inject({ die: { ...point, nth } });
       await load.send(40);
-      // It is said before it is done: then the process is at its end, even if the news of that is still on its way.
+      // The log line comes before the kill: the exit may arrive a little later.
       expect(await proxy.fired()).toEqual([`killed ${point.when} ${point.at}`]);
       expect(await proxy.ended()).toEqual({ code: null, signal: 'SIGKILL' });
       await proxy.inject({});
       await proxy.start();
     }
-    // In the midst of answers. What the kills above cut off stays on the bill as not completed.
+    // Killed during responses. The bill keeps those that the kills above cut off as not completed.
     const billed = cluster.vendor.bill.length;
     const streams = createLoad({
       caller,
       seed: SEED,
       series: 's',
       proxies: [proxy],
-      ask: () => slowStream(1_000, 10),
+      nextRequest: () => slowStream(1_000, 10),
     });
     const streaming = streams.send(8);
     await eventually(
@@ -67,8 +67,8 @@ describe('a proxy whose process or disk fails', () => {
     await proxy.start();
     await load.send(10);
 
-    const figures = await expectSound(cluster, caller, [...load.sent, ...streams.sent], 'row 1');
-    // One at each point after its intent and before its settlement, at least, and each of the streams.
+    const figures = await expectReconciled(cluster, caller, [...load.sent, ...streams.sent], 'row 1');
+    // At least one per point between intent and settlement, and each of the streams.
     expect(figures.estimatedRows).toBeGreaterThanOrEqual(8 + 3);
     expect(figures.exactRows).toBeGreaterThan(20);
   });
@@ -101,13 +101,13 @@ describe('a proxy whose process or disk fails', () => {
       );
       const served = load.sent.filter(({ end }) => end === 'whole').length;
 
-      // It fails while answers are under way: what they cost can't be written down any more. What was reserved is.
+      // The disk fails during responses: their cost can't be written any more, so their reservation is charged.
       const streams = createLoad({
         caller,
         seed: SEED,
         series: 's',
         proxies: [proxy],
-        ask: () => slowStream(40, 10),
+        nextRequest: () => slowStream(40, 10),
       });
       const streaming = streams.send(4);
       await eventually(() => expect(cluster.vendor.requests).toHaveLength(before + served - 20 + 4));
@@ -119,31 +119,39 @@ describe('a proxy whose process or disk fails', () => {
       await proxy.inject({});
       await proxy.stop('SIGKILL');
       await proxy.start();
-      const figures = await expectSound(cluster, caller, [...load.sent, ...streams.sent], `row 19, ${code}`, {
-        mayBeEstimated: (sent) => streams.sent.includes(sent),
-      });
+      const figures = await expectReconciled(
+        cluster,
+        caller,
+        [...load.sent, ...streams.sent],
+        `row 19, ${code}`,
+        {
+          mayBeEstimated: (sent) => streams.sent.includes(sent),
+        },
+      );
       expect(figures).toMatchObject({ exactRows: served, estimatedRows: 4 });
     },
   );
 
-  it('22: a caller that leaves pays what the vendor bills, or an amount that is marked as estimated', async () => {
+  it('22: charges a client that disconnects what the vendor bills, or an amount marked as estimated', async () => {
     const caller = await cluster.caller('row-22');
     const leaving = createLoad({
       caller,
       seed: SEED,
       proxies: cluster.proxies,
-      ask(random): Asked {
-        const leavesAfter = random.pick([-1, 1, random.integer(3_000), 1_000_000]);
-        // Half of them end before the proxy gives up listening, half of them do not.
+      nextRequest(random): LoadRequest {
+        const disconnectsAfter = random.pick([-1, 1, random.integer(3_000), 1_000_000]);
+        // Half of them end before the drain limit, half do not.
         const stream = slowStream(30, random.pick([2, 60]));
-        return { ...stream, leavesAfter };
+        return { ...stream, disconnectsAfter };
       },
     });
     await leaving.send(80);
     const left = leaving.sent.filter(({ end }) => end === 'left');
-    const phases = [-1, 1].map((after) => left.filter(({ asked }) => asked.leavesAfter === after).length);
+    const phases = [-1, 1].map(
+      (after) => left.filter(({ request }) => request.disconnectsAfter === after).length,
+    );
     for (const many of [...phases, left.length - 30, 80 - left.length]) expect(many).toBeGreaterThan(5);
-    const figures = await expectSound(cluster, caller, leaving.sent, 'row 22');
+    const figures = await expectReconciled(cluster, caller, leaving.sent, 'row 22');
     expect(figures.estimatedRows).toBeGreaterThan(10);
     expect(figures.exactRows).toBeGreaterThan(80 - left.length);
   });

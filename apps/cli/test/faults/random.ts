@@ -11,7 +11,7 @@ export interface Random {
 }
 
 export function randomFrom(seed: number): Random {
-  // Neighbouring seeds are spread; zero would stay zero for ever.
+  // Spreads neighbouring seeds; a seed of zero would stay zero.
   let state = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) || 1;
   const next = () => {
     state ^= state << 13;

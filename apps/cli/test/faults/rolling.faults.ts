@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
 import { longForm } from './longForm.ts';
+import { expectReconciled } from './reconciliation.ts';
 import { replace, startRollout, startSdkLoad } from './rollout.ts';
-import { expectSound } from './verdict.ts';
 
 const AT_ONCE = 8;
 
-it('each app replaced again and again, one at a time: no request fails, the ledger is the bill', async () => {
+it('no request fails and the ledger equals the bill while each app is replaced repeatedly, one at a time', async () => {
   const { seed, endsAt, log } = longForm(process.env);
   const cluster = await startRollout();
   try {
@@ -19,7 +19,7 @@ it('each app replaced again and again, one at a time: no request fails, the ledg
       await load.stop();
       for (const failure of load.failures) log('WRONG', failure);
       expect(load.failures).toEqual([]);
-      const figures = await expectSound(cluster, caller, load.sent, `round ${round}`);
+      const figures = await expectReconciled(cluster, caller, load.sent, `round ${round}`);
       expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0, lost: 0n });
       cluster.vendor.clear();
     }

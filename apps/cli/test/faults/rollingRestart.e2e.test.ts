@@ -2,8 +2,8 @@ import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { manage } from '../mainJob.ts';
 import type { Cluster } from './cluster.ts';
+import { expectReconciled } from './reconciliation.ts';
 import { replace, startRollout, startSdkLoad } from './rollout.ts';
-import { expectSound } from './verdict.ts';
 
 const SEED = 20_261_124;
 const AT_ONCE = 6;
@@ -31,7 +31,7 @@ describe('24: a rolling restart behind a balancer that follows readiness', () =>
     expect(put).toMatchObject({ status: expect.toSatisfy((status) => status < 300), body: principal });
     const caller = await cluster.caller('rolling');
     const load = startSdkLoad({ cluster, caller, seed: SEED, atOnce: AT_ONCE });
-    // As an upgrade does it: one of each app at a time, all apps at once.
+    // As in an upgrade: one process of each app at a time, all apps at once.
     for (const at of [0, 1]) {
       const before = load.sent.length;
       await eventually(() => expect(load.sent.length).toBeGreaterThan(before + 5 * AT_ONCE), {
@@ -45,7 +45,7 @@ describe('24: a rolling restart behind a balancer that follows readiness', () =>
     await load.stop();
     expect(load.failures).toEqual([]);
     expect(load.issued).toBeGreaterThan(0);
-    const figures = await expectSound(cluster, caller, load.sent, 'row 24, behind balancers');
+    const figures = await expectReconciled(cluster, caller, load.sent, 'row 24, behind balancers');
     expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0, lost: 0n });
   });
 });

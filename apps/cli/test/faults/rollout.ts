@@ -3,17 +3,17 @@ import OpenAI from 'openai';
 import { manage } from '../mainJob.ts';
 import { type Caller, type Cluster, startCluster } from './cluster.ts';
 import type { FaultyApp } from './faultyApp.ts';
-import type { Asked, Sent } from './load.ts';
+import type { LoadRequest, SentRequest } from './load.ts';
 import { type Random, randomFrom } from './random.ts';
 
-/** What an app still takes requests for when it is told to stop: longer than a balancer needs to see it. */
+/** How long a stopped app still accepts requests: longer than a balancer needs to notice. */
 const SHUTDOWN_DELAY_MS = 2_000;
 const READY_TIMEOUT_MS = 60_000;
 
-/** A key that is issued now and used at once is known to nobody, so the proxy has to ask a control plane for it. */
+/** A new key that is used at once is unknown to the proxies, so one has to ask a control plane. */
 const NEW_KEY_EACH = 25;
 
-/** Two of each app, as Kubernetes would run them. */
+/** Two processes of each app, as Kubernetes would run them. */
 export async function startRollout(): Promise<Cluster> {
   const delay = { SHUTDOWN_DELAY_MS: String(SHUTDOWN_DELAY_MS) };
   return await startCluster({
@@ -26,12 +26,12 @@ export async function startRollout(): Promise<Cluster> {
 }
 
 export interface SdkLoad {
-  readonly sent: readonly Sent[];
-  /** What anybody was told that should not have been, in words. */
+  readonly sent: readonly SentRequest[];
+  /** Descriptions of the failed requests and calls. */
   readonly failures: readonly string[];
-  /** Requests that have begun and not ended. */
+  /** The number of requests in flight. */
   readonly underWay: number;
-  /** How many keys were issued meanwhile. */
+  /** The number of keys issued meanwhile. */
   readonly issued: number;
   stop(): Promise<void>;
 }
@@ -43,35 +43,35 @@ export interface SdkLoadOptions {
   readonly atOnce: number;
 }
 
-/** Applications as they are: the vendor's SDK over connections that it keeps, and no second try at anything. */
+/** Load as from applications: the vendor's SDK with reused connections, without retries. */
 export function startSdkLoad({ cluster, caller, seed, atOnce }: SdkLoadOptions): SdkLoad {
   const random = randomFrom(seed);
-  const [sent, failures]: [Sent[], string[]] = [[], []];
+  const [sent, failures]: [SentRequest[], string[]] = [[], []];
   let [next, underWay, issued, isOver] = [1, 0, 0, false];
   let key = caller.key;
 
   async function sendOne(): Promise<void> {
     const number = `${caller.name}.${next++}`;
     if (next % NEW_KEY_EACH === 0) key = await issueKey();
-    const asked = ask(random);
+    const request = nextRequest(random);
     const startedAt = performance.now();
     underWay++;
     try {
       await complete(
         new OpenAI({ apiKey: key, baseURL: `${cluster.inferenceUrl}/v1`, maxRetries: 0 }),
         number,
-        asked,
+        request,
       );
-      sent.push({ ...result(number, asked, startedAt), status: 200, end: 'whole' });
+      sent.push({ ...result(number, request, startedAt), status: 200, end: 'whole' });
     } catch (error) {
       failures.push(`${number}: ${inFull(error)}`);
-      sent.push({ ...result(number, asked, startedAt), status: 0, end: 'cut' });
+      sent.push({ ...result(number, request, startedAt), status: 0, end: 'cut' });
     } finally {
       underWay--;
     }
   }
 
-  /** An operator's work, which must not fail either. */
+  /** Calls of an operator, which must not fail either. */
   async function issueKey(): Promise<string> {
     try {
       const body = { name: 'issued meanwhile', principal_id: caller.name, scopes: ['inference'] };
@@ -104,7 +104,7 @@ export function startSdkLoad({ cluster, caller, seed, atOnce }: SdkLoadOptions):
   };
 }
 
-/** Replaces an app as Kubernetes does: told to stop, out of the balancers by its readiness, ended, started, waited for. */
+/** Replaces an app as Kubernetes does: stops it, waits until its balancers drop it and it ends, starts it, waits until it is ready. */
 export async function replace(cluster: Cluster, app: FaultyApp): Promise<void> {
   const before = cluster.balancers.filter((balancer) => balancer.serves(app.name));
   const { code, signal } = await app.stop('SIGTERM');
@@ -118,7 +118,7 @@ export async function replace(cluster: Cluster, app: FaultyApp): Promise<void> {
   );
 }
 
-function ask(random: Random): Asked {
+function nextRequest(random: Random): LoadRequest {
   const stream = random.chance(0.5);
   const isSlow = stream && random.chance(0.3);
   return {
@@ -135,7 +135,7 @@ function ask(random: Random): Asked {
   };
 }
 
-async function complete(openai: OpenAI, number: string, { body, headers }: Asked): Promise<void> {
+async function complete(openai: OpenAI, number: string, { body, headers }: LoadRequest): Promise<void> {
   const answer = await openai.chat.completions.create(body as OpenAI.ChatCompletionCreateParams, {
     headers: { ...headers, 'x-number': number, 'x-svc-labels': `n=${number}` },
   });
@@ -148,9 +148,9 @@ async function complete(openai: OpenAI, number: string, { body, headers }: Asked
   if (finish !== 'stop') throw new Error(`the stream ended without its end: ${finish}`);
 }
 
-function result(number: string, asked: Asked, startedAt: number) {
+function result(number: string, request: LoadRequest, startedAt: number) {
   const endedAt = performance.now();
-  return { number, asked, startedAt, endedAt, code: undefined, proxy: 'any' };
+  return { number, request, startedAt, endedAt, code: undefined, proxy: 'any' };
 }
 
 function inFull(error: unknown): string {

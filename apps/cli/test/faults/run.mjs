@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const { values } = parseArgs({
-  // pnpm hands over the `--` that some put before the options.
+  // pnpm passes on a `--` before the options.
   args: process.argv.slice(2).filter((argument) => argument !== '--'),
   options: {
     form: { type: 'string', default: 'random' },

@@ -6,7 +6,7 @@ const SEED = 20_261_125;
 const AT_ONCE = 24;
 const SLICES = 6;
 const REQUESTS_IN_SLICE = 600;
-/** An entry in a map for each request takes more, let alone a listener with what it holds on to. */
+/** Less than a map entry per request takes, or a listener with what it retains. */
 const MOST_BYTES_PER_REQUEST = 192;
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
@@ -18,12 +18,12 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-describe('25: as many requests as can be had', () => {
-  it('leave neither memory nor handles behind in any app', async () => {
-    const goesOn = (slices: readonly Slice[]) => slices.length < SLICES;
+describe('25: requests at the highest rate', () => {
+  it('leak neither memory nor handles in any app', async () => {
+    const hasNext = (slices: readonly Slice[]) => slices.length < SLICES;
     const onSlice = (slice: Slice) => process.stdout.write(`row 25: ${inFigures(slice)}\n`);
     const options = { cluster, seed: SEED, atOnce: AT_ONCE, requestsInSlice: REQUESTS_IN_SLICE };
-    const slices = await soak({ ...options, goesOn, onSlice });
+    const slices = await soak({ ...options, hasNext, onSlice });
     for (const name of slices[0]?.held.keys() ?? [])
       process.stdout.write(`row 25: ${name} grows by ${growth(slices, name).toFixed(1)} bytes a request\n`);
     expect(leaks(slices, MOST_BYTES_PER_REQUEST)).toEqual([]);

@@ -9,7 +9,7 @@ const LEAST_SLICES = 7;
 const MOST_BYTES_PER_REQUEST = 32;
 const SECONDS_OF_A_DAY = 86_400;
 
-it('memory and handles stay what they were, at the highest rate', async () => {
+it('memory and handles stay constant at the highest rate', async () => {
   const { seed, endsAt, log } = longForm(process.env);
   const cluster = await startCluster({ proxies: 2, workers: 2 });
   try {
@@ -18,7 +18,7 @@ it('memory and handles stay what they were, at the highest rate', async () => {
       seed,
       atOnce: AT_ONCE,
       requestsInSlice: REQUESTS_IN_SLICE,
-      goesOn: (so) => so.length < LEAST_SLICES || performance.now() < endsAt,
+      hasNext: (done) => done.length < LEAST_SLICES || performance.now() < endsAt,
       onSlice: (slice) => log('slice', inFigures(slice)),
     });
     const requests = slices.at(-1)?.requests ?? 0;
@@ -27,7 +27,7 @@ it('memory and handles stay what they were, at the highest rate', async () => {
       log('figures', `${name} grows by ${growth(slices, name).toFixed(1)} bytes a request`);
     const found = leaks(slices, MOST_BYTES_PER_REQUEST);
     for (const leak of found) log('WRONG', leak);
-    log('verdict', found.length === 0 ? 'flat' : `${found.length} leaks`);
+    log('result', found.length === 0 ? 'flat' : `${found.length} leaks`);
     expect(found).toEqual([]);
   } finally {
     await cluster.close();

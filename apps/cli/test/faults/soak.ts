@@ -1,12 +1,12 @@
 import type { Caller, Cluster } from './cluster.ts';
 import type { FaultyApp, Held } from './faultyApp.ts';
-import { type Asked, createLoad, type Load, ordinary } from './load.ts';
+import { createLoad, type Load, type LoadRequest, ordinary } from './load.ts';
 import type { Random } from './random.ts';
-import { expectSound } from './verdict.ts';
+import { expectReconciled } from './reconciliation.ts';
 
-/** What an app held once a slice was over, all of it settled and all garbage collected. */
+/** What the apps retained after a slice, once all is settled and garbage is collected. */
 export interface Slice {
-  /** Of the whole soak until then. */
+  /** Since the start of the soak. */
   readonly requests: number;
   readonly held: ReadonlyMap<string, Held>;
 }
@@ -15,31 +15,34 @@ export interface SoakOptions {
   readonly cluster: Cluster;
   readonly seed: number;
   readonly atOnce: number;
-  /** Whether another slice is to follow these. */
-  readonly goesOn: (slices: readonly Slice[]) => boolean;
+  /** Whether another slice follows these. */
+  readonly hasNext: (slices: readonly Slice[]) => boolean;
   readonly requestsInSlice: number;
   readonly onSlice?: (slice: Slice) => void;
 }
 
-/** Caches and pools fill, code gets warm: so many slices' worth of requests come before the first look. */
+/** The warm-up, in slices: caches and pools fill, and code is compiled. */
 const WARM_UP = 3;
-/** The bill of so many is kept until it is compared with the ledger. */
+/** The number of requests after which the bill is reconciled with the ledger. */
 const JUDGED_REQUESTS = 50_000;
-/** Connections are kept and closed, timers come and go: only what the least of the later slices has more counts. */
+/** Connections and timers come and go: only growth of the minimum over the later slices counts. */
 const HANDLES_MARGIN = 8;
 
-/** As many requests as can be had, of all kinds; a look at each app after each slice, and the ledger beside the bill. */
+/** Sends requests of all kinds at the highest rate; measures each app after each slice, and reconciles the ledger. */
 export async function soak(options: SoakOptions): Promise<readonly Slice[]> {
-  const { cluster, seed, atOnce, requestsInSlice, goesOn, onSlice } = options;
+  const { cluster, seed, atOnce, requestsInSlice, hasNext, onSlice } = options;
   const slices: Slice[] = [];
   const judgedAfter = Math.ceil(JUDGED_REQUESTS / requestsInSlice);
   let [requests, caller, load] = [0, ...(await begin(0))];
   async function begin(at: number): Promise<[Caller, Load]> {
     const fresh = await cluster.caller(`soak-${at}`);
     const { proxies } = cluster;
-    return [fresh, createLoad({ caller: fresh, seed: seed + at, proxies, ask, atOnce, keepAlive: true })];
+    return [
+      fresh,
+      createLoad({ caller: fresh, seed: seed + at, proxies, nextRequest, atOnce, keepAlive: true }),
+    ];
   }
-  while (goesOn(slices)) {
+  while (hasNext(slices)) {
     const count = slices.length === 0 ? WARM_UP * requestsInSlice : requestsInSlice;
     await load.send(count);
     await cluster.settled();
@@ -49,8 +52,8 @@ export async function soak(options: SoakOptions): Promise<readonly Slice[]> {
     const slice = { requests, held };
     slices.push(slice);
     onSlice?.(slice);
-    if (slices.length % judgedAfter !== 0 && goesOn(slices)) continue;
-    await expectSound(cluster, caller, load.sent, `soak, ${requests} requests`);
+    if (slices.length % judgedAfter !== 0 && hasNext(slices)) continue;
+    await expectReconciled(cluster, caller, load.sent, `soak, ${requests} requests`);
     cluster.vendor.clear();
     [caller, load] = await begin(slices.length);
   }
@@ -64,16 +67,16 @@ function appsOf({ controlPlanes, workers, proxies }: Cluster): readonly FaultyAp
 const SESSIONS = 50;
 const WORKLOAD_TYPES = 20;
 
-/** Everything that a proxy keeps something of: sessions, workload types, callers that leave, and errors. */
-function ask(random: Random): Asked {
-  const asked = ordinary(random);
+/** All kinds of requests for which a proxy stores something: sessions, workload types, disconnects and errors. */
+function nextRequest(random: Random): LoadRequest {
+  const request = ordinary(random);
   const headers = {
-    ...asked.headers,
+    ...request.headers,
     'x-svc-session-id': `session-${random.integer(SESSIONS)}`,
     'x-svc-workload-type': `type-${random.integer(WORKLOAD_TYPES)}`,
     ...(random.chance(0.02) && { 'x-mock-status': '400' }),
   };
-  return { ...asked, headers, ...(random.chance(0.05) && { leavesAfter: random.integer(500) }) };
+  return { ...request, headers, ...(random.chance(0.05) && { disconnectsAfter: random.integer(500) }) };
 }
 
 /** How an app's memory grew, in bytes for each request: the median of the slopes between any two slices. */
@@ -89,7 +92,7 @@ export function growth(slices: readonly Slice[], app: string): number {
   return slopes[Math.floor(slopes.length / 2)] ?? Number.NaN;
 }
 
-/** What is wrong, in words; empty where memory is flat, and no handle was left open. */
+/** Descriptions of leaks; empty if memory is flat and no handle stays open. */
 export function leaks(slices: readonly Slice[], mostBytesPerRequest: number): string[] {
   const half = Math.floor(slices.length / 2);
   if (half < 1) throw new Error('too few slices to tell');
@@ -114,7 +117,7 @@ function countOf(count: Held[(typeof HANDLES)[number]] | undefined): number {
   return typeof count === 'number' ? count : Object.values(count).reduce((sum, one) => sum + one, 0);
 }
 
-/** A line for each app: how much it holds. */
+/** A line per app with what it retains. */
 export function inFigures({ requests, held }: Slice): string {
   const apps = [...held].map(([name, { heapBytes, files, resources }]) => {
     const heap = (heapBytes / 1e6).toFixed(2);

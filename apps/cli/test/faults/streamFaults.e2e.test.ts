@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { type Cluster, startCluster } from './cluster.ts';
 import type { FaultyApp } from './faultyApp.ts';
 import { createLoad, heavy } from './load.ts';
-import { messagesOf } from './streamed.ts';
-import { expectSound } from './verdict.ts';
+import { expectReconciled } from './reconciliation.ts';
+import { messagesOf } from './streamMessages.ts';
 
 const SEED = 20_261_121;
 const SMALL_SPOOL_BYTES = 1_048_576;
@@ -22,24 +22,24 @@ afterAll(() => cluster?.close());
 beforeEach(() => cluster.restore());
 
 describe('NATS', () => {
-  it('4: while it is away, usage waits in the spool; where that is full, nothing is spent, and nothing is lost', async () => {
+  it('4: while it is down, usage waits in the spool; once that is full, requests are refused; nothing is lost', async () => {
     await proxy.stop();
     await proxy.start({ SPOOL_MAX_BYTES: String(SMALL_SPOOL_BYTES) });
     const caller = await cluster.caller('row-4');
-    const load = createLoad({ caller, seed: SEED, proxies: [proxy], ask: heavy });
+    const load = createLoad({ caller, seed: SEED, proxies: [proxy], nextRequest: heavy });
     await cluster.nats.kill();
     while (load.sent.length < 2_000 && !load.sent.some(({ end }) => end === 'refused')) await load.send(50);
     const served = load.sent.filter(({ end }) => end === 'whole').length;
     expect(served).toBeGreaterThan(50);
-    // Full: refused before anything is spent, each time.
-    const [before, asked] = [cluster.vendor.requests.length, load.sent.length];
+    // The spool is full: each request is refused before it costs anything.
+    const [before, sentBefore] = [cluster.vendor.requests.length, load.sent.length];
     await load.send(50);
-    const refused = load.sent.slice(asked);
+    const refused = load.sent.slice(sentBefore);
     expect(refused.map(({ status, code }) => [status, code])).toEqual(Array(50).fill([503, 'usage_backlog']));
     expect(cluster.vendor.requests).toHaveLength(before);
 
     await cluster.nats.start();
-    const figures = await expectSound(cluster, caller, load.sent, 'row 4');
+    const figures = await expectReconciled(cluster, caller, load.sent, 'row 4');
     expect(figures.exactRows).toBe(served);
     const after = createLoad({ caller, seed: SEED, series: 'b', proxies: [proxy] });
     await after.send(20);
@@ -48,11 +48,11 @@ describe('NATS', () => {
     await proxy.start({ SPOOL_MAX_BYTES: String(2 ** 30) });
   });
 
-  it('5: the stream deleted with all that it held, the spools bring everything back', async () => {
+  it('5: after its stream was deleted, the spools send everything again', async () => {
     const caller = await cluster.caller('row-5');
     const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
     await load.send(50);
-    // Also where nobody sends anything more, by which it would be seen that numbers are missing.
+    // No proxy sends any more events, which would show the missing numbers.
     for (const sentLater of [0, 100]) {
       await worker.stop();
       await load.send(100);
@@ -60,13 +60,13 @@ describe('NATS', () => {
       await cluster.nats.deleteStream();
       await load.send(sentLater);
       await worker.start();
-      const figures = await expectSound(cluster, caller, load.sent, `row 5, ${sentLater} sent later`);
+      const figures = await expectReconciled(cluster, caller, load.sent, `row 5, ${sentLater} sent later`);
       expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
     }
     expect(load.sent).toHaveLength(350);
   });
 
-  it('6: killed, and back with an older state, it loses nothing for the ledger', async () => {
+  it('6: killed and restored to an older state, loses nothing for the ledger', async () => {
     const caller = await cluster.caller('row-6');
     const load = createLoad({ caller, seed: SEED, proxies: [proxy] });
     await worker.stop();
@@ -77,14 +77,14 @@ describe('NATS', () => {
     const { lastSequence } = await cluster.nats.state();
     await cluster.nats.kill();
     await load.send(50);
-    // Frozen, the proxy can't send again what is gone before that was seen.
+    // The proxy is frozen, so that it can't resend the lost messages before the loss was seen.
     proxy.freeze();
     await cluster.nats.start(older);
     expect((await cluster.nats.state()).lastSequence).toBeLessThan(lastSequence);
     proxy.thaw();
     await running.stop();
     await worker.start();
-    const figures = await expectSound(cluster, caller, load.sent, 'row 6');
+    const figures = await expectReconciled(cluster, caller, load.sent, 'row 6');
     expect(figures).toMatchObject({ exactRows: load.sent.length, estimatedRows: 0 });
   });
 });

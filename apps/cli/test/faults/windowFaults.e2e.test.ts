@@ -4,14 +4,14 @@ import { describe, it, vi } from 'vitest';
 import { manage } from '../mainJob.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import { createLoad, slowStream } from './load.ts';
-import { differingBuckets } from './verdict.ts';
+import { differingBuckets } from './reconciliation.ts';
 
 const SEED = 20_261_124;
-/** The clocks of the proxies, ahead of the control plane's. */
+/** How far the clocks of the proxies are ahead of the control plane's. */
 const SKEWS_MS = [300_000, -300_000];
-/** How long before the edge the apps are started: as long as that usually takes, else much longer. */
+/** How long before the edge the apps are started: the usual start time, else much longer. */
 const LEADS_MS = [25_000, 100_000];
-/** How long before the edge those requests begin that end after it. */
+/** How long before the edge the requests begin that end after it. */
 const ACROSS_MS = 4_000;
 
 vi.setConfig({ testTimeout: 240_000 });
@@ -31,7 +31,7 @@ const EDGES = [
   },
 ];
 
-/** Starts everything some seconds before an instant, by the clock of the control plane. */
+/** Starts everything some seconds before an instant of the control plane's clock. */
 async function startBefore(edge: number): Promise<{ cluster: Cluster; msToEdge: () => number }> {
   for (const leadMs of LEADS_MS) {
     const aheadMs = edge - leadMs - Date.now();
@@ -46,7 +46,7 @@ async function startBefore(edge: number): Promise<{ cluster: Cluster; msToEdge: 
   throw new Error('the cluster takes too long to start');
 }
 
-describe('12: a request counts in the window in which it was admitted, by the clock of the control plane', () => {
+describe("12: a request counts in the window in which the control plane's clock admitted it", () => {
   it.concurrent.for(EDGES)(
     'at the end of $what, with proxies whose clocks are 5 minutes off',
     async (given, { expect, onTestFinished }) => {
@@ -59,7 +59,7 @@ describe('12: a request counts in the window in which it was admitted, by the cl
       });
       expect(policy.status).toBe(201);
       const caller = await cluster.caller(name, { policy_id: policy.body.id });
-      const load = (series: string, ask?: () => ReturnType<typeof slowStream>) =>
+      const load = (series: string, nextRequest?: () => ReturnType<typeof slowStream>) =>
         cluster.proxies.map((proxy, at) =>
           createLoad({
             caller,
@@ -67,7 +67,7 @@ describe('12: a request counts in the window in which it was admitted, by the cl
             series: `${series}${at}.`,
             proxies: [proxy],
             atOnce: 2,
-            ...(ask && { ask }),
+            ...(nextRequest && { nextRequest }),
           }),
         );
 

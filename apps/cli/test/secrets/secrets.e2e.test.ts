@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { eventually } from '@weighbridge/testing';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { dumpOf, filesBelow, messagesOf } from './everythingWritten.ts';
+import { findSecrets, type Written } from './findSecrets.ts';
 import { type GuardedService, startGuardedService } from './service.ts';
-import { tracesOf, type Written } from './traces.ts';
+import { dumpOf, filesBelow, messagesOf } from './writtenData.ts';
 
 /**
- * Every secret that the service is given or makes, used in every way that a caller, an operator or a vendor has, right
- * and wrong. Then everything that any part of it wrote is searched for each of them.
+ * Uses every secret that the service receives or creates, in every way that callers, operators and vendors have, valid and
+ * invalid. Then searches everything that any part of the service wrote for each secret.
  */
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const hex = () => randomBytes(24).toString('hex');
 const base64 = () => randomBytes(32).toString('base64');
 
-/** By what they are; those that are made on the way come in later. */
+/** By name; those created on the way are added later. */
 const secrets: Record<string, string> = {
   'the operator key': `sk-svc-${hex()}`,
   'the pepper': hex(),
@@ -31,7 +31,7 @@ const secrets: Record<string, string> = {
   'a key in a query': `sk-svc-${hex()}`,
   'a password in another scheme': hex(),
 };
-/** No secret of ours, but nothing that we keep. Vendors repeat it to whoever sent it. */
+/** Not a secret of the service, but never stored either. Vendors repeat it to the sender. */
 const prompt = `the-prompt-${hex()}`;
 
 const given = (name: string): string => secrets[name] ?? '';
@@ -50,7 +50,7 @@ interface Ask {
   readonly body?: unknown;
 }
 
-/** Calls either surface, and remembers the answer but for the one field in which a secret is handed out. */
+/** Calls either surface, and records the response except for the field that hands out a secret. */
 async function call(method: string, url: string, { key, headers, body }: Ask = {}) {
   const response = await fetch(url, {
     method,
@@ -63,10 +63,10 @@ async function call(method: string, url: string, { key, headers, body }: Ask = {
   });
   const text = await response.text();
   const json = text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {};
-  const told = typeof json.key === 'string' ? text.replace(json.key, '') : text;
+  const visible = typeof json.key === 'string' ? text.replace(json.key, '') : text;
   answers.push({
     where: `the answer to ${method} ${url.replace(/\?.*/, '')}`,
-    bytes: Buffer.from(JSON.stringify([...response.headers]) + told),
+    bytes: Buffer.from(JSON.stringify([...response.headers]) + visible),
   });
   return { status: response.status, json };
 }
@@ -84,11 +84,11 @@ async function made(path: string, body: unknown): Promise<Record<string, unknown
 
 const usd = (units: number) => ({ currency_code: 'USD', units, nanos: 0 });
 
-it('no secret is in anything that any part of the service writes', async () => {
+it('no part of the service writes a secret', async () => {
   await useEverything();
   const written = await everythingWritten();
-  expect(tracesOf(secrets, [...written, ...answers])).toEqual([]);
-  expect(tracesOf({ 'a prompt': prompt }, written)).toEqual([]);
+  expect(findSecrets(secrets, [...written, ...answers])).toEqual([]);
+  expect(findSecrets({ 'a prompt': prompt }, written)).toEqual([]);
 });
 
 async function useEverything(): Promise<void> {
@@ -117,7 +117,7 @@ async function connect(provider: string, secret: string, base_url: string): Prom
   const fields = { provider, dialect: 'openai', base_url };
   const { id } = await made('/connectors', { ...fields, name: provider, credential: given(secret) });
   await operate('POST', `/connectors/${id}/test`);
-  // Refused, with the secret in the request.
+  // Refused requests that contain the secret.
   for (const wrong of [
     { dialect: 'none' },
     { base_url: `http://user:${given(secret)}@127.0.0.1/v1` },
@@ -157,7 +157,7 @@ async function inferByAll(): Promise<void> {
     messages,
   });
   const [old, key] = [given('an issued key'), given('a rotated key')];
-  // Until the proxy knows of what was just made.
+  // Until the proxy knows what was just created.
   await eventually(async () =>
     expect((await infer('/chat/completions', { key, body: of('sealed') })).status).toBe(200),
   );
@@ -214,7 +214,7 @@ async function callByTokens(): Promise<void> {
     "a stranger's token": await service.issuer.token(now, { ...claims, sub: 'stranger' }),
   };
   for (const [name, token] of Object.entries(tokens)) {
-    // What comes before is no secret: the signature is what makes it one.
+    // Only the signature is secret.
     secrets[name] = token.split('.')[2] ?? '';
     const headers = { 'idempotency-key': name.replaceAll(' ', '-') };
     const { status, json } = await operate('POST', '/keys', {
@@ -228,7 +228,7 @@ async function callByTokens(): Promise<void> {
   }
 }
 
-/** All that there is to be read, and proof that each kind of it is what it is taken for. */
+/** Everything that was written, with a check that each kind contains what it should. */
 async function everythingWritten(): Promise<Written[]> {
   const { db, urls, apps, folder, natsUrl, collector } = service;
   await eventually(
@@ -245,7 +245,7 @@ async function everythingWritten(): Promise<Written[]> {
       bytes: Buffer.from(await (await fetch(`${url}/metrics`)).text()),
     })),
   );
-  // What comes now stays in NATS and in the spool.
+  // Usage from now on stays in NATS and in the spool.
   await apps.metering.stop();
   const body = {
     model: 'sealed/echo',

@@ -17,22 +17,22 @@ import {
 } from '@weighbridge/testing';
 import { type RunningProcess, startApp } from '../processes.ts';
 
-/** All of the service as processes that log whatever they can, with secrets of a test. */
+/** The whole service as processes with the most detailed logs, and with the secrets of the test. */
 export interface GuardedService {
   readonly urls: { readonly api: string; readonly inference: string; readonly metering: string };
   readonly apps: Readonly<Record<'api' | 'inference' | 'metering', RunningProcess>>;
   readonly vendors: { readonly sealedUrl: string; readonly echoUrl: string };
   readonly issuer: TestIssuer;
-  /** Where all three send their traces. */
+  /** The collector of the traces of all three apps. */
   readonly collector: OtlpReceiver;
   readonly db: Database;
   readonly natsUrl: string;
-  /** Where the proxy writes its spool and its state. */
+  /** The folder of the proxy's spool and state. */
   readonly folder: string;
   close(): Promise<void>;
 }
 
-/** `secret` says what each is, by its name. */
+/** `secret` returns a secret by its name. */
 export async function startGuardedService(secret: (name: string) => string): Promise<GuardedService> {
   const folder = await mkdtemp(join(tmpdir(), 'weighbridge-secrets-'));
   const [environment, sealed, echo, database, nats, issuer, collector] = await Promise.all([
@@ -118,7 +118,7 @@ export async function startGuardedService(secret: (name: string) => string): Pro
   };
 }
 
-/** A vendor that refuses every credential, and says which it was. */
+/** A vendor that refuses every credential, and repeats it in its error. */
 async function startEcho(): Promise<Server> {
   const server = createServer((request, response) => {
     const credential = String(request.headers.authorization).replace('Bearer ', '');

@@ -3,12 +3,12 @@ import { sql } from 'kysely';
 import { expect } from 'vitest';
 import { manage } from '../mainJob.ts';
 import type { Caller, Cluster } from './cluster.ts';
-import type { Sent } from './load.ts';
+import type { SentRequest } from './load.ts';
 
-/** The vendor's bill beside all that the service says of the same requests. Amounts are nano-USD. */
-export interface Verdict {
+/** The vendor's bill compared with the service's record of the same requests. Amounts are nano-USD. */
+export interface Reconciliation {
   readonly figures: {
-    /** Requests that a caller sent; of which so many reached the vendor. */
+    /** Requests that the caller sent, and those of them that reached the vendor. */
     readonly sent: number;
     readonly received: number;
     readonly rows: number;
@@ -20,34 +20,40 @@ export interface Verdict {
     readonly estimatedLedger: bigint;
     /** Σ (billed − ledger)⁺ over estimated rows. */
     readonly estimatedShort: bigint;
-    /** Billed, and in no row. */
+    /** Billed, but in no row. */
     readonly lost: bigint;
     readonly spentComplete: boolean;
   };
-  /** What must never be, in words; empty where all is well. */
+  /** Descriptions of what must never happen; empty if nothing is wrong. */
   readonly violations: readonly string[];
 }
 
-/** Requests that the vendor answered unlike it should: it may count them otherwise than it says, or not say it. */
-const TROUBLE = ['x-mock-no-usage', 'x-mock-reset', 'x-mock-stall', 'x-mock-sse-error', 'x-mock-zero-usage'];
+/** Headers that make the vendor misbehave: it may then report no usage, or other usage than it bills. */
+const VENDOR_FAULTS = [
+  'x-mock-no-usage',
+  'x-mock-reset',
+  'x-mock-stall',
+  'x-mock-sse-error',
+  'x-mock-zero-usage',
+];
 
 const MAX_VIOLATIONS = 20;
 
-export interface VerdictOptions {
-  /** A request whose settlement could not be written, though its answer was whole. Default: none. */
-  readonly mayBeEstimated?: (sent: Sent) => boolean;
+export interface ReconcileOptions {
+  /** Whether the settlement of this request could not be written, though its response was complete. Default: never. */
+  readonly mayBeEstimated?: (sent: SentRequest) => boolean;
 }
 
-/** Judges what a caller did. The bill is the truth. To be called once all has settled. */
-export async function verdictOn(
+/** Compares the requests of a caller with the bill, which is the truth. Call it once all is settled. */
+export async function reconcile(
   cluster: Cluster,
   caller: Caller,
-  sent: readonly Sent[],
-  { mayBeEstimated = () => false }: VerdictOptions = {},
-): Promise<Verdict> {
+  sent: readonly SentRequest[],
+  { mayBeEstimated = () => false }: ReconcileOptions = {},
+): Promise<Reconciliation> {
   const violations: string[] = [];
-  const received = vendorsView(cluster, caller);
-  const rows = await ledgersView(cluster, caller);
+  const received = chargesByRequest(cluster, caller);
+  const rows = await rowsByRequest(cluster, caller);
   const sums = {
     exactRows: 0,
     exactBilled: 0n,
@@ -58,8 +64,8 @@ export async function verdictOn(
     estimatedShort: 0n,
     lost: 0n,
   };
-  for (const request of sent) {
-    const { number, asked, end } = request;
+  for (const one of sent) {
+    const { number, request, end } = one;
     const charges = received.get(number) ?? [];
     const found = rows.get(number) ?? [];
     const billed = charges.reduce((sum, charge) => sum + charge, 0n);
@@ -71,7 +77,7 @@ export async function verdictOn(
       continue;
     }
     const unsent = found.length - charges.length;
-    // An intent that was not dispatched any more, or a vendor that could not be reached.
+    // An intent that was never sent, or an unreachable vendor.
     const mayBeUnsent = found.filter((row) => row.estimated || row.cost === 0n).length;
     if (unsent > mayBeUnsent)
       violations.push(`${number}: ${found.length} rows for ${charges.length} attempts`);
@@ -81,9 +87,9 @@ export async function verdictOn(
       sums.estimatedBilled += billed;
       sums.estimatedLedger += cost;
       if (billed > cost) sums.estimatedShort += billed - cost;
-      const isTroubled = TROUBLE.some((header) => asked.headers[header] !== undefined);
-      if (end === 'whole' && !isTroubled && !mayBeEstimated(request))
-        violations.push(`${number}: estimated, but its caller saw it whole`);
+      const hasVendorFault = VENDOR_FAULTS.some((header) => request.headers[header] !== undefined);
+      if (end === 'whole' && !hasVendorFault && !mayBeEstimated(one))
+        violations.push(`${number}: estimated, but its client received the whole response`);
     } else {
       sums.exactRows += found.length;
       sums.exactBilled += billed;
@@ -92,7 +98,8 @@ export async function verdictOn(
     }
   }
   const numbers = new Set(sent.map(({ number }) => number));
-  for (const number of rows.keys()) if (!numbers.has(number)) violations.push(`${number}: a row of nobody's`);
+  for (const number of rows.keys())
+    if (!numbers.has(number)) violations.push(`${number}: a row without a request`);
 
   const ledger = sums.exactLedger + sums.estimatedLedger;
   const count = sums.exactRows + sums.estimatedRows;
@@ -102,8 +109,8 @@ export async function verdictOn(
   );
   const { body: report } = await manage(cluster, 'GET', '/api/v1/usage', { key: caller.key });
   for (const field of ['bucket_spent_micro_usd', 'principal_spent_micro_usd']) {
-    const shown = (ledger + 500n) / 1_000n;
-    if (report[field] !== Number(shown)) violations.push(`${field} is ${report[field]}, not ${shown}`);
+    const expected = (ledger + 500n) / 1_000n;
+    if (report[field] !== Number(expected)) violations.push(`${field} is ${report[field]}, not ${expected}`);
   }
   return {
     figures: {
@@ -117,23 +124,23 @@ export async function verdictOn(
   };
 }
 
-/** Waits until all has settled, and expects that nothing is wrong. `row` names the test in the log. */
-export async function expectSound(
+/** Waits until all is settled, and asserts that the ledger equals the bill. `row` names the test in the log. */
+export async function expectReconciled(
   cluster: Cluster,
   caller: Caller,
-  sent: readonly Sent[],
+  sent: readonly SentRequest[],
   row: string,
-  options: VerdictOptions = {},
-): Promise<Verdict['figures']> {
+  options: ReconcileOptions = {},
+): Promise<Reconciliation['figures']> {
   await cluster.settled();
-  const verdict = await verdictOn(cluster, caller, sent, options);
-  process.stdout.write(`${row}: ${inWords(verdict)}\n`);
-  expect(verdict.violations).toEqual([]);
-  return verdict.figures;
+  const reconciliation = await reconcile(cluster, caller, sent, options);
+  process.stdout.write(`${row}: ${inWords(reconciliation)}\n`);
+  expect(reconciliation.violations).toEqual([]);
+  return reconciliation.figures;
 }
 
-/** The figures in a line. */
-export function inWords({ figures }: Verdict): string {
+/** The figures in one line. */
+export function inWords({ figures }: Reconciliation): string {
   const { sent, received, exactRows, exactBilled, exactLedger, estimatedRows } = figures;
   return (
     `${sent} sent, ${received} at the vendor; ${exactRows} rows exact, ${exactLedger} for ${exactBilled} nano-USD; ` +
@@ -141,8 +148,8 @@ export function inWords({ figures }: Verdict): string {
   );
 }
 
-/** What the vendor charges for each attempt of each request, by the request's number. */
-function vendorsView({ vendor }: Cluster, caller: Caller): Map<string, bigint[]> {
+/** The vendor's charges for the attempts of each request, by the request's number. */
+function chargesByRequest({ vendor }: Cluster, caller: Caller): Map<string, bigint[]> {
   const bill = new Map(vendor.bill.map((entry) => [entry.requestId, entry]));
   const received = new Map<string, bigint[]>();
   for (const { headers, requestId } of vendor.requests) {
@@ -164,7 +171,7 @@ interface Row {
   readonly estimated: boolean;
 }
 
-async function ledgersView({ db }: Cluster, caller: Caller): Promise<Map<string, Row[]>> {
+async function rowsByRequest({ db }: Cluster, caller: Caller): Promise<Map<string, Row[]>> {
   const found = await db
     .selectFrom('usage_events')
     .select(['cost_nano_usd', 'estimated', 'attribution'])
@@ -179,7 +186,7 @@ async function ledgersView({ db }: Cluster, caller: Caller): Promise<Map<string,
   return rows;
 }
 
-/** Every bucket is what it opened with and the sum of the rows that name it; of the whole ledger. */
+/** Buckets of the whole ledger that differ from their opening balance plus the sum of the rows that name them. */
 export async function differingBuckets({ db }: Pick<Cluster, 'db'>): Promise<string[]> {
   const found = await sql<{ bucket_key: string; spent: string; summed: string }>`
     SELECT bucket_key, spent_nano_usd::text AS spent, (opening_nano_usd + coalesce(summed, 0))::text AS summed

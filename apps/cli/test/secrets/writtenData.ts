@@ -4,9 +4,9 @@ import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
-import type { Written } from './traces.ts';
+import type { Written } from './findSecrets.ts';
 
-/** Every table as a dump has it: bytes in hex, the rest as text. */
+/** Every table as in a dump: bytes in hex, everything else as text. */
 export async function dumpOf(db: Database): Promise<Written[]> {
   const { rows: tables } = await sql<{ name: string }>`
     SELECT quote_ident(table_name) AS name FROM information_schema.tables
@@ -21,7 +21,7 @@ export async function dumpOf(db: Database): Promise<Written[]> {
   );
 }
 
-/** Every message that NATS keeps, those of its buckets too: subjects, headers and payloads. */
+/** Every message that NATS stores, also those of its buckets: subjects, headers and payloads. */
 export async function messagesOf(natsUrl: string): Promise<Written[]> {
   const connection = await connect({ servers: natsUrl });
   try {
@@ -30,7 +30,7 @@ export async function messagesOf(natsUrl: string): Promise<Written[]> {
     for await (const { config, state } of manager.streams.list()) {
       const parts: Buffer[] = [Buffer.from(JSON.stringify(config))];
       for (let seq = state.first_seq; seq <= state.last_seq; seq++) {
-        // One that was removed meanwhile is gone.
+        // The message was removed meanwhile.
         const message = await manager.streams.getMessage(config.name, { seq }).catch(() => undefined);
         if (message) parts.push(Buffer.from(message.subject), Buffer.from(message.header?.toString() ?? ''));
         if (message) parts.push(Buffer.from(message.data));

@@ -3,15 +3,18 @@ import { UsageBatchSchema, type UsageEvent, UsageEventSchema } from '@weighbridg
 import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import type { Captured, FaultyNats } from './faultyNats.ts';
-import type { Sent } from './load.ts';
+import type { SentRequest } from './load.ts';
 
-/** A message that the stream holds, and its number there. */
-export interface Streamed extends Captured {
+/** A message in the stream, with its sequence number. */
+export interface StreamMessage extends Captured {
   readonly sequence: number;
 }
 
-/** Waits until the stream holds an event of each of these requests, which no worker may take, and returns their messages. */
-export async function messagesOf(nats: FaultyNats, sent: readonly Sent[]): Promise<readonly Streamed[]> {
+/** Waits until the stream has an event of each of these requests, and returns their messages. No worker may run. */
+export async function messagesOf(
+  nats: FaultyNats,
+  sent: readonly SentRequest[],
+): Promise<readonly StreamMessage[]> {
   expect(sent.filter(({ end }) => end !== 'whole')).toEqual([]);
   const numbers = new Set(sent.map(({ number }) => number));
   return await eventually(
@@ -27,19 +30,19 @@ export async function messagesOf(nats: FaultyNats, sent: readonly Sent[]): Promi
   );
 }
 
-/** What a message says was used. */
+/** The usage events in a message. */
 export function eventsOf({ payload }: Captured): UsageEvent[] {
   return fromBinary(UsageBatchSchema, payload).events.map((event) => fromBinary(UsageEventSchema, event));
 }
 
-/** Of the request that an event is about. */
+/** The number of the request of an event. */
 export function numberOf({ attribution }: UsageEvent): string {
   return attribution?.labels.n ?? '';
 }
 
-async function allMessages(nats: FaultyNats): Promise<Streamed[]> {
+async function allMessages(nats: FaultyNats): Promise<StreamMessage[]> {
   const { messages, lastSequence } = await nats.state();
-  const found: Streamed[] = [];
+  const found: StreamMessage[] = [];
   for (let sequence = lastSequence; found.length < messages && sequence > 0; sequence--) {
     const message = await nats.read(sequence).catch(() => undefined);
     if (message) found.unshift({ ...message, sequence });

@@ -4,13 +4,13 @@ import type { FaultyApp } from './faultyApp.ts';
 import type { Captured } from './faultyNats.ts';
 import type { Random } from './random.ts';
 
-/** What the long form picks from. Each brings about a fault, leaves everything running, and says what happened. */
+/** The faults of the long form. Each causes a fault, leaves everything running, and returns a description. */
 export interface FaultContext {
   readonly cluster: Cluster;
   readonly random: Random;
-  /** What was published lately. */
+  /** Recently published messages. */
   readonly captured: readonly Captured[];
-  /** From when until when a spool could not be written; filled in here. */
+  /** The periods in which a spool could not be written; filled in here. */
   readonly unwritable: { readonly from: number; readonly to: number }[];
 }
 
@@ -57,7 +57,7 @@ async function killAnyApp({ cluster, random }: FaultContext): Promise<string> {
   return `${app.name} killed`;
 }
 
-/** What could not be settled is settled at its reserve by the next start. */
+/** Attempts that could not be settled are settled at their reservation by the next start. */
 async function breakSpool({ cluster, random, unwritable }: FaultContext): Promise<string> {
   const proxy = random.pick(cluster.proxies);
   const code = random.pick(['ENOSPC', 'EIO'] as const);

@@ -1,14 +1,17 @@
-/** What something wrote: a log, an answer, a table, a file. */
+/** Something that was written: a log, a response, a table, a file. */
 export interface Written {
   readonly where: string;
   readonly bytes: Buffer;
 }
 
-/** So much of the middle of a secret is none of its hint, and no chance. */
+/** This many characters from the middle of a secret exclude its hint, and do not occur by chance. */
 const PIECE = 14;
 
-/** Where any of the secrets can be read, as it is or in hex, base64 or as part of a URL; each as `secret in where`. */
-export function tracesOf(secrets: Readonly<Record<string, string>>, written: readonly Written[]): string[] {
+/** Finds the secrets, as text or in hex, base64 or URL encoding; each result is `secret in where`. */
+export function findSecrets(
+  secrets: Readonly<Record<string, string>>,
+  written: readonly Written[],
+): string[] {
   return Object.entries(secrets).flatMap(([name, secret]) => {
     const forms = formsOf(middleOf(secret));
     return written
@@ -18,14 +21,14 @@ export function tracesOf(secrets: Readonly<Record<string, string>>, written: rea
 }
 
 function middleOf(secret: string): string {
-  if (secret.length < PIECE) throw new Error('too short to be told from chance');
+  if (secret.length < PIECE) throw new Error('the secret is too short');
   const start = Math.floor((secret.length - PIECE) / 2);
   return secret.slice(start, start + PIECE);
 }
 
 function formsOf(text: string): Buffer[] {
   const bytes = Buffer.from(text);
-  // In base64, how bytes look depends on what stands before and behind them: so the same without its ends, thrice.
+  // In base64, the encoding depends on the position of the bytes: so all three alignments, without their ends.
   const inBase64 = [0, 1, 2].map((before) =>
     Buffer.concat([Buffer.alloc(before), bytes])
       .toString('base64')

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { tracesOf } from './traces.ts';
+import { findSecrets } from './findSecrets.ts';
 
 const SECRET = 'sk-svc-0123456789abcdefghijklmnopqrstuvwxyz+/';
 const found = (text: string | Buffer) =>
-  tracesOf({ it: SECRET }, [{ where: 'there', bytes: Buffer.from(text as string) }]);
+  findSecrets({ it: SECRET }, [{ where: 'there', bytes: Buffer.from(text as string) }]);
 
-it('a secret is found however it was written down', () => {
+it('a secret is found in every encoding', () => {
   const written = [
     SECRET,
     `{"authorization":"Bearer ${SECRET}"}`,
@@ -21,12 +21,12 @@ it('a secret is found however it was written down', () => {
   for (const one of written) expect(found(one), String(one)).toEqual(['it in there']);
 });
 
-it('its hint is no trace of it, nor is what is like it', () => {
+it('its hint does not count, nor does a similar text', () => {
   expect(found('sk-svc-0123…z+/')).toEqual([]);
   expect(found(SECRET.toUpperCase())).toEqual([]);
   expect(found('')).toEqual([]);
 });
 
-it('what is too short to be told from chance is refused', () => {
-  expect(() => tracesOf({ it: 'short' }, [])).toThrow('too short');
+it('a secret that is too short is refused', () => {
+  expect(() => findSecrets({ it: 'short' }, [])).toThrow('too short');
 });
