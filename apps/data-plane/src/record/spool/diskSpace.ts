@@ -10,7 +10,7 @@ export class DiskSpace {
     this.maxBytes = maxBytes;
   }
 
-  /** Negative where a file was deleted. */
+  /** `bytes` is negative if a file was deleted. */
   readonly addToDiskUse = (bytes: number): void => {
     this.usedBytes += bytes;
   };

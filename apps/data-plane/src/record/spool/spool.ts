@@ -23,7 +23,8 @@ import type { Spool, SpoolOptions } from './types.ts';
 //
 // ../sendDeadSpool.ts does the same by hand, for `weighbridge spool replay`.
 //
-// A process that ends in order without the control plane suspends its epoch (suspendedEpoch.ts): the next start continues it.
+// A process that shuts down in order, but without the control plane, suspends its epoch (suspendedEpoch.ts): the next start
+// continues it.
 
 const SEGMENT_BYTES = 16 * 1024 * 1024;
 
