@@ -124,14 +124,14 @@ describe('evidence, from the responses of two vendors to the routing of requests
       { timeoutMs: 90_000 },
     );
     const { data } = await operate('GET', `/evidence?profile_id=${profileId}`);
-    const believed = data as {
+    const evidence = data as {
       workload_type: string;
       model: string;
       probability: number;
       success_rate: number;
     }[];
     for (const [kind, best] of Object.entries(BEST)) {
-      const of = believed.filter(({ workload_type }) => workload_type === kind);
+      const of = evidence.filter(({ workload_type }) => workload_type === kind);
       expect(of.find(({ model }) => model === best)).toMatchObject({ success_rate: 1 });
       expect(of.find(({ model }) => model === best)?.probability).toBeGreaterThan(0.7);
       expect(of.find(({ model }) => model !== best)?.success_rate).toBeLessThan(0.9);

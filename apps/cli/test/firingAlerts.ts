@@ -17,8 +17,8 @@ const HELD_MINUTES = 30;
 export type Scrapes = Readonly<Record<string, string>>;
 
 /**
- * Which alerts fire, by Prometheus' own rules engine, where the pods show `before` for some minutes and then for half an
- * hour `now`, counters each minute so much more: the rules are those of the chart, and the series what the apps really show.
+ * The alerts of the chart that fire in Prometheus' rules engine if the pods serve `before` for some minutes and then `now`
+ * for half an hour, with counters that rise each minute by their difference. The series are the apps' real metrics.
  */
 export async function firingAlerts(
   before: Scrapes,

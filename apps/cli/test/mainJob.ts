@@ -3,9 +3,9 @@ import OpenAI from 'openai';
 import { expect } from 'vitest';
 
 export interface Service {
-  /** Where `/api/v1` is. */
+  /** The base URL of `/api/v1`. */
   readonly managementUrl: string;
-  /** Where `/v1` is. */
+  /** The base URL of `/v1`. */
   readonly inferenceUrl: string;
   readonly operatorKey: string;
 }

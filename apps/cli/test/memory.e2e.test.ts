@@ -32,7 +32,7 @@ describe.runIf(process.platform === 'linux')('the memory of a proxy', () => {
       readers: READERS,
       quietMs: 2_000,
     });
-    // A few reads' worth, however much more there is to send; the rest of what was sent is in the kernel's buffers.
+    // A few reads' worth, whatever the response size; the kernel's buffers hold the rest of what was sent.
     expect(residentFilled - residentBefore).toBeLessThan(HEAP_GROWTH_BYTES + READERS * BYTES_PER_READER);
     expect(sentBytes / READERS).toBeLessThan(KERNEL_BYTES_PER_READER);
   });

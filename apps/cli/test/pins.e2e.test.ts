@@ -52,7 +52,7 @@ async function servedBy(proxyUrl: string, session: string): Promise<string | nul
   return answer.headers.get('x-svc-model');
 }
 
-/** What each proxy has heard of. */
+/** The model list of each proxy. */
 const listedModels = () =>
   Promise.all(
     cluster.proxies.map(async ({ url }) =>

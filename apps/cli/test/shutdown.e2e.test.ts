@@ -95,7 +95,7 @@ async function expectAllSettled(): Promise<void> {
   expect(settled).toEqual(LEDGER);
   const streams = settled.filter((row) => row.streamed);
   expect(streams.map((row) => row.outcome).sort()).toEqual(['interrupted', 'success']);
-  // What was delivered until then, a token each tenth of a second.
+  // The tokens delivered until then, one each tenth of a second.
   const cut = streams.find((row) => row.outcome === 'interrupted');
   expect(cut?.estimated).toBe(true);
   expect(Number(cut?.output_tokens)).toBeGreaterThan(2);

@@ -31,11 +31,11 @@ describe('the apps with mutual TLS', () => {
   const started: RunningProcess[] = [];
 
   /** Writes an app's three files and returns the settings that name them. */
-  async function files(name: string, own: { cert: string; private: string }, believed: readonly string[]) {
+  async function files(name: string, own: { cert: string; private: string }, trusted: readonly string[]) {
     const path = (kind: string) => join(folder, `${name}.${kind}`);
     await writeFile(path('crt'), own.cert);
     await writeFile(path('key'), own.private);
-    await writeFile(path('ca'), believed.join('\n'));
+    await writeFile(path('ca'), trusted.join('\n'));
     return {
       CONTROL_TLS_CERTIFICATE_FILE: path('crt'),
       CONTROL_TLS_KEY_FILE: path('key'),

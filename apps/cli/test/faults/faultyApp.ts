@@ -39,7 +39,7 @@ export interface Faults {
 /** An app of the cluster, which can be broken in many ways and restarted with the same port and folder. */
 export interface FaultyApp {
   readonly name: string;
-  /** Where it serves. */
+  /** Its base URL. */
   readonly url: string;
   /** Of the current or last process. */
   readonly pid: number;

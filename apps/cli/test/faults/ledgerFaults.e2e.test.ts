@@ -66,7 +66,7 @@ describe('metering', () => {
     const [one] = captured.messages;
     if (!one) throw new Error('nothing was published');
     expect(await cluster.nats.publish(one, one.messageId)).toBe(true);
-    // It remembers the ids of what it still holds, and all of this was handled.
+    // After a restart, the stream knows only the ids of stored messages, and these were all handled.
     await cluster.nats.kill();
     await cluster.nats.start();
     for (const message of captured.messages)
@@ -191,7 +191,7 @@ describe('metering', () => {
       'row 17',
     );
     expect(figures).toMatchObject({ exactRows: 40 - lost.size, estimatedRows: 0 });
-    // A minute is what it may take to arrive out of order.
+    // Makes the gaps older than the minute in which events out of order may arrive.
     const { rows } = await sql`
       UPDATE producer_shards SET gap_since = gap_since - interval '2 minutes' WHERE gap_since IS NOT NULL
       RETURNING shard`.execute(cluster.db);

@@ -31,7 +31,7 @@ it('the memory of a proxy stays flat with a gigabyte through one connection, and
       `${READERS} readers that do not read: ${inMegabytes(residentBefore)} before, ${inMegabytes(residentFilled)} filled, ` +
         `${kibibytesEach.toFixed(0)} KiB each; the vendor sent ${inMegabytes(sentBytes)}`,
     );
-    // A few reads' worth, however much more there is to send; the rest of what was sent is in the kernel's buffers.
+    // A few reads' worth, whatever the response size; the kernel's buffers hold the rest of what was sent.
     expect(kibibytesEach).toBeLessThan(256);
     expect(sentBytes / READERS).toBeLessThan(2 * MEGABYTE);
   } finally {
