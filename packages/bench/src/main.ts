@@ -1,36 +1,36 @@
 import { resolve } from 'node:path';
 import { openTestRun, type TestRun } from '@weighbridge/testing';
 import { Command, InvalidArgumentError } from 'commander';
-import { describeControl, measureControl } from './control.ts';
-import { describeLeases, measureLeases } from './leases.ts';
-import { loadLine, machineLine } from './machine.ts';
-import { describeMemory, measureMemory } from './memory.ts';
-import { measureMetering } from './metering.ts';
-import { describeMetering } from './meteringReport.ts';
+import { describeAll, measureAll } from './allScenarios.ts';
+import { describeControl, measureControl } from './control/control.ts';
+import { describeLeases, measureLeases } from './leases/leases.ts';
+import { describeMemory, measureMemory } from './memory/memory.ts';
+import { measureMetering } from './metering/metering.ts';
+import { describeMetering } from './metering/meteringReport.ts';
 import { type Bar, proxyBars } from './proxy/bars.ts';
-import { availableCores, type Cores, dealCores, pinSelf } from './proxy/cores.ts';
+import { assignCores, availableCores, type Cores, pinSelf } from './proxy/cores.ts';
 import { describeProfiles, profileProxy } from './proxy/profile.ts';
 import { measureProxy, type ProxyFigures, type ProxyOptions } from './proxy/proxy.ts';
 import { type ProxyFlags, proxyOptions } from './proxy/proxyOptions.ts';
 import { describeProxy } from './proxy/report.ts';
 import { writeDocs } from './proxy/writeDocs.ts';
-import { describeRebuild, measureRebuild } from './rebuild.ts';
-import { describeSpool, measureSpool } from './spool.ts';
-import { describeTable, measureTable } from './table.ts';
-import { describeVisible, measureVisible } from './visible.ts';
+import { describeRebuild, measureRebuild } from './rebuild/rebuild.ts';
+import { loadLine, machineLine } from './shared/machine.ts';
+import { describeSpool, measureSpool } from './spool/spool.ts';
+import { describeVisible, measureVisible } from './visible/visible.ts';
 
-/** As an operator's Postgres has it: a commit is on disk before it counts. */
+/** Otherwise Postgres's defaults, as in production: a commit is on disk before it returns. */
 const POSTGRES_SETTINGS = { max_connections: '100' };
 
-const count = (most: number) => (text: string) => {
+const count = (max: number) => (text: string) => {
   const number = Number(text);
-  if (!Number.isInteger(number) || number < 1 || number > most) {
-    throw new InvalidArgumentError(`a whole number from 1 to ${most}`);
+  if (!Number.isInteger(number) || number < 1 || number > max) {
+    throw new InvalidArgumentError(`a whole number from 1 to ${max}`);
   }
   return number;
 };
 
-/** Before anything is pinned: afterwards a process sees its own cores only. */
+/** Read before any process is pinned: afterwards a process sees only its own cores. */
 const MACHINE = machineLine();
 
 const onProgress = (text: string): void => {
@@ -39,11 +39,11 @@ const onProgress = (text: string): void => {
 
 const program = new Command('bench')
   .description(
-    'Measures Weighbridge against the best this machine can do. Without a scenario: every figure with an aim.',
+    'Measures Weighbridge relative to the best this machine can do. Without a scenario: every figure with a target.',
   )
   .enablePositionalOptions();
 
-/** A scenario is measured, printed for people or machines, and leaves nothing behind. */
+/** Measures a scenario and prints its figures as text or JSON, with the machine and its load. */
 async function report<T extends object>(
   json: true | undefined,
   measure: () => Promise<T>,
@@ -67,14 +67,14 @@ async function withRun<T>(use: (run: TestRun) => Promise<T>): Promise<T> {
   }
 }
 
-/** Before anything is started, so that all of it stays off the proxy's core. */
-function takeCores(): Cores {
-  const cores = dealCores(availableCores());
+/** Called before any process is started, so that all of them stay off the proxy's core. */
+function reserveCores(): Cores {
+  const cores = assignCores(availableCores());
   pinSelf(cores);
   return cores;
 }
 
-async function write(flags: WriteFlags, figures: ProxyFigures, bars: readonly Bar[]): Promise<void> {
+async function writeIfAsked(flags: WriteFlags, figures: ProxyFigures, bars: readonly Bar[]): Promise<void> {
   if (flags.write) await writeDocs(figures, { machine: MACHINE, bars });
 }
 
@@ -87,16 +87,19 @@ const collect = (text: string, before: readonly string[] = []) => [...before, te
 
 function withProxyOptions(command: Command): Command {
   return command
-    .option('--quick', 'a short run, to see that it works')
-    .option('--repeats <count>', 'how many rounds of each are measured', count(100))
-    .option('--round-ms <count>', 'how long a round is', count(60_000))
-    .option('--keys <count>', 'how many keys ours is asked with in turns', count(1_000))
-    .option('--url <url>', 'another contender that runs already; may be given again', collect)
-    .option('--header <header>', 'for those: "name: value"; may be given again', collect)
+    .option('--quick', 'short run that checks that the benchmark works')
+    .option('--repeats <count>', 'rounds per workload and contender', count(100))
+    .option('--round-ms <count>', 'length of a round in milliseconds', count(60_000))
+    .option('--keys <count>', 'keys that requests to Weighbridge take in turns', count(1_000))
+    .option('--url <url>', 'another contender that is already running; repeatable', collect)
+    .option('--header <header>', 'header for these contenders, "name: value"; repeatable', collect)
     .option('--no-others', 'without nginx and Portkey')
-    .option('--no-parts', 'without ours in parts, in two processes and with more keys')
-    .option('--profile <folder>', "instead: where to write profiles of our proxy's CPU, and what is in them")
-    .option('--write', 'put the figures and their charts into docs/benchmarks.md')
+    .option('--no-parts', 'without Weighbridge with parts off, in two processes and with more keys')
+    .option(
+      '--profile <folder>',
+      'write and summarise CPU profiles of Weighbridge to this folder, instead of measuring',
+    )
+    .option('--write', 'write the figures and charts to docs/benchmarks.md')
     .option('--json', 'print JSON');
 }
 
@@ -111,46 +114,46 @@ async function reportProfiles(folder: string, { json }: WriteFlags, options: Pro
 
 withProxyOptions(program).action(async (flags: AllFlags) => {
   if (flags.profile !== undefined) {
-    const options = proxyOptions(flags, { cores: takeCores(), onProgress });
+    const options = proxyOptions(flags, { cores: reserveCores(), onProgress });
     return await reportProfiles(flags.profile, flags, options);
   }
-  const options = proxyOptions(flags, { cores: dealCores(availableCores()), onProgress });
+  const options = proxyOptions(flags, { cores: assignCores(availableCores()), onProgress });
   const measure = async () => {
-    const figures = await measureTable(withRun, { ...options, isQuick: flags.quick === true });
-    await write(flags, figures.proxy, figures.bars);
+    const figures = await measureAll(withRun, { ...options, isQuick: flags.quick === true });
+    await writeIfAsked(flags, figures.proxy, figures.bars);
     return figures;
   };
-  await report(flags.json, measure, describeTable);
+  await report(flags.json, measure, describeAll);
 });
 withProxyOptions(program.command('proxy'))
-  .description('what requests cost that go through a proxy: ours, bare Node, others')
+  .description('cost of a request through a proxy: Weighbridge, bare Node, others')
   .action(async (flags: AllFlags) => {
-    const options = proxyOptions(flags, { cores: takeCores(), onProgress });
+    const options = proxyOptions(flags, { cores: reserveCores(), onProgress });
     if (flags.profile !== undefined) return await reportProfiles(flags.profile, flags, options);
     const measure = () =>
       withRun(async (run) => {
         const figures = await measureProxy(run, options);
         const bars = proxyBars(figures);
-        await write(flags, figures, bars);
+        await writeIfAsked(flags, figures, bars);
         return { ...figures, bars };
       });
     await report(flags.json, measure, describeProxy);
   });
 program
   .command('memory')
-  .description('what a proxy keeps in memory that knows many keys and serves many requests')
-  .option('--requests <count>', 'how many it serves', count(100_000_000), 1_000_000)
-  .option('--keys <count>', 'how many keys it knows', count(1_000_000), 100_000)
+  .description('memory of a proxy that knows many keys and serves many requests')
+  .option('--requests <count>', 'requests that it serves', count(100_000_000), 1_000_000)
+  .option('--keys <count>', 'keys that it knows', count(1_000_000), 100_000)
   .option('--json', 'print JSON')
   .action(async (options: { requests: number; keys: number; json?: true }) => {
-    const wanted = { ...options, cores: takeCores(), onProgress };
+    const wanted = { ...options, cores: reserveCores(), onProgress };
     await report(options.json, () => withRun((run) => measureMemory(run, wanted)), describeMemory);
   });
 program
   .command('control')
-  .description('how soon proxies refuse a key that was revoked, and what they ask about keys')
-  .option('--proxies <count>', 'how many there are', count(100), 8)
-  .option('--keys <count>', 'how many are revoked', count(10_000), 100)
+  .description('time until proxies refuse a revoked key, and their calls to the control plane')
+  .option('--proxies <count>', 'number of proxies', count(100), 8)
+  .option('--keys <count>', 'keys to revoke', count(10_000), 100)
   .option('--json', 'print JSON')
   .action(async (options: { proxies: number; keys: number; json?: true }) => {
     const measure = () => withRun((run) => measureControl(run, { ...options, onProgress }));
@@ -158,11 +161,11 @@ program
   });
 program
   .command('metering')
-  .description('events/s through NATS and metering into Postgres, by what raw SQL reaches')
-  .option('--events <count>', 'how many are measured each time', count(5_000_000), 60_000)
-  .option('--producers <count>', 'how many send small batches', count(10_000), 1_000)
-  .option('--repeats <count>', 'how often everything is measured', count(100), 3)
-  .option('--cpu-prof <folder>', "where to write profiles of the workers' CPU")
+  .description('events/s through NATS and metering into Postgres, relative to raw SQL')
+  .option('--events <count>', 'events per measurement', count(5_000_000), 60_000)
+  .option('--producers <count>', 'producers that send small batches', count(10_000), 1_000)
+  .option('--repeats <count>', 'rounds', count(100), 3)
+  .option('--cpu-prof <folder>', 'folder for CPU profiles of the workers')
   .option('--json', 'print JSON')
   .action(
     async (options: {
@@ -178,9 +181,9 @@ program
   );
 program
   .command('rebuild')
-  .description('adding up a large ledger anew while usage is being recorded')
-  .option('--events <count>', 'how many the ledger has', count(50_000_000), 10_000_000)
-  .option('--rate <count>', 'how many are recorded each second meanwhile', count(10_000), 1_000)
+  .description('rebuilding the counters of a large ledger while usage is recorded')
+  .option('--events <count>', 'events in the ledger', count(50_000_000), 10_000_000)
+  .option('--rate <count>', 'events/s recorded meanwhile', count(10_000), 1_000)
   .option('--json', 'print JSON')
   .action(async (options: { events: number; rate: number; json?: true }) => {
     const measure = () => withRun((run) => measureRebuild(run, { ...options, onProgress }));
@@ -188,10 +191,10 @@ program
   });
 program
   .command('spool')
-  .description("a proxy's throughput with its spool on and off")
-  .option('--rounds <count>', 'how often each side is measured', count(100), 20)
-  .option('--round-ms <count>', 'how long each side is loaded at a time', count(60_000), 1_500)
-  .option('--cpu-prof <folder>', "where to write profiles of the proxies' CPU")
+  .description('throughput of a proxy with its spool on and off')
+  .option('--rounds <count>', 'rounds per proxy', count(100), 20)
+  .option('--round-ms <count>', 'length of a round in milliseconds', count(60_000), 1_500)
+  .option('--cpu-prof <folder>', 'folder for CPU profiles of the proxies')
   .option('--json', 'print JSON')
   .action(async (options: { rounds: number; roundMs: number; cpuProf?: string; json?: true }) => {
     const measure = () => withRun((run) => measureSpool(run, { ...options, onProgress }));
@@ -199,8 +202,8 @@ program
   });
 program
   .command('leases')
-  .description('what budgets cost on the way of a request, and how often a proxy asks for leases')
-  .option('--rounds <count>', 'how often reserving is measured', count(100), 5)
+  .description('CPU of budgets per request, and lease calls of a proxy')
+  .option('--rounds <count>', 'rounds', count(100), 5)
   .option('--rate <count>', 'requests/s on one key', count(100_000), 10_000)
   .option('--json', 'print JSON')
   .action(async (options: { rounds: number; rate: number; json?: true }) => {
@@ -208,9 +211,9 @@ program
   });
 program
   .command('visible')
-  .description('how long until the usage report knows of an answer, under load')
+  .description('time until the usage report has the cost of a response, under load')
   .option('--rate <count>', 'requests/s', count(100_000), 1_000)
-  .option('--seconds <count>', 'for how long', count(3_600), 20)
+  .option('--seconds <count>', 'length of the measurement', count(3_600), 20)
   .option('--json', 'print JSON')
   .action(async (options: { rate: number; seconds: number; json?: true }) => {
     const measure = () => withRun((run) => measureVisible(run, { ...options, onProgress }));

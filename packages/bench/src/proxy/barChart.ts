@@ -1,4 +1,4 @@
-import type { Figure } from '../figures.ts';
+import type { Figure } from '../shared/figures.ts';
 
 export interface ChartBar {
   readonly label: string;
@@ -10,7 +10,7 @@ export interface BarChart {
   readonly title: string;
   readonly unit: string;
   readonly bars: readonly ChartBar[];
-  /** Of the labels. */
+  /** Decimal places of the values. */
   readonly digits: number;
 }
 
@@ -20,10 +20,10 @@ const VALUE_WIDTH = 150;
 const ROW = 26;
 const TOP = 44;
 
-/** Horizontal bars with the extremes of each as a line, as SVG that reads on light pages and dark ones. */
+/** Draws horizontal bars of the medians, with a line from minimum to maximum, as SVG for light and dark pages. */
 export function barChartSvg({ title, unit, bars, digits }: BarChart): string {
-  const most = Math.max(...bars.map(({ value }) => value.max), Number.MIN_VALUE);
-  const scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / most;
+  const max = Math.max(...bars.map(({ value }) => value.max), Number.MIN_VALUE);
+  const scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / max;
   const height = TOP + bars.length * ROW + 10;
   const rows = bars.map(({ label, value, isOurs }, at) => {
     const y = TOP + at * ROW;

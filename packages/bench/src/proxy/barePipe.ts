@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type Dispatcher, Pool } from 'undici';
-import { announce } from './announce.ts';
+import { announce } from '../shared/announce.ts';
 
-// The least that a proxy in Node can do: `http` in front, undici behind, bytes passed on as they come, nothing looked at.
+// The minimal proxy in Node: `http` in front, undici behind. It passes bytes on as they come and inspects nothing.
 
 const [vendorUrl = ''] = process.argv.slice(2);
 const pool = new Pool(vendorUrl, { connections: null, pipelining: 1 });
@@ -16,7 +16,7 @@ class Pipe implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#response.once('close', () => {
-      if (!this.#response.writableFinished) controller.abort(new Error('the caller has left'));
+      if (!this.#response.writableFinished) controller.abort(new Error('the client disconnected'));
     });
   }
 
@@ -44,12 +44,12 @@ class Pipe implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Up to here, collecting a body costs less than passing it on piece by piece. */
+/** Up to this size, collecting a body costs less than passing it on in pieces. */
 const COLLECTED_BYTES = 64 * 1024;
 
 function pass(request: IncomingMessage, response: ServerResponse): void {
   const { method = 'GET', url: path = '/' } = request;
-  // undici writes those of its own connection.
+  // undici writes these headers itself.
   const { host: _host, connection: _connection, ...headers } = request.headers;
   const dispatch = (body: Buffer | IncomingMessage) =>
     pool.dispatch({ method: method as Dispatcher.HttpMethod, path, headers, body }, new Pipe(response));

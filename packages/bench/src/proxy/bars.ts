@@ -1,73 +1,74 @@
-import { type Figure, figure, formatFigure } from '../figures.ts';
-import { keysName, OURS } from './ours.ts';
+import { type Figure, figure, formatFigure } from '../shared/figures.ts';
 import { AT_RATE, KEYS, LARGE, PLAIN, SIZES, STREAMED, STREAMED_AT_RATE } from './plan.ts';
 import { DIRECT, type ProxyFigures } from './proxy.ts';
 import type { Cell, Round } from './rounds.ts';
+import { keysName, OURS } from './weighbridge.ts';
 import type { Workload } from './workload.ts';
 
-/** A figure that was aimed at, and what was measured of it. */
+/** A figure with its target and its measured value. */
 export interface Bar {
   readonly what: string;
   readonly bar: string;
-  /** Undefined where it was not measured. */
+  /** Undefined if it was not measured. */
   readonly measured: string | undefined;
-  /** By the median. Undefined likewise. */
+  /** Whether the median reaches the target; undefined if it was not measured. */
   readonly isReached: boolean | undefined;
 }
 
-const LEAST_OF_BARE = 0.65;
-const LEAST_OF_BARE_STREAMED = 0.6;
-const LEAST_OF_BARE_LARGE = 0.8;
-const LEAST_TIMES_PORTKEY = 10;
-const MOST_FIRST_BYTE_MS = 0.5;
-const MOST_P50_MS = 0.3;
-const MOST_P99_MS = 1;
-const MOST_OF_PAIR = 1.18;
-/** What of flat or linear is noise. */
+const MIN_OF_BARE = 0.65;
+const MIN_OF_BARE_STREAMED = 0.6;
+const MIN_OF_BARE_LARGE = 0.8;
+const MIN_TIMES_PORTKEY = 10;
+const MAX_FIRST_BYTE_MS = 0.5;
+const MAX_P50_MS = 0.3;
+const MAX_P99_MS = 1;
+const MAX_OF_PAIR = 1.18;
+/** Growth up to this factor is noise. */
 const GROWTH_MARGIN = 1.1;
 
-type Of = (round: Round) => number;
-const byCpu: Of = ({ cpuMicros }) => 1 / cpuMicros;
-const cpu: Of = ({ cpuMicros }) => cpuMicros;
+type Metric = (round: Round) => number;
+const perCpu: Metric = ({ cpuMicros }) => 1 / cpuMicros;
+const cpu: Metric = ({ cpuMicros }) => cpuMicros;
 
-/** The proxy's rows of the table of figures. Throughput on one core is by its CPU: that is what bounds it. */
+/** The rows of the proxy in the table of figures. Throughput on one core is computed from CPU time, which bounds it. */
 export function proxyBars(figures: ProxyFigures): Bar[] {
   const cell = (contender: string, { name }: Pick<Workload, 'name'>): Cell | undefined =>
     figures.cells.find((one) => one.contender === contender && one.workload === name);
   const portkey = figures.cells.find(({ contender }) => contender.startsWith('Portkey'))?.contender;
-  const ofBare = (workload: Workload) => ratio(cell(OURS, workload), cell('bare Node', workload), byCpu);
-  const added = (workload: Workload, of: Of) => difference(cell(OURS, workload), cell(DIRECT, workload), of);
+  const ofBare = (workload: Workload) => ratio(cell(OURS, workload), cell('bare Node', workload), perCpu);
+  const added = (workload: Workload, metric: Metric) =>
+    difference(cell(OURS, workload), cell(DIRECT, workload), metric);
   const keysGrown = (times: number) =>
     ratio(cell(keysName(figures.keys * times), KEYS), cell(keysName(figures.keys), KEYS), cpu);
   return [
-    least('1 KB, of what bare Node does on a core', ofBare(PLAIN), LEAST_OF_BARE),
+    least('1 KB, of what bare Node does on a core', ofBare(PLAIN), MIN_OF_BARE),
     least(
       '1 KB, times Portkey',
-      portkey === undefined ? undefined : ratio(cell(OURS, PLAIN), cell(portkey, PLAIN), byCpu),
-      LEAST_TIMES_PORTKEY,
+      portkey === undefined ? undefined : ratio(cell(OURS, PLAIN), cell(portkey, PLAIN), perCpu),
+      MIN_TIMES_PORTKEY,
       1,
     ),
-    least('streamed, of what bare Node does on a core', ofBare(STREAMED), LEAST_OF_BARE_STREAMED),
+    least('streamed, of what bare Node does on a core', ofBare(STREAMED), MIN_OF_BARE_STREAMED),
     most(
       'time to the first token at 100 streams/s, added at p50, ms',
       added(STREAMED_AT_RATE, ({ firstByteP50Ms }) => firstByteP50Ms),
-      MOST_FIRST_BYTE_MS,
+      MAX_FIRST_BYTE_MS,
     ),
     most(
       'at 1,000 requests/s, added at p50, ms',
       added(AT_RATE, ({ p50Ms }) => p50Ms),
-      MOST_P50_MS,
+      MAX_P50_MS,
     ),
     most(
       'at 1,000 requests/s, added at p99, ms',
       added(AT_RATE, ({ p99Ms }) => p99Ms),
-      MOST_P99_MS,
+      MAX_P99_MS,
     ),
-    least('1 MB prompt, of what bare Node does on a core', ofBare(LARGE), LEAST_OF_BARE_LARGE),
+    least('1 MB prompt, of what bare Node does on a core', ofBare(LARGE), MIN_OF_BARE_LARGE),
     most(
       'two processes: CPU of a request, of one',
       ratio(cell(`${OURS}, two processes`, PLAIN), cell(OURS, PLAIN), cpu),
-      MOST_OF_PAIR,
+      MAX_OF_PAIR,
     ),
     most(
       'a body 10 times as long (100 KB, 1 MB): CPU of a byte, of the shorter',
@@ -102,8 +103,8 @@ function bar(
   };
 }
 
-/** Round by round: those of one turn had the same neighbours. */
-function inPairs(
+/** Compares round by round, since adjacent rounds ran under the same conditions. */
+function compareRounds(
   a: Cell | undefined,
   b: Cell | undefined,
   of: (a: Round, b: Round) => number,
@@ -117,11 +118,12 @@ function inPairs(
   return values.length === 0 ? undefined : figure(values);
 }
 
-const ratio = (a: Cell | undefined, b: Cell | undefined, of: Of) => inPairs(a, b, (x, y) => of(x) / of(y));
-const difference = (a: Cell | undefined, b: Cell | undefined, of: Of) =>
-  inPairs(a, b, (x, y) => of(x) - of(y));
+const ratio = (a: Cell | undefined, b: Cell | undefined, metric: Metric) =>
+  compareRounds(a, b, (x, y) => metric(x) / metric(y));
+const difference = (a: Cell | undefined, b: Cell | undefined, metric: Metric) =>
+  compareRounds(a, b, (x, y) => metric(x) - metric(y));
 
-/** What the bytes cost beyond a request itself: 1 where ten times the bytes take ten times that. */
+/** Cost per byte beyond that of a small request: 1 if ten times the bytes cost ten times as much. */
 function linearity(
   small: Cell | undefined,
   large: Cell | undefined,
@@ -130,7 +132,7 @@ function linearity(
   const base = small && figure(small.rounds.map(cpu)).median;
   if (base === undefined) return undefined;
   const times = LARGE.bytes / (SIZES[1]?.bytes ?? LARGE.bytes);
-  // What is less than nothing was not measured well enough.
+  // A negative difference is noise.
   const beyond = (round: Round) => (cpu(round) > base ? cpu(round) - base : Number.NaN);
-  return inPairs(largest, large, (x, y) => beyond(x) / beyond(y) / times);
+  return compareRounds(largest, large, (x, y) => beyond(x) / beyond(y) / times);
 }

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createMessageReader } from './httpMessages.ts';
 import type { LoadOrder } from './loadOrder.ts';
-import { ANSWER_MARK, STREAMED_ANSWER, WHOLE_ANSWER } from './workload.ts';
+import { RESPONSE_MARK, STREAMED_RESPONSE, WHOLE_RESPONSE } from './workload.ts';
 
-/** One connection of the load generator: a request at a time, and every answer is looked at. */
+/** One connection of the load generator: sends one request at a time and checks every response. */
 export interface Connection {
-  /** Where its time counts from. */
+  /** When the latency of the current request starts. */
   since: number;
   firstByteAt: number;
   send(head: Buffer, body: Buffer, since: number): void;
@@ -14,22 +14,22 @@ export interface Connection {
 }
 
 export interface ConnectionEvents {
-  readonly onAnswer: (connection: Connection) => void;
+  readonly onResponse: (connection: Connection) => void;
   readonly onFailure: (error: Error) => void;
 }
 
-/** Where a head and its body go out as one buffer; larger ones are not copied. */
+/** Up to this size, head and body are sent as one buffer; larger bodies are not copied. */
 const JOINED_BYTES = 16 * 1024;
 
 export async function openConnection(
   url: string,
   { workload, expects }: Pick<LoadOrder, 'workload' | 'expects'>,
-  { onAnswer, onFailure }: ConnectionEvents,
+  { onResponse, onFailure }: ConnectionEvents,
 ): Promise<Connection> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port || 80), noDelay: true });
   await once(socket, 'connect');
-  const expected = workload.stream ? STREAMED_ANSWER : WHOLE_ANSWER;
+  const expected = workload.stream ? STREAMED_RESPONSE : WHOLE_RESPONSE;
   const check = expects === 'mark' ? checkMark() : checkBytes(expected);
   let isWaiting = false;
   let status = '';
@@ -56,10 +56,10 @@ export async function openConnection(
     onEnd: () => {
       const wrong = check.end();
       if (status !== '200' || wrong !== undefined || !isWaiting) {
-        throw new Error(`${url} answered ${status} and ${wrong ?? 'more than it was asked'}`);
+        throw new Error(`${url} answered ${status} and ${wrong ?? 'more than one response'}`);
       }
       isWaiting = false;
-      onAnswer(connection);
+      onResponse(connection);
     },
   });
   socket.on('data', (bytes: Buffer) => {
@@ -83,14 +83,14 @@ function write(socket: Socket, head: Buffer, body: Buffer): void {
   socket.uncork();
 }
 
-/** What looks at an answer piece by piece, and says in the end what is wrong. */
+/** Checks a response piece by piece; `end` returns the error, or undefined if there is none. */
 interface Check {
   begin(): void;
   more(bytes: Buffer): void;
   end(): string | undefined;
 }
 
-const SHOWN = 300;
+const SHOWN_BYTES = 300;
 
 function checkBytes(expected: Buffer): Check {
   let at = 0;
@@ -105,7 +105,7 @@ function checkBytes(expected: Buffer): Check {
       const until = at + bytes.length;
       if (isSame && (until > expected.length || bytes.compare(expected, at, until) !== 0)) {
         isSame = false;
-        seen = `${at} bytes later: ${bytes.toString('latin1', 0, SHOWN)}`;
+        seen = `at byte ${at}: ${bytes.toString('latin1', 0, SHOWN_BYTES)}`;
       }
       at = until;
     },
@@ -125,6 +125,6 @@ function checkMark(): Check {
     more(bytes) {
       text += bytes.toString('latin1');
     },
-    end: () => (text.includes(ANSWER_MARK) ? undefined : `something else: ${text.slice(0, SHOWN)}`),
+    end: () => (text.includes(RESPONSE_MARK) ? undefined : `something else: ${text.slice(0, SHOWN_BYTES)}`),
   };
 }

@@ -1,17 +1,17 @@
 import type { TestProcess, TestRun } from '@weighbridge/testing';
-import { type StartedNode, startOwn } from '../service.ts';
+import { type StartedNode, startBenchProgram } from '../shared/service.ts';
 import type { LoadOrder } from './loadOrder.ts';
 
-/** Workloads that are measured together: each contender says in which of them it takes part. */
+/** Workloads that are measured together. Each contender lists the groups in which it takes part. */
 export type Group = 'plain' | 'sizes' | 'streamed' | 'open' | 'keys';
 
-/** Something that requests can go through, on their way to the vendor. */
+/** A way for requests to the vendor: a proxy, or none. */
 export interface Contender extends Pick<LoadOrder, 'url' | 'path' | 'headers' | 'tokens' | 'expects'> {
   readonly name: string;
   readonly groups: readonly Group[];
-  /** What its CPU is counted of, children too; undefined where that is not known here. */
+  /** The process whose CPU is counted, with its children; undefined if it is not known. */
   readonly pid: number | undefined;
-  /** Whether the ledger has to hold its requests. */
+  /** Whether the ledger must have its requests. */
   readonly isOurs: boolean;
 }
 
@@ -24,7 +24,7 @@ export interface Absent {
 export const CHAT_PATH = '/v1/chat/completions';
 export const EVERY_GROUP: readonly Group[] = ['plain', 'sizes', 'streamed', 'open'];
 
-/** One that passes on what it is sent, byte for byte, for anybody. */
+/** A contender that passes bytes on unchanged and needs no key. */
 export function plainContender(name: string, url: string, pid: number | undefined): Contender {
   return {
     name,
@@ -44,11 +44,14 @@ export async function startBareNode(
   vendorUrl: string,
   core: number | undefined,
 ): Promise<{ readonly contender: Contender; readonly process: TestProcess }> {
-  const { url, process }: StartedNode = await startOwn(run, 'proxy/barePipe', { args: [vendorUrl], core });
+  const { url, process }: StartedNode = await startBenchProgram(run, 'proxy/barePipe', {
+    args: [vendorUrl],
+    core,
+  });
   return { contender: plainContender('bare Node', url, process.pid), process };
 }
 
-/** A service that runs elsewhere, by its URL; it has to send what it is asked to a vendor that answers as ours does. */
+/** A service that is already running. It must forward requests to a vendor that responds like the benchmark's. */
 export function otherContender(url: string, headers: Readonly<Record<string, string>>): Contender {
   const { origin, pathname, host } = new URL(url);
   const path = pathname === '/' ? CHAT_PATH : pathname;

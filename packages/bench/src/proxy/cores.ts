@@ -1,26 +1,26 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { setPriority } from 'node:os';
-import { childrenOf } from '../cpu.ts';
+import { childrenOf } from '../shared/cpu.ts';
 
-/** Of Linux: https://man7.org/linux/man-pages/man1/taskset.1.html. */
+/** Only on Linux: https://man7.org/linux/man-pages/man1/taskset.1.html. */
 const TASKSET = 'taskset';
 
-/** Which cores do what. Undefined: wherever the system puts it. */
+/** The assignment of cores. Undefined: the system decides. */
 export interface Cores {
   readonly proxy: number | undefined;
-  /** Of two processes that share a port. */
+  /** For two processes that share a port. */
   readonly pair: readonly number[] | undefined;
-  /** Whether each of the pair has a core, and two are left for the rest: else only their CPU says something. */
+  /** Whether each of the pair has its own core and two remain for the rest. If not, only the CPU of the pair is meaningful. */
   readonly pairIsApart: boolean;
   /** For everything else. */
   readonly rest: readonly number[] | undefined;
-  /** All of them. */
+  /** All cores that this process may use. */
   readonly available: readonly number[];
 }
 
-/** The first core for the proxy, the others for load, vendor, NATS, metering and the databases. */
-export function dealCores(available: readonly number[]): Cores {
+/** Assigns the first core to the proxy, and the others to load, vendor, NATS, metering and Postgres. */
+export function assignCores(available: readonly number[]): Cores {
   const [first, second, ...more] = available;
   if (first === undefined || second === undefined) {
     return { proxy: undefined, pair: undefined, pairIsApart: false, rest: undefined, available };
@@ -35,18 +35,18 @@ export function dealCores(available: readonly number[]): Cores {
   };
 }
 
-/** Those that this process may run on; none where the system does not tell. */
+/** The cores that this process may run on; empty without `taskset`. */
 export function availableCores(): number[] {
   try {
-    return coresOf(execFileSync(TASKSET, ['-cp', String(process.pid)], { encoding: 'utf8' }));
+    return parseCoreList(execFileSync(TASKSET, ['-cp', String(process.pid)], { encoding: 'utf8' }));
   } catch {
     return [];
   }
 }
 
-/** Of what `taskset` says: `pid 7's current affinity list: 0,2-4`. */
-export function coresOf(said: string): number[] {
-  const list = said.trim().split(': ').at(-1) ?? '';
+/** Parses the output of `taskset`: `pid 7's current affinity list: 0,2-4`. */
+export function parseCoreList(output: string): number[] {
+  const list = output.trim().split(': ').at(-1) ?? '';
   return list.split(',').flatMap((part) => {
     const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(part) ?? [];
     const length = first === undefined ? 0 : Number(last) - Number(first) + 1;
@@ -54,12 +54,12 @@ export function coresOf(said: string): number[] {
   });
 }
 
-/** Keeps this process, and whatever it starts from now on without a core of its own, off the proxies' cores. */
+/** Keeps this process, and those that it starts from now on without an assigned core, off the proxies' cores. */
 export function pinSelf({ rest }: Cores): void {
   if (rest) runOn(rest);
 }
 
-/** For what is measured wherever the system puts it. */
+/** Undoes `pinSelf`. */
 export function unpinSelf({ rest, available }: Cores): void {
   if (rest) runOn(available);
 }
@@ -68,20 +68,20 @@ function runOn(cores: readonly number[]): void {
   execFileSync(TASKSET, ['-acp', cores.join(','), String(process.pid)], { stdio: 'ignore' });
 }
 
-/** Of https://man7.org/linux/man-pages/man7/sched.7.html, below what runs without one. */
+/** Nice value (https://man7.org/linux/man-pages/man7/sched.7.html), below the default priority. */
 const LOW_PRIORITY = 15;
 
 /**
- * Lets others go first on the cores that they share. What a process does is not less by that, but when it is done: a load
- * generator that waits for it would be late.
+ * Lowers the priority of these processes, so that a load generator on the same cores is not late because of them. They do
+ * the same work, only later.
  */
-export function giveWay(pids: readonly number[]): void {
+export function lowerPriority(pids: readonly number[]): void {
   for (const pid of pids.flatMap((parent) => [parent, ...childrenOf(parent)])) {
     for (const thread of threadsOf(pid)) setPriority(thread, LOW_PRIORITY);
   }
 }
 
-/** Linux has a priority for each thread; elsewhere the process has one. */
+/** On Linux each thread has a priority; elsewhere the process has one. */
 function threadsOf(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).map(Number);

@@ -22,11 +22,11 @@ const PROFILE = {
   timeDeltas: [0, 100, 100, 30, 20, 10, 5_000],
 };
 
-it('adds up what was on top, without what was before and without being idle', () => {
+it('sums self times, without the skipped start and without idle time', () => {
   const { busyMicros, functions, modules, ours } = selfTimes(PROFILE, 150);
   expect(busyMicros).toBe(30 + 20 + 10 + 4 * 30);
   expect(functions.map(({ name, micros }) => [name, micros])).toEqual([
-    // The process had not the core for all of that.
+    // Capped: the process did not have the core for all of that time.
     ['(anonymous) node:net:2', 4 * 30],
     ['serve data-plane/dist/pipeline/serve.js:10', 30],
     ['onData undici/lib/a.js:4', 20],

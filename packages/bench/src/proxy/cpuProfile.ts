@@ -1,4 +1,4 @@
-/** What V8 writes (https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile). Times are microseconds. */
+/** A profile as V8 writes it (https://chromedevtools.github.io/devtools-protocol/tot/Profiler/#type-Profile). Times are microseconds. */
 export interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
@@ -16,11 +16,11 @@ interface CallFrame {
   readonly lineNumber: number;
 }
 
-/** What ran, and for how long. */
+/** A function or module, and how long it ran. */
 interface SelfTime {
   readonly name: string;
   readonly micros: number;
-  /** Of the time that something ran. */
+  /** Share of the busy time. */
   readonly share: number;
 }
 
@@ -28,29 +28,29 @@ export interface SelfTimes {
   readonly busyMicros: number;
   readonly functions: readonly SelfTime[];
   readonly modules: readonly SelfTime[];
-  /** Functions of ours with all that they called. */
+  /** Functions of Weighbridge, including the functions that they called. */
   readonly ours: readonly SelfTime[];
 }
 
-/** In a longer time between samples, another process had the core. */
-const MOST_INTERVALS = 4;
-/** Not spent on anything. */
+/** If more sampling intervals pass between two samples, another process had the core. */
+const MAX_INTERVALS = 4;
+/** V8's name for the time in which nothing ran. */
 const IDLE = '(idle)';
 
-/** Self time by function and by module, the most first, from so long after the profile began. */
+/** Self time by function and by module, in descending order, without the first `skipMicros` of the profile. */
 export function selfTimes(profile: CpuProfile, skipMicros: number): SelfTimes {
   const nodes = new Map(profile.nodes.map((node) => [node.id, node.callFrame]));
-  const stacks = oursOnStack(profile);
+  const stacks = ourFunctionsOnStack(profile);
   const byStack = new Map<string, number>();
   const byFunction = new Map<string, number>();
   const byModule = new Map<string, number>();
   let busyMicros = 0;
   let elapsed = 0;
-  const most = MOST_INTERVALS * median(profile.timeDeltas);
+  const maxMicros = MAX_INTERVALS * median(profile.timeDeltas);
   for (const [at, id] of profile.samples.entries()) {
-    // A sample stands for the time until the next one.
+    // A sample represents the time until the next one.
     elapsed += profile.timeDeltas[at] ?? 0;
-    const micros = Math.min(profile.timeDeltas[at + 1] ?? 0, most);
+    const micros = Math.min(profile.timeDeltas[at + 1] ?? 0, maxMicros);
     const frame = nodes.get(id);
     if (!frame || elapsed < skipMicros || frame.functionName === IDLE) continue;
     busyMicros += micros;
@@ -66,8 +66,8 @@ export function selfTimes(profile: CpuProfile, skipMicros: number): SelfTimes {
   return { busyMicros, functions: sorted(byFunction), modules: sorted(byModule), ours: sorted(byStack) };
 }
 
-/** By node, the functions of ours on its stack, each once. */
-function oursOnStack(profile: CpuProfile): Map<number, ReadonlySet<string>> {
+/** For each node, the functions of Weighbridge on its stack, each once. */
+function ourFunctionsOnStack(profile: CpuProfile): Map<number, ReadonlySet<string>> {
   const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
   const stacks = new Map<number, ReadonlySet<string>>();
   const called = new Set(profile.nodes.flatMap(({ children = [] }) => children));
@@ -104,7 +104,7 @@ function add(times: Map<string, number>, name: string, micros: number): void {
   times.set(name, (times.get(name) ?? 0) + micros);
 }
 
-/** A package, or a folder of one of ours: `undici`, `data-plane/pipeline`, `node:net`. Empty for what has no file. */
+/** A package, or a folder of Weighbridge: `undici`, `data-plane/request`, `node:net`. Empty if the function has no file. */
 function moduleOf(url: string): string {
   const inPackage = url.split('/node_modules/').at(-1);
   if (inPackage !== undefined && inPackage !== url) {
@@ -117,7 +117,7 @@ function moduleOf(url: string): string {
   return [ours[1], ...folders].join('/');
 }
 
-/** As short as it is still found. */
+/** The path from the package on. */
 function fileOf(url: string): string {
   const inPackage = url.split('/node_modules/').at(-1);
   if (inPackage !== undefined && inPackage !== url) return inPackage;

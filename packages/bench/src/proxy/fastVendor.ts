@@ -1,15 +1,15 @@
 import { createServer, type Socket } from 'node:net';
-import { announce } from './announce.ts';
+import { announce } from '../shared/announce.ts';
 import { createMessageReader } from './httpMessages.ts';
-import { PROMPT_END, STREAMED_EVENTS, WHOLE_ANSWER } from './workload.ts';
+import { PROMPT_END, STREAMED_EVENTS, WHOLE_RESPONSE } from './workload.ts';
 
-// A vendor in a process of its own that is never what one waits for: a socket, and answers that were made before.
+// A vendor as a separate process that is never the bottleneck: a bare socket and prepared responses.
 
 const head = (status: string, type: string, length: string) =>
   Buffer.from(`HTTP/1.1 ${status}\r\ncontent-type: ${type}\r\n${length}\r\n\r\n`);
 const WHOLE = Buffer.concat([
-  head('200 OK', 'application/json', `content-length: ${WHOLE_ANSWER.length}`),
-  WHOLE_ANSWER,
+  head('200 OK', 'application/json', `content-length: ${WHOLE_RESPONSE.length}`),
+  WHOLE_RESPONSE,
 ]);
 const CUT = '{"error":{"message":"The end of the prompt is missing.","type":"invalid_request_error"}}';
 const REFUSAL = Buffer.concat([
@@ -21,8 +21,8 @@ const STREAM_CHUNKS = STREAMED_EVENTS.map((event) =>
   Buffer.concat([Buffer.from(`${event.length.toString(16)}\r\n`), event, Buffer.from('\r\n')]),
 );
 const STREAM_END = Buffer.from('0\r\n\r\n');
-/** Some contenders write the fields of a request in another order: these are looked for at both ends. */
-const LOOKED_AT_BYTES = 256;
+/** Bytes searched at each end of a request, since some contenders reorder its fields. */
+const SEARCHED_BYTES = 256;
 const STREAM_FLAG = '"stream":true';
 
 function serve(socket: Socket): void {
@@ -35,11 +35,11 @@ function serve(socket: Socket): void {
       end = Buffer.alloc(0);
     },
     onBody: (bytes) => {
-      if (start.length < LOOKED_AT_BYTES) start += bytes.toString('latin1', 0, LOOKED_AT_BYTES);
-      end = bytes.length < LOOKED_AT_BYTES ? Buffer.concat([end, bytes]) : bytes;
+      if (start.length < SEARCHED_BYTES) start += bytes.toString('latin1', 0, SEARCHED_BYTES);
+      end = bytes.length < SEARCHED_BYTES ? Buffer.concat([end, bytes]) : bytes;
     },
     onEnd: () => {
-      const last = end.toString('latin1', Math.max(0, end.length - LOOKED_AT_BYTES));
+      const last = end.toString('latin1', Math.max(0, end.length - SEARCHED_BYTES));
       if (!last.includes(PROMPT_END)) socket.write(REFUSAL);
       else if (start.includes(STREAM_FLAG) || last.includes(STREAM_FLAG)) stream(socket);
       else socket.write(WHOLE);
@@ -55,7 +55,7 @@ function serve(socket: Socket): void {
   socket.on('error', () => socket.destroy());
 }
 
-/** Each chunk in a turn of its own, so that it is a packet of its own. */
+/** Writes each chunk in its own turn of the event loop, so that each is a separate packet. */
 function stream(socket: Socket): void {
   let next = 0;
   const step = () => {

@@ -24,7 +24,7 @@ function readInPieces(size: number) {
   return { read: read.map(({ head, body }) => [head.split('\r\n')[0], body]), ended };
 }
 
-it('reads messages one after the other, however they are cut', () => {
+it('reads successive messages, however they are split', () => {
   for (const size of [1, 2, 3, 7, 20, MESSAGES.length]) {
     expect(readInPieces(size)).toEqual({
       read: [
@@ -38,12 +38,12 @@ it('reads messages one after the other, however they are cut', () => {
   }
 });
 
-it('refuses what has no end that it could see', () => {
+it('refuses messages whose end it cannot find', () => {
   const handler = { onHead: () => {}, onBody: () => {}, onEnd: () => {} };
   expect(() => createMessageReader(handler)(Buffer.from('HTTP/1.1 200 OK\r\n\r\n'))).toThrow(
     'without a length',
   );
   expect(() =>
     createMessageReader(handler)(Buffer.from('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n')),
-  ).toThrow('no length of a chunk');
+  ).toThrow('invalid chunk length');
 });

@@ -1,4 +1,4 @@
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);
 const LINE_END = '\r\n';
 const HEAD_END = '\r\n\r\n';
 const MAX_HEAD_BYTES = 64 * 1024;
@@ -6,18 +6,18 @@ const MAX_HEAD_BYTES = 64 * 1024;
 export interface MessageHandler {
   /** The start line and the headers, without the blank line. */
   readonly onHead: (head: string) => void;
-  /** A piece of the body, without what frames it. */
+  /** A piece of the body, without chunk framing. */
   readonly onBody: (bytes: Buffer) => void;
   readonly onEnd: () => void;
 }
 
 /**
- * Reads HTTP/1.1 messages (https://www.rfc-editor.org/rfc/rfc9112) with a length or in chunks, one after the other. It does
- * little, so that what loads a proxy and what stands behind it take less than the proxy does.
+ * Reads successive HTTP/1.1 messages (https://www.rfc-editor.org/rfc/rfc9112) with a length or in chunks. It is minimal, so
+ * that the load generator and the vendor cost less than the proxy between them.
  */
 export function createMessageReader({ onHead, onBody, onEnd }: MessageHandler): (bytes: Buffer) => void {
   let part: 'head' | 'sized' | 'size' | 'chunk' | 'chunk end' | 'trailers' = 'head';
-  let held: Buffer = NOTHING;
+  let rest: Buffer = EMPTY;
   let left = 0;
 
   function end(): void {
@@ -39,14 +39,14 @@ export function createMessageReader({ onHead, onBody, onEnd }: MessageHandler): 
     } else if (part === 'chunk end') part = 'size';
     else {
       left = Number.parseInt(line, 16);
-      if (!(left >= 0)) throw new Error(`no length of a chunk: ${line.slice(0, 100)}`);
+      if (!(left >= 0)) throw new Error(`invalid chunk length: ${line.slice(0, 100)}`);
       part = left === 0 ? 'trailers' : 'chunk';
     }
   }
 
-  return (came) => {
-    const bytes = held.length === 0 ? came : Buffer.concat([held, came]);
-    held = NOTHING;
+  return (received) => {
+    const bytes = rest.length === 0 ? received : Buffer.concat([rest, received]);
+    rest = EMPTY;
     for (let at = 0; at < bytes.length; ) {
       if (part === 'sized' || part === 'chunk') {
         const taken = Math.min(left, bytes.length - at);
@@ -61,8 +61,8 @@ export function createMessageReader({ onHead, onBody, onEnd }: MessageHandler): 
       const mark = part === 'head' ? HEAD_END : LINE_END;
       const until = bytes.indexOf(mark, at, 'latin1');
       if (until < 0) {
-        held = bytes.subarray(at);
-        if (held.length > MAX_HEAD_BYTES) throw new Error('a head without an end');
+        rest = bytes.subarray(at);
+        if (rest.length > MAX_HEAD_BYTES) throw new Error('the head is too long');
         return;
       }
       const text = bytes.toString('latin1', at, until);
@@ -73,12 +73,12 @@ export function createMessageReader({ onHead, onBody, onEnd }: MessageHandler): 
   };
 }
 
-/** Undefined where it comes in chunks. */
+/** The length of the body; undefined if it is chunked. */
 function bodyLength(head: string): number | undefined {
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
   if (length !== undefined) return Number(length);
   if (/\r\ntransfer-encoding: *chunked/i.test(head)) return undefined;
-  // A request without a body; an answer would go on until its connection ends, which nobody here does.
+  // A request without a length has no body. A response without one would last until its connection ends: not supported.
   if (!head.startsWith('HTTP/')) return 0;
-  throw new Error(`an answer without a length: ${head.slice(0, 200)}`);
+  throw new Error(`a response without a length: ${head.slice(0, 200)}`);
 }

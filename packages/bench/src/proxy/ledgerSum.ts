@@ -2,27 +2,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { TOKENS } from './workload.ts';
 
-const LOOK_MS = 200;
-/** Without a single new row. */
+const POLL_MS = 200;
+/** Longest time without a new row. */
 const STANDSTILL_MS = 60_000;
-const RECORDED_LOOK_MS = 25;
+const RECORDED_POLL_MS = 25;
 const RECORDED_TIMEOUT_MS = 120_000;
 
-/** What the ledger holds of a run. */
+/** The ledger's total of a run. */
 export interface LedgerSum {
   readonly events: number;
   readonly nanoUsd: bigint;
 }
 
 export interface SumOptions {
-  /** Of a request; by the catalog unless told. */
+  /** Price of a request. Default: the catalog's. */
   readonly priceNanoUsd?: bigint;
   readonly standstillMs?: number;
 }
 
 /**
- * Resolves with the ledger's sum once it holds so many requests, each once and all of them together at requests × price.
- * Throws where it stands still before that, and where it holds anything else.
+ * Resolves with the ledger's sum when it has these requests, each once, and their cost is requests × price. Throws if the
+ * ledger stops growing before that, or has anything else.
  */
 export async function checkLedgerSum(
   databaseUrl: string,
@@ -37,25 +37,25 @@ export async function checkLedgerSum(
     let seen = -1;
     let seenAt = performance.now();
     for (;;) {
-      const held = await ledgerSum(client);
-      if (held.events === requests && held.nanoUsd === price * BigInt(requests)) return held;
-      if (held.events !== seen) {
-        seen = held.events;
+      const sum = await ledgerSum(client);
+      if (sum.events === requests && sum.nanoUsd === price * BigInt(requests)) return sum;
+      if (sum.events !== seen) {
+        seen = sum.events;
         seenAt = performance.now();
       }
-      if (held.events >= requests || performance.now() - seenAt > standstillMs) {
+      if (sum.events >= requests || performance.now() - seenAt > standstillMs) {
         throw new Error(
-          `${requests} requests at ${price} nano-USD are ${price * BigInt(requests)}; the ledger holds ${held.events} events of ${held.nanoUsd} nano-USD`,
+          `${requests} requests at ${price} nano-USD are ${price * BigInt(requests)}; the ledger has ${sum.events} events of ${sum.nanoUsd} nano-USD`,
         );
       }
-      await sleep(LOOK_MS);
+      await sleep(POLL_MS);
     }
   } finally {
     await client.end();
   }
 }
 
-/** Waits for what proxies send to be recorded, without a look at each row. */
+/** Waits until the ledger has recorded the proxies' events, by its watermarks, without reading rows. */
 export async function watchRecorded(
   databaseUrl: string,
 ): Promise<{ until(events: number): Promise<void>; close(): Promise<void> }> {
@@ -73,7 +73,7 @@ export async function watchRecorded(
         if (recorded > events || performance.now() > deadline) {
           throw new Error(`of ${events} requests, ${recorded} are in the ledger`);
         }
-        await sleep(RECORDED_LOOK_MS);
+        await sleep(RECORDED_POLL_MS);
       }
     },
     close: () => client.end(),
@@ -86,7 +86,7 @@ async function ledgerSum(client: pg.Client): Promise<LedgerSum> {
   return { events: Number(rows[0]?.events), nanoUsd: BigInt(rows[0]?.nano ?? 0) };
 }
 
-/** By the catalog's price of a million tokens, and what every answer says that it used. */
+/** The price of a request: the catalog's price per million tokens × the usage that every response reports. */
 async function requestPrice(client: pg.Client): Promise<bigint> {
   const { rows } = await client.query<{ input: string; output: string }>(`
     SELECT input_nano_usd AS input, output_nano_usd AS output FROM model_prices

@@ -1,10 +1,10 @@
 import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { announce } from './announce.ts';
+import { announce } from '../shared/announce.ts';
 import type { LoadOrder } from './loadOrder.ts';
-import { runLoad } from './loadRound.ts';
+import { runLoad } from './runLoad.ts';
 
-// The load generator, in a process of its own: takes a `LoadOrder` by POST, answers with its `LoadResult`.
+// The load generator as a separate process: takes a `LoadOrder` by POST and answers with its `LoadResult`.
 
 const server = createServer(async (request, response) => {
   try {

@@ -1,7 +1,7 @@
-import type { Quantiles } from '../quantiles.ts';
+import type { Quantiles } from '../shared/quantiles.ts';
 import type { Workload } from './workload.ts';
 
-/** What the load generator is to do: one contender, one workload. */
+/** An order for the load generator: one workload for one contender. */
 export interface LoadOrder {
   readonly url: string;
   readonly path: string;
@@ -9,21 +9,21 @@ export interface LoadOrder {
   /** Bearer tokens that the requests take in turns. */
   readonly tokens: readonly string[];
   readonly workload: Workload;
-  /** `mark` for a contender that writes answers anew: what counts must stand in them. */
+  /** `mark` for a contender that rewrites responses: they must contain the reported usage. */
   readonly expects: 'same bytes' | 'mark';
   readonly connections: number;
   readonly ms: number;
 }
 
 export interface LoadResult {
-  /** All that were answered, with those that came before the clock ran. */
+  /** All requests that were answered, including those before the clock started. */
   readonly requests: number;
   readonly measured: number;
   readonly seconds: number;
-  /** To the end of the answer: from when it was sent, or at a rate from when it was due. */
+  /** To the end of the response, from when the request was sent or, at a rate, was due. */
   readonly latencyMs: Quantiles;
-  /** Likewise, to the first byte of the body. */
+  /** The same, to the first byte of the body. */
   readonly firstByteMs: Quantiles;
-  /** At a rate: how long after its time a request went out. */
+  /** At a rate: how much later than due a request was sent. */
   readonly lateMs: Quantiles;
 }

@@ -1,6 +1,6 @@
 import { Server } from 'node:net';
 
-// To be imported before a contender that would listen on every interface: a benchmark opens nothing to the network.
+// Imported before a contender that would listen on all interfaces: a benchmark opens nothing to the network.
 const { listen } = Server.prototype;
 type Listen = (this: Server, port: number, host?: string, ...more: unknown[]) => Server;
 (Server.prototype as { listen: Listen }).listen = function listenOnLoopback(port, host, ...more) {

@@ -3,17 +3,17 @@ import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort, startProcess, type TestProcess, type TestRun } from '@weighbridge/testing';
-import { pinned } from '../service.ts';
+import { pinned } from '../shared/service.ts';
 import { type Absent, type Contender, plainContender } from './contender.ts';
 
-/** nginx as a proxy that keeps its connections, in one process; absent where this machine has none. */
+/** nginx as a proxy with persistent connections, in one process; absent if it is not installed. */
 export async function startNginx(
   run: TestRun,
   vendorUrl: string,
   options: { readonly core: number | undefined },
 ): Promise<{ readonly contender: Contender; readonly process: TestProcess } | Absent> {
   const binary = await findNginx();
-  if (!binary) return { name: 'nginx', reason: 'there is none on the PATH or in /usr/sbin' };
+  if (!binary) return { name: 'nginx', reason: 'not found on the PATH or in /usr/sbin' };
   const folder = await mkdtemp(join(run.folder, 'nginx-'));
   await mkdir(join(folder, 'temp'));
   const port = await freePort();

@@ -1,20 +1,20 @@
 import type { Group } from './contender.ts';
 import type { Workload } from './workload.ts';
 
-/** Workloads, and how each is measured. */
-export interface Planned {
+/** A workload and how it is measured. */
+export interface PlannedWorkload {
   readonly group: Group;
   readonly workload: Workload;
   readonly connections: number;
   readonly ms: number;
   readonly repeats: number;
-  /** Before the first round. */
+  /** Requests before the first round. */
   readonly warmUpRequests: number;
 }
 
 export interface Effort {
   readonly repeats: number;
-  /** Until the code of a contender is compiled. */
+  /** Requests until a contender's code is compiled. */
   readonly warmUpRequests: number;
   readonly roundMs: number;
 }
@@ -33,35 +33,35 @@ export const STREAMED_AT_RATE = { ...STREAMED, name: 'streamed at 100/s', rate: 
 export const KEYS = { ...PLAIN, name: '1 KB, keys in turns' } satisfies Workload;
 
 const CONNECTIONS = 32;
-/** So many large bodies at once are enough. */
+/** Enough for large bodies. */
 const LARGE_CONNECTIONS = 8;
-/** A rate's requests find one that is free, unless a contender is far behind. */
+/** Enough that a request at a rate finds a free connection, unless a contender is far behind. */
 const RATE_CONNECTIONS = 128;
-/** Where another workload has warmed the same code. */
-const FEW = 100;
-/** Of the requests of the first workload, for those that share most of its code. */
-const PART = 0.25;
-/** Tails need more requests than throughput does. */
-const RATE_TIMES = 2;
+/** Warm-up requests if another workload has warmed the same code. */
+const FEW_REQUESTS = 100;
+/** Share of the warm-up requests for a workload that uses mostly the code of the first one. */
+const WARM_UP_SHARE = 0.25;
+/** Tail latency needs more requests than throughput does. */
+const RATE_FACTOR = 2;
 
-export function planOf({ repeats, roundMs, warmUpRequests }: Effort): Planned[] {
-  const closed = (group: Group, workload: Workload, connections = CONNECTIONS): Planned => {
+export function planWorkloads({ repeats, roundMs, warmUpRequests }: Effort): PlannedWorkload[] {
+  const closed = (group: Group, workload: Workload, connections = CONNECTIONS): PlannedWorkload => {
     return { group, workload, connections, ms: roundMs, repeats, warmUpRequests };
   };
-  const open = (workload: Workload): Planned => {
-    const ms = roundMs * RATE_TIMES;
+  const open = (workload: Workload): PlannedWorkload => {
+    const ms = roundMs * RATE_FACTOR;
     const connections = RATE_CONNECTIONS;
-    return { group: 'open', workload, connections, ms, repeats, warmUpRequests: FEW };
+    return { group: 'open', workload, connections, ms, repeats, warmUpRequests: FEW_REQUESTS };
   };
   return [
     closed('plain', PLAIN),
-    { ...closed('streamed', STREAMED), warmUpRequests: warmUpRequests * PART },
+    { ...closed('streamed', STREAMED), warmUpRequests: warmUpRequests * WARM_UP_SHARE },
     open(AT_RATE),
     open(STREAMED_AT_RATE),
     ...SIZES.map((workload) => ({
       ...closed('sizes', workload, LARGE_CONNECTIONS),
-      warmUpRequests: FEW,
+      warmUpRequests: FEW_REQUESTS,
     })),
-    { ...closed('keys', KEYS), warmUpRequests: warmUpRequests * PART },
+    { ...closed('keys', KEYS), warmUpRequests: warmUpRequests * WARM_UP_SHARE },
   ];
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort, startProcess, type TestProcess, type TestRun } from '@weighbridge/testing';
-import { pinned } from '../service.ts';
+import { pinned } from '../shared/service.ts';
 import { type Absent, CHAT_PATH, type Contender } from './contender.ts';
 
 const PACKAGE = '@portkey-ai/gateway';
@@ -14,7 +14,7 @@ const INSTALL_TIMEOUT_MS = 120_000;
 const READY_TIMEOUT_MS = 60_000;
 const LOOPBACK_ONLY = fileURLToPath(new URL('../../dist/proxy/loopbackOnly.js', import.meta.url));
 
-/** Portkey's gateway, another one in TypeScript, by npm into a cache of our own; absent where that does not work. */
+/** Portkey's gateway, also in TypeScript, installed with npm into the cache folder; absent if that fails. */
 export async function startPortkey(
   run: TestRun,
   vendorUrl: string,
@@ -45,7 +45,7 @@ export async function startPortkey(
   }
 }
 
-/** Without the scripts of packages: nothing of it needs them. */
+/** Installs without package scripts, which none of its packages needs. */
 async function install(folder: string): Promise<string> {
   const entry = join(folder, 'node_modules', PACKAGE, 'build', 'start-server.js');
   if (existsSync(entry)) return entry;

@@ -1,26 +1,26 @@
 import { createTestDatabase, testRun } from '@weighbridge/testing';
 import pg from 'pg';
 import { expect, it } from 'vitest';
-import { writeRaw } from '../rawFloor.ts';
-import { measuredEvents } from '../usage.ts';
-import { dealCores } from './cores.ts';
+import { writeWithRawSql } from '../metering/rawSql.ts';
+import { generateEvents } from '../shared/generateUsage.ts';
+import { assignCores } from './cores.ts';
 import { checkLedgerSum } from './ledgerSum.ts';
 import { LARGE, PLAIN, STREAMED, STREAMED_AT_RATE } from './plan.ts';
 import { measureProxy } from './proxy.ts';
 import { describeProxy } from './report.ts';
 
-it('measures ours beside bare Node and nothing, and finds each request in the ledger', {
+it('measures Weighbridge, bare Node and no proxy, and finds each request in the ledger', {
   timeout: 120_000,
 }, async () => {
   const figures = await measureProxy(testRun(), {
     repeats: 1,
     roundMs: 20,
     warmUpRequests: 1,
-    cores: dealCores([]),
+    cores: assignCores([]),
     keys: 2,
     hasParts: false,
     others: undefined,
-    given: [],
+    extraContenders: [],
     workloads: [PLAIN, STREAMED, LARGE, STREAMED_AT_RATE],
     onProgress: () => {},
   });
@@ -36,10 +36,10 @@ it('measures ours beside bare Node and nothing, and finds each request in the le
 it.each([
   ['an event', 'DELETE FROM usage_events WHERE event_id = $1'],
   ['money', 'UPDATE usage_events SET cost_nano_usd = cost_nano_usd - 1 WHERE event_id = $1'],
-])('does not pass over %s that is lost', async (_what, damage) => {
+])('fails if the ledger has lost %s', async (_what, damage) => {
   const database = await createTestDatabase();
-  const events = measuredEvents(100, new Date());
-  await writeRaw(database.url, events, 50);
+  const events = generateEvents(100, new Date());
+  await writeWithRawSql(database.url, events, 50);
   const client = new pg.Client({ connectionString: database.url });
   await client.connect();
   await client.query('UPDATE usage_events SET cost_nano_usd = 336000');
@@ -48,9 +48,9 @@ it.each([
     events: 100,
     nanoUsd: 33_600_000n,
   });
-  await expect(checkLedgerSum(database.url, 99, options)).rejects.toThrow('the ledger holds 100 events');
+  await expect(checkLedgerSum(database.url, 99, options)).rejects.toThrow('the ledger has 100 events');
   await client.query(damage, [events[7]?.eventId]);
   await client.end();
-  await expect(checkLedgerSum(database.url, 100, options)).rejects.toThrow('the ledger holds');
+  await expect(checkLedgerSum(database.url, 100, options)).rejects.toThrow('the ledger has');
   await database.drop();
 });

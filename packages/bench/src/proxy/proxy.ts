@@ -1,28 +1,31 @@
 import type { TestRun } from '@weighbridge/testing';
-import { loadLine } from '../machine.ts';
-import { startOwn, startService } from '../service.ts';
+import { loadLine } from '../shared/machine.ts';
+import { startBenchProgram, startService } from '../shared/service.ts';
 import { type Absent, type Contender, otherContender, plainContender, startBareNode } from './contender.ts';
-import { type Cores, giveWay } from './cores.ts';
+import { type Cores, lowerPriority } from './cores.ts';
 import { checkLedgerSum, watchRecorded } from './ledgerSum.ts';
 import { startNginx } from './nginx.ts';
-import { startOurs } from './ours.ts';
-import { type Effort, planOf } from './plan.ts';
+import { type Effort, planWorkloads } from './plan.ts';
 import { startPortkey } from './portkey.ts';
 import { type Cell, measureWorkload } from './rounds.ts';
+import { startWeighbridge } from './weighbridge.ts';
 import type { Workload } from './workload.ts';
 
 export const DIRECT = 'direct';
 
 export interface ProxyOptions extends Effort {
   readonly cores: Cores;
-  /** How many keys, each with a policy, the requests of ours take in turns; ten and a hundred times as many besides. */
+  /** Keys, each with a policy, that requests to Weighbridge take in turns; a workload also has 10 and 100 times as many. */
   readonly keys: number;
-  /** Whether parts of ours are turned off, two proxies share the load, and keys grow. */
+  /** Whether to measure Weighbridge with parts off, with two processes, and with more keys too. */
   readonly hasParts: boolean;
-  /** Undefined: other products do not take part. */
+  /** Other products; undefined: none take part. */
   readonly others: { readonly cacheFolder: string } | undefined;
-  readonly given: readonly { readonly url: string; readonly headers: Readonly<Record<string, string>> }[];
-  /** Of those that there are, by name; all of them unless told. */
+  readonly extraContenders: readonly {
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+  }[];
+  /** Workloads to measure, by name. Default: all. */
   readonly workloads?: readonly Workload[];
   readonly onProgress: (text: string) => void;
 }
@@ -41,8 +44,8 @@ export interface ProxyFigures {
 }
 
 /**
- * What requests cost that go through ours, side by side with nothing in between, with the least that Node can do and with
- * others. Every answer is looked at, and in the end the ledger's sum has to be requests × price.
+ * Measures the cost of a request through Weighbridge, side by side with no proxy, a minimal proxy in Node, and others.
+ * Every response is checked, and in the end the ledger's sum must be requests × price.
  */
 export async function measureProxy(run: TestRun, options: ProxyOptions): Promise<ProxyFigures> {
   const { cores, keys, onProgress, repeats, roundMs } = options;
@@ -50,19 +53,19 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
   try {
     const service = await startService(run, 'proxy/fastVendor');
     closing.push(() => service.close());
-    // They share their core with the load generator, which has to be on time.
-    giveWay(service.recorders);
+    // They share cores with the load generator, which must be on time.
+    lowerPriority(service.recorders);
     onProgress('issuing keys');
-    const ours = await startOurs(run, service, options);
+    const ours = await startWeighbridge(run, service, options);
     for (const { process } of ours.proxies) closing.push(() => process.stop());
     const { contenders, absent } = await startOthers(run, service.vendor, options, closing);
-    const loadGenerator = await startOwn(run, 'proxy/loadGenerator');
+    const loadGenerator = await startBenchProgram(run, 'proxy/loadGenerator');
     closing.push(() => loadGenerator.process.stop());
 
     const recorded = await watchRecorded(service.databaseUrl);
     closing.push(() => recorded.close());
     const counted = { requests: 0 };
-    const field = {
+    const setup = {
       contenders: [...contenders, ...ours.contenders],
       loadUrl: loadGenerator.url,
       settled: () => recorded.until(counted.requests),
@@ -71,13 +74,13 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
     };
     const cells: Cell[] = [];
     const wanted = options.workloads?.map(({ name }) => name);
-    for (const planned of planOf(options)) {
+    for (const planned of planWorkloads(options)) {
       if (wanted && !wanted.includes(planned.workload.name)) continue;
-      const measured = await measureWorkload(field, planned, cells);
+      const measured = await measureWorkload(setup, planned, cells);
       cells.push(...measured.cells);
       absent.push(...measured.absent);
     }
-    onProgress('comparing the ledger');
+    onProgress('checking the ledger');
     const { nanoUsd } = await checkLedgerSum(service.databaseUrl, counted.requests);
     return {
       cells,
@@ -96,11 +99,11 @@ export async function measureProxy(run: TestRun, options: ProxyOptions): Promise
   }
 }
 
-/** All but ours. */
+/** Starts all contenders but Weighbridge. */
 async function startOthers(
   run: TestRun,
   vendor: { readonly url: string; readonly process: { readonly pid: number } },
-  { cores, others, given }: ProxyOptions,
+  { cores, others, extraContenders }: ProxyOptions,
   closing: (() => Promise<unknown>)[],
 ): Promise<{ readonly contenders: Contender[]; readonly absent: Absent[] }> {
   const contenders = [plainContender(DIRECT, vendor.url, vendor.process.pid)];
@@ -119,6 +122,6 @@ async function startOthers(
       }
     }
   }
-  contenders.push(...given.map(({ url, headers }) => otherContender(url, headers)));
+  contenders.push(...extraContenders.map(({ url, headers }) => otherContender(url, headers)));
   return { contenders, absent };
 }

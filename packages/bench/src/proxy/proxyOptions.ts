@@ -4,7 +4,7 @@ import { InvalidArgumentError } from 'commander';
 import type { Cores } from './cores.ts';
 import type { ProxyOptions } from './proxy.ts';
 
-/** What the command line says of the proxy's benchmark. */
+/** The command line options of the proxy benchmark. */
 export interface ProxyFlags {
   readonly quick?: true;
   readonly repeats?: number;
@@ -12,13 +12,13 @@ export interface ProxyFlags {
   readonly keys?: number;
   readonly url?: readonly string[];
   readonly header?: readonly string[];
-  /** False where only what is written here takes part. */
+  /** False: without nginx and Portkey. */
   readonly others: boolean;
   readonly parts: boolean;
 }
 
 const FULL = { repeats: 3, roundMs: 1_500, warmUpRequests: 20_000, keys: 10 };
-/** To see that all of it works; the figures are too few to mean much. */
+/** Checks that the benchmark works; its figures mean little. */
 const QUICK = { repeats: 1, roundMs: 400, warmUpRequests: 300, keys: 1 };
 
 export function proxyOptions(
@@ -37,7 +37,7 @@ export function proxyOptions(
     keys: flags.keys ?? effort.keys,
     hasParts: flags.parts,
     others: flags.others ? { cacheFolder: join(homedir(), '.cache', 'weighbridge', 'bench') } : undefined,
-    given: (flags.url ?? []).map((url) => ({ url, headers })),
+    extraContenders: (flags.url ?? []).map((url) => ({ url, headers })),
   };
 }
 
@@ -45,7 +45,7 @@ export function proxyOptions(
 export function headerOf(text: string): readonly [string, string] {
   const [, name, value] = /^([\w-]+): *(.*)$/.exec(text) ?? [];
   if (name === undefined || value === undefined || /[\r\n]/.test(value)) {
-    throw new InvalidArgumentError('a header is given as "name: value"');
+    throw new InvalidArgumentError('a header must have the form "name: value"');
   }
   return [name.toLowerCase(), value];
 }

@@ -34,7 +34,7 @@ const FIGURES: ProxyFigures = {
     cell('Weighbridge, 10 keys and policies in turns', '1 KB, keys in turns', { cpuMicros: 100 }),
     cell('Weighbridge, 100 keys and policies in turns', '1 KB, keys in turns', { cpuMicros: 105 }),
   ],
-  absent: [{ name: 'nginx', reason: 'there is none' }],
+  absent: [{ name: 'nginx', reason: 'not found' }],
   requests: 7,
   nanoUsd: '21',
   repeats: 3,
@@ -45,7 +45,7 @@ const FIGURES: ProxyFigures = {
   load: 'load average 0.1',
 };
 
-it('compares round by round, and says of each bar whether it is reached', () => {
+it('compares round by round, and says whether each target is reached', () => {
   const bars = new Map(proxyBars(FIGURES).map((bar) => [bar.what, bar]));
   const bar = (what: string) => [bars.get(what)?.measured, bars.get(what)?.isReached];
   expect(bar('1 KB, of what bare Node does on a core')).toEqual(['0.80 (0.50–1.00)', true]);
@@ -60,14 +60,14 @@ it('compares round by round, and says of each bar whether it is reached', () => 
   expect(bar('1 KB, times Portkey')).toEqual([undefined, undefined]);
 });
 
-it('says who did not take part, and what it does not measure', () => {
+it('lists absent contenders and what it does not measure', () => {
   const text = describeProxy(FIGURES);
-  expect(text).toContain('did not take part: nginx: there is none');
+  expect(text).toContain('did not take part: nginx: not found');
   expect(text).toContain('not measured:\n');
   expect(text).not.toContain('NaN');
 });
 
-it('writes its section of the docs anew, and charts beside it', async () => {
+it('replaces its section of the docs and writes the charts', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'weighbridge-'));
   const file = join(folder, 'benchmarks.md');
   const docs = new URL('../../../../docs/benchmarks.md', import.meta.url);
@@ -85,7 +85,7 @@ it('writes its section of the docs anew, and charts beside it', async () => {
   await rm(folder, { recursive: true });
 });
 
-it('takes headers as they are written in HTTP', () => {
+it('parses headers in HTTP notation', () => {
   expect(headerOf('X-Api-Key: a: b')).toEqual(['x-api-key', 'a: b']);
   expect(() => headerOf('nothing')).toThrow('name: value');
 });

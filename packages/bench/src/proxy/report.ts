@@ -1,12 +1,12 @@
-import { formatFigure, formatTable } from '../figures.ts';
+import { formatFigure, formatTable } from '../shared/figures.ts';
 import { type BarChart, barChartSvg, type ChartBar } from './barChart.ts';
 import { type Bar, proxyBars } from './bars.ts';
-import { OURS } from './ours.ts';
 import { AT_RATE, PLAIN, STREAMED } from './plan.ts';
 import { DIRECT, type ProxyFigures } from './proxy.ts';
-import { type Cell, over, type Round } from './rounds.ts';
+import { type Cell, figureOf, type Round } from './rounds.ts';
+import { OURS } from './weighbridge.ts';
 
-/** What the figures do not say. */
+/** The limits of the figures, as sentences. */
 export const NOT_MEASURED = [
   'The vendor responds at once with a prepared response: no model, no TLS, no network between machines.',
   'Requests/s are those of a proxy on its own core. The load generator, the vendor, and for Weighbridge also NATS, metering and Postgres share the other cores: their cost shows in requests/s, not in the CPU per request.',
@@ -29,20 +29,20 @@ const HEAD = [
 ];
 
 function row(cell: Cell): string[] {
-  const said = (of: (round: Round) => number, digits: number) => {
-    const value = over(cell, of);
+  const text = (metric: (round: Round) => number, digits: number) => {
+    const value = figureOf(cell, metric);
     return Number.isFinite(value.median) ? formatFigure(value, digits) : '';
   };
   return [
     cell.workload,
     cell.contender,
-    said(({ requestsPerSecond }) => requestsPerSecond, 0),
-    said(({ cpuMicros }) => cpuMicros, 1),
-    said(({ cpuShare }) => cpuShare, 2),
-    said(({ p50Ms }) => p50Ms, 2),
-    said(({ p99Ms }) => p99Ms, 2),
-    said(({ firstByteP50Ms }) => firstByteP50Ms, 2),
-    said(({ lateP99Ms }) => lateP99Ms, 2),
+    text(({ requestsPerSecond }) => requestsPerSecond, 0),
+    text(({ cpuMicros }) => cpuMicros, 1),
+    text(({ cpuShare }) => cpuShare, 2),
+    text(({ p50Ms }) => p50Ms, 2),
+    text(({ p99Ms }) => p99Ms, 2),
+    text(({ firstByteP50Ms }) => firstByteP50Ms, 2),
+    text(({ lateP99Ms }) => lateP99Ms, 2),
   ];
 }
 
@@ -62,21 +62,21 @@ export function barRows(bars: readonly Bar[]): string[][] {
   ];
 }
 
-/** Facts of the run in sentences. */
+/** Facts of the run, as sentences. */
 export function proxyNotes(figures: ProxyFigures): string[] {
   const { repeats, roundMs, pinned, requests, nanoUsd, absent, load } = figures;
-  const most = over1(figures, DIRECT);
+  const directRate = plainRate(figures, DIRECT);
   const fastest = Math.max(
     ...figures.cells
       .filter(({ workload, contender }) => workload === PLAIN.name && contender !== DIRECT)
-      .map((cell) => over(cell, ({ requestsPerSecond }) => requestsPerSecond).median),
+      .map((cell) => figureOf(cell, ({ requestsPerSecond }) => requestsPerSecond).median),
   );
   return [
     `${repeats} rounds of ${roundMs} ms in turns: median (min–max); ${load}`,
     pinned
       ? 'the proxies ran on the first core, everything else on the others'
       : 'nothing was pinned to a core, so requests/s and latencies say little',
-    ...(most !== undefined && most < fastest
+    ...(directRate !== undefined && directRate < fastest
       ? ['the vendor limited requests/s, so only the CPU per request says something']
       : []),
     `every response was right, and the ledger has the ${requests.toLocaleString('en-US')} requests of ${OURS}, each once: ${nanoUsd} nano-USD, requests × price`,
@@ -84,9 +84,9 @@ export function proxyNotes(figures: ProxyFigures): string[] {
   ];
 }
 
-function over1(figures: ProxyFigures, contender: string): number | undefined {
+function plainRate(figures: ProxyFigures, contender: string): number | undefined {
   const cell = figures.cells.find((one) => one.contender === contender && one.workload === PLAIN.name);
-  return cell && over(cell, ({ requestsPerSecond }) => requestsPerSecond).median;
+  return cell && figureOf(cell, ({ requestsPerSecond }) => requestsPerSecond).median;
 }
 
 export function describeProxy(figures: ProxyFigures): string {
@@ -102,11 +102,11 @@ export function describeProxy(figures: ProxyFigures): string {
   ].join('\n');
 }
 
-/** The pictures of a run, by the names of their files. */
+/** The charts of a run as SVG, by file name. */
 export function proxyCharts(figures: ProxyFigures): ReadonlyMap<string, string> {
   const chart = (
     workload: string,
-    of: (round: Round) => number,
+    metric: (round: Round) => number,
     more: Omit<BarChart, 'bars'>,
     isShown: (contender: string) => boolean = () => true,
   ): string => {
@@ -114,20 +114,20 @@ export function proxyCharts(figures: ProxyFigures): ReadonlyMap<string, string> 
       .filter((cell) => cell.workload === workload && isShown(cell.contender))
       .map((cell) => ({
         label: cell.contender,
-        value: over(cell, of),
+        value: figureOf(cell, metric),
         isOurs: cell.contender.startsWith(OURS),
       }))
       .filter(({ value }) => Number.isFinite(value.median));
     return barChartSvg({ ...more, bars });
   };
-  const ofACore = ({ cpuMicros }: Round) => 1_000_000 / cpuMicros;
+  const perCoreSecond = ({ cpuMicros }: Round) => 1_000_000 / cpuMicros;
   const isProxy = (contender: string) => contender !== DIRECT;
   return new Map([
     [
       'throughput.svg',
       chart(
         PLAIN.name,
-        ofACore,
+        perCoreSecond,
         { title: '1 KB prompt', unit: 'requests per second of a core', digits: 0 },
         isProxy,
       ),
@@ -136,7 +136,7 @@ export function proxyCharts(figures: ProxyFigures): ReadonlyMap<string, string> 
       'streams.svg',
       chart(
         STREAMED.name,
-        ofACore,
+        perCoreSecond,
         { title: 'Streamed, 40 chunks', unit: 'streams per second of a core', digits: 0 },
         isProxy,
       ),

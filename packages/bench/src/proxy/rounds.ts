@@ -1,63 +1,62 @@
 import { Agent, request } from 'undici';
-import { cpuSeconds } from '../cpu.ts';
-import { type Figure, figure } from '../figures.ts';
+import { cpuSeconds } from '../shared/cpu.ts';
+import { type Figure, figure } from '../shared/figures.ts';
 import type { Absent, Contender } from './contender.ts';
 import type { LoadOrder, LoadResult } from './loadOrder.ts';
-import { PLAIN, type Planned, STREAMED } from './plan.ts';
+import { PLAIN, type PlannedWorkload, STREAMED } from './plan.ts';
 
-/** What one contender did with one workload, in all measured rounds. */
+/** All measured rounds of one contender with one workload. */
 export interface Cell {
   readonly contender: string;
   readonly workload: string;
-  /** Each round by itself, in the order of the rounds: those of two contenders are neighbours in time. */
+  /** In order: rounds of two contenders with the same index are adjacent in time. */
   readonly rounds: readonly Round[];
 }
 
 export interface Round {
   readonly requestsPerSecond: number;
-  /** Microseconds of the contender's own CPU for each; NaN where that is not known. */
+  /** Microseconds of the contender's CPU per request; NaN if unknown. */
   readonly cpuMicros: number;
-  /** Of its core, how much it used; likewise. */
+  /** Share of one core that it used; NaN if unknown. */
   readonly cpuShare: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly firstByteP50Ms: number;
-  /** How late the load generator itself was. */
+  /** How much later than due the load generator sent. */
   readonly lateP99Ms: number;
 }
 
-/** What a workload came to. */
+/** The result of a workload. */
 export interface Measured {
   readonly cells: readonly Cell[];
-  /** Those of others that could not answer it. */
+  /** Contenders that were left out, and why. */
   readonly absent: readonly Absent[];
 }
 
-export interface Field {
+export interface Setup {
   readonly contenders: readonly Contender[];
-  /** Of the load generator. */
+  /** URL of the load generator. */
   readonly loadUrl: string;
-  /** Resolves when the usage of ours is in the ledger, so that nobody is measured beside its recording. */
+  /** Resolves when Weighbridge's usage is in the ledger, so that recording disturbs no other contender. */
   readonly settled: () => Promise<void>;
   readonly onProgress: (text: string) => void;
-  /** How many requests of ours were answered. */
+  /** Requests that Weighbridge answered. */
   readonly counted: { requests: number };
 }
 
-/** One request is enough for a wait that is never short of a round. */
-const PATIENT = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
-/** A contender that hardly reaches a rate would only queue at it. */
-const SPARE = 1.3;
-const MOST_WARM_UP_ROUNDS = 10;
+/** Without time-outs: a round may take long. */
+const NO_TIMEOUT = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
+/** A contender must reach this multiple of a rate, or it would only queue. */
+const RATE_MARGIN = 1.3;
+const MAX_WARM_UP_ROUNDS = 10;
 
 /**
- * Measures one workload with all that take part in it, in turns, once they are warm. Left out is who has too little
- * throughput for a rate, and another product that answers wrongly; where ours does, or what is written here, nothing else
- * counts: it rejects.
+ * Warms up all contenders of a workload, then measures them in turns. Leaves out contenders too slow for a rate, and other
+ * products that respond wrongly. Rejects if Weighbridge or a contender of this package responds wrongly.
  */
 export async function measureWorkload(
-  field: Field,
-  planned: Planned,
+  setup: Setup,
+  planned: PlannedWorkload,
   known: readonly Cell[],
 ): Promise<Measured> {
   const { workload, group, repeats } = planned;
@@ -65,15 +64,15 @@ export async function measureWorkload(
   const leaveOut = (name: string, reason: string) =>
     absent.set(name, { name: `${name}, ${workload.name}`, reason });
   const rounds = new Map<string, Round[]>();
-  const asked = field.contenders.filter(({ groups }) => groups.includes(group));
-  for (const { name } of asked) {
+  const participants = setup.contenders.filter(({ groups }) => groups.includes(group));
+  for (const { name } of participants) {
     const reason = tooSlow(planned, name, known);
     if (reason !== undefined) leaveOut(name, reason);
   }
   const each = async (turn: number, use: (contender: Contender) => Promise<void>) => {
-    for (let at = 0; at < asked.length; at++) {
-      // Nobody is always first.
-      const contender = asked[(at + turn) % asked.length];
+    for (let at = 0; at < participants.length; at++) {
+      // Each turn starts with another contender.
+      const contender = participants[(at + turn) % participants.length];
       if (!contender || absent.has(contender.name)) continue;
       try {
         await use(contender);
@@ -83,49 +82,49 @@ export async function measureWorkload(
       }
     }
   };
-  field.onProgress(`${workload.name}: warming up`);
-  await each(0, (contender) => warmUp(field, contender, planned));
+  setup.onProgress(`${workload.name}: warming up`);
+  await each(0, (contender) => warmUp(setup, contender, planned));
   for (let repeat = 1; repeat <= repeats; repeat++) {
-    field.onProgress(`${workload.name}: round ${repeat} of ${repeats}`);
+    setup.onProgress(`${workload.name}: round ${repeat} of ${repeats}`);
     await each(repeat, async (contender) => {
       const { name } = contender;
-      rounds.set(name, [...(rounds.get(name) ?? []), await measureRound(field, contender, planned)]);
+      rounds.set(name, [...(rounds.get(name) ?? []), await measureRound(setup, contender, planned)]);
     });
   }
-  const cells = asked
+  const cells = participants
     .filter(({ name }) => !absent.has(name))
     .map(({ name }) => ({ contender: name, workload: workload.name, rounds: rounds.get(name) ?? [] }));
   return { cells, absent: [...absent.values()] };
 }
 
-/** Why a contender can't keep a rate; undefined where it can, or nobody knows. */
-function tooSlow({ workload }: Planned, name: string, known: readonly Cell[]): string | undefined {
+/** Why a contender cannot keep a rate; undefined if it can, or if its throughput is unknown. */
+function tooSlow({ workload }: PlannedWorkload, name: string, known: readonly Cell[]): string | undefined {
   if (workload.rate === undefined) return undefined;
-  const asFastAsItCan = workload.stream ? STREAMED.name : PLAIN.name;
+  const closedLoop = workload.stream ? STREAMED.name : PLAIN.name;
   const rates = known
-    .filter((cell) => cell.contender === name && cell.workload === asFastAsItCan)
+    .filter((cell) => cell.contender === name && cell.workload === closedLoop)
     .flatMap(({ rounds }) => rounds.map(({ requestsPerSecond }) => requestsPerSecond));
-  const most = Math.max(...rates);
-  if (rates.length === 0 || most >= workload.rate * SPARE) return undefined;
-  return `it reached ${most.toFixed(0)}/s without a rate, too little for this one`;
+  const maxRate = Math.max(...rates);
+  if (rates.length === 0 || maxRate >= workload.rate * RATE_MARGIN) return undefined;
+  return `it reached only ${maxRate.toFixed(0)}/s at full load, too little for this rate`;
 }
 
-/** Until its code is compiled, which takes so many requests, unless that takes too long. */
-async function warmUp(field: Field, contender: Contender, planned: Planned): Promise<void> {
-  const deadline = performance.now() + planned.ms * MOST_WARM_UP_ROUNDS;
+/** Sends the warm-up requests, in which the contender's code is compiled, for at most some rounds' time. */
+async function warmUp(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<void> {
+  const deadline = performance.now() + planned.ms * MAX_WARM_UP_ROUNDS;
   const { rate: _rate, ...workload } = planned.workload;
   for (let answered = 0; answered < planned.warmUpRequests && performance.now() < deadline; ) {
-    answered += (await loadOnce(field, contender, { ...planned, workload })).requests;
+    answered += (await loadOnce(setup, contender, { ...planned, workload })).requests;
   }
 }
 
-async function measureRound(field: Field, contender: Contender, planned: Planned): Promise<Round> {
+async function measureRound(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<Round> {
   const before = cpuOf(contender.pid);
   const start = performance.now();
-  const result = await loadOnce(field, contender, planned);
+  const result = await loadOnce(setup, contender, planned);
   const seconds = (performance.now() - start) / 1_000;
   const cpu = cpuOf(contender.pid) - before;
-  if (contender.isOurs) await field.settled();
+  if (contender.isOurs) await setup.settled();
   return {
     requestsPerSecond: result.measured / result.seconds,
     cpuMicros: (cpu / result.requests) * 1_000_000,
@@ -137,10 +136,10 @@ async function measureRound(field: Field, contender: Contender, planned: Planned
   };
 }
 
-async function loadOnce(field: Field, contender: Contender, planned: Planned): Promise<LoadResult> {
+async function loadOnce(setup: Setup, contender: Contender, planned: PlannedWorkload): Promise<LoadResult> {
   const { workload, connections, ms } = planned;
   const { url, path, headers, tokens, expects } = contender;
-  const result = await load(field.loadUrl, {
+  const result = await load(setup.loadUrl, {
     url,
     path,
     headers,
@@ -150,16 +149,16 @@ async function loadOnce(field: Field, contender: Contender, planned: Planned): P
     connections,
     ms,
   });
-  if (contender.isOurs) field.counted.requests += result.requests;
+  if (contender.isOurs) setup.counted.requests += result.requests;
   return result;
 }
 
-/** Rejects with what was wrong at the first answer that is not right. */
+/** Runs an order on the load generator. Rejects at the first wrong response, with what was wrong. */
 export async function load(loadUrl: string, order: LoadOrder): Promise<LoadResult> {
   const { statusCode, body } = await request(loadUrl, {
     method: 'POST',
     body: JSON.stringify(order),
-    dispatcher: PATIENT,
+    dispatcher: NO_TIMEOUT,
   });
   const text = await body.text();
   if (statusCode !== 200) throw new Error(`${order.workload.name}: ${text}`);
@@ -170,7 +169,7 @@ function cpuOf(pid: number | undefined): number {
   return cpuSeconds(pid) ?? Number.NaN;
 }
 
-/** One of a cell's figures over its rounds. */
-export function over(cell: Cell, of: (round: Round) => number): Figure {
-  return figure(cell.rounds.map(of));
+/** A figure of a cell over its rounds. */
+export function figureOf(cell: Cell, metric: (round: Round) => number): Figure {
+  return figure(cell.rounds.map(metric));
 }

@@ -5,7 +5,7 @@ export interface Ticks {
   stop(): Promise<void>;
 }
 
-/** Calls every so many milliseconds, parts of one too: Node's own timers know whole ones only, and come up to one late. */
+/** Ticks every `everyMs`, which may be a fraction: Node's timers have whole milliseconds and fire up to one late. */
 export function startTicks(everyMs: number): Ticks {
   const stopped = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(new URL('../../dist/proxy/ticks.js', import.meta.url), {

@@ -1,18 +1,18 @@
-/** What is asked of each contender, and how. */
+/** The requests that each contender gets. */
 export interface Workload {
   readonly name: string;
   readonly stream: boolean;
-  /** Of the request's body. */
+  /** Size of the request body. */
   readonly bytes: number;
-  /** Requests a second, each at its time whatever becomes of those before. Without: as many as the connections carry. */
+  /** Requests per second, each sent when due whatever happens to earlier ones. Undefined: as many as the connections carry. */
   readonly rate?: number;
 }
 
 const OPENING = 'What does a weighbridge weigh? ';
-/** What a prompt ends in: a vendor that sees it got the whole body. */
+/** The end of every prompt: a vendor that sees it got the whole body. */
 export const PROMPT_END = 'That is all.';
 const CHUNKS = 40;
-/** What every answer reports, streamed or not: so all of them have one price. */
+/** The usage that every response reports, streamed or not, so all have one price. */
 export const TOKENS = { input: 256, output: 40 };
 const USAGE = {
   prompt_tokens: TOKENS.input,
@@ -21,7 +21,7 @@ const USAGE = {
 };
 const COMMON = { id: 'chatcmpl-1', created: 1_750_000_000, model: 'echo' };
 
-/** A chat completion of exactly so many bytes, if that is at least 200. */
+/** A chat completion request of exactly `bytes` bytes, if that is at least 200. */
 export function requestBody({ stream, bytes }: Pick<Workload, 'stream' | 'bytes'>): Buffer {
   const body = (content: string) =>
     JSON.stringify({
@@ -34,8 +34,8 @@ export function requestBody({ stream, bytes }: Pick<Workload, 'stream' | 'bytes'
   return Buffer.from(body(OPENING.repeat(Math.ceil(missing / OPENING.length)).slice(0, missing)));
 }
 
-/** The answer to a request that is not streamed. */
-export const WHOLE_ANSWER = Buffer.from(
+/** The response to a request without streaming. */
+export const WHOLE_RESPONSE = Buffer.from(
   JSON.stringify({
     ...COMMON,
     object: 'chat.completion',
@@ -50,7 +50,7 @@ export const WHOLE_ANSWER = Buffer.from(
   }),
 );
 
-/** The events of a streamed answer, as many as chunks are sent. */
+/** The chunks of a streamed response. */
 export const STREAMED_EVENTS: readonly Buffer[] = Array.from({ length: CHUNKS }, (_, at) => {
   const chunk = (choices: readonly object[], more: object = {}) =>
     `data: ${JSON.stringify({ ...COMMON, object: 'chat.completion.chunk', choices, ...more })}\n\n`;
@@ -59,6 +59,6 @@ export const STREAMED_EVENTS: readonly Buffer[] = Array.from({ length: CHUNKS },
   return Buffer.from(`${end}${chunk([], { usage: USAGE })}data: [DONE]\n\n`);
 });
 
-export const STREAMED_ANSWER = Buffer.concat(STREAMED_EVENTS);
-/** What stands in both answers, for contenders that write them anew. */
-export const ANSWER_MARK = '"usage":{"prompt_tokens":256';
+export const STREAMED_RESPONSE = Buffer.concat(STREAMED_EVENTS);
+/** A part of both responses that contenders which rewrite them preserve. */
+export const RESPONSE_MARK = '"usage":{"prompt_tokens":256';

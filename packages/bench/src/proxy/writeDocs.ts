@@ -9,7 +9,7 @@ const DOCS = fileURLToPath(new URL('../../../../docs/benchmarks.md', import.meta
 const BEGIN = '<!-- What follows is written by `pnpm bench proxy --write`. -->';
 const END = '<!-- Up to here. -->';
 
-/** Puts the figures and their pictures into docs/benchmarks.md, in place of those of an earlier run. */
+/** Replaces the figures and charts in docs/benchmarks.md. */
 export async function writeDocs(
   figures: ProxyFigures,
   {
@@ -23,32 +23,32 @@ export async function writeDocs(
   await mkdir(folder, { recursive: true });
   for (const [name, svg] of charts) await writeFile(join(folder, name), svg);
   const text = await readFile(file, 'utf8');
-  await writeFile(file, placed(text, proxyMarkdown(figures, machine, bars)));
+  await writeFile(file, replaceSection(text, proxyMarkdown(figures, machine, bars)));
 }
 
-/** The text with this between its marks. */
-function placed(text: string, section: string): string {
+/** Replaces the section between the marks. */
+function replaceSection(text: string, section: string): string {
   const [from, to] = [text.indexOf(BEGIN), text.indexOf(END)];
-  if (from < 0 || to < from) throw new Error(`${BEGIN} … ${END} are not there`);
+  if (from < 0 || to < from) throw new Error(`${BEGIN} … ${END} are missing in the file`);
   return `${text.slice(0, from + BEGIN.length)}\n\n${section}\n\n${text.slice(to)}`;
 }
 
 function proxyMarkdown(figures: ProxyFigures, machine: string, bars: readonly Bar[]): string {
-  const pictures = [...proxyCharts(figures).keys()].map((name) => `![${name}](benchmarks/${name})`);
+  const images = [...proxyCharts(figures).keys()].map((name) => `![${name}](benchmarks/${name})`);
   return [
     `${machine}.`,
     proxyNotes(figures)
       .map((note) => `- ${note}`)
       .join('\n'),
     markdownTable(barRows(bars)),
-    pictures.join('\n\n'),
+    images.join('\n\n'),
     markdownTable(cellRows(figures)),
     'Not measured:',
     NOT_MEASURED.map((what) => `- ${what}`).join('\n'),
   ].join('\n\n');
 }
 
-/** In columns that line up, as the formatter would have them. */
+/** A table with aligned columns, as the formatter writes it. */
 function markdownTable(rows: readonly (readonly string[])[]): string {
   const [head = [], ...body] = rows.map((row) => row.map((text) => text.replaceAll('|', '\\|')));
   const widths = head.map((_, at) => Math.max(3, ...[head, ...body].map((row) => (row[at] ?? '').length)));
