@@ -1,12 +1,12 @@
-// Fails where folders of an app or a package import each other in a circle: `node packages/testing/roomCycles.mjs`, run from
-// the repository's root. A room is a folder directly under `src`; files beside the rooms compose them, and are none.
-// dependency-cruiser has a scope `folder`, but counts folders of every depth, with which no feature could use another.
+// Fails if folders of an app or a package import each other in a cycle: `node packages/testing/roomCycles.mjs`, run from the
+// repository's root. A room is a folder directly under `src`; files directly in `src` may import any room. dependency-cruiser
+// has a scope `folder`, but it covers folders of every depth, so no feature could use another.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 
 const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*'(\.{1,2}\/[^']+)'/g;
 
-/** The rooms that each room imports, with an import that shows it. */
+/** The rooms that each room imports, each with an example import. */
 function importsOf(source) {
   const rooms = new Map();
   const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
@@ -28,7 +28,7 @@ function importsOf(source) {
 
 const roomOf = (file) => file.slice(0, file.indexOf('/'));
 
-/** The way from one room back to itself, as the imports along it; undefined where there is none. */
+/** The imports along a path from a room back to itself; undefined if there is none. */
 function cycleFrom(start, rooms) {
   const paths = [[start, []]];
   const seen = new Set();

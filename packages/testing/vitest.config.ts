@@ -11,8 +11,8 @@ const IGNORED = ['**/node_modules/**', '**/dist/**'];
 const CORES = Math.max(2, availableParallelism());
 
 /**
- * One configuration for all tests, run from the repository's root: `pnpm test`. `pnpm test:unit` runs the project `unit`
- * alone, which needs neither services nor processes.
+ * The configuration of all tests, run from the repository's root: `pnpm test`. `pnpm test:unit` runs only the project
+ * `unit`, which needs neither services nor processes.
  */
 export default defineConfig({
   root: repository,
@@ -20,7 +20,9 @@ export default defineConfig({
     reporters: ['default', new SummaryReporter()],
     passWithNoTests: false,
     sequence: { sequencer: LongestFirst },
-    // No module of ours has state, so the files of a worker share what they import: loading it costs more than most tests.
+    // Test files of a worker share their modules, since loading them costs more than most tests. This is safe: the only
+    // state in our modules is caches keyed by content or object, scratch buffers, and counters that only rise (ids,
+    // revisions). No test result depends on them.
     isolate: false,
     projects: [
       {
@@ -43,7 +45,7 @@ export default defineConfig({
           exclude: IGNORED,
           globalSetup: [fileURLToPath(new URL('src/globalSetup.ts', import.meta.url))],
           pool: 'forks',
-          // A file waits for its processes most of the time, so more workers than cores keep the cores busy.
+          // A test file mostly waits for its processes, so more workers than cores keep the cores busy.
           maxWorkers: Math.max(4, CORES),
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,

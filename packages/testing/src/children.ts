@@ -3,8 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 
 /**
- * The processes that test files have started, as files in the run's folder, so that the main process can end them
- * when a worker could not. Each file is named by the process's number and holds its start time: numbers are used again.
+ * Records the processes that test files started as files in the run's folder, so that the main process can end them if a
+ * worker did not. A file is named by the pid and contains the start time, since pids are reused.
  */
 const FOLDER = 'children';
 
@@ -12,7 +12,7 @@ export function openTracking(runFolder: string): void {
   mkdirSync(join(runFolder, FOLDER));
 }
 
-/** Throws if the run is over: a worker that outlives it must not start anything more. */
+/** Throws if the run has ended: a worker that outlives it must not start further processes. */
 export function track(runFolder: string, pid: number): void {
   writeFileSync(join(runFolder, FOLDER, String(pid)), startTime(pid) ?? '');
 }
@@ -21,18 +21,18 @@ export function untrack(runFolder: string, pid: number): void {
   rmSync(join(runFolder, FOLDER, String(pid)), { force: true });
 }
 
-/** Asks what is still running to end, and kills what doesn't in time. Synchronous, for use at exit. */
+/** Sends SIGTERM to all processes that still run, and SIGKILL after `graceMs`. Synchronous, for use at exit. */
 export function endTracked(runFolder: string, graceMs: number): void {
   signalTracked(runFolder, 'SIGTERM');
   waitSync(graceMs, () => running(runFolder).length === 0);
   signalTracked(runFolder, 'SIGKILL');
 }
 
-/** Blocks the thread until a condition holds or the time is up. */
+/** Blocks the thread until the condition holds or the time is up. */
 export function waitSync(timeoutMs: number, condition: () => boolean): void {
-  const nobodyWakes = new Int32Array(new SharedArrayBuffer(4));
+  const neverNotified = new Int32Array(new SharedArrayBuffer(4));
   for (const deadline = Date.now() + timeoutMs; !condition() && Date.now() < deadline; ) {
-    Atomics.wait(nobodyWakes, 0, 0, 20);
+    Atomics.wait(neverNotified, 0, 0, 20);
   }
 }
 
@@ -41,7 +41,7 @@ function signalTracked(runFolder: string, signal: NodeJS.Signals): void {
     try {
       process.kill(pid, signal);
     } catch {
-      // Gone in between.
+      // It ended in the meantime.
     }
   }
 }
@@ -71,12 +71,12 @@ function readStartTime(runFolder: string, pid: number): string | undefined {
   }
 }
 
-/** When a process started, in the system's own terms; undefined if it is gone (or a zombie). */
+/** The start time of a process in the system's format; undefined if it has ended, or is a zombie. */
 function startTime(pid: number): string | undefined {
   try {
     if (process.platform !== 'linux')
       return execFileSync('/bin/ps', ['-o', 'lstart=', '-p', String(pid)]).toString();
-    // See proc_pid_stat(5): after the name in parentheses comes the state (field 3); the start time is field 22.
+    // See proc_pid_stat(5): the state (field 3) follows the name in parentheses; the start time is field 22.
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return fields[0] === 'Z' ? undefined : fields[19];

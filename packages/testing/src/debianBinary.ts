@@ -8,15 +8,15 @@ const TIMEOUT_MS = 180_000;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A program, and the package of Debian (or Ubuntu) that holds it. */
+/** A program, and the Debian or Ubuntu package that contains it. */
 export interface DebianBinary {
   readonly package: string;
   readonly binary: string;
 }
 
 /**
- * Takes a program out of Debian's (or Ubuntu's) package, without installing it and without root, and puts it into the
- * cache folder. Throws with what apt-get said.
+ * Downloads a Debian or Ubuntu package and extracts a program from it into the cache folder, without installing it and
+ * without root. Throws with the output of apt-get.
  */
 export async function downloadBinary(
   wanted: DebianBinary,
@@ -31,7 +31,7 @@ export async function downloadBinary(
     const binary = ['usr/sbin', 'usr/bin']
       .map((folder) => join(work, 'package', folder, wanted.binary))
       .find((path) => existsSync(path));
-    if (binary === undefined) throw new Error(`${archive} holds no ${wanted.binary}`);
+    if (binary === undefined) throw new Error(`${archive} does not contain ${wanted.binary}`);
     await chmod(binary, 0o755);
     const target = join(cacheDir, wanted.binary);
     await rename(binary, target);
@@ -41,7 +41,7 @@ export async function downloadBinary(
   }
 }
 
-/** With the system's package lists if it has current ones, else with lists of our own. */
+/** Uses the system's package lists if they are current, and downloads new ones otherwise. */
 async function downloadPackage(name: string, work: string, env: Environment): Promise<string> {
   await mkdir(join(work, 'lists', 'partial'), { recursive: true });
   await mkdir(join(work, 'apt', 'archives', 'partial'), { recursive: true });
@@ -49,7 +49,7 @@ async function downloadPackage(name: string, work: string, env: Environment): Pr
     `Dir::Cache=${join(work, 'apt')}`,
     'Debug::NoLocking=1',
     'Acquire::Retries=2',
-    // As root, apt would download as a user who can't write here.
+    // As root, apt downloads as a user who cannot write to this folder.
     ...(process.getuid?.() === 0 ? ['APT::Sandbox::User=root'] : []),
   ].flatMap((option) => ['-o', option]);
   const download = [...options, 'download', name];

@@ -4,7 +4,7 @@ const POSTGRES_IMAGE = 'postgres:18-alpine';
 const NATS_IMAGE = 'nats:2.12-alpine';
 const PASSWORD = 'weighbridge';
 
-/** Whether a Docker engine answers. Loads testcontainers only now: it takes half a second. */
+/** Whether a Docker engine responds. Imports testcontainers lazily, since that takes half a second. */
 export async function dockerAnswers(): Promise<boolean> {
   try {
     const { getContainerRuntimeClient } = await import('testcontainers');
@@ -15,7 +15,7 @@ export async function dockerAnswers(): Promise<boolean> {
   }
 }
 
-/** A Postgres container with the given settings. testcontainers' reaper removes it, should we not get to it. */
+/** Starts Postgres in a container. testcontainers' reaper removes it if this process cannot. */
 export async function startPostgresContainer(
   settings: Readonly<Record<string, string>>,
 ): Promise<{ adminUrl: string; stop(): Promise<void> }> {
@@ -28,7 +28,7 @@ export async function startPostgresContainer(
     ])
     .withTmpFs({ '/var/lib/postgresql': 'rw' })
     .withExposedPorts(5432)
-    // Twice: the first is the server that the image starts to prepare the cluster.
+    // Twice: the image first starts a temporary server that prepares the cluster.
     .withWaitStrategy(Wait.forLogMessage(/database system is ready to accept connections/, 2))
     .start();
   return {
@@ -37,7 +37,7 @@ export async function startPostgresContainer(
   };
 }
 
-/** A NATS container that keeps its streams in a folder of the host's. */
+/** Starts NATS in a container that stores its streams in a folder of the host. */
 export async function startNatsContainer(
   storeDir: string,
   port: number | undefined,
@@ -52,7 +52,7 @@ export async function startNatsContainer(
     .start();
   return {
     url: `nats://${address(container, 4222)}`,
-    // No time to end in order is what SIGKILL means.
+    // SIGKILL means no graceful shutdown.
     stop: (signal) => stop(container, signal === 'SIGKILL' ? 0 : 10_000),
   };
 }

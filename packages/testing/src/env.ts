@@ -1,6 +1,6 @@
 import { isAbsolute, join } from 'node:path';
 
-/** What of the environment the tests' servers depend on. Only this module reads it. */
+/** The environment variables that the test servers depend on. Only this module reads them. */
 export interface TestEnvironment {
   /** A running Postgres whose user may create databases. */
   readonly databaseUrl: string | undefined;
@@ -8,7 +8,7 @@ export interface TestEnvironment {
   readonly natsUrl: string | undefined;
   readonly natsServerBin: string | undefined;
   readonly path: readonly string[];
-  /** Where downloads are kept for the next run; undefined where the user has no home. */
+  /** Folder in which downloads are cached for later runs; undefined if the user has no home. */
   readonly cacheDir: string | undefined;
   readonly all: Readonly<Record<string, string | undefined>>;
 }
@@ -32,7 +32,7 @@ function cacheDir(env: Readonly<Record<string, string | undefined>>): string | u
   return home && isAbsolute(home) ? join(home, '.cache', 'weighbridge') : undefined;
 }
 
-/** All that a process started by a test inherits. */
+/** The only variables that processes started by tests inherit. */
 export function inheritedEnvironment(): Record<string, string> {
   const { PATH = '/usr/bin:/bin', HOME = '/nonexistent' } = process.env;
   return { PATH, HOME };

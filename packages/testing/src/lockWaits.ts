@@ -2,7 +2,7 @@ import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { eventually } from './eventually.ts';
 
-/** Resolves when this many transactions of the database wait for a lock, of a table or of a row. Rejects after 5 s. */
+/** Resolves when `count` transactions of the database wait for a table or row lock. Rejects after 5 s. */
 export async function untilLockWaits(db: Database, count = 1): Promise<void> {
   await eventually(async () => {
     const { rows } = await sql<{ pid: number }>`

@@ -1,11 +1,11 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Files of these kinds take longest: real processes that are killed, then other processes, then servers. */
+/** Slowest first: tests that kill real processes, then other tests with processes, then tests with servers. */
 const KINDS = [/\/faults\/[^/]+\.e2e\.test\.ts$/, /\.e2e\.test\.ts$/, /\.integration\.test\.ts$/];
 
 /**
- * Starts the longest files first, so that none of them runs alone at the end. Durations of an earlier run decide; a fresh
- * clone has none, and goes by the kind of file.
+ * Starts the slowest files first, so that none of them runs alone at the end. Sorts by kind of file, and within a kind by
+ * the durations of an earlier run, if there are any.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -9,17 +9,17 @@ import { type TestRun, testRun } from './testRun.ts';
 export interface TestNats {
   /** `nats://127.0.0.1:…`, with JetStream. */
   readonly url: string;
-  /** Undefined where the server is shared (TEST_NATS_URL) or in a container. */
+  /** Undefined if the server is shared (TEST_NATS_URL) or in a container. */
   readonly pid: number | undefined;
-  /** Where JetStream keeps its data; left in place by `stop`, removed when the test run ends. */
+  /** JetStream's data folder. `stop` leaves it in place; the end of the test run removes it. */
   readonly storeDir: string;
-  /** Ends the server; default SIGTERM. Does nothing to a shared one. */
+  /** Stops the server with a signal, SIGTERM by default. Does nothing to a shared server. */
   stop(signal?: NodeJS.Signals): Promise<void>;
 }
 
 /**
- * A NATS server for one test file. Give the `storeDir` and `port` of one that was stopped to bring it back. With
- * TEST_NATS_URL the server is shared with others: name streams and buckets uniquely. One without JetStream has to be its own.
+ * Starts a NATS server for one test file. With the `storeDir` and `port` of a stopped server, restarts that one. With
+ * TEST_NATS_URL the server is shared: names of streams and buckets must be unique. A server without JetStream is never shared.
  */
 export async function startNats(
   options: { storeDir?: string; port?: number; jetStream?: boolean } = {},
@@ -32,7 +32,7 @@ export async function startNats(
   switch (nats.kind) {
     case 'shared':
       if (options.jetStream === false)
-        throw new Error('A NATS without JetStream takes another than TEST_NATS_URL.');
+        throw new Error('NATS without JetStream is not available with TEST_NATS_URL. Unset the variable.');
       return { url: nats.url, pid: undefined, storeDir, stop: async () => {} };
     case 'docker': {
       const { url, stop } = await startNatsContainer(storeDir, options.port, jetStream);
@@ -43,7 +43,7 @@ export async function startNats(
   }
 }
 
-/** A NATS server for a file's tests: started before the first, stopped after the last. */
+/** Starts a NATS server before the first test of a file and stops it after the last. */
 export function useNats(): Pick<TestNats, 'url' | 'stop'> {
   let nats: TestNats;
   beforeAll(async () => {

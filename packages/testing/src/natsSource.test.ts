@@ -9,7 +9,7 @@ const machine = {
 };
 
 describe('where the NATS server comes from', () => {
-  test('a running server that is named wins over everything', async () => {
+  test('a server named by TEST_NATS_URL comes first', async () => {
     const env = { ...machine, natsUrl: 'nats://127.0.0.1:4222', natsServerBin: '/opt/nats-server' };
     const world = machineWith({
       servers: ['nats://127.0.0.1:4222'],
@@ -22,7 +22,7 @@ describe('where the NATS server comes from', () => {
     });
   });
 
-  test('what is named must work: there is no silent second choice', async () => {
+  test('a server or binary that is named must work: there is no silent fallback', async () => {
     const world = machineWith({ binaries: ['/usr/bin/nats-server'], docker: true });
     const named = { ...machine, natsUrl: 'nats://127.0.0.1:1' };
     await expect(locateNats(named, '/tmp/run', world)).rejects.toThrow(/TEST_NATS_URL/);
@@ -50,14 +50,14 @@ describe('where the NATS server comes from', () => {
     expect(await from({ downloads: [machine.cacheDir] })).toEqual({ kind: 'binary', path: cached });
   });
 
-  test('a download goes to a temporary folder where there is no home or it cannot be written', async () => {
+  test('a download goes to a temporary folder if there is no home or it is not writable', async () => {
     const world = machineWith({ downloads: ['/tmp/run'] });
     const expected = { kind: 'binary', path: '/tmp/run/nats-server' };
     expect(await locateNats({ ...machine, cacheDir: undefined }, '/tmp/run', world)).toEqual(expected);
     expect(await locateNats(machine, '/tmp/run', world)).toEqual(expected);
   });
 
-  test('none at all is a failure that says what to install', async () => {
+  test('if there is none, the error says what to install', async () => {
     const failure = locateNats(machine, '/tmp/run', machineWith({}));
     await expect(failure).rejects.toThrow(
       /apt-get install nats-server(.|\n)*NATS_SERVER_BIN(.|\n)*no package here/,

@@ -8,18 +8,19 @@ export type NatsSource =
   | { readonly kind: 'docker' };
 
 export interface NatsProbes {
-  /** Whether a file is a nats-server that runs here. */
+  /** Whether a file is a nats-server that runs on this machine. */
   isNatsServer(path: string): Promise<boolean>;
-  /** Whether a server answers at this URL. */
+  /** Whether a NATS server answers at this URL. */
   answers(url: string): Promise<boolean>;
   dockerAnswers(): Promise<boolean>;
-  /** Puts a nats-server into this folder (made if missing) and returns its path. */
+  /** Downloads nats-server into this folder (created if missing) and returns its path. */
   download(cacheDir: string): Promise<string>;
 }
 
 /**
- * Finds NATS: TEST_NATS_URL; NATS_SERVER_BIN, PATH, /usr/sbin, the cache; Docker; a download into the cache. What the
- * environment names must work. Throws, saying what to install, where there is none: tests are never skipped.
+ * Finds NATS, in this order: TEST_NATS_URL; NATS_SERVER_BIN, PATH, /usr/sbin, the cache; Docker; a download into the cache.
+ * A server or binary named in the environment must work. If there is none, throws and says what to install: tests are
+ * never skipped.
  */
 export async function locateNats(
   env: Pick<TestEnvironment, 'natsUrl' | 'natsServerBin' | 'path' | 'cacheDir'>,
@@ -55,12 +56,12 @@ export async function locateNats(
   }
   throw new Error(
     [
-      'The tests need a NATS server, and found none. One of these helps:',
+      'The tests need a NATS server and found none. One of these helps:',
       '  - install it: `apt-get install nats-server` (Debian, Ubuntu), `brew install nats-server` (macOS)',
       '  - NATS_SERVER_BIN=/path/to/nats-server',
       '  - TEST_NATS_URL=nats://127.0.0.1:4222, a running server with JetStream',
       '  - start Docker',
-      `Looked on PATH, in /usr/sbin and in ${cacheDir}; no Docker engine answers; the download failed:`,
+      `Looked on PATH, in /usr/sbin and in ${cacheDir}; no Docker engine responds; the download failed:`,
       ...failures.map((failure) => `  ${failure}`),
     ].join('\n'),
   );

@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 
-/** A span as a collector gets it. Ids are hexadecimal. */
+/** A span as a collector receives it. Ids are hexadecimal. */
 export interface ReceivedSpan {
   readonly service: string;
   readonly name: string;
@@ -18,14 +18,14 @@ export interface ReceivedSpan {
   readonly status: number;
 }
 
-/** A collector of traces, over OTLP/HTTP. */
+/** A trace collector over OTLP/HTTP. */
 export interface OtlpReceiver {
   readonly url: string;
   readonly spans: readonly ReceivedSpan[];
-  /** All that came, as it came. */
+  /** The bodies of all accepted requests. */
   readonly raw: readonly Buffer[];
   readonly headers: readonly IncomingHttpHeaders[];
-  /** The status of the next answers. */
+  /** The status of the next responses. */
   status: number;
   close(): Promise<void>;
 }
@@ -58,7 +58,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
 
 // https://github.com/open-telemetry/opentelemetry-proto: trace.proto, resource.proto, common.proto.
 
-/** The fields of a message by number, each as it stands there. */
+/** The raw values of a message's fields, by field number. */
 type Fields = Map<number, unknown[]>;
 
 function fieldsOf(bytes: Uint8Array): Fields {

@@ -8,14 +8,14 @@ import type { TestRun } from './testRun.ts';
 export interface PostgresOptions {
   /** TEST_DATABASE_URL. */
   readonly givenUrl: string | undefined;
-  /** Of a server that is started here. */
+  /** Settings of a server that is started here; a given one keeps its own. */
   readonly settings: Readonly<Record<string, string>>;
   readonly runFolder: string;
   readonly runId: string;
   readonly dockerAnswers: () => Promise<boolean>;
 }
 
-/** The run's Postgres with its migrated template: TEST_DATABASE_URL, else Docker, else one of our own. */
+/** Opens the run's Postgres (TEST_DATABASE_URL, else Docker, else a local server) and creates the migrated template. */
 export async function openPostgres(
   options: PostgresOptions,
 ): Promise<{ postgres: TestRun['postgres']; close(): Promise<void> }> {
@@ -28,7 +28,7 @@ export async function openPostgres(
   try {
     await withClient(adminUrl, (client) => client.query(`CREATE DATABASE ${template}`));
     await migrateToLatest(databaseUrl(adminUrl, template));
-    // A template that someone is connected to can't be cloned.
+    // Postgres cannot clone a template that has connections.
     await withClient(adminUrl, (client) =>
       client.query(`ALTER DATABASE ${template} ALLOW_CONNECTIONS false`),
     );
@@ -46,7 +46,7 @@ async function openServer(options: PostgresOptions): Promise<{ adminUrl: string;
       return await startPostgresContainer(options.settings);
     } catch (error) {
       process.stderr.write(
-        `Docker answers, but has no Postgres for the tests (${error}); using a local one.\n`,
+        `Docker is running but cannot start Postgres (${error}); using a local Postgres.\n`,
       );
     }
   }

@@ -9,7 +9,7 @@ afterEach(async () => {
 });
 
 describe('a started process', () => {
-  test('is handed over when it is ready, with what it has written', async () => {
+  test('is returned when it is ready, with its output so far', async () => {
     const process = await node(
       `console.log('warming up'); setTimeout(() => console.error('ready on 7'), 50)${STAY}`,
       {
@@ -19,7 +19,7 @@ describe('a started process', () => {
     expect(process.output()).toBe('warming up\nready on 7\n');
   });
 
-  test('that does not get ready in time is killed, and its output is in the error', async () => {
+  test('that is not ready in time is killed, and its output is in the error', async () => {
     const failure = await node(`console.log('pid', process.pid)${STAY}`, {
       readyWhen: (output) => output.includes('never'),
       timeoutMs: 500,
@@ -28,7 +28,7 @@ describe('a started process', () => {
     expect(isAlive(Number(/pid (\d+)/.exec(String(failure))?.[1]))).toBe(false);
   });
 
-  test('that ends before it is ready fails at once, with its exit code and last words', async () => {
+  test('that ends before it is ready fails at once, with its exit code and output', async () => {
     const failure = node(`console.error('no such option'); process.exitCode = 3`, {
       readyWhen: /ready/,
       timeoutMs: 20_000,
@@ -36,13 +36,13 @@ describe('a started process', () => {
     await expect(failure).rejects.toThrow(/it ended \(exit code 3\)(.|\n)*no such option/);
   });
 
-  test('that does not exist fails clearly', async () => {
+  test('that does not exist fails with its path', async () => {
     await expect(startProcess({ command: '/nowhere/program' })).rejects.toThrow(
       /\/nowhere\/program can't be started/,
     );
   });
 
-  test('has only the environment it is given, with PATH and HOME', async () => {
+  test('has only the given environment, with PATH and HOME', async () => {
     const process = await node(`console.log(Object.keys(process.env).sort().join())`, {
       env: { GIVEN: '1' },
     });
@@ -51,13 +51,13 @@ describe('a started process', () => {
     expect(process.output().trim().replace('__CF_USER_TEXT_ENCODING', '')).toMatch(/^GIVEN,HOME,PATH,?$/);
   });
 
-  test('can be waited for by its output, until a time-out', async () => {
+  test('can be awaited until its output matches, with a time-out', async () => {
     const process = await node(`setTimeout(() => console.log('port 4711'), 50)${STAY}`);
     expect((await process.waitFor(/port (\d+)/))[1]).toBe('4711');
     await expect(process.waitFor(/port 1/, 50)).rejects.toThrow(/not within 50 ms(.|\n)*port 4711/);
   });
 
-  test('ends in its own way on a signal, and stopping it again says the same', async () => {
+  test('handles a signal itself, and stopping it again returns the same result', async () => {
     const process = await node(
       `process.on('SIGTERM', () => { console.log('bye'); process.exit(0) }); console.log('up')${STAY}`,
       { readyWhen: /up/ },
@@ -67,7 +67,7 @@ describe('a started process', () => {
     expect(await process.stop()).toEqual({ code: 0, signal: null });
   });
 
-  test('that ignores the signal is killed, and that is an error', async () => {
+  test('that ignores the signal is killed, and `stop` rejects', async () => {
     const process = await node(`process.on('SIGTERM', () => {}); console.log('up')${STAY}`, {
       readyWhen: /up/,
     });
@@ -77,7 +77,7 @@ describe('a started process', () => {
 });
 
 describe('eventually', () => {
-  test('returns what the assertion returns once it passes', async () => {
+  test('returns the result of the assertion once it passes', async () => {
     let calls = 0;
     const result = await eventually(() => {
       calls += 1;

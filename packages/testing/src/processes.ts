@@ -10,12 +10,12 @@ const KILL_TIMEOUT_MS = 5_000;
 export interface ProcessOptions {
   readonly command: string;
   readonly args?: readonly string[];
-  /** All of its environment, but for PATH and HOME, which it inherits unless they are given. */
+  /** Its whole environment, except PATH and HOME, which it inherits unless they are given. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** What its output (both streams) must match or satisfy before `startProcess` resolves. Default: nothing. */
+  /** `startProcess` resolves when the output of both streams matches. Default: at once. */
   readonly readyWhen?: RegExp | ((output: string) => boolean);
-  /** How long that may take. Default 10 s. */
+  /** Time-out for `readyWhen`. Default 10 s. */
   readonly timeoutMs?: number;
 }
 
@@ -26,17 +26,17 @@ export interface ProcessEnd {
 
 export interface TestProcess {
   readonly pid: number;
-  /** Resolves when it has ended, for whatever reason. */
+  /** Resolves when the process has ended, for any reason. */
   readonly ended: Promise<ProcessEnd>;
-  /** What it has written so far, both streams as they came. */
+  /** Its output so far, both streams interleaved. */
   output(): string;
-  /** Resolves as soon as the output matches, now or later. Rejects on a time-out (default 10 s) or when it ends. */
+  /** Resolves as soon as the output matches. Rejects on a time-out (default 10 s), or if the process ends before that. */
   waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>;
-  /** Signals it and waits for its end. If that takes longer than `timeoutMs` (default 10 s), kills it and rejects. */
+  /** Sends a signal and waits for the end. After `timeoutMs` (default 10 s), kills the process and rejects. */
   stop(signal?: NodeJS.Signals, timeoutMs?: number): Promise<ProcessEnd>;
 }
 
-/** Starts a process for a test. It is killed if it doesn't become ready, and at the latest when the test run ends. */
+/** Starts a process for a test. It is killed if it does not become ready, and at the latest when the test run ends. */
 export async function startProcess(
   options: ProcessOptions,
   { folder: runFolder }: Pick<TestRun, 'folder'> = testRun(),
@@ -78,7 +78,7 @@ export async function startProcess(
   }
 }
 
-/** A TCP port of 127.0.0.1 that was free a moment ago. */
+/** Returns a TCP port of 127.0.0.1 that was free a moment ago. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
@@ -102,7 +102,7 @@ function spawned(child: ChildProcess, command: string): Promise<number> {
 
 type Watched = ReturnType<typeof watch>;
 
-/** Collects the output, and lets others wait for something in it. */
+/** Collects the output and resolves waits for parts of it. */
 function watch(child: ChildProcess, title: string, onEnd: () => void) {
   let output = '';
   let end: ProcessEnd | undefined;
@@ -117,7 +117,7 @@ function watch(child: ChildProcess, title: string, onEnd: () => void) {
     });
   }
   const ended = new Promise<ProcessEnd>((resolve) => {
-    // Not `exit`: the last output may come after it. Not `close` alone: a grandchild may hold the streams open.
+    // `exit` alone is too early, since output may follow. `close` alone may never come: a grandchild can hold the streams open.
     child.once('exit', (code, signal) => {
       const finish = () => {
         clearTimeout(timer);

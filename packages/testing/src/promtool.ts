@@ -7,16 +7,16 @@ import { readTestEnvironment, type TestEnvironment } from './env.ts';
 const PROBE_TIMEOUT_MS = 20_000;
 
 export interface PromtoolProbes {
-  /** Whether a file is a promtool that runs here. */
+  /** Whether a file is a promtool that runs on this machine. */
   isPromtool(path: string): Promise<boolean>;
-  /** Puts a promtool into this folder (made if missing) and returns its path. */
+  /** Downloads promtool into this folder (created if missing) and returns its path. */
   download(cacheDir: string): Promise<string>;
 }
 
 /**
- * Finds Prometheus' promtool: on the PATH, in the cache, else in Debian's package, which is downloaded into the cache; or
- * into `temporaryDir` where there is no home, or none that can be written. Throws, saying what to install, where there
- * is none: tests are never skipped.
+ * Finds Prometheus's promtool: on the PATH, in the cache, else in Debian's package, which it downloads into the cache, or
+ * into `temporaryDir` if there is no writable home. If that fails, throws and says what to install: tests are never
+ * skipped.
  */
 export async function locatePromtool(
   { path, cacheDir }: Pick<TestEnvironment, 'path' | 'cacheDir'>,
@@ -38,7 +38,7 @@ export async function locatePromtool(
   }
   throw new Error(
     [
-      "The tests need Prometheus' promtool, and found none. One of these helps:",
+      "The tests need Prometheus's promtool and found none. One of these helps:",
       '  - install it: `apt-get install prometheus` (Debian, Ubuntu), `brew install prometheus` (macOS)',
       '  - put it on the PATH, from a release of Prometheus',
       `Looked on PATH and in ${caches.join(', ')}; the download failed:`,
@@ -47,7 +47,7 @@ export async function locatePromtool(
   );
 }
 
-/** The promtool of this machine, as `locatePromtool` finds it. */
+/** Finds promtool with the environment of this process; see `locatePromtool`. */
 export function findPromtool(temporaryDir: string): Promise<string> {
   const env = readTestEnvironment();
   return locatePromtool(env, temporaryDir, {

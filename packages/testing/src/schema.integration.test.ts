@@ -7,15 +7,15 @@ import { expect, it } from 'vitest';
 import { eventually } from './eventually.ts';
 import { useDatabase } from './testDatabase.ts';
 
-// Of packages/database, and here: this package depends on that one.
+// Tests of packages/database. They are in this package because it depends on that one.
 const database = useDatabase();
 
-it('migrating again changes nothing, also from several processes at once', async () => {
+it('migrating again changes nothing, even several times at once', async () => {
   const again = () => migrate(database.db);
   expect(await Promise.all([again(), again(), again()])).toEqual([[], [], []]);
 });
 
-it('the committed table types are those of the migrated schema: run `pnpm generate` where they are not', () => {
+it('the committed table types match the migrated schema: if not, run `pnpm generate`', () => {
   const folder = fileURLToPath(new URL('../../database/', import.meta.url));
   const before = readFileSync(`${folder}/src/tables.ts`, 'utf8');
   const args = ['--config-file', '.kysely-codegenrc.json', '--url', database.url, '--print'];
@@ -26,14 +26,14 @@ it('the committed table types are those of the migrated schema: run `pnpm genera
   expect(printed.slice(printed.indexOf('/**')).trim()).toBe(before.trim());
 });
 
-it('money is read as an integer, whatever its size', async () => {
+it('amounts are read as integers of any size', async () => {
   const { rows } = await sql<{ amount: bigint }>`SELECT 9007199254740993::bigint AS amount`.execute(
     database.db,
   );
   expect(rows[0]?.amount).toBe(9_007_199_254_740_993n);
 });
 
-it('a connection that breaks in the midst of a transaction fails that transaction, and nothing else', async () => {
+it('a connection that breaks during a transaction fails only that transaction', async () => {
   const broken = database.db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ pid: number }>`SELECT pg_backend_pid() AS pid`.execute(tx);
     await sql`SELECT pg_terminate_backend(${rows[0]?.pid})`.execute(database.db);
@@ -50,7 +50,7 @@ it('a connection that breaks in the midst of a transaction fails that transactio
   expect((await sql<{ one: number }>`SELECT 1 AS one`.execute(database.db)).rows).toEqual([{ one: 1 }]);
 });
 
-it('says what is wrong with a schema that is older or newer than the release', async () => {
+it('describes the mismatch of a schema that is older or newer than the release', async () => {
   expect(await schemaMismatch(database.db)).toBeUndefined();
   await sql`INSERT INTO kysely_migration (name, timestamp) VALUES ('9999-later', 'now')`.execute(database.db);
   expect(await schemaMismatch(database.db)).toContain(

@@ -6,7 +6,7 @@ import { withClient } from './postgresClient.ts';
 import { testRun } from './testRun.ts';
 
 describe('a test database', () => {
-  test('has the migrations applied, and nothing in common with another', async () => {
+  test('has all migrations applied, and shares nothing with another database', async () => {
     const [one, other] = await Promise.all([createTestDatabase(), createTestDatabase()]);
     await withClient(one.url, (client) => client.query('CREATE TABLE mine (id int)'));
     const tables = (url: string) =>
@@ -33,7 +33,7 @@ describe('a test database', () => {
     );
   });
 
-  test('is made even when many are asked for at once', async () => {
+  test('can be created by many callers at once', async () => {
     const databases = await Promise.all(Array.from({ length: 8 }, () => createTestDatabase()));
     expect(new Set(databases.map(({ url }) => url)).size).toBe(8);
     await Promise.all(databases.map((database) => database.drop()));
@@ -41,7 +41,7 @@ describe('a test database', () => {
 });
 
 describe('a NATS server', () => {
-  test('answers with JetStream, and comes back on its port and folder after a kill', async () => {
+  test('offers JetStream, and can be restarted on its port and folder after a kill', async () => {
     const nats = await startNats();
     expect(await greeting(nats.url)).toMatchObject({ jetstream: true });
     await nats.stop('SIGKILL');
@@ -56,7 +56,7 @@ describe('a NATS server', () => {
   });
 });
 
-/** What a NATS server says first: `INFO {…}`. */
+/** The first message of a NATS server: `INFO {…}`. */
 async function greeting(url: string): Promise<unknown> {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port) });

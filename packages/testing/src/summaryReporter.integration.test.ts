@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { startProcess } from './processes.ts';
 import { testRun } from './testRun.ts';
 
-/** Test files for a vitest of its own, with its functions as globals. */
+/** Test files for a separate run of vitest, with its functions as globals. */
 const FILES = {
   mixed: `test('one', () => {}); test('two', () => {}); test('three', () => expect(1).toBe(2));`,
   skipped: `test('runs', () => {}); test.skip('does not', () => {});`,
@@ -31,11 +31,11 @@ const FAILING_SETUP = `export default () => { throw new Error('set-up fails'); }
 type File = keyof typeof FILES;
 
 test.each<[string, File[], string]>([
-  ['what passes and what fails', ['mixed'], '2 passed, 1 failed'],
-  ['a skipped test as neither', ['skipped'], '1 passed, 0 failed'],
-  ['a file that does not load', ['mixed', 'unloadable'], '2 passed, 2 failed'],
-  ['a failed hook, whose tests never ran', ['brokenHook'], '0 passed, 1 failed'],
-  ['an error that no test caught', ['strayError'], '1 passed, 1 failed'],
+  ['passed and failed tests', ['mixed'], '2 passed, 1 failed'],
+  ['a skipped test as neither passed nor failed', ['skipped'], '1 passed, 0 failed'],
+  ['a file that fails to load', ['mixed', 'unloadable'], '2 passed, 2 failed'],
+  ['a failed hook whose tests never ran', ['brokenHook'], '0 passed, 1 failed'],
+  ['an uncaught error', ['strayError'], '1 passed, 1 failed'],
   ['a worker that dies, and its test', ['dyingWorker'], '0 passed, 2 failed'],
   ['a run without any test', [], '0 passed, 1 failed'],
 ])('the last line counts %s', async (_, files, expected) => {
@@ -44,7 +44,7 @@ test.each<[string, File[], string]>([
   expect(code === 0).toBe(expected.endsWith(' 0 failed'));
 });
 
-test('the last line counts a failed set-up, before which no test ran', async () => {
+test('the last line counts a failed set-up, after which no test ran', async () => {
   const { code, output } = await runVitest(['skipped'], FAILING_SETUP);
   expect(output.split('\n').slice(-2), output).toEqual(['0 passed, 1 failed', '']);
   expect(code).toBe(1);

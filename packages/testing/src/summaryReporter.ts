@@ -10,9 +10,9 @@ export class SummaryReporter implements Reporter {
   #counts: Counts = { passed: 0, failed: 0 };
 
   onInit(): void {
-    // At exit, since other reporters, tear-down and vitest itself still print after the run's end.
+    // At exit, since other reporters, the tear-down and vitest print after the end of the run.
     process.once('exit', (code) => {
-      // A failure outside of any test (set-up, tear-down, an interruption, no test found) is still one.
+      // A failure outside of tests (set-up, tear-down, an interruption, no test found) counts too.
       const failed = code === 0 ? this.#counts.failed : Math.max(1, this.#counts.failed);
       process.stdout.write(`\n${this.#counts.passed} passed, ${failed} failed\n`);
     });
@@ -23,7 +23,7 @@ export class SummaryReporter implements Reporter {
   }
 }
 
-/** Counts tests. What failed without a failed test to show for it (a file, a hook, a stray error) counts as one. */
+/** Counts tests. A failure without a failed test (of a file, a hook, or an uncaught error) counts as one. */
 export function countTests(
   modules: readonly Pick<TestModule, 'children' | 'errors'>[],
   unhandledErrors: readonly unknown[],

@@ -1,15 +1,15 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A line to a server that a test can stall and cut. */
+/** A TCP relay to a server. A test can stall it and cut its connections. */
 export interface TcpRelay {
   /** The server's address with the relay's host and port. */
   readonly url: string;
-  /** Passes nothing on, and keeps what comes for later. */
+  /** Pauses all connections; bytes wait until `resume`. */
   stall(): void;
-  /** Ends all connections, and each new one at once. */
+  /** Closes all connections, and each new one at once. */
   cut(): void;
-  /** Passes on again, first what was kept. */
+  /** Relays again, waiting bytes first. */
   resume(): void;
   close(): Promise<void>;
 }

@@ -9,30 +9,30 @@ const CLONE_TIMEOUT_MS = 20_000;
 const OBJECT_IN_USE = '55006';
 
 export interface TestDatabase {
-  /** `postgresql://…`, with the latest schema and nothing in it. */
+  /** `postgresql://…`, with the latest schema and without rows. */
   readonly url: string;
-  /** A pool of connections to it, the first of which is made when something is asked. */
+  /** A connection pool. It connects on the first query. */
   readonly db: Database;
-  /** Closes the pool and drops the database, ending whatever is still connected. */
+  /** Closes the pool and drops the database, terminating remaining connections. */
   drop(): Promise<void>;
 }
 
 export interface TestDatabaseOptions {
-  /** Of `db`. */
+  /** Size of the pool `db`. */
   readonly maxConnections?: number;
 }
 
-/** A database of its own, cloned from the run's template. Whoever makes it drops it. */
+/** Clones a database from the run's template. The test that creates it drops it. */
 export const createTestDatabase = (
   run: TestRun = testRun(),
   options: TestDatabaseOptions = {},
 ): Promise<TestDatabase> => clone(run, run.postgres.template, options);
 
-/** One with nothing in it, not even the schema. */
+/** Creates an empty database, without the schema. */
 export const createEmptyDatabase = (run: TestRun = testRun()): Promise<TestDatabase> =>
   clone(run, 'template0', {});
 
-/** A database of its own for a file's or a `describe`'s tests: made before the first, dropped after the last. */
+/** Creates a database before the first test of a file or `describe` and drops it after the last. */
 export function useDatabase(options: TestDatabaseOptions = {}): Pick<TestDatabase, 'url' | 'db'> {
   let database: TestDatabase;
   beforeAll(async () => {
@@ -60,9 +60,9 @@ async function clone(
       try {
         return await client.query(`CREATE DATABASE ${name} TEMPLATE ${template}`);
       } catch (error) {
-        // Something (autovacuum, another clone) is at the template just now.
-        const passing = error instanceof Error && 'code' in error && error.code === OBJECT_IN_USE;
-        if (!passing || Date.now() > deadline) throw error;
+        // The template is in use at the moment, by autovacuum or another clone.
+        const isTransient = error instanceof Error && 'code' in error && error.code === OBJECT_IN_USE;
+        if (!isTransient || Date.now() > deadline) throw error;
       }
     }
   });

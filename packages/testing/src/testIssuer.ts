@@ -3,26 +3,26 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 
-/** One that is undefined is left out. */
+/** Claims of a token; undefined ones are omitted. */
 export type TestClaims = Readonly<Record<string, unknown>>;
 
-/** A small OIDC issuer that really serves its discovery document and its keys, and signs whatever it is told to. */
+/** A small OIDC issuer: serves its discovery document and keys over HTTP, and signs any claims. */
 export interface TestIssuer {
   readonly url: string;
-  /** How often its keys were read. */
+  /** How often the keys were fetched. */
   readonly timesRead: number;
-  /** The public key that it signs with now. */
+  /** The public part of the current signing key. */
   readonly publicKey: JWK;
-  /** A token of it, valid for an hour from `now`; claims and header as they are given. */
+  /** Signs a token, valid for one hour from `now`; given claims and header fields override the defaults. */
   token(now: Date, claims?: TestClaims, header?: { kid?: string }): Promise<string>;
-  /** Signs by another key from now on, and forgets the one before. */
+  /** Replaces the signing key. */
   replaceKey(): Promise<void>;
-  /** Answers a path in another way than well; undefined: well again. */
+  /** Handles all requests with this listener instead; undefined restores normal operation. */
   misbehave(listener: RequestListener | undefined): void;
   close(): Promise<void>;
 }
 
-/** What its tokens have in `aud`. */
+/** The `aud` of its tokens. */
 export const TEST_AUDIENCE = 'weighbridge-tests';
 
 const ALGORITHM = 'ES256';

@@ -1,11 +1,11 @@
 import { inject } from 'vitest';
 import type { NatsSource } from './natsSource.ts';
 
-/** What globalSetup hands to every test file. */
+/** The servers and folder of a test run, which globalSetup provides to every test file. */
 export interface TestRun {
   /** A folder for this run's data, removed at its end. */
   readonly folder: string;
-  /** Part of the names of everything that this run makes on a shared server. */
+  /** Part of the name of everything that this run creates on a shared server. */
   readonly id: string;
   readonly postgres: {
     /** A database whose user may create others. */
@@ -22,7 +22,7 @@ declare module 'vitest' {
   }
 }
 
-/** The run that this test file belongs to. Throws outside one. */
+/** The run of this test file. Throws outside of a run. */
 export function testRun(): TestRun {
   const run: TestRun | undefined = inject('weighbridge');
   if (!run) {

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-/** The checks of `pnpm check` are worth nothing unless they bite: each is shown a violation here. */
+/** Verifies that the checks of `pnpm check` fail on a violation. */
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const bin = (name: string) => join(root, 'node_modules/.bin', name);
@@ -24,7 +24,7 @@ async function plant(files: Record<string, string>): Promise<void> {
   }
 }
 
-/** Runs a command in the planted folder; what it says, and whether it was content. */
+/** Runs a command in the planted folder. Returns its output and whether it succeeded. */
 async function run(
   command: string,
   args: readonly string[],
@@ -42,7 +42,7 @@ describe('dependency-cruiser', () => {
     run(bin('depcruise'), ['--config', join(root, '.dependency-cruiser.cjs'), files], cwd);
   const importing = (path: string) => `export * from '${path}';\n`;
 
-  /** Each breaks one rule; the planted files stand in one tree, so that one run sees them all. */
+  /** One violation per rule, all in one tree, so that one run sees them all. */
   const violations: Record<string, [file: string, content: string]> = {
     'app-not-to-app': ['apps/data-plane/src/a.ts', importing('../../metering/src/target.ts')],
     'bench-only-to-what-is-measured': [
@@ -78,7 +78,7 @@ describe('dependency-cruiser', () => {
     'packages/testing/src/target.ts',
   ];
 
-  it('breaks on a planted violation of each of its rules', async () => {
+  it('fails on a planted violation of each of its rules', async () => {
     await plant(Object.fromEntries(targets.map((file) => [file, 'export const x = 1;\n'])));
     await plant(Object.fromEntries(Object.values(violations)));
     const { ok, output } = await cruise(folder);
@@ -93,8 +93,8 @@ describe('dependency-cruiser', () => {
     expect(Object.keys(violations).sort()).toEqual(rules.sort());
   });
 
-  it('reads the modules of this repository: none would pass every rule', async () => {
-    // A part of them is proof enough: `pnpm check:boundaries` reads all.
+  it('reads the modules of this repository, since a run without modules passes every rule', async () => {
+    // Two packages suffice here; `pnpm check:boundaries` reads all.
     const { ok, output } = await cruise(root, 'packages/{bus,domain}/{src,test}/**/*.ts');
     expect(ok).toBe(true);
     expect(Number(/\((\d+) modules/.exec(output)?.[1])).toBeGreaterThan(40);
@@ -105,7 +105,7 @@ describe('the check of rooms', () => {
   const checkRooms = (cwd: string) =>
     run(process.execPath, [join(root, 'packages/testing/roomCycles.mjs')], cwd);
 
-  it('breaks on folders that import each other in a circle, and says by which files', async () => {
+  it('fails on folders that import each other in a cycle, and names the files', async () => {
     await plant({
       'apps/x/src/main.ts': "import './a/one.ts';\n",
       'apps/x/src/a/one.ts': "import { type Two } from '../b/two.ts';\n",
@@ -120,7 +120,7 @@ describe('the check of rooms', () => {
       expect(output).toContain(shown);
   });
 
-  it('lets rooms import others in one direction, and their own tests import anything', async () => {
+  it('allows rooms to import others in one direction, and tests to import anything', async () => {
     await plant({
       'apps/x/src/a/one.ts': "import '../b/two.ts';\n",
       'apps/x/src/b/two.ts': "import './deep/three.ts';\n",
@@ -147,7 +147,7 @@ describe('buf', () => {
   const breaking = () =>
     run(bin('buf'), ['breaking', 'proto', '--against', join(root, 'proto/baseline.binpb')]);
 
-  it('lets a field be added, and none be removed or change its type', async () => {
+  it('allows a new field, and rejects a changed type', async () => {
     await edit((text) =>
       text.replace('string event_id = 1;', 'string event_id = 1;\n  string further = 999;'),
     );
@@ -156,14 +156,14 @@ describe('buf', () => {
     expect(await breaking()).toMatchObject({ ok: false, output: expect.stringContaining('event_id') });
   });
 
-  it('finds a name against the rules', async () => {
+  it('rejects a name that breaks the naming rules', async () => {
     await edit((text) => text.replace('string event_id = 1;', 'string EventId = 1;'));
     expect(await run(bin('buf'), ['lint', 'proto'])).toMatchObject({ ok: false });
   });
 });
 
 describe('biome', () => {
-  it('lets only main.ts read the environment', async () => {
+  it('allows only main.ts to read the environment', async () => {
     await plant({
       'apps/x/src/main.ts': 'export const a = process.env.A;\n',
       'apps/x/src/b.ts': 'export const b = process.env.B;\n',
