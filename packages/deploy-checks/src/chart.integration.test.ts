@@ -20,13 +20,13 @@ describe.each(Object.entries(VARIANTS))('the chart with %s values', (name, optio
     expect(ok).toBe(true);
   });
 
-  it('renders as it did: look at the difference, then `vitest --update`', async () => {
+  it('renders the golden file: review the difference, then run `vitest --update`', async () => {
     const { ok, output } = await render(...options);
     expect(ok).toBe(true);
     await expect(output).toMatchFileSnapshot(`../goldens/${name}.yaml`);
   });
 
-  it('makes manifests that fit their schemas, without a field that is unknown', async () => {
+  it('renders manifests that match their schemas, without unknown fields', async () => {
     const all = await manifests(...options);
     expect(all.length).toBeGreaterThan(6);
     const wrong = all.flatMap((one) =>
@@ -35,7 +35,7 @@ describe.each(Object.entries(VARIANTS))('the chart with %s values', (name, optio
     expect(wrong).toEqual([]);
   });
 
-  it('keeps our rules', async () => {
+  it('follows the policy rules', async () => {
     expect(violations(await manifests(...options))).toEqual([]);
   });
 });
@@ -46,25 +46,25 @@ const SCOPES = 'controlPlane.oidc.scopeMap.admins[0]=operator';
 
 describe('values', () => {
   it.each([
-    ['a misspelt one', 'dataPlane.replica=3', 'replica is not allowed'],
-    ['a misspelt one at the top', 'metring.replicas=3', 'metring is not allowed'],
+    ['a misspelt name', 'dataPlane.replica=3', 'replica is not allowed'],
+    ['a misspelt name at the top level', 'metring.replicas=3', 'metring is not allowed'],
     ['a misspelt setting', 'dataPlane.settings.BODY_LIMIT_BYTE=1024', 'BODY_LIMIT_BYTE is not allowed'],
-    ['one out of its range', 'metering.settings.LEDGER_RETENTION_DAYS=3', 'greater than or equal to 35'],
-    ['one that is taken away', 'networkPolicy.inferenceFrom=null', 'inferenceFrom is required'],
-    ['callers that would be everybody', 'networkPolicy.inferenceFrom=', 'networkPolicy.inferenceFrom'],
+    ['a value out of range', 'metering.settings.LEDGER_RETENTION_DAYS=3', 'greater than or equal to 35'],
+    ['a value that was removed', 'networkPolicy.inferenceFrom=null', 'inferenceFrom is required'],
+    ['an empty list of allowed clients', 'networkPolicy.inferenceFrom=', 'networkPolicy.inferenceFrom'],
     ['plain text without a token', 'tls.enabled=false,secrets.keys.controlPlaneToken=', 'controlPlaneToken'],
     ['an Ingress without a host', 'exposure.kind=ingress', 'exposure.host'],
     ['an HTTPRoute without a gateway', 'exposure.kind=httpRoute,exposure.host=a.example', 'parentRefs'],
     ['KEDA without NATS', 'metering.autoscaling.kind=keda', 'natsMonitoring'],
-    ['two servers for the stream', 'nats.replicas=2', 'nats.replicas'],
-    ['an OIDC issuer for any audience', `${OIDC},${SCOPES}`, 'controlPlane.oidc.audiences'],
-    ['an OIDC issuer whose tokens may nothing', `${OIDC},${AUDIENCE}`, 'controlPlane.oidc.scopeMap'],
+    ['two NATS servers', 'nats.replicas=2', 'nats.replicas'],
+    ['an OIDC issuer without an audience', `${OIDC},${SCOPES}`, 'controlPlane.oidc.audiences'],
+    ['an OIDC issuer without scopes', `${OIDC},${AUDIENCE}`, 'controlPlane.oidc.scopeMap'],
     [
-      'an OIDC issuer in plain text',
+      'an OIDC issuer without TLS',
       'controlPlane.oidc.issuer=http://login.example',
       'controlPlane.oidc.issuer',
     ],
-    ['a scope that there is not', `${OIDC},${AUDIENCE},${SCOPES}s`, 'controlPlane.oidc.scopeMap.admins.0'],
+    ['an unknown scope', `${OIDC},${AUDIENCE},${SCOPES}s`, 'controlPlane.oidc.scopeMap.admins.0'],
   ])('refuse %s', async (_what, set, message) => {
     const { ok, output } = await render('--set', set);
     expect(output).toContain(message);
@@ -75,7 +75,7 @@ describe('values', () => {
     ['of the database', 'database.url=postgresql://weighbridge:hunter22@db/weighbridge'],
     ['in the address of NATS', 'nats.url=nats://weighbridge:hunter22@nats:4222'],
     ['as a setting', 'controlPlane.settings.WEIGHBRIDGE_PEPPER=hunter22hunter22hunter22hunter22'],
-    ["of a vendor's", 'controlPlane.settings.OPENAI_API_KEY=sk-hunter22'],
+    ['of a vendor', 'controlPlane.settings.OPENAI_API_KEY=sk-hunter22'],
     [
       'of a vendor in its address',
       'controlPlane.settings.OPENAI_BASE_URL=https://me:hunter22@gpu.example/v1',
@@ -91,13 +91,13 @@ describe('values', () => {
     expect(output).not.toContain('kind: Deployment');
   });
 
-  it('have a documented default each, and no other', async () => {
+  it('have a default for each name of the schema, and no other names', async () => {
     const values = parseYaml(await read('deploy/helm/weighbridge/values.yaml'))[0];
     const schema = JSON.parse(await read('deploy/helm/weighbridge/values.schema.json'));
-    expect(differing(schema, values, '')).toEqual([]);
+    expect(differingNames(schema, values, '')).toEqual([]);
   });
 
-  it('that look like numbers stay text where text belongs', async () => {
+  it('that look like numbers stay strings where strings are expected', async () => {
     const names = ['database.existingSecret', 'database.key', 'tls.dataPlaneSecret', 'serviceAccount.name'];
     const more = [
       'exposure.host',
@@ -111,7 +111,7 @@ describe('values', () => {
     expect(violations(all)).toEqual([]);
   });
 
-  it('of the OIDC issuer reach the control plane as it reads them, and nothing else', async () => {
+  it('of the OIDC issuer reach the control plane in its format, and no other app', async () => {
     const all = await manifests(
       '--set',
       `${OIDC},${AUDIENCE},controlPlane.oidc.audiences[1]=other,${SCOPES}`,
@@ -129,15 +129,15 @@ describe('values', () => {
     expect([...env('data-plane'), ...env('metering'), ...env('migrate')]).toEqual([]);
   });
 
-  it('as large numbers stay numbers', async () => {
+  it('that are large numbers are not rendered in exponent notation', async () => {
     const all = await manifests('--set', 'dataPlane.spool.maxBytes=1099511627776');
     const { env } = workload(all, 'data-plane').pod.containers[0] ?? {};
     expect(env).toContainEqual({ name: 'SPOOL_MAX_BYTES', value: '1099511627776' });
   });
 });
 
-describe('what is rolled out', () => {
-  it('is migrated before, by a hook, by a Job of its own for each image, or by somebody else', async () => {
+describe('the release', () => {
+  it('is migrated first: by a hook, by one Job per image, or outside of the chart', async () => {
     const hook = workload(await manifests(), 'migrate').manifest.metadata;
     expect(hook.annotations).toMatchObject({ 'helm.sh/hook': 'pre-install,pre-upgrade' });
     const jobs = await Promise.all(
@@ -152,23 +152,23 @@ describe('what is rolled out', () => {
     expect(ofKind(await manifests('--set', 'migration.kind=none'), 'Job')).toEqual([]);
   });
 
-  it('keeps the spool on a claim of its own, or by value in a folder that goes with the pod, and warns of that', async () => {
-    const kept = workload(await manifests(), 'data-plane').manifest;
-    expect(kept.kind).toBe('StatefulSet');
-    expect(kept.spec.volumeClaimTemplates).toHaveLength(1);
-    expect(kept.spec.persistentVolumeClaimRetentionPolicy).toEqual({
+  it('stores the spool on a volume claim, or optionally in the pod, with a warning', async () => {
+    const persistent = workload(await manifests(), 'data-plane').manifest;
+    expect(persistent.kind).toBe('StatefulSet');
+    expect(persistent.spec.volumeClaimTemplates).toHaveLength(1);
+    expect(persistent.spec.persistentVolumeClaimRetentionPolicy).toEqual({
       whenDeleted: 'Retain',
       whenScaled: 'Retain',
     });
-    const lost = workload(await manifests(...(VARIANTS.tryout ?? [])), 'data-plane');
-    expect(lost.manifest.kind).toBe('Deployment');
-    expect(lost.pod.volumes).toContainEqual({ name: 'data', emptyDir: { sizeLimit: '1Gi' } });
+    const ephemeral = workload(await manifests(...(VARIANTS.tryout ?? [])), 'data-plane');
+    expect(ephemeral.manifest.kind).toBe('Deployment');
+    expect(ephemeral.pod.volumes).toContainEqual({ name: 'data', emptyDir: { sizeLimit: '1Gi' } });
     const warning = 'dataPlane.spool.volume is emptyDir';
     expect(await notes(...(VARIANTS.tryout ?? []))).toContain(warning);
     expect(await notes()).not.toContain(warning);
   });
 
-  it('gives a proxy nothing of the database and of the vendors', async () => {
+  it('gives proxies no secret of the database or the vendors', async () => {
     const all = await manifests(...(VARIANTS.production ?? []));
     const names = workload(all, 'data-plane').pod.containers.flatMap(({ env = [] }) =>
       env.filter(({ valueFrom }) => valueFrom?.secretKeyRef).map(({ name }) => name),
@@ -176,7 +176,7 @@ describe('what is rolled out', () => {
     expect(names.sort()).toEqual(['CONTROL_PLANE_TOKEN', 'NATS_URL', 'STATE_KEY']);
   });
 
-  it("keeps the apps' own keys where no reference to a vendor's can point", async () => {
+  it('stores the keys of the apps outside of the folders that vendor credentials may reference', async () => {
     const all = await manifests('--set', 'controlPlane.credentialsSecret=vendors');
     const mounts = workloads(all).flatMap(({ pod }) =>
       pod.containers.flatMap(({ volumeMounts = [] }) => volumeMounts),
@@ -197,7 +197,7 @@ describe('what is rolled out', () => {
 });
 
 describe('the examples', () => {
-  it('are YAML, and make every secret and key that the production values name', async () => {
+  it('are valid YAML and create every secret and key that the production values name', async () => {
     const files = (await readdir(`${CHART}/examples`)).filter((file) => file.endsWith('.yaml'));
     const all = (
       await Promise.all(
@@ -216,7 +216,7 @@ describe('the examples', () => {
     expect(used.filter((one) => !made.has(one))).toEqual([]);
   });
 
-  it('certify the name by which proxies call the control plane', async () => {
+  it('issue certificates for the name by which proxies call the control plane', async () => {
     const certificates = parseYaml(
       await read('deploy/helm/weighbridge/examples/certificates.yaml'),
     ) as Example[];
@@ -238,7 +238,7 @@ interface Example {
   };
 }
 
-/** The secrets, with their keys, that an operator of the cluster makes of an example. */
+/** The secrets and keys that the cluster's operators create from an example. */
 function secretsOf({ kind, metadata, spec }: Example): string[] {
   if (kind === 'Cluster') return [`${metadata?.name}-app/uri`];
   if (kind === 'Certificate') return [`${spec?.secretName}/tls.crt`];
@@ -255,8 +255,8 @@ interface Schema {
   readonly additionalProperties?: unknown;
 }
 
-/** Where the schema and the defaults differ in what there is. Settings have no defaults in the chart: the apps have them. */
-function differing(schema: Schema, value: unknown, path: string): string[] {
+/** Names that only the schema or only the defaults have. Settings are exempt: their defaults are in the apps. */
+function differingNames(schema: Schema, value: unknown, path: string): string[] {
   if (schema.additionalProperties !== false || !schema.properties || path.endsWith('.settings')) return [];
   const values = (value ?? {}) as Record<string, unknown>;
   const known = Object.keys(schema.properties).filter((name) => !(path === '' && name === 'global'));
@@ -266,7 +266,7 @@ function differing(schema: Schema, value: unknown, path: string): string[] {
       .map((name) => `${path}.${name}: no schema`),
     ...known.flatMap((name) =>
       name in values
-        ? differing(schema.properties?.[name] ?? {}, values[name], `${path}.${name}`)
+        ? differingNames(schema.properties?.[name] ?? {}, values[name], `${path}.${name}`)
         : [`${path}.${name}: no default`],
     ),
   ];

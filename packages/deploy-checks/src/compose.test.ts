@@ -32,7 +32,7 @@ describe('the compose file', () => {
     for (const { image } of Object.values(all)) expect(image).not.toMatch(/:latest$/);
   });
 
-  it('runs the apps without rights, reachable from this machine alone', async () => {
+  it('runs the apps without privileges, reachable only from this machine', async () => {
     const all = await services();
     for (const name of APPS) {
       expect(all[name]).toMatchObject({ read_only: true, cap_drop: ['ALL'], user: '65532:65532' });
@@ -40,7 +40,7 @@ describe('the compose file', () => {
     }
   });
 
-  it('has no secret in it: each comes from the environment, and is required but for vendors', async () => {
+  it('contains no secret: each comes from the environment, and is required unless it is a vendor key', async () => {
     const secret = /KEY$|TOKEN$|PASSWORD$|PEPPER$/;
     for (const [name, { environment = {} }] of Object.entries(await services())) {
       for (const [variable, value] of Object.entries(environment)) {
@@ -50,7 +50,7 @@ describe('the compose file', () => {
     }
   });
 
-  it('gives each app settings that it has', async () => {
+  it('sets only settings that the app declares', async () => {
     const all = await services();
     for (const app of APPS.slice(1)) {
       const source = `${await read(`apps/${app}/src/config.ts`)}OPENAI_API_KEY ANTHROPIC_API_KEY NODE_OPTIONS`;
@@ -59,7 +59,7 @@ describe('the compose file', () => {
     }
   });
 
-  it('runs commands that the image has', async () => {
+  it('runs only commands that the image contains', async () => {
     const [build = []] = await stages();
     const links = build.map(({ text }) => text).find((text) => text.includes('ln -s')) ?? '';
     for (const app of APPS.slice(1)) expect((await services())[app]?.command).toEqual([`${app}.js`]);
@@ -69,7 +69,7 @@ describe('the compose file', () => {
 });
 
 describe('the Dockerfile', () => {
-  it('ends in an image without a package manager that runs as nobody, and says what it is', async () => {
+  it('builds a labelled image without a package manager that runs as an unprivileged user', async () => {
     const last = (await stages()).at(-1) ?? [];
     const text = last.map((one) => `${one.name} ${one.text}`);
     expect(text[0]).toMatch(/^FROM node:24-\w+-slim$/);
@@ -85,14 +85,14 @@ describe('the Dockerfile', () => {
       '/opt/yarn-',
     ])
       expect(removal).toContain(manager);
-    // The chart and the compose file name what Node is to run.
+    // The chart and the compose file name the script that Node runs.
     expect(text).toContain('ENTRYPOINT ["node"]');
     for (const label of ['source', 'version', 'revision', 'licenses', 'title']) {
       expect(text.find((line) => line.startsWith('LABEL'))).toContain(`org.opencontainers.image.${label}=`);
     }
   });
 
-  it('takes nothing of the checkout that is not built from, above all no secrets', async () => {
+  it('copies only build inputs of the checkout, and no secrets', async () => {
     const ignored = (await read('.dockerignore')).split('\n');
     expect(ignored).toEqual(expect.arrayContaining(['.git', '.weighbridge', '**/node_modules', '**/dist']));
   });

@@ -1,4 +1,4 @@
-/** Of custom resources without a maintained package of schemas: the fields that the chart uses, and no others. */
+/** Schemas of custom resources without a maintained schema package: only the fields that the chart uses. */
 
 const text = { type: 'string', minLength: 1 } as const;
 const integer = { type: 'integer', minimum: 0 } as const;

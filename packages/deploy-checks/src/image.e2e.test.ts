@@ -11,8 +11,8 @@ import { workload } from './manifests.ts';
 import { REPOSITORY, read } from './repository.ts';
 
 /**
- * What the Dockerfile's first stage does, done without a container: the same commands, in a clean folder, with `/out` and
- * `/src` in it. The packages come from pnpm's store, compiled code from turbo's cache where that has it.
+ * Runs the Dockerfile's first stage without a container: the same commands, in a clean folder that contains `/out` and
+ * `/src`. Packages come from pnpm's store, and compiled code from turbo's cache if it has them.
  */
 const STEP_TIMEOUT_MS = 240_000;
 
@@ -47,7 +47,7 @@ async function buildStage(): Promise<void> {
   }
 }
 
-/** The pinned pnpm, as the first step of the Dockerfile installs it. */
+/** A PATH with the pinned pnpm, which the first step of the Dockerfile installs. */
 async function pathWithPnpm(): Promise<string> {
   const { packageManager } = JSON.parse(await read('package.json'));
   const version = packageManager.split('@')[1];
@@ -64,7 +64,7 @@ async function pathWithPnpm(): Promise<string> {
   return `${bin}${delimiter}${path}`;
 }
 
-/** Where the checkout keeps what is compiled; that of the main one where this is a further worktree. */
+/** Turbo's cache of this checkout, or of the main one if this is a worktree. */
 async function turboCache(): Promise<string> {
   const { stdout } = await promisify(execFile)('git', ['rev-parse', '--git-common-dir'], { cwd: REPOSITORY });
   return join(resolve(REPOSITORY, stdout.trim(), '..'), '.turbo/cache');
@@ -82,8 +82,8 @@ async function files(dir: string): Promise<{ path: string; bytes: number }[]> {
   );
 }
 
-describe('what the image holds', () => {
-  it('is what production needs: no compiler, no tests, no source, no binary, and nothing beyond a size', async () => {
+describe('the content of the image', () => {
+  it('has no compiler, tests, source or native binaries, and stays below its maximum size', async () => {
     const all = await files(out);
     const packages = await readdir(join(out, 'node_modules/.pnpm'));
     const names = packages.map((name) => name.replace(/(?<=.)@.*/, ''));
@@ -108,12 +108,12 @@ describe('what the image holds', () => {
 
     const megabytes = all.reduce((sum, { bytes }) => sum + bytes, 0) / 1_000_000;
     process.stdout.write(
-      `the image holds ${packages.length} packages, ${Math.round(megabytes)} MB in ${all.length} files\n`,
+      `the image has ${packages.length} packages, ${Math.round(megabytes)} MB in ${all.length} files\n`,
     );
     expect(megabytes).toBeLessThan(120);
   });
 
-  it('does not point out of itself', async () => {
+  it('has no link that leaves it', async () => {
     const links = (await readdir(out, { withFileTypes: true, recursive: true })).filter((entry) =>
       entry.isSymbolicLink(),
     );
@@ -125,19 +125,19 @@ describe('what the image holds', () => {
   });
 });
 
-describe('its commands', () => {
+describe('the commands of the image', () => {
   const start = (args: readonly string[], env: Record<string, string>, readyWhen: RegExp) =>
     startProcess({ command: process.execPath, args, cwd: out, env, readyWhen, timeoutMs: 120_000 });
 
-  it('migrate an empty database and start the three apps, as the chart does, and each is alive and ready', async () => {
+  it('migrate an empty database and start the three apps as the chart does, until each is alive and ready', async () => {
     const [database, nats] = await Promise.all([createEmptyDatabase(), startNats()]);
     const [api, grpc, inference, health] = await Promise.all([1, 2, 3, 4].map(() => freePort()));
     const before = (await files(out)).length;
     const rendered = await manifests('--set', 'tls.enabled=false,nats.replicas=1');
-    /** The variables of a container, with what a cluster would fill in, and on this machine alone. */
+    /** The environment of a container, with the values that a cluster provides, bound to the loopback interface. */
     const variables = (of: string, own: Record<string, unknown>): Record<string, string> => {
       const { env = [] } = workload(rendered, of).pod.containers[0] ?? {};
-      // No load balancer has to notice that they stop.
+      // Without a load balancer, the apps need not announce their shutdown.
       const noDelay = { SHUTDOWN_DELAY_MS: 0 };
       const filled = env.map(({ name, value }) => [
         name,
@@ -188,7 +188,7 @@ describe('its commands', () => {
       await Promise.all(running.map((one) => one.stop('SIGKILL')));
       await Promise.all([database.drop(), nats.stop()]);
     }
-    // Its root file system can't be written to.
+    // The root file system is read-only, so the apps must not have written to it.
     expect((await files(out)).length).toBe(before);
   }, 300_000);
 });

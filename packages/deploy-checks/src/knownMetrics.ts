@@ -1,10 +1,10 @@
 import { type Query, readQuery } from './promql.ts';
 import { read } from './repository.ts';
 
-/** The labels of each series that there is, by its name. */
+/** The labels of each known series, by its name. */
 export type KnownSeries = ReadonlyMap<string, readonly string[]>;
 
-/** What Prometheus adds to all that it scrapes from a pod. */
+/** Labels that Prometheus adds to every series of a pod. */
 export const TARGET_LABELS = [
   'namespace',
   'pod',
@@ -14,7 +14,7 @@ export const TARGET_LABELS = [
   'app_kubernetes_io_component',
 ];
 
-/** What is not the apps': Prometheus' own, kube-state-metrics', and the kubelet's. docs/metrics.md names them too. */
+/** Series of Prometheus, kube-state-metrics and the kubelet. docs/metrics.md lists them too. */
 export const FOREIGN: KnownSeries = new Map([
   ['up', []],
   ['kube_pod_status_ready', ['condition']],
@@ -23,7 +23,7 @@ export const FOREIGN: KnownSeries = new Map([
   ['container_memory_working_set_bytes', []],
 ]);
 
-/** What docs/metrics.md says of the apps' metrics; a test compares that with what they register. */
+/** The apps' series according to docs/metrics.md, which a test compares with the registered metrics. */
 export async function documentedSeries(): Promise<KnownSeries> {
   const text = await read('docs/metrics.md');
   const rows = [...text.matchAll(/^\| `(\w+)` *\| (\w+) *\| ([^|]*)\|/gm)];
@@ -40,7 +40,7 @@ export async function documentedSeries(): Promise<KnownSeries> {
   );
 }
 
-/** The labels that the results of a query have. */
+/** The labels of a query's results. */
 export function labelsOfResult(query: string, known: KnownSeries): Set<string> {
   const { groupings, bare } = readQuery(query);
   return new Set([
@@ -49,13 +49,13 @@ export function labelsOfResult(query: string, known: KnownSeries): Set<string> {
   ]);
 }
 
-/** The metrics of which docs/metrics.md says that there is an alert. */
+/** The metrics that have an alert according to docs/metrics.md. */
 export async function alertedMetrics(): Promise<string[]> {
   const text = await read('docs/metrics.md');
   return [...text.matchAll(/^\| `(\w+)` .*\balert *\|$/gm)].map(([, name = '']) => name);
 }
 
-/** What a query asks for that there is not, in words. */
+/** Returns a message for each unknown metric and label in a query. */
 export function unknownIn(query: string, known: KnownSeries): string[] {
   let read: Query;
   try {
@@ -67,7 +67,7 @@ export function unknownIn(query: string, known: KnownSeries): string[] {
   const has = (metric: string, label: string) =>
     TARGET_LABELS.includes(label) || known.get(metric)?.includes(label) === true;
   return [
-    ...(selectors.length === 0 ? [`asks for nothing: ${query}`] : []),
+    ...(selectors.length === 0 ? [`no metric in the query: ${query}`] : []),
     ...selectors.flatMap(({ metric, labels }) =>
       known.has(metric)
         ? labels.filter((label) => !has(metric, label)).map((label) => `${metric} has no label ${label}`)

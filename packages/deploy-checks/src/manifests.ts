@@ -1,4 +1,4 @@
-/** What of Kubernetes' objects the rules look at; all else is looked at by their schemas. */
+/** The fields of Kubernetes objects that the rules read; their schemas check all fields. */
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -55,14 +55,14 @@ interface PodSpec {
   readonly topologySpreadConstraints?: readonly unknown[];
 }
 
-/** A manifest that makes pods. */
+/** A manifest that creates pods. */
 export interface Workload {
   readonly manifest: Manifest;
   readonly labels: Labels;
   readonly pod: PodSpec;
 }
 
-/** What makes pods, with what those pods are. */
+/** The manifests that create pods, with their pods. */
 export function workloads(all: readonly Manifest[]): Workload[] {
   return all
     .filter(({ kind }) => ['Deployment', 'StatefulSet', 'Job'].includes(kind))
@@ -73,7 +73,7 @@ export function workloads(all: readonly Manifest[]): Workload[] {
     }));
 }
 
-/** A workload by the end of its name, such as `data-plane`. */
+/** Finds a workload by the end of its name, such as `data-plane`. */
 export function workload(all: readonly Manifest[], name: string): Workload {
   const found = workloads(all).find(({ manifest }) => manifest.metadata.name.endsWith(name));
   if (!found) throw new Error(`no workload ${name}`);

@@ -11,7 +11,7 @@ import { withoutVariables } from './promql.ts';
 import { promtool } from './promtool.ts';
 import { CHART, read } from './repository.ts';
 
-// A promtool that has to be downloaded first takes its time.
+// The time-out allows for a download of promtool.
 vi.setConfig({ testTimeout: 240_000 });
 
 interface Panel {
@@ -44,7 +44,7 @@ describe('queries', () => {
     expect(known.size).toBeGreaterThan(60);
   });
 
-  it('of alerts and of autoscaling ask only for metrics that there are, by labels that they have', async () => {
+  it('of alerts and autoscaling use only known metrics and labels', async () => {
     for (const { alert, expr } of await readAlerts())
       expect([alert, ...unknownIn(expr, known)]).toEqual([alert]);
     const named = (await read('deploy/helm/weighbridge/templates/autoscaling.yaml')).match(
@@ -54,7 +54,7 @@ describe('queries', () => {
     for (const name of named ?? []) expect(known.has(name), name).toBe(true);
   });
 
-  it('of dashboards do likewise', async () => {
+  it('of dashboards use only known metrics and labels', async () => {
     for (const name of DASHBOARDS) {
       const queries = queriesOf(await dashboard(name));
       expect(queries.length, name).toBeGreaterThan(5);
@@ -64,7 +64,7 @@ describe('queries', () => {
     }
   });
 
-  it('of dashboards are told apart by labels that their results have', async () => {
+  it('of dashboards have legends with labels that their results have', async () => {
     const targets = (await Promise.all(DASHBOARDS.map(dashboard))).flatMap(({ panels }) =>
       panels.flatMap((panel) => panel.targets ?? []),
     );
@@ -78,7 +78,7 @@ describe('queries', () => {
     );
   });
 
-  it('would be told of what there is not', () => {
+  it('with unknown metrics or labels are reported', () => {
     expect(unknownIn('sum(rate(weighbridge_requests[5m]))', known)).toEqual([
       'there is no metric weighbridge_requests',
     ]);
@@ -91,10 +91,10 @@ describe('queries', () => {
       'up has no label policy',
     ]);
     expect(unknownIn('sum(weighbridge_leases', known)[0]).toMatch(/^does not parse/);
-    expect(unknownIn('1 + 1', known)).toEqual(['asks for nothing: 1 + 1']);
+    expect(unknownIn('1 + 1', known)).toEqual(['no metric in the query: 1 + 1']);
   });
 
-  it('of dashboards are queries to Prometheus itself', async () => {
+  it('of dashboards are valid for Prometheus', async () => {
     const rules = (await Promise.all(DASHBOARDS.map(dashboard))).flatMap((one) =>
       queriesOf(one).map((query, at) => ({
         record: `${one.uid.replaceAll('-', '_')}:${at}`,
@@ -110,7 +110,7 @@ describe('queries', () => {
 });
 
 describe('dashboards', () => {
-  it('are these, each by its own name', async () => {
+  it('are these, with unique ids and titles', async () => {
     const files = await readdir(join(CHART, 'dashboards'));
     expect(files.sort()).toEqual(DASHBOARDS.map((name) => `${name}.json`));
     const all = await Promise.all(DASHBOARDS.map(dashboard));
@@ -118,7 +118,7 @@ describe('dashboards', () => {
     expect(new Set(all.map(({ title }) => title)).size).toBe(DASHBOARDS.length);
   });
 
-  it('say what each panel shows, lay none over another, and use only variables that they have', async () => {
+  it('describe each panel, have no overlapping panels, and use only their own variables', async () => {
     for (const name of DASHBOARDS) {
       const { panels, templating } = await dashboard(name);
       const places = new Set<string>();
@@ -126,7 +126,7 @@ describe('dashboards', () => {
         expect(description, `${name}: ${title}`).toMatch(/\.$/);
         for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
           for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
-            expect(places.has(`${x} ${y}`), `${name}: ${title} lies over another`).toBe(false);
+            expect(places.has(`${x} ${y}`), `${name}: ${title} overlaps another panel`).toBe(false);
             places.add(`${x} ${y}`);
           }
         expect(gridPos.x + gridPos.w, `${name}: ${title}`).toBeLessThanOrEqual(24);
@@ -150,7 +150,7 @@ describe('the chart', () => {
       'billing',
     );
 
-  it('asks for the pods that it makes, where it makes them', async () => {
+  it('replaces namespace and pod names in the alerts by those of the release', async () => {
     const [rule] = ofKind(await all(), 'PrometheusRule');
     const { groups }: RuleFile = rule?.spec ?? { groups: [] };
     const text = JSON.stringify(groups);
@@ -161,7 +161,7 @@ describe('the chart', () => {
     expect(groups.flatMap(({ rules }) => rules)).toHaveLength((await readAlerts()).length);
   });
 
-  it('brings the dashboards as they are', async () => {
+  it('ships the dashboards unchanged', async () => {
     const maps = ofKind(await all(), 'ConfigMap').filter(({ metadata }) =>
       metadata.name.includes('-dashboard-'),
     );

@@ -8,10 +8,10 @@ const podOf = ({ labels }: Workload): Pod => ({ labels, namespace: 'weighbridge'
 const nameOf = ({ labels }: Workload) => labels['app.kubernetes.io/component'] ?? '';
 
 const elsewhere = (namespace: string): Pod => ({ labels: { app: 'x' }, namespace });
-const stranger = elsewhere('default');
+const strangerPod = elsewhere('default');
 const PORTS = { 'control-plane': [8081, 8082], 'data-plane': [8080], metering: [8083] } as const;
 
-async function entered(from: Pod): Promise<string[]> {
+async function reachable(from: Pod): Promise<string[]> {
   const all = await production;
   return workloads(all)
     .flatMap((to) =>
@@ -23,15 +23,17 @@ async function entered(from: Pod): Promise<string[]> {
 }
 
 describe('the network policies', () => {
-  it('let proxies call the control plane, and no other pod of ours call another', async () => {
+  it('allow proxies to call the control plane, and no other connection between our pods', async () => {
     const all = await production;
     const edges = await Promise.all(
-      workloads(all).map(async (from) => (await entered(podOf(from))).map((to) => `${nameOf(from)} → ${to}`)),
+      workloads(all).map(async (from) =>
+        (await reachable(podOf(from))).map((to) => `${nameOf(from)} → ${to}`),
+      ),
     );
     expect(edges.flat()).toEqual(['data-plane → control-plane:8082']);
   });
 
-  it('let each leave for what it needs, and for nothing else', async () => {
+  it('allow each app only the outgoing ports that it needs', async () => {
     const all = await production;
     const out = workloads(all).map((from) => [nameOf(from), portsOut(all, podOf(from))]);
     expect(Object.fromEntries(out)).toEqual({
@@ -42,17 +44,17 @@ describe('the network policies', () => {
     });
   });
 
-  it('let callers and Prometheus in where they are meant to, and strangers nowhere', async () => {
-    expect(await entered(elsewhere('ingress-nginx'))).toEqual(['control-plane:8081', 'data-plane:8080']);
-    expect(await entered(elsewhere('monitoring'))).toEqual([
+  it('allow clients and Prometheus to reach their ports, and other pods none', async () => {
+    expect(await reachable(elsewhere('ingress-nginx'))).toEqual(['control-plane:8081', 'data-plane:8080']);
+    expect(await reachable(elsewhere('monitoring'))).toEqual([
       'control-plane:8081',
       'data-plane:8080',
       'metering:8083',
     ]);
-    expect(await entered(stranger)).toEqual([]);
+    expect(await reachable(strangerPod)).toEqual([]);
   });
 
-  it('let the control plane alone reach an OIDC issuer in the cluster', async () => {
+  it('allow only the control plane to reach an OIDC issuer in the cluster', async () => {
     const edge = 'networkPolicy.oidcIssuer[0].to[0].podSelector.matchLabels.app=login';
     const all = await manifests('--set', `${edge},networkPolicy.oidcIssuer[0].ports[0]=8443`);
     const issuer: Pod = { labels: { app: 'login' }, namespace: 'weighbridge' };
@@ -62,7 +64,7 @@ describe('the network policies', () => {
     expect(reach(await production)).toEqual([]);
   });
 
-  it("keep proxies from the cloud's metadata and from private addresses", async () => {
+  it("block the cloud's metadata service and private addresses", async () => {
     const blocks =
       JSON.stringify(await production).match(/"cidr":"0\.0\.0\.0\/0","except":\[[^\]]*\]/g) ?? [];
     expect(blocks).toHaveLength(2);
@@ -71,11 +73,11 @@ describe('the network policies', () => {
     }
   });
 
-  it('are what keeps strangers out: without them, everybody may', async () => {
+  it('are the only protection: without them, every pod may connect', async () => {
     const all = await manifests('--values', example('tryout.values.yaml'));
     for (const to of workloads(all)) {
       for (const port of PORTS[nameOf(to) as keyof typeof PORTS] ?? []) {
-        expect(mayConnect(all, stranger, podOf(to), port)).toBe(true);
+        expect(mayConnect(all, strangerPod, podOf(to), port)).toBe(true);
       }
     }
     expect(workloads(all).map((from) => portsOut(all, podOf(from)))).toEqual([

@@ -12,7 +12,7 @@ interface Rule {
   readonly ports?: readonly { readonly port: number }[];
 }
 
-/** Where a pod is, as far as policies tell pods apart. */
+/** The properties of a pod by which policies select it. */
 export interface Pod {
   readonly labels: Labels;
   readonly namespace: string;
@@ -20,7 +20,7 @@ export interface Pod {
 
 /**
  * Whether policies let one pod connect to another: https://kubernetes.io/docs/concepts/services-networking/network-policies/.
- * All of them are of the namespace `weighbridge`.
+ * All policies are in the namespace `weighbridge`.
  */
 export function mayConnect(all: readonly Manifest[], from: Pod, to: Pod, port: number): boolean {
   const allows = (direction: 'Ingress' | 'Egress', of: Pod, other: Pod) => {
@@ -30,7 +30,7 @@ export function mayConnect(all: readonly Manifest[], from: Pod, to: Pod, port: n
   return allows('Egress', from, to) && allows('Ingress', to, from);
 }
 
-/** The ports on which policies let a pod leave for anything outside of the release; undefined is any. */
+/** The ports on which policies allow a pod to connect to targets outside of the release; undefined: all. */
 export function portsOut(all: readonly Manifest[], from: Pod): number[] | undefined {
   const rules = rulesOf(all, 'Egress', from);
   return rules
@@ -40,7 +40,7 @@ export function portsOut(all: readonly Manifest[], from: Pod): number[] | undefi
     .sort((a, b) => a - b);
 }
 
-/** The rules that hold for a pod; undefined where no policy selects it, and all is allowed. */
+/** The rules that apply to a pod; undefined if no policy selects it, so that everything is allowed. */
 function rulesOf(all: readonly Manifest[], direction: 'Ingress' | 'Egress', pod: Pod): Rule[] | undefined {
   const policies = ofKind(all, 'NetworkPolicy').filter(
     ({ spec }) =>
@@ -57,7 +57,7 @@ const peersOf = ({ from, to }: Rule): readonly Peer[] | undefined => from ?? to;
 const hasPort = ({ ports }: Rule, port: number): boolean =>
   ports === undefined || ports.some((one) => one.port === port);
 
-/** No peers, or an empty list of them, is everybody. */
+/** A rule without peers, or with an empty list, allows everyone. */
 function isPeer(peers: readonly Peer[] | undefined, { labels, namespace }: Pod): boolean {
   if (peers === undefined || peers.length === 0) return true;
   return peers.some(({ podSelector, namespaceSelector, ipBlock }) => {

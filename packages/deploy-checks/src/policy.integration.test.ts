@@ -4,7 +4,7 @@ import type { Manifest } from './manifests.ts';
 import { RULES, violations } from './policy.ts';
 import { schemaErrors } from './schemas.ts';
 
-/** A rule that can't fail is none: each is shown what it is against, planted in what the chart makes. */
+/** Verifies that each rule fails on a violation, planted in the manifests of the chart. */
 const production = manifests('--values', example('production.values.yaml'));
 
 type Change = (spec: NonNullable<Manifest['spec']>, manifest: Manifest) => unknown;
@@ -21,23 +21,23 @@ const METERING = 'Deployment/weighbridge-metering';
 const container = (spec: NonNullable<Manifest['spec']>) => spec.template.spec.containers[0];
 
 const VIOLATIONS: Readonly<Record<string, readonly [of: string, change: Change, message: string][]>> = {
-  'asks for what it needs, and has a limit of memory': [
+  'requests CPU and memory, and has a memory limit': [
     [METERING, (spec) => delete container(spec).resources.requests.cpu, 'no request of cpu'],
     [METERING, (spec) => delete container(spec).resources.limits, 'no limit of memory'],
   ],
-  'has all three probes, but for Jobs': [
+  'has all three probes, except Jobs': [
     [METERING, (spec) => delete container(spec).readinessProbe, 'no readinessProbe'],
   ],
-  'runs without rights': [
+  'runs without privileges': [
     [METERING, (spec) => delete container(spec).securityContext, 'may write to its root file system'],
     [METERING, (spec) => (spec.template.spec.securityContext.runAsUser = 0), 'names no user'],
     [METERING, (spec) => container(spec).securityContext.capabilities.drop.pop(), 'keeps capabilities'],
   ],
-  'takes secrets by reference only': [
+  'gets secrets only by reference': [
     [
       METERING,
       (spec) => container(spec).env.push({ name: 'STATE_KEY', value: 'x' }),
-      'STATE_KEY is written out',
+      'STATE_KEY is in plain text',
     ],
     [
       METERING,
@@ -47,25 +47,25 @@ const VIOLATIONS: Readonly<Record<string, readonly [of: string, change: Change, 
     [METERING, (spec) => container(spec).args.push('--key=sk-svc-abcdefgh'), 'looks like a secret'],
     [METERING, (_spec, manifest) => Object.assign(manifest, { kind: 'Secret' }), 'is a Secret in the chart'],
   ],
-  'names no variable twice, and mounts only volumes that it has': [
-    [METERING, (spec) => container(spec).env.push({ name: 'PORT', value: '1' }), 'PORT is there twice'],
+  'has no duplicate variable, and mounts only its own volumes': [
+    [METERING, (spec) => container(spec).env.push({ name: 'PORT', value: '1' }), 'PORT is set twice'],
     [METERING, (spec) => spec.template.spec.volumes.pop(), 'there is no volume tmp'],
   ],
-  'has an image that does not change': [
+  'has a pinned image': [
     [METERING, (spec) => (container(spec).image = 'registry.example:5000/w'), 'is not pinned'],
     [METERING, (spec) => (container(spec).image = 'w:latest'), 'is not pinned'],
   ],
-  'is given time to end': [
+  'has enough time to shut down': [
     [
       'StatefulSet/weighbridge-data-plane',
       (spec) => (spec.template.spec.terminationGracePeriodSeconds = 900),
       'is killed after 900 s',
     ],
   ],
-  'is spread over zones and machines, but for Jobs': [
+  'is spread over zones and machines, except Jobs': [
     [METERING, (spec) => spec.template.spec.topologySpreadConstraints.pop(), 'is not spread'],
   ],
-  'selects pods that there are': [
+  'selects existing pods': [
     [
       'Service/weighbridge-data-plane',
       (spec) => (spec.selector['app.kubernetes.io/component'] = 'dataplane'),
@@ -77,7 +77,7 @@ const VIOLATIONS: Readonly<Record<string, readonly [of: string, change: Change, 
       'selects nothing',
     ],
   ],
-  'leads to ports and services that there are': [
+  'refers to existing ports and services': [
     ['Service/weighbridge-control-plane', (spec) => (spec.ports[1].targetPort = 'rpc'), 'has a port rpc'],
     [
       'Service/weighbridge-data-plane',
@@ -85,7 +85,7 @@ const VIOLATIONS: Readonly<Record<string, readonly [of: string, change: Change, 
       'weighbridge-data-plane',
     ],
   ],
-  'scales workloads that there are, whose number nothing else says': [
+  'scales an existing workload that sets no replicas itself': [
     [
       'HorizontalPodAutoscaler/weighbridge-data-plane',
       (spec) => (spec.scaleTargetRef.kind = 'Deployment'),
@@ -95,9 +95,9 @@ const VIOLATIONS: Readonly<Record<string, readonly [of: string, change: Change, 
   ],
 };
 
-describe('each of our rules', () => {
+describe('each policy rule', () => {
   it.each(Object.entries(VIOLATIONS))(
-    'finds what it is against: a container, a workload … %s',
+    'finds a violation: a container, a workload … %s',
     async (rule, cases) => {
       for (const [of, change, message] of cases) {
         const found = RULES[rule]?.(await planted(of, change));
@@ -106,11 +106,11 @@ describe('each of our rules', () => {
     },
   );
 
-  it('is shown a violation here', () => {
+  it('has a violation in this test', () => {
     expect(Object.keys(VIOLATIONS).sort()).toEqual(Object.keys(RULES).sort());
   });
 
-  it('finds nothing in what was not changed', async () => {
+  it('finds no violation in the unchanged manifests', async () => {
     expect(violations(await production)).toEqual([]);
   });
 });
@@ -130,7 +130,7 @@ describe('the schemas', () => {
     ],
     ['NetworkPolicy/weighbridge-metering', (spec) => (spec.egress[0].form = []), /form is not a field/],
     [METERING, (_spec, manifest) => Object.assign(manifest, { kind: 'Deploiment' }), /there is no schema/],
-  ])('find what is wrong with a %s', async (name, change, message) => {
+  ])('find the error in a %s', async (name, change, message) => {
     expect((await planted(name, change)).flatMap(schemaErrors).join('\n')).toMatch(message);
   });
 });

@@ -8,11 +8,11 @@ import {
   workloads,
 } from './manifests.ts';
 
-/** What we ask of manifests beyond their schemas; each finds what is wrong, in words. */
+/** A requirement on manifests beyond their schemas. Returns a message per violation. */
 type Rule = (all: readonly Manifest[]) => string[];
 
 const SECRET_NAME = /KEY$|KEYS$|TOKEN|PASSWORD|PEPPER|SECRET|CREDENTIAL|^DATABASE_URL$/;
-/** Settings that end like a secret and name a file or a folder. */
+/** Settings with a secret-like name that are paths of files or folders. */
 const NO_SECRET = /_FILE$|_DIRS?$/;
 const SECRET_VALUE = /:\/\/[^/\s]*:[^/\s]*@|sk-[A-Za-z0-9-]{8,}|-----BEGIN|[A-Za-z0-9+/]{43}=/;
 
@@ -28,7 +28,7 @@ const eachContainer =
 const isJob = ({ manifest }: Workload) => manifest.kind === 'Job';
 
 export const RULES: Readonly<Record<string, Rule>> = {
-  'asks for what it needs, and has a limit of memory': eachContainer(({ resources }) => {
+  'requests CPU and memory, and has a memory limit': eachContainer(({ resources }) => {
     const { requests = {}, limits = {} } = resources ?? {};
     const missing = ['cpu', 'memory']
       .filter((name) => !requests[name])
@@ -36,7 +36,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
     return limits.memory ? missing : [...missing, 'no limit of memory'];
   }),
 
-  'has all three probes, but for Jobs': eachContainer((container, workload) =>
+  'has all three probes, except Jobs': eachContainer((container, workload) =>
     isJob(workload)
       ? []
       : (['startupProbe', 'livenessProbe', 'readinessProbe'] as const)
@@ -44,7 +44,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
           .map((probe) => `no ${probe}`),
   ),
 
-  'runs without rights': eachContainer(({ securityContext = {} }, { pod }) => {
+  'runs without privileges': eachContainer(({ securityContext = {} }, { pod }) => {
     const { securityContext: ofPod = {}, automountServiceAccountToken } = pod;
     const wanted: [boolean, string][] = [
       [securityContext.runAsNonRoot === true && ofPod.runAsNonRoot === true, 'may run as root'],
@@ -61,24 +61,24 @@ export const RULES: Readonly<Record<string, Rule>> = {
     return wanted.filter(([holds]) => !holds).map(([, wrong]) => wrong);
   }),
 
-  'takes secrets by reference only': (all) => [
+  'gets secrets only by reference': (all) => [
     ...eachContainer(({ args = [], command = [], env = [] }) => [
       ...env
         .filter(({ name, value }) => value && SECRET_NAME.test(name) && !NO_SECRET.test(name))
-        .map(({ name }) => `${name} is written out`),
+        .map(({ name }) => `${name} is in plain text`),
       ...[...args, ...command, ...env.map(({ value }) => value ?? '')]
         .filter((text) => SECRET_VALUE.test(text))
-        .map(() => 'something that looks like a secret is written out'),
+        .map(() => 'a value that looks like a secret is in plain text'),
     ])(all),
     ...ofKind(all, 'Secret').map(({ metadata }) => `${metadata.name} is a Secret in the chart`),
   ],
 
-  'names no variable twice, and mounts only volumes that it has': eachContainer(
+  'has no duplicate variable, and mounts only its own volumes': eachContainer(
     (container, { pod, manifest }) => {
       const names = (container.env ?? []).map(({ name }) => name);
       const twice = names
         .filter((name, at) => names.indexOf(name) !== at)
-        .map((name) => `${name} is there twice`);
+        .map((name) => `${name} is set twice`);
       const claims: { metadata: { name: string } }[] = manifest.spec.volumeClaimTemplates ?? [];
       const volumes = [...(pod.volumes ?? []), ...claims.map(({ metadata }) => metadata)].map(
         ({ name }) => name,
@@ -88,11 +88,11 @@ export const RULES: Readonly<Record<string, Rule>> = {
     },
   ),
 
-  'has an image that does not change': eachContainer(({ image }) =>
+  'has a pinned image': eachContainer(({ image }) =>
     /@sha256:|:[^:/]+$/.test(image) && !/:latest$/.test(image) ? [] : [`${image} is not pinned`],
   ),
 
-  'is given time to end': eachContainer(({ env = [] }, { pod, manifest }) => {
+  'has enough time to shut down': eachContainer(({ env = [] }, { pod, manifest }) => {
     if (manifest.kind === 'Job') return [];
     const grace = pod.terminationGracePeriodSeconds ?? 30;
     const seconds = (setting: string, otherwise: number) =>
@@ -101,12 +101,12 @@ export const RULES: Readonly<Record<string, Rule>> = {
     return grace > needed + 10 ? [] : [`is killed after ${grace} s, but may take ${needed} s and more`];
   }),
 
-  'is spread over zones and machines, but for Jobs': (all) =>
+  'is spread over zones and machines, except Jobs': (all) =>
     workloads(all)
       .filter((workload) => !isJob(workload) && workload.pod.topologySpreadConstraints?.length !== 2)
       .map(({ manifest }) => `${manifest.metadata.name}: is not spread`),
 
-  'selects pods that there are': (all) => {
+  'selects existing pods': (all) => {
     const pods = workloads(all).filter((workload) => !isJob(workload));
     const selecting: [Manifest, Labels][] = [
       ...ofKind(all, 'Service').map((one): [Manifest, Labels] => [one, one.spec.selector]),
@@ -119,7 +119,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
       .map(([{ kind, metadata }]) => `${kind} ${metadata.name}: selects nothing`);
   },
 
-  'leads to ports and services that there are': (all) => [
+  'refers to existing ports and services': (all) => [
     ...ofKind(all, 'Service').flatMap(({ metadata, spec }) =>
       workloads(all)
         .filter(({ labels }) => selects(spec.selector, labels))
@@ -133,7 +133,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
     ...backends(all).filter((name) => !ofKind(all, 'Service').some(({ metadata }) => metadata.name === name)),
   ],
 
-  'scales workloads that there are, whose number nothing else says': (all) =>
+  'scales an existing workload that sets no replicas itself': (all) =>
     ['HorizontalPodAutoscaler', 'ScaledObject']
       .flatMap((kind) => ofKind(all, kind))
       .flatMap(({ metadata, spec: { scaleTargetRef: target } }) => {
@@ -148,7 +148,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
       }),
 };
 
-/** The services that an Ingress or an HTTPRoute leads to. */
+/** The services that an Ingress or HTTPRoute routes to. */
 function backends(all: readonly Manifest[]): string[] {
   return [
     ...ofKind(all, 'Ingress').flatMap(({ spec }) =>
@@ -164,6 +164,6 @@ function backends(all: readonly Manifest[]): string[] {
   ];
 }
 
-/** What any rule says against these manifests. */
+/** The violations of all rules in these manifests. */
 export const violations = (all: readonly Manifest[]): string[] =>
   Object.values(RULES).flatMap((rule) => rule(all));

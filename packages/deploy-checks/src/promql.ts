@@ -2,13 +2,13 @@ import { parser } from '@prometheus-io/lezer-promql';
 
 type SyntaxNode = ReturnType<typeof parser.parse>['topNode'];
 
-/** What a query takes series of: a metric, by these labels. */
+/** A metric that a query reads, and the labels that it filters by. */
 interface Selector {
   readonly metric: string;
   readonly labels: readonly string[];
 }
 
-/** Labels by which series are grouped or matched, and the metrics that have to have them. */
+/** Labels by which series are grouped or matched, and the metrics that must have them. */
 interface Grouping {
   readonly labels: readonly string[];
   readonly metrics: readonly string[];
@@ -17,11 +17,11 @@ interface Grouping {
 export interface Query {
   readonly selectors: readonly Selector[];
   readonly groupings: readonly Grouping[];
-  /** Metrics that no aggregation takes labels from. */
+  /** Metrics outside of aggregations, which keep all their labels. */
   readonly bare: readonly string[];
 }
 
-/** Grafana puts these into a query before Prometheus sees it. */
+/** Variables that Grafana replaces before it sends a query to Prometheus. */
 const VARIABLES: readonly (readonly [RegExp, string])[] = [
   [/\$__rate_interval|\$__interval|\$__range/g, '5m'],
   [/\$\w+/g, '.*'],
@@ -30,7 +30,7 @@ const VARIABLES: readonly (readonly [RegExp, string])[] = [
 export const withoutVariables = (query: string): string =>
   VARIABLES.reduce((text, [variable, value]) => text.replaceAll(variable, value), query);
 
-/** What a query asks for; throws where it does not parse. */
+/** Parses a query into its metrics and labels. Throws on a syntax error. */
 export function readQuery(text: string): Query {
   const tree = parser.parse(text);
   const nodes: SyntaxNode[] = [];
@@ -62,7 +62,7 @@ export function readQuery(text: string): Query {
       .filter(({ name }) => name === 'GroupingLabels')
       .map((grouping) => ({
         labels: under(grouping, 'LabelName').map(textOf),
-        // Of the aggregation or of both sides of the operator that it belongs to.
+        // The metrics of the aggregation, or of both sides of the operator, that it belongs to.
         metrics: grouping.parent?.parent ? metricsOf(grouping.parent.parent) : [],
       })),
   };

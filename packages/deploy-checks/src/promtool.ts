@@ -2,12 +2,12 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findPromtool, testRun } from '@weighbridge/testing';
-import type { Ran } from './helm.ts';
+import type { CommandResult } from './helm.ts';
 
 let found: Promise<string> | undefined;
 
-/** Runs Prometheus' promtool; what it says, and whether it was content. */
-export async function promtool(...args: readonly string[]): Promise<Ran> {
+/** Runs Prometheus's promtool. Returns its output and whether it succeeded. */
+export async function promtool(...args: readonly string[]): Promise<CommandResult> {
   found ??= findPromtool(join(testRun().folder, 'cache'));
   const command = await found;
   return await promisify(execFile)(command, args, { maxBuffer: 16 * 1024 * 1024 }).then(

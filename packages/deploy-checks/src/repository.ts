@@ -8,7 +8,7 @@ export const CHART = join(REPOSITORY, 'deploy/helm/weighbridge');
 
 export const read = (path: string): Promise<string> => readFile(join(REPOSITORY, path), 'utf8');
 
-/** The documents of a YAML text; throws where it is not valid, or names a key twice. */
+/** Parses the documents of a YAML text. Throws if it is invalid or has a duplicate key. */
 export function parseYaml(text: string): unknown[] {
   return parseAllDocuments(text, { uniqueKeys: true, merge: true })
     .map((document) => {

@@ -25,7 +25,7 @@ const CUSTOM: Readonly<Record<string, ReturnType<typeof ajv.compile>>> = {
   'keda.sh/v1alpha1 ScaledObject': ajv.compile(SCALED_OBJECT),
 };
 
-/** What a manifest's schema says against it, unknown fields included, which a server may drop in silence. */
+/** The schema errors of a manifest, including unknown fields, which a server may drop silently. */
 export function schemaErrors(manifest: Manifest): string[] {
   const { apiVersion, kind } = manifest;
   const custom = CUSTOM[`${apiVersion} ${kind}`];
@@ -34,36 +34,36 @@ export function schemaErrors(manifest: Manifest): string[] {
     return (custom.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
   }
   const model = (MODELS[apiVersion] as Record<string, { prototype: object }> | undefined)?.[kind];
-  if (!model) return [`there is no schema of ${apiVersion} ${kind}`];
-  const looked = new Set<string>();
+  if (!model) return [`there is no schema for ${apiVersion} ${kind}`];
+  const readPaths = new Set<string>();
   const copy = Object.setPrototypeOf(structuredClone(manifest), model.prototype);
   try {
-    (watched(copy, '', looked) as { validate(): void }).validate();
+    (recordReads(copy, '', readPaths) as { validate(): void }).validate();
   } catch (error) {
     return [(error as Error).message];
   }
-  return unknownFields(manifest, '', looked).map((path) => `${path} is not a field of ${kind}`);
+  return unknownFields(manifest, '', readPaths).map((path) => `${path} is not a field of ${kind}`);
 }
 
 /**
- * The models let unknown fields pass. But a validator looks at each field that it knows, and at all of a map's; so what it
- * never looked at, it doesn't know.
+ * Records which fields a validator reads. The models accept unknown fields, but their validators read every known field and
+ * all entries of maps, so a field that is never read is unknown.
  */
-function watched<T>(value: T, path: string, looked: Set<string>): T {
+function recordReads<T>(value: T, path: string, readPaths: Set<string>): T {
   if (typeof value !== 'object' || value === null) return value;
   return new Proxy(value as object, {
     get(target, name) {
       const at = `${path}/${String(name)}`;
-      looked.add(at);
-      return watched(Reflect.get(target, name), at, looked);
+      readPaths.add(at);
+      return recordReads(Reflect.get(target, name), at, readPaths);
     },
   }) as T;
 }
 
-function unknownFields(value: unknown, path: string, looked: ReadonlySet<string>): string[] {
+function unknownFields(value: unknown, path: string, readPaths: ReadonlySet<string>): string[] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, inner]) => {
     const at = `${path}/${name}`;
-    return looked.has(at) ? unknownFields(inner, at, looked) : [at];
+    return readPaths.has(at) ? unknownFields(inner, at, readPaths) : [at];
   });
 }

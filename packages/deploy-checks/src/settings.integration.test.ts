@@ -4,15 +4,15 @@ import { example, manifests } from './helm.ts';
 import { workload } from './manifests.ts';
 import { read } from './repository.ts';
 
-/** Where else than in its config.ts an app declares settings. */
-const FURTHER: Readonly<Record<string, string>> = {
+/** Further files in which an app declares settings, besides its config.ts. */
+const FURTHER_FILES: Readonly<Record<string, string>> = {
   'control-plane': 'apps/control-plane/src/features/access/oidc/settings.ts',
   'data-plane': 'apps/data-plane/src/settings.ts',
 };
 
-/** The settings that an app declares, by the text of its schemas: packages may not import apps. */
-async function declared(app: string): Promise<string[]> {
-  const further = FURTHER[app];
+/** The settings that an app declares, from the source of its schemas, since packages may not import apps. */
+async function declaredSettings(app: string): Promise<string[]> {
+  const further = FURTHER_FILES[app];
   const text = (await read(`apps/${app}/src/config.ts`)) + (further ? await read(further) : '');
   return [
     ...[...text.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name),
@@ -22,11 +22,11 @@ async function declared(app: string): Promise<string[]> {
   ];
 }
 
-/** What the chart sets by itself, over all that its values can ask for. */
-async function set(app: string): Promise<Set<string>> {
+/** The variables that the chart sets itself, with all optional values. */
+async function variablesSetByChart(app: string): Promise<Set<string>> {
   const optional = [
     '--set',
-    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.previousPeppers=peppers,secrets.keys.responseCacheKey=answers,secrets.keys.tracesHeaders=traces,traces.endpoint=http://collector:4318,controlPlane.oidc.issuer=https://login.example.com,controlPlane.oidc.audiences[0]=w,controlPlane.oidc.scopeMap.admins[0]=operator,controlPlane.oidc.principalPrefix=sso:',
+    'secrets.keys.previousKeyEncryptionKeys=previous,secrets.keys.previousPeppers=peppers,secrets.keys.responseCacheKey=responses,secrets.keys.tracesHeaders=traces,traces.endpoint=http://collector:4318,controlPlane.oidc.issuer=https://login.example.com,controlPlane.oidc.audiences[0]=w,controlPlane.oidc.scopeMap.admins[0]=operator,controlPlane.oidc.principalPrefix=sso:',
   ];
   const variants = await Promise.all([
     manifests(...optional),
@@ -42,13 +42,13 @@ const VENDORS = ['OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL', 'OPENAI_API_KEY', 'ANT
 const APPS = {
   'control-plane': {
     section: 'controlPlane',
-    // The chart always gives the first operator key, so none is ever written.
+    // The chart always sets the first operator key, so the app never writes one.
     without: ['OPERATOR_KEY_FILE'],
     besides: VENDORS,
   },
   'data-plane': {
     section: 'dataPlane',
-    // A pod is one process: a probe or a scrape would ask any one of several.
+    // A pod has one process: a probe or scrape would reach any one of several.
     without: ['PROCESSES'],
     besides: [],
   },
@@ -61,26 +61,32 @@ describe.each(Object.entries(APPS))('the chart for the %s', (app, { section, wit
     return Object.keys(schema.properties[section].properties.settings.properties);
   };
 
-  it(`sets each setting of the app or takes it from ${section}.settings: name a new one in values.schema.json`, async () => {
-    const reachable = new Set<string>([...(await set(app)), ...(await offered()), ...without]);
-    expect((await declared(app)).filter((name) => !reachable.has(name))).toEqual([]);
+  it(`sets each setting of the app or takes it from ${section}.settings: add new ones to values.schema.json`, async () => {
+    const reachable = new Set<string>([
+      ...(await variablesSetByChart(app)),
+      ...(await offered()),
+      ...without,
+    ]);
+    expect((await declaredSettings(app)).filter((name) => !reachable.has(name))).toEqual([]);
   });
 
-  it('knows no setting that the app does not have', async () => {
+  it('has no setting that the app does not declare', async () => {
     // The last two are Node's own.
     const known = new Set<string>([
-      ...(await declared(app)),
+      ...(await declaredSettings(app)),
       ...besides,
       'NODE_OPTIONS',
       'NODE_EXTRA_CA_CERTS',
     ]);
-    expect([...(await set(app)), ...(await offered())].filter((name) => !known.has(name))).toEqual([]);
+    expect(
+      [...(await variablesSetByChart(app)), ...(await offered())].filter((name) => !known.has(name)),
+    ).toEqual([]);
   });
 
-  it('takes none from values that it sets by itself', async () => {
-    const own = await set(app);
+  it('takes no setting from values that it sets itself', async () => {
+    const own = await variablesSetByChart(app);
     const twice = (await offered()).filter((name) => own.has(name));
-    // The production example shows one.
+    // The production example sets one.
     expect(twice.filter((name) => name !== 'MAX_STALENESS_MS')).toEqual([]);
   });
 });

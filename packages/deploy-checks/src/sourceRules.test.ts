@@ -2,9 +2,9 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { REPOSITORY, read } from './repository.ts';
-import { faultsOf, idleExceptions } from './sourceRules.ts';
+import { faultsOf, unusedExceptions } from './sourceRules.ts';
 
-/** What is never part of a service. */
+/** Packages that are never part of a service. */
 const NOT_SHIPPED = /^packages\/(testing|bench|mock-vendor|deploy-checks)\//;
 
 async function shippedSource(): Promise<ReadonlyMap<string, string>> {
@@ -27,12 +27,12 @@ async function shippedSource(): Promise<ReadonlyMap<string, string>> {
   return new Map(await Promise.all(shipped.map(async (path) => [path, await read(path)] as const)));
 }
 
-describe('the source of what is shipped', () => {
-  it('has its SQL take values by parameters, and compares secrets in a time that tells nothing', async () => {
+describe('the shipped source', () => {
+  it('passes values to SQL as parameters, and compares secrets in constant time', async () => {
     const source = await shippedSource();
     expect(source.size).toBeGreaterThan(300);
     expect([...source].flatMap(([file, text]) => faultsOf(file, text))).toEqual([]);
-    expect(idleExceptions(source)).toEqual([]);
+    expect(unusedExceptions(source)).toEqual([]);
   });
 });
 
@@ -50,7 +50,7 @@ describe('the rules', () => {
     'const text = `\n  SELECT *\n  FROM keys\n  WHERE id = ${id}`;',
     '  const text = `UPDATE keys SET name = ${name}`;',
     'const text = "DELETE FROM keys WHERE id = " + id;',
-  ])('find SQL that is put together: %s', (line) => {
+  ])('find concatenated SQL: %s', (line) => {
     expect(faultsOf('apps/x/src/x.ts', line)).not.toEqual([]);
   });
 
@@ -66,7 +66,7 @@ describe('the rules', () => {
     'const message = `Set ${name} to a number`;',
     'const message = `With ${name}, it works`;',
     'request.query.name',
-  ])('let SQL be that takes its values by parameters: %s', (line) => {
+  ])('accept SQL with parameters: %s', (line) => {
     expect(faultsOf('apps/x/src/x.ts', line)).toEqual([]);
   });
 
@@ -75,7 +75,7 @@ describe('the rules', () => {
     'if (given !== sharedSecret) throw refused();',
     "return password == settings.password ? 'in' : 'out';",
     'if (request.headers.authorization === controlPlaneToken) return;',
-  ])('find a comparison that tells how far a guess was right: %s', (line) => {
+  ])('find a comparison with a timing side channel: %s', (line) => {
     expect(faultsOf('apps/x/src/x.ts', line)).not.toEqual([]);
   });
 
@@ -87,7 +87,7 @@ describe('the rules', () => {
     'tokensPerMinute === 0 || maxTokens > tokens',
     'perToken === 0n',
     'timingSafeEqual(digest(given), digest(token))',
-  ])('let a comparison be that tells nothing: %s', (line) => {
+  ])('accept a comparison without a secret: %s', (line) => {
     expect(faultsOf('apps/x/src/x.ts', line)).toEqual([]);
   });
 });

@@ -28,32 +28,32 @@ interface Workflow {
 
 const WORKFLOWS = ['audit.yml', 'ci.yml', 'release.yml'];
 
-/** The only rights to write: to publish, and to sign as the workflow. */
+/** The only jobs with write permissions, to publish and to sign as the workflow. */
 const WRITERS: Readonly<Record<string, readonly string[]>> = {
   'release.yml image': ['packages', 'id-token', 'attestations'],
   'release.yml chart': ['packages', 'id-token', 'attestations'],
 };
 
-/** What is wrong with a workflow, in words. */
-function wrongs(file: string, { on, permissions, jobs }: Workflow): string[] {
+/** Returns a message per rule that a workflow violates. */
+function ruleViolations(file: string, { on, permissions, jobs }: Workflow): string[] {
   const found: string[] = [];
-  if ('pull_request_target' in on) found.push('gives strangers its rights');
+  if ('pull_request_target' in on) found.push('runs with its permissions for pull requests of forks');
   if (!permissions || Object.entries(permissions).some((one) => one.join() !== 'contents,read')) {
-    found.push('its jobs have more rights than to read');
+    found.push('its jobs have more than read permissions');
   }
   for (const [name, job] of Object.entries(jobs)) {
     const written = Object.entries(job.permissions ?? {}).filter(([, right]) => right !== 'read');
     const tooMuch = written.filter(([what]) => !WRITERS[`${file} ${name}`]?.includes(what));
     found.push(...tooMuch.map(([what]) => `${name} may write ${what}`));
-    if (!job['timeout-minutes']) found.push(`${name} may run for ever`);
-    if (!/-\d/.test(job['runs-on'])) found.push(`${name} runs on whatever is the latest`);
+    if (!job['timeout-minutes']) found.push(`${name} has no time-out`);
+    if (!/-\d/.test(job['runs-on'])) found.push(`${name} runs on an unpinned runner image`);
     for (const { uses = '', run = '', with: options } of job.steps) {
       // A tag can be moved, a commit can't.
       if (uses !== '' && !/@[0-9a-f]{40}$/.test(uses)) found.push(`${uses} is not pinned`);
       if (uses.startsWith('actions/checkout@') && options?.['persist-credentials'] !== false) {
         found.push(`${name} leaves its token in the checkout`);
       }
-      if (run.includes('${{')) found.push(`${name} pastes a value into a script`);
+      if (run.includes('${{')) found.push(`${name} interpolates a value into a script`);
     }
   }
   return found;
@@ -65,11 +65,11 @@ const textOf = ({ jobs }: Workflow, job: string) =>
   (jobs[job]?.steps ?? []).map((step) => JSON.stringify(step)).join('\n');
 
 describe('the workflows', () => {
-  it('keep our rules', async () => {
+  it('follow the rules', async () => {
     const files = await readdir(join(REPOSITORY, '.github/workflows'));
     expect(files.sort()).toEqual(WORKFLOWS);
     for (const file of files) {
-      expect(wrongs(file, await workflow(file)), file).toEqual([]);
+      expect(ruleViolations(file, await workflow(file)), file).toEqual([]);
       const unversioned = (await read(`.github/workflows/${file}`)).match(
         /uses: .*@[0-9a-f]{40}(?! # v\d+\.\d+\.\d+$)/gm,
       );
@@ -77,7 +77,7 @@ describe('the workflows', () => {
     }
   });
 
-  it('would be told of each rule that they break', () => {
+  it('are reported for each rule that they violate', () => {
     const steps = [
       { uses: 'actions/checkout@v4.2.2' },
       // biome-ignore lint/suspicious/noTemplateCurlyInString: as a workflow writes it.
@@ -88,20 +88,22 @@ describe('the workflows', () => {
       permissions: { contents: 'write' },
       jobs: { build: { 'runs-on': 'ubuntu-latest', permissions: { packages: 'write' }, steps } },
     };
-    expect(wrongs('ci.yml', bad)).toEqual([
-      'gives strangers its rights',
-      'its jobs have more rights than to read',
+    expect(ruleViolations('ci.yml', bad)).toEqual([
+      'runs with its permissions for pull requests of forks',
+      'its jobs have more than read permissions',
       'build may write packages',
-      'build may run for ever',
-      'build runs on whatever is the latest',
+      'build has no time-out',
+      'build runs on an unpinned runner image',
       'actions/checkout@v4.2.2 is not pinned',
       'build leaves its token in the checkout',
-      'build pastes a value into a script',
+      'build interpolates a value into a script',
     ]);
-    expect(wrongs('ci.yml', { on: {}, jobs: {} })).toEqual(['its jobs have more rights than to read']);
+    expect(ruleViolations('ci.yml', { on: {}, jobs: {} })).toEqual([
+      'its jobs have more than read permissions',
+    ]);
   });
 
-  it('install by the lockfile alone, run all tests, and try the image', async () => {
+  it('install only from the lockfile, run all tests, and try the image', async () => {
     const ci = await workflow('ci.yml');
     expect(textOf(ci, 'test')).toMatch(
       /install --frozen-lockfile[\s\S]*install .*prometheus[\s\S]*\.ci\/run/,
@@ -109,7 +111,7 @@ describe('the workflows', () => {
     expect(textOf(ci, 'image')).toMatch(/docker build[\s\S]*--read-only[\s\S]*compose\.yaml up[\s\S]*readyz/);
   });
 
-  it('install nothing but what the lockfile holds, each package by its hash and from the registry', async () => {
+  it('install only packages of the lockfile, each by its hash and from the registry', async () => {
     const [lockfile] = parseYaml(await read('pnpm-lock.yaml')) as [
       { packages: Record<string, { resolution: object }> },
     ];
@@ -128,20 +130,20 @@ describe('the workflows', () => {
     }
   });
 
-  it('audit what runs in production, every day', async () => {
+  it('audit the production dependencies every day', async () => {
     const audit = await workflow('audit.yml');
     expect(audit.on).toHaveProperty('schedule');
     expect(textOf(audit, 'audit')).toContain('audit --prod');
   });
 
-  it('release what was tested, with a bill of materials, provenance and signatures', async () => {
+  it('release only tested code, with a bill of materials, provenance and signatures', async () => {
     const release = await workflow('release.yml');
     expect([release.jobs.image?.needs, release.jobs.chart?.needs]).toEqual(['verify', 'image']);
     expect(textOf(release, 'verify')).toContain('.ci/run');
     const image = textOf(release, 'image');
     expect(image).toContain('"push":true,"sbom":true,"provenance":"mode=max"');
     expect(image).toContain('linux/amd64,linux/arm64');
-    // A tag can be moved; what is signed is the digest that was pushed.
+    // A tag can be moved, so the pushed digest is signed.
     expect(image).toMatch(/cosign sign --yes --recursive \\"\$IMAGE\\"/);
     expect(image).toMatch(/@\$\{\{ steps\.build\.outputs\.digest \}\}/);
     expect(textOf(release, 'chart')).toMatch(/helm push[\s\S]*cosign sign --yes[\s\S]*@\$digest/);
@@ -150,7 +152,7 @@ describe('the workflows', () => {
         /attest-build-provenance@[\s\S]*outputs\.digest[\s\S]*"push-to-registry":true/,
       );
     }
-    // Where it goes, the repository's owner says.
+    // The repository's owner sets the registry.
     const text = await read('.github/workflows/release.yml');
     expect(
       text.match(/^ +registry: (?!\$\{\{ vars\.REGISTRY \}\})\S+|[\w-]+\.(?:io|dev|com)\//gm),
@@ -159,7 +161,7 @@ describe('the workflows', () => {
 });
 
 describe('versions', () => {
-  it('of pnpm are one, wherever it is named', async () => {
+  it('of pnpm are the same everywhere', async () => {
     const { packageManager } = JSON.parse(await read('package.json'));
     const files = ['.ci/run', 'README.md', 'deploy/Dockerfile', '.github/workflows/ci.yml'];
     for (const file of [...files, '.github/workflows/audit.yml', '.github/workflows/release.yml']) {
@@ -168,7 +170,7 @@ describe('versions', () => {
     }
   });
 
-  it('of the chart and of the image are that of the code', async () => {
+  it('of the chart and the image equal that of the code', async () => {
     const { version } = JSON.parse(await read('package.json'));
     const [chart] = parseYaml(await read('deploy/helm/weighbridge/Chart.yaml'));
     expect(chart).toMatchObject({ version, appVersion: version });

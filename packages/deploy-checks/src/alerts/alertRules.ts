@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { CHART, parseYaml, read } from '../repository.ts';
 
-/** An alert as the rules have it. */
+/** An alert of a Prometheus rule file. */
 export interface Alert {
   readonly alert: string;
   readonly expr: string;

@@ -13,23 +13,23 @@ import { writeRuleTests } from './ruleTests.ts';
 import { TRAFFIC_CASES } from './trafficCases.ts';
 import { USAGE_CASES } from './usageCases.ts';
 
-// A promtool that has to be downloaded first takes its time.
+// The time-out allows for a download of promtool.
 vi.setConfig({ testTimeout: 240_000 });
 
 const CASES = [...CONTROL_STREAM_CASES, ...USAGE_CASES, ...TRAFFIC_CASES, ...POD_CASES];
 
 const metricOf = (series: string) => series.replace(/\{.*/s, '');
 
-/** What is wrong with how the cases cover the alerts, in words. */
-function uncovered(alerts: readonly Alert[], cases: readonly AlertCase[]): string[] {
+/** Returns a message for each alert without a case, and for each metric that a quiet case lacks. */
+function coverageErrors(alerts: readonly Alert[], cases: readonly AlertCase[]): string[] {
   return alerts.flatMap(({ alert, expr }) => {
     const own = cases.filter((one) => one.alert === alert);
     if (own.length === 0) return [`${alert} has no case`];
-    const asked = new Set(readQuery(expr).selectors.map(({ metric }) => metric));
-    // A quiet case without what the alert looks at would be quiet whatever the alert says.
+    const queried = new Set(readQuery(expr).selectors.map(({ metric }) => metric));
+    // Without the metrics that it reads, an alert is always quiet.
     return own.flatMap(({ quiet }) => {
       const given = Object.keys(quiet.series).map(metricOf);
-      return [...asked]
+      return [...queried]
         .filter((metric) => !given.includes(metric))
         .map((metric) => `the quiet case of ${alert} has no ${metric}`);
     });
@@ -45,7 +45,7 @@ describe('the alerts', () => {
     alerts = await readAlerts();
   });
 
-  it('are rules as Prometheus takes them, each of its own name', async () => {
+  it('are valid Prometheus rules with unique names', async () => {
     const { ok, output } = await promtool('check', 'rules', ALERTS_FILE);
     expect(output).toContain(`SUCCESS: ${alerts.length} rules found`);
     expect(ok).toBe(true);
@@ -53,41 +53,41 @@ describe('the alerts', () => {
     expect(alerts.length).toBeGreaterThan(40);
   });
 
-  it('have a case each in which they fire and one in which they do not, of what they look at', () => {
-    expect(uncovered(alerts, CASES)).toEqual([]);
+  it('have one case each, and its quiet series include every metric that they read', () => {
+    expect(coverageErrors(alerts, CASES)).toEqual([]);
     expect(CASES.map(({ alert }) => alert).sort()).toEqual(alerts.map(({ alert }) => alert).sort());
   });
 
-  it('would be told of where they had none', () => {
+  it('are reported if they have no case, or one without their metrics', () => {
     const [alert] = alerts as [Alert];
     const [own] = CASES.filter((one) => one.alert === alert.alert) as [AlertCase];
-    expect(uncovered([alert], [])).toEqual([`${alert.alert} has no case`]);
+    expect(coverageErrors([alert], [])).toEqual([`${alert.alert} has no case`]);
     const empty = { ...own, quiet: { series: { up: '1+0x9' }, at: '4m' } };
-    expect(uncovered([alert], [empty])).toEqual([
+    expect(coverageErrors([alert], [empty])).toEqual([
       'the quiet case of WeighbridgeViewStale has no weighbridge_view_state',
     ]);
   });
 
-  it('fire where their condition is there, saying what it is, and only there', async () => {
+  it('fire under their condition with the expected description, and not otherwise', async () => {
     const { ok, output } = await checkRules(alerts, CASES);
     expect(ok, output).toBe(true);
   });
 
-  it('would be told of where they did not, or where they did in vain', async () => {
+  it('fail the rule tests if they stay quiet, or fire, in the wrong case', async () => {
     const [own] = CASES as [AlertCase];
     const silent = { ...own, fires: { ...own.fires, series: own.quiet.series } };
     const loud = { ...own, quiet: own.fires };
     for (const wrong of [silent, loud]) expect((await checkRules(alerts, [wrong])).ok).toBe(false);
   });
 
-  it('are tried on series as the apps have them, with just their labels', async () => {
+  it('are tested on series that the apps export, with exactly their labels', async () => {
     const known = await documentedSeries();
-    const scraped = (label: string) => TARGET_LABELS.includes(label);
+    const isTargetLabel = (label: string) => TARGET_LABELS.includes(label);
     for (const { alert, fires, quiet } of CASES) {
       for (const series of [...Object.keys(fires.series), ...Object.keys(quiet.series)]) {
         const metric = metricOf(series);
         const labels = [...series.matchAll(/(\w+)="/g)].map(([, label = '']) => label);
-        const own = labels.filter((label) => !scraped(label)).sort();
+        const own = labels.filter((label) => !isTargetLabel(label)).sort();
         expect([alert, metric, own]).toEqual([
           alert,
           metric,
@@ -97,7 +97,7 @@ describe('the alerts', () => {
     }
   });
 
-  it('have an entry in the runbook each: what it means, what to look at, what to do, with commands', async () => {
+  it('have a runbook entry each: meaning, what to look at, what to do, with commands', async () => {
     const runbook = await read('docs/runbook.md');
     const entries = new Map(
       runbook
@@ -118,14 +118,14 @@ describe('the alerts', () => {
     }
   });
 
-  it('look at each metric of which docs/metrics.md says that there is an alert', async () => {
-    const asked = alerts.flatMap(({ expr }) => readQuery(expr).selectors.map(({ metric }) => metric));
+  it('read every metric that has an alert according to docs/metrics.md', async () => {
+    const queried = alerts.flatMap(({ expr }) => readQuery(expr).selectors.map(({ metric }) => metric));
     const alerted = await alertedMetrics();
     expect(alerted.length).toBeGreaterThan(7);
-    expect(alerted.filter((metric) => !asked.includes(metric))).toEqual([]);
+    expect(alerted.filter((metric) => !queried.includes(metric))).toEqual([]);
   });
 
-  it('are quoted by no other name in the file than the chart replaces', async () => {
+  it('use only the namespace and pod names that the chart replaces', async () => {
     const text = await readFile(ALERTS_FILE, 'utf8');
     expect(new Set(text.match(/namespace="[^"]*"/g))).toEqual(new Set(['namespace="weighbridge"']));
     expect(new Set(text.match(/pod=~"[^"]*"/g))).toEqual(

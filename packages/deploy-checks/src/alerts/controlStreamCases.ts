@@ -18,7 +18,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       labels: onPod(),
       says: 'weighbridge-data-plane-0 has received no heartbeat for some time. It now refuses unknown keys, and refuses every request after MAX_STALENESS_MS.',
     },
-    // A control plane that is replaced.
+    // A control plane was replaced.
     quiet: { series: { [STATE]: '1+0x2 2 1+0x9' }, at: '4m' },
   },
   {
@@ -50,7 +50,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: histogram('weighbridge_propagation_seconds', {
         share: 0.5,
         bound: 2.5,
-        most: 10,
+        max: 10,
         pod: 'control-plane-0',
       }),
       at: '20m',
@@ -61,7 +61,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: histogram('weighbridge_propagation_seconds', {
         share: 1,
         bound: 2.5,
-        most: 10,
+        max: 10,
         pod: 'control-plane-0',
       }),
       at: '20m',
@@ -83,7 +83,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: histogram('weighbridge_control_call_duration_seconds', {
         share: 0.5,
         bound: 0.5,
-        most: 2.5,
+        max: 2.5,
         pod: 'control-plane-0',
         labels: 'call="resolve"',
       }),
@@ -95,7 +95,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       series: histogram('weighbridge_control_call_duration_seconds', {
         share: 1,
         bound: 0.5,
-        most: 2.5,
+        max: 2.5,
         pod: 'control-plane-0',
         labels: 'call="resolve"',
       }),
@@ -110,7 +110,7 @@ export const CONTROL_STREAM_CASES: readonly AlertCase[] = [
       labels: { namespace: NAMESPACE },
       says: '10% of its requests end in 5xx.',
     },
-    // What callers do wrong is not its fault.
+    // Errors of clients do not count.
     quiet: { series: { [requests(404)]: '0+90x30', [requests(500)]: '0+1x30' }, at: '20m' },
   },
   {

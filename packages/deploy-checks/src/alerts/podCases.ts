@@ -20,7 +20,7 @@ export const POD_CASES: readonly AlertCase[] = [
       labels: onPod('metering-0'),
       says: 'weighbridge-metering-0 does not answer.',
     },
-    // Whatever else runs in the namespace is looked after by its own alerts.
+    // Other pods in the namespace have their own alerts.
     quiet: { series: { [ofPod(UP, 'metering-0')]: '1+0x9', [ofPod(UP, 'nats-0')]: '0+0x9' }, at: '9m' },
   },
   {

@@ -5,8 +5,8 @@ import type { AlertCase, SeriesByName } from './alertCase.ts';
 import type { Alert } from './alertRules.ts';
 
 /**
- * Writes files of rule tests, for promtool, and returns their paths: one for each case, with its alert alone, since all are
- * evaluated in each minute of each test. https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/
+ * Writes rule tests for promtool and returns the paths of their files. Each case has its own file with only its alert, since
+ * promtool evaluates all alerts of a file in every minute of every test. https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/
  */
 export async function writeRuleTests(
   parent: string,
@@ -17,7 +17,7 @@ export async function writeRuleTests(
   return await Promise.all(
     cases.map(async ({ alert, fires, quiet }, at) => {
       const rule = alerts.find((one) => one.alert === alert);
-      if (!rule) throw new Error(`a case of ${alert}, which is no alert`);
+      if (!rule) throw new Error(`there is a case for ${alert}, but no such alert`);
       const rules = join(folder, `rules-${at}.yaml`);
       await writeFile(rules, stringify({ groups: [{ name: alert, rules: [rule] }] }));
       const expected = {

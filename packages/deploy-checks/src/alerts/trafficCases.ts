@@ -19,7 +19,7 @@ const ESTIMATED = ofPod('weighbridge_cost_estimated_usd_total', 'data-plane-0', 
 const STREAMED = 'endpoint="messages"';
 const atConnector = { namespace: NAMESPACE, connector: 'con_1' };
 
-/** Of the groups `vendors`, `budgets` and `traffic`. */
+/** The alerts of the groups `vendors`, `budgets` and `traffic`. */
 export const TRAFFIC_CASES: readonly AlertCase[] = [
   {
     alert: 'WeighbridgeConnectorDead',
@@ -39,7 +39,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       labels: atConnector,
       says: 'The circuit breaker of the connector con_1 is open.',
     },
-    // A bad minute.
+    // One bad minute.
     quiet: { series: { [state('data-plane-0')]: '0+0x5 2 1 0+0x9' }, at: '10m' },
   },
   {
@@ -50,7 +50,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       labels: atConnector,
       says: '30% of the attempts at the connector con_1 fail.',
     },
-    // What callers send amiss, or leave, is not the vendor's fault.
+    // Invalid requests and disconnected clients are not the vendor's fault.
     quiet: {
       series: {
         [attempts('server_error')]: '0+10x40',
@@ -96,7 +96,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
   {
     alert: 'WeighbridgeReserveExceeded',
     fires: {
-      // A counter that was not there before begins at 1, which is no increase yet.
+      // A new counter starts at 1, which is not an increase yet.
       series: { [EXCEEDED]: '_x10 1+0x20' },
       at: '15m',
       labels: { namespace: NAMESPACE, model: 'openai/gpt-5' },
@@ -166,7 +166,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: histogram('weighbridge_request_overhead_seconds', {
         share: 0.9,
         bound: 0.05,
-        most: 0.5,
+        max: 0.5,
         labels: STREAMED,
       }),
       at: '20m',
@@ -177,7 +177,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: histogram('weighbridge_request_overhead_seconds', {
         share: 1,
         bound: 0.05,
-        most: 0.5,
+        max: 0.5,
         labels: STREAMED,
       }),
       at: '20m',
@@ -189,7 +189,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: histogram('weighbridge_time_to_first_chunk_seconds', {
         share: 0.5,
         bound: 10,
-        most: 30,
+        max: 30,
         labels: STREAMED,
       }),
       at: '25m',
@@ -200,7 +200,7 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       series: histogram('weighbridge_time_to_first_chunk_seconds', {
         share: 1,
         bound: 10,
-        most: 30,
+        max: 30,
         labels: STREAMED,
       }),
       at: '25m',

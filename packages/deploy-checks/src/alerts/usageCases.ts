@@ -4,7 +4,7 @@ const USED = ofPod('weighbridge_spool_used_bytes');
 const MAX = ofPod('weighbridge_spool_max_bytes');
 const DAMAGED = ofPod('weighbridge_spool_damaged_records');
 const UNCONFIRMED = ofPod('weighbridge_usage_unconfirmed_events');
-const MARK_AGE = ofPod('weighbridge_usage_mark_age_seconds');
+const WATERMARK_AGE = ofPod('weighbridge_usage_mark_age_seconds');
 const metering = (metric: string, labels = '') => ofPod(metric, 'metering-0', labels);
 const LAG = metering('weighbridge_ledger_lag_seconds');
 const GAP = metering('weighbridge_ledger_longest_gap_seconds');
@@ -18,7 +18,7 @@ const UPKEEP = metering('weighbridge_ledger_upkeep_failures_total', 'task="parti
 const FAILURES = metering('weighbridge_usage_failures_total', 'shard="3"');
 const GIB = 1024 ** 3;
 
-/** Of the groups `spool` and `metering`. */
+/** The alerts of the groups `spool` and `metering`. */
 export const USAGE_CASES: readonly AlertCase[] = [
   {
     alert: 'WeighbridgeSpoolFilling',
@@ -58,18 +58,18 @@ export const USAGE_CASES: readonly AlertCase[] = [
       labels: onPod(),
       says: 'At least 200000 usage events of weighbridge-data-plane-0 were not acked for ten minutes.',
     },
-    // A peak that is worked off.
+    // Peaks that are sent in time.
     quiet: { series: { [UNCONFIRMED]: '200000+0x8 10+0x3 200000+0x8 10+0x9' }, at: '20m' },
   },
   {
     alert: 'WeighbridgeUsageMarkOld',
     fires: {
-      series: { [MARK_AGE]: '0+60x30' },
+      series: { [WATERMARK_AGE]: '0+60x30' },
       at: '20m',
       labels: onPod(),
       says: 'What weighbridge-data-plane-0 settled 20m 0s ago is not in the ledger. Reports are that old. Nothing is lost while its spool has space.',
     },
-    quiet: { series: { [MARK_AGE]: '30+0x30' }, at: '20m' },
+    quiet: { series: { [WATERMARK_AGE]: '30+0x30' }, at: '20m' },
   },
   {
     alert: 'WeighbridgeLedgerLags',
@@ -99,7 +99,7 @@ export const USAGE_CASES: readonly AlertCase[] = [
       labels: { namespace: NAMESPACE },
       says: 'The oldest gap is 5m 0s old.',
     },
-    // What came out of order.
+    // Events arrived out of order.
     quiet: { series: { [GAP]: '0 40 0+0x9' }, at: '2m' },
   },
   {
@@ -120,7 +120,7 @@ export const USAGE_CASES: readonly AlertCase[] = [
       labels: { namespace: NAMESPACE, name: 'weighbridge-data-plane-7', producer_id: '0d5c8a4e' },
       says: 'The spool 0d5c8a4e of the proxy weighbridge-data-plane-7 is lost. Where its folder is, `weighbridge spool replay DIR` sends what it holds.',
     },
-    // Replayed: then it is not there any more.
+    // The spool was replayed, and its series ended.
     quiet: { series: { [LOST]: '0+60x7 stale' }, at: '10m' },
   },
   {
@@ -141,7 +141,7 @@ export const USAGE_CASES: readonly AlertCase[] = [
       labels: { namespace: NAMESPACE, task: 'partitions' },
       says: 'The task is partitions.',
     },
-    // Once, and then it went.
+    // It failed once, then succeeded.
     quiet: { series: { [UPKEEP]: '0+0x5 1+0x30' }, at: '20m' },
   },
   {
