@@ -221,7 +221,7 @@ describe('three processes on real NATS and Postgres', () => {
       PORT: String(await freePort()),
       CONTROL_PLANE_ADDRESS: `127.0.0.1:${grpc}`,
     };
-    for (const token of [{}, { CONTROL_PLANE_TOKEN: 'a wrong token' }]) {
+    for (const token of [{}, { CONTROL_PLANE_TOKEN: 'the token of another control plane' }]) {
       const refused = await startApp('data-plane', { ...stranger, ...token }, /refuses.*CONTROL_PLANE_TOKEN/);
       expect((await refused.ended).code).toBe(1);
       expect(refused.output()).not.toContain('is ready');
