@@ -48,7 +48,8 @@ export interface Delivered {
 
 /**
  * Tries targets until one delivers the first byte of a final response: from then on nothing is tried again. If no target
- * is left, the client gets the last error response; if there was none, the last failure.
+ * is left, the client gets the last error response; if there was none, the last failure; if nothing was sent, the first
+ * refusal.
  */
 export function failOver(deps: FailoverDeps, forwarding: GenerationForwarding): Promise<Delivered> {
   return new Failover(deps, forwarding).run();
@@ -61,14 +62,14 @@ class Failover {
   readonly #attempts: RequestAttempts;
   readonly #selector: TargetSelector;
   readonly #startedAt = performance.now();
-  /** How long the attempts took that timed out. */
+  /** Total duration of the attempts that timed out. */
   #timedOutMs = 0;
   #upstreamMs = 0;
   #sent = 0;
   #superseded: SupersededResponse | undefined;
-  /** Of the last attempt that was sent. */
+  /** The error of the last attempt that was sent. */
   #failure: unknown;
-  /** Of the first attempt that could not be sent. */
+  /** Why the first attempt that was not sent was refused. */
   #refusal: unknown;
 
   constructor(deps: FailoverDeps, { plan, client, attempts }: GenerationForwarding) {
@@ -120,7 +121,7 @@ class Failover {
     return this.#selector.next(nowMs, leftMs);
   }
 
-  /** Nothing was sent. If the connector is busy, others may not be; if money or space is short, models at no cost remain. */
+  /** Nothing was sent. If the connector is busy, others may not be; if budget or spool space is short, only free models remain. */
   #skip(target: Target, { error }: Attempt): void {
     this.#refusal ??= error;
     if (isBusy(error)) {

@@ -8,7 +8,7 @@ import { hasBucketEnded, LeaseTable } from './leaseTable.ts';
 import { ANSWER_WAIT_MS, isCrowded, LeaseWait, type Shortage } from './leaseWait.ts';
 
 export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstSeq'> {
-  /** Time since the last contact with the control plane, in milliseconds, by the larger of both clocks. */
+  /** Time since the last contact with the control plane, in milliseconds, by the monotonic or the wall clock, whichever shows more. */
   readonly silenceMs: () => number;
   /** The control plane's clock as known here, in Unix milliseconds. */
   readonly clockMs: () => number;

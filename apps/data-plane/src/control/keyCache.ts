@@ -27,7 +27,7 @@ export interface KeyCache {
   refresh(tokenSha256: Uint8Array): Promise<ResolvedKey | undefined>;
 }
 
-/** Bounds parallel look-ups: a flood of unknown tokens must not reach the database. */
+/** Bounds parallel look-ups: a flood of unknown tokens must not overload the database. */
 const MAX_LOOK_UPS = 512;
 /** How often a look-up is repeated when a change overtakes its response. */
 const MAX_TRIES = 5;

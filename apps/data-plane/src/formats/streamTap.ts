@@ -16,8 +16,8 @@ export interface StreamTapOptions {
 }
 
 /**
- * Reads the events of a decoded stream for its usage. Forwards whole events only, so that an error event can follow any
- * of them, and unchanged; `hideUsage` hides one.
+ * Reads the events of a decoded stream for its usage. Forwards whole events (pieces of one above 16 MiB), so that an error
+ * event can follow any of them, and unchanged; `hideUsage` hides one.
  */
 export class StreamTap {
   /** What the events so far report: id, usage, errors. */

@@ -44,7 +44,7 @@ export interface RunDeps
 
 /**
  * Runs one inference request from its head to its settlement, whichever way it came in: authenticate, read the body, plan,
- * answer from the cache, or count against the rate limits, forward, relay and settle. Answers the client in every case;
+ * count against the rate limits, answer from the cache or forward, relay and settle. Answers the client in every case;
  * never rejects.
  *
  * Steps return a promise only if they have to wait: awaiting every step costs more than most of them do (docs/adr/0017).
@@ -91,7 +91,7 @@ function respondWithError(
   sendError(response, headers, sent, id);
 }
 
-/** Rejects until the response is committed; after that, it logs an error and ends the response. */
+/** Before the response is committed, an error rejects; after that, it is logged and the response is ended. */
 async function serve(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
   try {
     await runPlanned(deps, request, client);

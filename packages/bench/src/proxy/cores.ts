@@ -77,7 +77,16 @@ const LOW_PRIORITY = 15;
  */
 export function lowerPriority(pids: readonly number[]): void {
   for (const pid of pids.flatMap((parent) => [parent, ...childrenOf(parent)])) {
-    for (const thread of threadsOf(pid)) setPriority(thread, LOW_PRIORITY);
+    for (const thread of threadsOf(pid)) lowerOne(thread);
+  }
+}
+
+function lowerOne(pid: number): void {
+  try {
+    setPriority(pid, LOW_PRIORITY);
+  } catch (error) {
+    // A process or thread may have ended since it was listed.
+    if ((error as { info?: { code?: string } }).info?.code !== 'ESRCH') throw error;
   }
 }
 

@@ -218,7 +218,10 @@ export class EpochWriter {
     return this.#current.segment;
   }
 
-  /** A segment must hold at least twice its copies, or many unsettled attempts would make every write rotate. */
+  /**
+   * A segment is full only once it is twice the header and copies that the next one would begin with: otherwise, many
+   * unsettled attempts would make every write rotate.
+   */
   #isFull({ bytes }: Segment, more: number): boolean {
     const { segmentBytes, hasRoomForCopies } = this.#deps;
     const preamble = this.preambleBytes;
