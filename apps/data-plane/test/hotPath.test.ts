@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectorSchema, Enforcement, KeySchema, Outcome } from '@weighbridge/contracts';
-import { newUuid, parseAttribution } from '@weighbridge/domain';
+import { NO_TOKENS, newUuid, parseAttribution } from '@weighbridge/domain';
 import { createLogger, createMetrics } from '@weighbridge/runtime';
 import { describe, expect, it } from 'vitest';
 import { eventHead, eventTail } from '../src/attempt/usageEvent.ts';
@@ -11,7 +11,7 @@ import { CHAT_COMPLETIONS } from '../src/formats/operation.ts';
 import { scanObject } from '../src/formats/scanJson.ts';
 import { SseSplitter } from '../src/formats/sseSplitter.ts';
 import { StreamTap } from '../src/formats/streamTap.ts';
-import type { ObservedModelRequest } from '../src/observe/observedAttempt.ts';
+import { LIST_PRICE_DETAILS, type ObservedModelRequest } from '../src/observe/observedAttempt.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { encodeIntent, encodeSettle, epochSeed } from '../src/record/spool/recordFormat.ts';
 import { lowestCost } from './hotPathCost.ts';
@@ -157,15 +157,10 @@ function observeRequest(): () => void {
 }
 
 function settledAttempt() {
-  const usage = {
-    inputTokens: 256,
-    cacheReadTokens: 0,
-    cacheWriteTokens: 0,
-    cacheWrite1hTokens: 0,
-    outputTokens: 40,
-  };
+  const usage = { ...NO_TOKENS, inputTokens: 256, outputTokens: 40 };
   const end = {
     usage,
+    details: LIST_PRICE_DETAILS,
     costNanoUsd: 12_345n,
     estimated: false,
     outcome: Outcome.SUCCESS,

@@ -1,11 +1,13 @@
 import { expect, it } from 'vitest';
 import { affordableOutput, balancedEstimate, hardEstimate, type OutputSize } from './estimate.ts';
-import type { ModelPrice } from './pricing.ts';
+import type { ModelPrice } from './modelPrice.ts';
 
 const rates = { cacheRead: 0n, cacheWrite: 9_000_000n, cacheWrite1h: 9_000_000n };
 const price: ModelPrice = {
   ...rates,
   version: 1,
+  variants: [],
+  toolPrices: {},
   input: 1_000_000n,
   output: 4_000_000n,
   tiers: [{ ...rates, aboveInputTokens: 1_000, input: 2_000_000n, output: 3_000_000n }],

@@ -1,6 +1,6 @@
+import type { ModelPrice, TextClass, TokenPrices } from './modelPrice.ts';
 import type { NanoUsd } from './money.ts';
 import { divideHalfUp } from './money.ts';
-import type { ModelPrice, TokenPrices } from './pricing.ts';
 import { estimateTokens } from './tokenUsage.ts';
 
 /** The size of a request, before it is sent. */
@@ -83,7 +83,7 @@ function estimate(
   return { inputTokens, outputTokens, costNanoUsd: divideHalfUp(exact, TOKENS_PER_PRICE) };
 }
 
-function highest(rates: readonly TokenPrices[], classes: readonly (keyof TokenPrices)[]): NanoUsd {
+function highest(rates: readonly TokenPrices[], classes: readonly TextClass[]): NanoUsd {
   let most = 0n;
   for (const rate of rates) {
     for (const tokenClass of classes) if (rate[tokenClass] > most) most = rate[tokenClass];

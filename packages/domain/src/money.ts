@@ -50,6 +50,11 @@ export function nanoFromMoney({ units, nanos }: Pick<Money, 'units' | 'nanos'>):
   return BigInt(units) * NANO_PER_USD + BigInt(nanos);
 }
 
+/** The larger of two amounts. */
+export function dearer(a: NanoUsd, b: NanoUsd): NanoUsd {
+  return a > b ? a : b;
+}
+
 /** Divides and rounds half up, towards +∞. The numerator may be negative, for corrections. */
 export function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
   const doubled = 2n * numerator + denominator;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   estimateTokens,
+  NO_TOKENS,
   totalTokens,
   usageFromChat,
   usageFromMessages,
@@ -124,6 +125,7 @@ describe('usage of messages', () => {
       output_tokens: 393,
     });
     expect(usage).toEqual({
+      ...NO_TOKENS,
       inputTokens: 50,
       cacheReadTokens: 100_000,
       cacheWriteTokens: 0,

@@ -1,4 +1,7 @@
-/** The tokens of a request in disjoint classes: their sum is the vendor's total. */
+/**
+ * The tokens of a request in disjoint classes: their sum is the vendor's total. The first five hold text, and whatever the
+ * vendor does not tell apart from it.
+ */
 export interface TokenUsage {
   /** Input tokens that were neither read from nor written to the vendor's prompt cache. */
   readonly inputTokens: number;
@@ -8,6 +11,11 @@ export interface TokenUsage {
   readonly cacheWrite1hTokens: number;
   /** Output tokens, including reasoning. */
   readonly outputTokens: number;
+  readonly inputAudioTokens: number;
+  readonly inputImageTokens: number;
+  readonly cacheReadAudioTokens: number;
+  readonly outputAudioTokens: number;
+  readonly outputImageTokens: number;
 }
 
 export const NO_TOKENS: TokenUsage = {
@@ -16,15 +24,40 @@ export const NO_TOKENS: TokenUsage = {
   cacheWriteTokens: 0,
   cacheWrite1hTokens: 0,
   outputTokens: 0,
+  inputAudioTokens: 0,
+  inputImageTokens: 0,
+  cacheReadAudioTokens: 0,
+  outputAudioTokens: 0,
+  outputImageTokens: 0,
 };
 
+/** Whether it has tokens of a class that only some models have. */
+export function hasMediaTokens(usage: TokenUsage): boolean {
+  return (
+    usage.inputAudioTokens +
+      usage.inputImageTokens +
+      usage.cacheReadAudioTokens +
+      usage.outputAudioTokens +
+      usage.outputImageTokens >
+    0
+  );
+}
+
 export function totalTokens(usage: TokenUsage): number {
-  return totalInputTokens(usage) + usage.outputTokens;
+  return totalInputTokens(usage) + usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens;
 }
 
 /** The whole prompt, cached or not, by which a price's tier is selected. */
 export function totalInputTokens(usage: TokenUsage): number {
-  return usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.cacheWrite1hTokens;
+  return (
+    usage.inputTokens +
+    usage.cacheReadTokens +
+    usage.cacheWriteTokens +
+    usage.cacheWrite1hTokens +
+    usage.inputAudioTokens +
+    usage.inputImageTokens +
+    usage.cacheReadAudioTokens
+  );
 }
 
 /**
@@ -60,6 +93,7 @@ export function usageFromMessages(usage: unknown): TokenUsage | undefined {
   // The sum and its parts may disagree, or one may be missing: the rest has the default time to live.
   const written = Math.max(tokenCount(usage.cache_creation_input_tokens) ?? 0, oneHour + fiveMinutes);
   return {
+    ...NO_TOKENS,
     inputTokens,
     cacheReadTokens: tokenCount(usage.cache_read_input_tokens) ?? 0,
     cacheWriteTokens: written - oneHour,
@@ -89,10 +123,10 @@ function inclusive(
   const cacheReadTokens = Math.min(cached, input);
   const cacheWriteTokens = Math.min(tokenCount(details.cache_write_tokens) ?? 0, input - cacheReadTokens);
   return {
+    ...NO_TOKENS,
     inputTokens: input - cacheReadTokens - cacheWriteTokens,
     cacheReadTokens,
     cacheWriteTokens,
-    cacheWrite1hTokens: 0,
     // Some vendors exclude reasoning from the output but bill it: their total includes it.
     outputTokens: Math.max(output, total - input),
   };

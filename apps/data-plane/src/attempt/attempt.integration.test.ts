@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { BucketRefSchema, ConnectorSchema, Outcome, usageShard } from '@weighbridge/contracts';
-import { NO_TOKENS, newUuid } from '@weighbridge/domain';
+import { dearestPrices, NO_TOKENS, newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { openTestLimits } from '../../test/limits.ts';
@@ -32,7 +32,8 @@ const model = {
   id: 'mock/echo',
   provider: 'mock',
   upstreamName: 'echo',
-  price: { ...rates, version: 1, tiers: [] },
+  price: { ...rates, version: 1, tiers: [], variants: [], toolPrices: {} },
+  dearest: dearestPrices([]),
   free: false,
   maxOutputTokens: undefined,
   contextWindow: 8_000,

@@ -1,12 +1,20 @@
 import { Outcome, usageShard } from '@weighbridge/contracts';
-import { costOf, type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
+import {
+  costOf,
+  type Estimate,
+  type NanoUsd,
+  NO_TOKENS,
+  NO_TOOL_USES,
+  STANDARD_SERVICE,
+  totalTokens,
+} from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
 import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
-import type { AttemptEnd } from '../observe/observedAttempt.ts';
+import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import type { RecordedAttempt, UsageLog } from '../record/usageLog.ts';
 import { type Charge, type ChargedAttempt, chargeFor, chargeReservation } from './charge.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
@@ -34,6 +42,9 @@ export interface AttemptCounter {
   recorded(model: string): void;
   usedTokens: number;
 }
+
+/** A charge with its price. */
+type PricedCharge = Pick<AttemptEnd, 'usage' | 'estimated' | 'costNanoUsd' | 'details'>;
 
 /** The money of one attempt: its reservation in the budgets, and its record in the spool. */
 export class AttemptBilling {
@@ -151,7 +162,8 @@ export class AttemptBilling {
 
   /** The end of an attempt whose real cost stays unknown. */
   chargeReservation(): AttemptEnd {
-    return { ...NOTHING_USED, ...chargeReservation(this.#reserved), dispatchedAt: this.#recordedAt };
+    const { usage, estimated, costNanoUsd } = chargeReservation(this.#reserved);
+    return { ...NOTHING_USED, usage, estimated, costNanoUsd, dispatchedAt: this.#recordedAt };
   }
 
   #priced(
@@ -159,24 +171,33 @@ export class AttemptBilling {
     sentAt: number,
     charge: Charge,
   ): AttemptEnd {
-    const { usage, estimated, costNanoUsd } = this.#withCost(charge);
     const { responseId } = facts;
-    return { usage, estimated, costNanoUsd, outcome, status, dispatchedAt: sentAt, firstByteAt, responseId };
+    return { ...this.#withCost(charge), outcome, status, dispatchedAt: sentAt, firstByteAt, responseId };
   }
 
-  #withCost(charge: Charge): Required<Charge> {
+  #withCost({ usage, service, toolUses, estimated, costNanoUsd }: Charge): PricedCharge {
     const { model, connector } = this.modelRequest;
     try {
-      const cost = charge.costNanoUsd ?? costOf(charge.usage, priceAt(model, connector).price);
-      return { ...charge, costNanoUsd: cappedCost(cost) };
+      if (costNanoUsd !== undefined) {
+        return { usage, estimated, costNanoUsd: cappedCost(costNanoUsd), details: LIST_PRICE_DETAILS };
+      }
+      const metered = { tokens: usage, service, toolUses };
+      const cost = costOf(metered, priceAt(model, connector).price, model.dearest);
+      const { unpriced } = cost;
+      const isAtListPrice =
+        service === STANDARD_SERVICE && toolUses === NO_TOOL_USES && unpriced.length === 0;
+      const details = isAtListPrice
+        ? LIST_PRICE_DETAILS
+        : { ...LIST_PRICE_DETAILS, service, toolUses, unpriced };
+      return { usage, estimated, costNanoUsd: cappedCost(cost.costNanoUsd), details };
     } catch (error) {
       return this.#fallBackToReservation(error);
     }
   }
 
-  #fallBackToReservation(error: unknown): Required<Charge> {
+  #fallBackToReservation(error: unknown): Required<Charge> & PricedCharge {
     this.#logError(error, 'failed to compute the cost of an attempt; charging its reservation');
-    return chargeReservation(this.#reserved);
+    return { ...chargeReservation(this.#reserved), details: LIST_PRICE_DETAILS };
   }
 
   /** Charges the budgets and writes the SETTLE of a recorded attempt; resolves once it is in the spool, or can't be. */
@@ -239,6 +260,7 @@ function unexpected(what: string): never {
 
 const NOTHING_USED = {
   usage: NO_TOKENS,
+  details: LIST_PRICE_DETAILS,
   costNanoUsd: 0n as NanoUsd,
   estimated: false,
   outcome: Outcome.INTERRUPTED,

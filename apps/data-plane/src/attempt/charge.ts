@@ -1,5 +1,15 @@
 import { Outcome } from '@weighbridge/contracts';
-import { type Estimate, estimateTokens, type NanoUsd, NO_TOKENS, type TokenUsage } from '@weighbridge/domain';
+import {
+  type Estimate,
+  estimateTokens,
+  type NanoUsd,
+  NO_TOKENS,
+  NO_TOOL_USES,
+  type ServiceConditions,
+  STANDARD_SERVICE,
+  type TokenUsage,
+  type ToolUses,
+} from '@weighbridge/domain';
 import type { RequestBody } from '../formats/requestBody.ts';
 import { textOfRequest } from '../formats/requestText.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
@@ -25,10 +35,14 @@ export interface ChargedAttempt extends ResponseResult {
 
 export interface Charge {
   readonly usage: TokenUsage;
+  readonly service: ServiceConditions;
+  readonly toolUses: ToolUses;
   readonly estimated: boolean;
   /** Set if the cost is not that of the usage: the attempt is charged its reservation. */
   readonly costNanoUsd?: NanoUsd;
 }
+
+const AT_LIST_PRICE = { service: STANDARD_SERVICE, toolUses: NO_TOOL_USES };
 
 /** A larger body is estimated by its size: parsing it would take longer than the precision is worth. */
 const MAX_COUNTED_BYTES = 1024 * 1024;
@@ -45,8 +59,9 @@ export function chargeFor(
   countTokens: CountTokens,
 ): Charge | Promise<Charge> {
   const { facts, status, outcome, neverSent, firstByteAt } = attempt;
-  if (facts.usage) return { usage: facts.usage, estimated: false };
-  if (status >= 300 || neverSent) return { usage: NO_TOKENS, estimated: false };
+  const { service, toolUses } = facts;
+  if (facts.usage) return { usage: facts.usage, service, toolUses, estimated: false };
+  if (status >= 300 || neverSent) return { ...AT_LIST_PRICE, usage: NO_TOKENS, estimated: false };
   if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return chargeReservation(reservation);
   return countCharge(attempt, prepared, countTokens);
 }
@@ -56,18 +71,25 @@ async function countCharge(
   { body, modelRequest }: PreparedRequest,
   countTokens: CountTokens,
 ): Promise<Charge> {
+  const { service, toolUses } = facts;
   // A stream that broke off may have reported its input at the start.
   const input = facts.partialUsage ?? { ...NO_TOKENS, inputTokens: await countRequest(body, countTokens) };
   const pending = facts.pending ? modelRequest?.generation.backgroundOutputTokens : undefined;
-  if (pending !== undefined) return { usage: { ...input, outputTokens: pending }, estimated: true };
+  if (pending !== undefined)
+    return { usage: { ...input, outputTokens: pending }, service, toolUses, estimated: true };
   const { text, ratio } = output();
   const outputTokens = Math.max(input.outputTokens, Math.ceil((await countTokens(text)) * ratio));
-  return { usage: { ...input, outputTokens }, estimated: true };
+  return { usage: { ...input, outputTokens }, service, toolUses, estimated: true };
 }
 
 /** The charge of an attempt whose real cost stays unknown. */
 export function chargeReservation({ inputTokens, outputTokens, costNanoUsd }: Estimate): Required<Charge> {
-  return { usage: { ...NO_TOKENS, inputTokens, outputTokens }, estimated: true, costNanoUsd };
+  return {
+    ...AT_LIST_PRICE,
+    usage: { ...NO_TOKENS, inputTokens, outputTokens },
+    estimated: true,
+    costNanoUsd,
+  };
 }
 
 async function countRequest(body: RequestBody | undefined, countTokens: CountTokens): Promise<number> {

@@ -9,15 +9,19 @@ import {
 } from '@weighbridge/contracts';
 import {
   costOf,
+  dearestPrices,
   type ModelPrice,
   NO_TOKENS,
   newUuid,
   parseAttribution,
+  serviceConditions,
+  standardUsage,
   type TokenUsage,
 } from '@weighbridge/domain';
 import { createDecodeCache, decodeBatch } from '@weighbridge/ledger';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { LIST_PRICE_DETAILS, type PriceDetails } from '../observe/observedAttempt.ts';
 import { cappedCost, eventHead, eventTail } from './usageEvent.ts';
 
 const price: ModelPrice = {
@@ -28,7 +32,14 @@ const price: ModelPrice = {
   cacheWrite: 0n,
   cacheWrite1h: 0n,
   tiers: [],
+  variants: [],
+  toolPrices: {},
 };
+const dearest = dearestPrices([]);
+
+function costOfTokens(usage: TokenUsage): bigint {
+  return costOf(standardUsage(usage), price, dearest).costNanoUsd;
+}
 
 const BUCKET = create(BucketRefSchema, { policyId: 'pol_1', subject: 'principal:ada' });
 
@@ -38,9 +49,17 @@ interface Given {
   readonly durationMs?: number;
   readonly responseId?: string;
   readonly headers?: Record<string, string>;
+  readonly details?: PriceDetails;
 }
 
-function parts({ input = 0, usage: given, durationMs = 1, responseId = '', headers = {} }: Given) {
+function parts({
+  input = 0,
+  usage: given,
+  durationMs = 1,
+  responseId = '',
+  headers = {},
+  details = LIST_PRICE_DETAILS,
+}: Given) {
   const head = eventHead(
     {
       requestId: 'req_1',
@@ -73,6 +92,7 @@ function parts({ input = 0, usage: given, durationMs = 1, responseId = '', heade
           provider: 'mock',
           upstreamName: 'echo',
           price,
+          dearest,
           free: false,
           maxOutputTokens: undefined,
           contextWindow: 8_000,
@@ -90,7 +110,8 @@ function parts({ input = 0, usage: given, durationMs = 1, responseId = '', heade
   const tail = eventTail(
     {
       usage,
-      costNanoUsd: cappedCost(costOf(usage, price)),
+      details,
+      costNanoUsd: cappedCost(costOfTokens(usage)),
       estimated: false,
       outcome: Outcome.SUCCESS,
       status: 200,
@@ -149,6 +170,11 @@ it('is taken by the ledger whatever a vendor or a caller says that was used, and
     cacheWriteTokens: count,
     cacheWrite1hTokens: count,
     outputTokens: count,
+    inputAudioTokens: count,
+    inputImageTokens: count,
+    cacheReadAudioTokens: count,
+    outputAudioTokens: count,
+    outputImageTokens: count,
   });
   fc.assert(
     fc.property(usages, (usage) => {
@@ -164,7 +190,7 @@ it('is taken by the ledger whatever a vendor or a caller says that was used, and
       );
       const { events, refused } = decodeBatch(payload, { from: new Date(0), before: new Date(2 ** 42) });
       expect(refused).toEqual([]);
-      const cost = costOf(usage, price);
+      const cost = costOfTokens(usage);
       expect(events[0]?.row.cost_nano_usd).toBe(cost < 10n ** 15n ? cost : 10n ** 15n);
     }),
   );
@@ -228,8 +254,35 @@ it('makes no event that a message of the stream could not hold', () => {
 
 it('has no tail beyond what the spool keeps free for it, and none of an id that is not whole', () => {
   for (const responseId of ['€'.repeat(341), '€'.repeat(512)]) {
-    const { tail } = parts({ input: Number.MAX_SAFE_INTEGER, durationMs: 5_000_000, responseId });
-    expect(tail.length).toBeLessThan(1_536);
+    const name = '€'.repeat(1_000);
+    const names = Array.from({ length: 100 }, (_, at) => `${at}${name}`);
+    const details = {
+      service: serviceConditions(name, name, name),
+      toolUses: Object.fromEntries(names.map((tool) => [tool, Number.MAX_SAFE_INTEGER])),
+      unpriced: names,
+      pricedModel: name,
+    };
+    const { tail } = parts({ input: Number.MAX_SAFE_INTEGER, durationMs: 5_000_000, responseId, details });
+    expect(tail.length).toBeLessThan(4_096);
     expect(['', responseId]).toContain(fromBinary(UsageEventSchema, tail).responseId);
   }
+});
+
+it('has the conditions that the price depends on', () => {
+  const details = {
+    service: serviceConditions('priority', 'fast', 'us'),
+    toolUses: { web_search: 3 },
+    unpriced: ['speed:fast'],
+    pricedModel: 'mock/other',
+  };
+  const { head, tail } = parts({ input: 7, details });
+  const event = fromBinary(UsageEventSchema, Buffer.concat([head, tail]));
+  expect(event.details).toMatchObject({
+    serviceTier: 'priority',
+    speed: 'fast',
+    geography: 'us',
+    toolUses: { web_search: 3 },
+    unpriced: ['speed:fast'],
+    pricedModel: 'mock/other',
+  });
 });

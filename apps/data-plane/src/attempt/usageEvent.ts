@@ -18,13 +18,13 @@ import {
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
-import type { AttemptEnd } from '../observe/observedAttempt.ts';
+import { type AttemptEnd, LIST_PRICE_DETAILS, type PriceDetails } from '../observe/observedAttempt.ts';
 
 /** What the ledger's columns hold: some 35 minutes. */
 const MAX_MICROSECONDS = 2_147_483_647;
 /** No event gets near to what a message of the stream may hold: the other texts in it are bounded where they are read. */
 const MAX_MODEL_LENGTH = 512;
-/** The spool keeps 1,536 bytes free for the tail of an attempt. */
+/** The spool keeps 4,096 bytes free for the tail of an attempt. */
 const MAX_RESPONSE_ID_BYTES = 1_024;
 
 /** What the usage events of one request have in common. */
@@ -107,6 +107,11 @@ export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
     .count(TOKEN_USAGE_TAG.cacheWrite, tokens.cacheWriteTokens)
     .count(TOKEN_USAGE_TAG.cacheWrite1h, tokens.cacheWrite1hTokens)
     .count(TOKEN_USAGE_TAG.output, tokens.outputTokens)
+    .count(TOKEN_USAGE_TAG.inputAudio, tokens.inputAudioTokens)
+    .count(TOKEN_USAGE_TAG.inputImage, tokens.inputImageTokens)
+    .count(TOKEN_USAGE_TAG.cacheReadAudio, tokens.cacheReadAudioTokens)
+    .count(TOKEN_USAGE_TAG.outputAudio, tokens.outputAudioTokens)
+    .count(TOKEN_USAGE_TAG.outputImage, tokens.outputImageTokens)
     .endMessage()
     .bigint(TAG.costNanoUsd, end.costNanoUsd)
     .flag(TAG.estimated, end.estimated)
@@ -119,7 +124,38 @@ export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
     )
     .count(TAG.durationUs, microseconds(dispatchedAt, performance.now()))
     .text(TAG.responseId, Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
+    .raw(encodedDetails(end.details))
     .finish();
+}
+
+const NO_DETAILS = new Uint8Array();
+/** Bounds of the details, so that the tail fits the space that the spool reserves for it. */
+const MAX_DETAILS = 8;
+const MAX_DETAIL_LENGTH = 48;
+
+/** Most responses are served at the list price of text, and have no details. */
+function encodedDetails(details: PriceDetails): Uint8Array {
+  if (details === LIST_PRICE_DETAILS) return NO_DETAILS;
+  const { service, toolUses, unpriced, pricedModel } = details;
+  const uses = Object.entries(toolUses).slice(0, MAX_DETAILS);
+  return toBinary(
+    UsageEventSchema,
+    create(UsageEventSchema, {
+      details: {
+        ...service,
+        toolUses: Object.fromEntries(
+          uses.map(([tool, count]) => [detailName(tool), Math.min(count, MAX_TOKENS)]),
+        ),
+        unpriced: unpriced.slice(0, MAX_DETAILS).map(detailName),
+        pricedModel: pricedModel.slice(0, MAX_MODEL_LENGTH).replaceAll(/[^\x20-\x7e]/g, '?'),
+      },
+    }),
+  );
+}
+
+/** A vendor chose the name. */
+function detailName(name: string): string {
+  return name.slice(0, MAX_DETAIL_LENGTH).replaceAll(/[^\x20-\x7e]/g, '?');
 }
 
 const NO_ATTRIBUTION_BYTES = toBinary(UsageEventSchema, create(UsageEventSchema, { attribution: {} }));
@@ -155,6 +191,11 @@ function heldTokens(usage: TokenUsage): TokenUsage {
     cacheWriteTokens: held(usage.cacheWriteTokens),
     cacheWrite1hTokens: held(usage.cacheWrite1hTokens),
     outputTokens: held(usage.outputTokens),
+    inputAudioTokens: held(usage.inputAudioTokens),
+    inputImageTokens: held(usage.inputImageTokens),
+    cacheReadAudioTokens: held(usage.cacheReadAudioTokens),
+    outputAudioTokens: held(usage.outputAudioTokens),
+    outputImageTokens: held(usage.outputImageTokens),
   };
 }
 

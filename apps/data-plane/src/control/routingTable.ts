@@ -8,7 +8,10 @@ import {
   type Snapshot,
 } from '@weighbridge/contracts';
 import {
+  type ContextPrices,
   compileModelPatterns,
+  type DearestPrices,
+  dearestPrices,
   isFree,
   type ModelPrice,
   type RoutingProfile,
@@ -22,6 +25,8 @@ export interface RoutableModel {
   readonly upstreamName: string;
   /** The catalog's price; `priceAt` has the price at a connector. */
   readonly price: ModelPrice;
+  /** What the price does not cover is charged at these prices. */
+  readonly dearest: DearestPrices;
   /** Free at every connector that may serve it. */
   readonly free: boolean;
   /** The model's output limit; undefined if unknown. */
@@ -76,10 +81,18 @@ export function routingTable(snapshot: Snapshot, previous?: RoutingTable): Routi
       before && equals(ConnectorSchema, before, connector) ? before : routableConnector(connector);
     connectors.set(connector.provider, [...others, routable]);
   }
+  const negotiated = [...connectors.values()]
+    .flat()
+    .flatMap((connector) => [...connector.negotiated.values()]);
+  const listed = snapshot.models.map((model) => ({ model, price: modelPrice(model.price) }));
+  const dearest = dearestPrices([...listed.flatMap(({ price }) => price ?? []), ...negotiated]);
   return {
     revision: snapshot.revision,
+    // A model without a price can't be routed to: an unknown price is never zero.
     models: new Map(
-      snapshot.models.flatMap((model) => routableModel(model, connectors.get(model.provider) ?? []) ?? []),
+      listed.flatMap(({ model, price }) =>
+        price ? [[model.id, routableModel(model, price, dearest, connectors.get(model.provider) ?? [])]] : [],
+      ),
     ),
     connectors,
     profiles: new Map(snapshot.profiles.map((profile) => [profile.name, routingProfile(profile)])),
@@ -94,32 +107,43 @@ function routableConnector(connector: Connector): RoutableConnector {
   return { ...connector, serves: compileModelPatterns(connector.models), negotiated: new Map(prices) };
 }
 
-/** Undefined for a model without a price: an unknown price is never zero. */
 function routableModel(
-  { price, ...model }: Model,
+  model: Model,
+  price: ModelPrice,
+  dearest: DearestPrices,
   connectors: readonly RoutableConnector[],
-): [[string, RoutableModel]] | undefined {
-  const catalogPrice = modelPrice(price);
-  if (!catalogPrice) return undefined;
+): RoutableModel {
   const { id, provider, upstreamName, maxOutputTokens, contextWindow, score, capabilities } = model;
   const negotiated = connectors.flatMap((connector) => connector.negotiated.get(id) ?? []);
-  const free = [catalogPrice, ...negotiated].every(isFree);
+  const free = [price, ...negotiated].every(isFree);
   const facts = { maxOutputTokens, contextWindow, score, capabilities };
-  return [[id, { id, provider, upstreamName, price: catalogPrice, free, ...facts }]];
+  return { id, provider, upstreamName, price, dearest, free, ...facts };
 }
 
 function modelPrice(price: Price | undefined): ModelPrice | undefined {
   if (!price?.rates) return undefined;
   return {
     version: price.version,
-    ...tokenPrices(price.rates),
-    tiers: price.tiers.flatMap(({ aboveInputTokens, rates }) =>
-      rates ? [{ aboveInputTokens, ...tokenPrices(rates) }] : [],
+    ...contextPrices(price.rates, price.tiers),
+    variants: price.variants.flatMap(({ serviceTier, speed, geography, rates, tiers }) =>
+      rates ? [{ service: { serviceTier, speed, geography }, ...contextPrices(rates, tiers) }] : [],
+    ),
+    toolPrices: price.toolPrices,
+  };
+}
+
+function contextPrices(rates: Rates, tiers: Price['tiers']): ContextPrices {
+  return {
+    ...tokenPrices(rates),
+    tiers: tiers.flatMap(({ aboveInputTokens, rates: above }) =>
+      above ? [{ aboveInputTokens, ...tokenPrices(above) }] : [],
     ),
   };
 }
 
 function tokenPrices(rates: Rates): TokenPrices {
   const { input, output, cacheRead, cacheWrite, cacheWrite1h } = rates;
-  return { input, output, cacheRead, cacheWrite, cacheWrite1h };
+  const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = rates;
+  const text = { input, output, cacheRead, cacheWrite, cacheWrite1h };
+  return { ...text, inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage };
 }

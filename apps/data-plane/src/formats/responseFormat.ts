@@ -1,4 +1,10 @@
-import type { TokenUsage } from '@weighbridge/domain';
+import {
+  NO_TOOL_USES,
+  type ServiceConditions,
+  STANDARD_SERVICE,
+  type TokenUsage,
+  type ToolUses,
+} from '@weighbridge/domain';
 import { isRecord, type JsonRecord, parseJson } from './jsonFields.ts';
 
 /** What a response reports about itself; for a stream, what it has reported so far. */
@@ -7,6 +13,9 @@ export interface ResponseFacts {
   usage: TokenUsage | undefined;
   /** What an interrupted stream reported: its whole input, but not its whole output. */
   partialUsage: TokenUsage | undefined;
+  /** The conditions that the response was served under, which decide its price. */
+  service: ServiceConditions;
+  toolUses: ToolUses;
   /** The vendor's usage object, merged from several events. */
   usageFields: JsonRecord;
   responseId: string;
@@ -34,6 +43,8 @@ export function noFacts(): ResponseFacts {
   return {
     usage: undefined,
     partialUsage: undefined,
+    service: STANDARD_SERVICE,
+    toolUses: NO_TOOL_USES,
     usageFields: {},
     responseId: '',
     pending: false,

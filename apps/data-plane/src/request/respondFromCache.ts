@@ -9,6 +9,7 @@ import { type BilledRequest, eventHead, eventTail } from '../attempt/usageEvent.
 import { type CachedResponse, clientBody } from '../cache/cachedResponse.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { Target } from '../control/target.ts';
+import { LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import type { UsageLog } from '../record/usageLog.ts';
 
 export interface CacheResponseDeps {
@@ -76,6 +77,7 @@ function record(
 
 const HIT = {
   usage: NO_TOKENS,
+  details: LIST_PRICE_DETAILS,
   costNanoUsd: 0n,
   estimated: false,
   outcome: Outcome.SUCCESS,

@@ -1,4 +1,11 @@
-import { type TokenUsage, type UsageEvent, UsageEventSchema } from '../gen/weighbridge/v1/usage_pb.ts';
+import { fromBinary } from '@bufbuild/protobuf';
+import {
+  type TokenUsage,
+  type UsageDetails,
+  UsageDetailsSchema,
+  type UsageEvent,
+  UsageEventSchema,
+} from '../gen/weighbridge/v1/usage_pb.ts';
 import { byTag, TOKEN_USAGE_TAG, USAGE_EVENT_TAG } from './fields.ts';
 import { ProtoReader, UNSUPPORTED_ENCODING } from './protoReader.ts';
 
@@ -6,7 +13,21 @@ type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 export type TokenUsageFields = Pick<
   TokenUsage,
-  'input' | 'cacheRead' | 'cacheWrite' | 'cacheWrite1h' | 'output'
+  | 'input'
+  | 'cacheRead'
+  | 'cacheWrite'
+  | 'cacheWrite1h'
+  | 'output'
+  | 'inputAudio'
+  | 'inputImage'
+  | 'cacheReadAudio'
+  | 'outputAudio'
+  | 'outputImage'
+>;
+
+type UsageDetailsFields = Pick<
+  UsageDetails,
+  'serviceTier' | 'speed' | 'geography' | 'toolUses' | 'unpriced' | 'pricedModel'
 >;
 
 /** The fields of a usage event other than its payer and its attribution. */
@@ -27,6 +48,7 @@ export interface UsageEventFields
     | 'cacheHit'
   > {
   readonly usage?: TokenUsageFields | undefined;
+  readonly details?: UsageDetailsFields | undefined;
   readonly outcome: number;
   readonly priceSource: number;
   readonly admittedAtMs: bigint | number;
@@ -115,6 +137,10 @@ const READERS = byTag<keyof typeof USAGE_EVENT_TAG, FieldReader>(USAGE_EVENT_TAG
   cacheHit: (reader, event) => {
     event.cacheHit = reader.bool();
   },
+  // Few events have it, so the library may read it.
+  details: (reader, event) => {
+    event.details = fromBinary(UsageDetailsSchema, reader.subarray());
+  },
 });
 
 function skipPayerField(reader: ProtoReader): void {
@@ -186,11 +212,37 @@ const TOKEN_READERS = byTag<keyof typeof TOKEN_USAGE_TAG, TokenReader>(TOKEN_USA
   output: (reader, tokens) => {
     tokens.output = reader.uint32();
   },
+  inputAudio: (reader, tokens) => {
+    tokens.inputAudio = reader.uint32();
+  },
+  inputImage: (reader, tokens) => {
+    tokens.inputImage = reader.uint32();
+  },
+  cacheReadAudio: (reader, tokens) => {
+    tokens.cacheReadAudio = reader.uint32();
+  },
+  outputAudio: (reader, tokens) => {
+    tokens.outputAudio = reader.uint32();
+  },
+  outputImage: (reader, tokens) => {
+    tokens.outputImage = reader.uint32();
+  },
 });
 
 function readTokens(reader: ProtoReader): TokenUsageFields {
   const end = reader.endOfBytes();
-  const tokens = { input: 0, cacheRead: 0, cacheWrite: 0, cacheWrite1h: 0, output: 0 };
+  const tokens = {
+    input: 0,
+    cacheRead: 0,
+    cacheWrite: 0,
+    cacheWrite1h: 0,
+    output: 0,
+    inputAudio: 0,
+    inputImage: 0,
+    cacheReadAudio: 0,
+    outputAudio: 0,
+    outputImage: 0,
+  };
   let last = 0;
   while (reader.at < end) {
     const tag = reader.tag();
@@ -209,6 +261,7 @@ function emptyEvent(bytes: Buffer): Writable<EncodedUsageEvent> {
     eventId: '',
     requestId: '',
     usage: undefined,
+    details: undefined,
     costNanoUsd: 0n,
     priceVersion: 0,
     estimated: false,

@@ -5,6 +5,7 @@ import {
   AttributionSchema,
   Outcome,
   PriceSource,
+  UsageDetailsSchema,
   type UsageEvent,
   UsageEventSchema,
 } from '../gen/weighbridge/v1/usage_pb.ts';
@@ -35,7 +36,21 @@ const anyEvent: fc.Arbitrary<UsageEvent> = fc
       cacheWrite: count,
       cacheWrite1h: count,
       output: count,
+      inputAudio: count,
+      inputImage: count,
+      cacheReadAudio: count,
+      outputAudio: count,
+      outputImage: count,
     }),
+    details: fc.option(
+      fc.record({
+        serviceTier: anyText,
+        toolUses: fc.dictionary(anyText, count, { maxKeys: 2 }),
+        unpriced: fc.array(anyText, { maxLength: 2 }),
+        pricedModel: anyText,
+      }),
+      { nil: undefined },
+    ),
     costNanoUsd: fc.oneof(
       { weight: 3, arbitrary: fc.bigInt({ min: 0n, max: 2n ** 49n - 1n }) },
       fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }),
@@ -61,17 +76,22 @@ const anyEvent: fc.Arbitrary<UsageEvent> = fc
     modelAttempt: count,
     cacheHit: fc.boolean(),
   })
-  .map(({ firstByteUs, attribution, ...fields }) =>
+  .map(({ firstByteUs, attribution, details, ...fields }) =>
     create(UsageEventSchema, {
       ...fields,
       ...(firstByteUs !== undefined && { firstByteUs }),
       ...(attribution && { attribution }),
+      ...(details && { details }),
     }),
   );
 
 /** The fields that are left encoded: buckets by the library, as in a proxy. */
 const encodedParts = ({ buckets, attribution }: Pick<UsageEvent, 'buckets' | 'attribution'>) =>
   toBinary(UsageEventSchema, create(UsageEventSchema, { buckets, ...(attribution && { attribution }) }));
+
+function encodedDetails({ details }: UsageEvent): Uint8Array {
+  return toBinary(UsageEventSchema, create(UsageEventSchema, details && { details }));
+}
 
 function write(event: UsageEvent): Uint8Array {
   const { usage } = event;
@@ -92,6 +112,11 @@ function write(event: UsageEvent): Uint8Array {
     .count(TOKEN_USAGE_TAG.cacheWrite, usage?.cacheWrite ?? 0)
     .count(TOKEN_USAGE_TAG.cacheWrite1h, usage?.cacheWrite1h ?? 0)
     .count(TOKEN_USAGE_TAG.output, usage?.output ?? 0)
+    .count(TOKEN_USAGE_TAG.inputAudio, usage?.inputAudio ?? 0)
+    .count(TOKEN_USAGE_TAG.inputImage, usage?.inputImage ?? 0)
+    .count(TOKEN_USAGE_TAG.cacheReadAudio, usage?.cacheReadAudio ?? 0)
+    .count(TOKEN_USAGE_TAG.outputAudio, usage?.outputAudio ?? 0)
+    .count(TOKEN_USAGE_TAG.outputImage, usage?.outputImage ?? 0)
     .endMessage()
     .bigint(TAG.costNanoUsd, event.costNanoUsd)
     .count(TAG.priceVersion, event.priceVersion)
@@ -104,6 +129,7 @@ function write(event: UsageEvent): Uint8Array {
     .optionalCount(TAG.firstByteUs, event.firstByteUs)
     .count(TAG.durationUs, event.durationUs)
     .raw(attribution)
+    .raw(encodedDetails(event))
     .text(TAG.responseId, event.responseId)
     .count(TAG.priceSource, event.priceSource)
     .count(TAG.attempt, event.attempt)
@@ -128,6 +154,7 @@ function asMessage(payload: Uint8Array): UsageEvent | undefined {
     model: payer.model,
     connectorId: payer.connectorId,
     ...(usage && { usage }),
+    ...(fields.details && { details: create(UsageDetailsSchema, fields.details) }),
     costNanoUsd: fields.costNanoUsd,
     priceVersion: fields.priceVersion,
     estimated: fields.estimated,

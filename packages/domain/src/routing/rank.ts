@@ -1,5 +1,5 @@
+import type { TokenPrices } from '../modelPrice.ts';
 import { decimalUsd } from '../money.ts';
-import type { TokenPrices } from '../pricing.ts';
 import { adaptiveOrder } from './adaptive.ts';
 import { type Draw, drawnByWeight } from './draw.ts';
 import type { RoutingConstraints, RoutingProfile, Strategy } from './profile.ts';

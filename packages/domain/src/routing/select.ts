@@ -1,4 +1,4 @@
-import type { TokenPrices } from '../pricing.ts';
+import type { TokenPrices } from '../modelPrice.ts';
 import type { Draw } from './draw.ts';
 import type { RoutingProfile } from './profile.ts';
 import { blendedPrice, type Candidate, type Judged, overCeiling, rank } from './rank.ts';

@@ -64,6 +64,7 @@ const EVERY_FIELD = {
   responseId: 'resp_1',
   priceSource: PriceSource.CATALOG,
   cacheHit: true,
+  details: { serviceTier: 'priority' },
 };
 /** Other fields of the nested messages. */
 const OTHER_VALUES = {
@@ -89,6 +90,7 @@ const OTHER_VALUES = {
   priceSource: PriceSource.CONNECTOR,
   attempt: 2,
   modelAttempt: 2,
+  details: { serviceTier: 'flex', toolUses: { web_search: 1 } },
 };
 
 /** The bytes of each field of an encoding, by its number, in their order. */
@@ -165,7 +167,7 @@ describe('an event decoded in place', () => {
     fc.assert(
       fc.property(proxyEvent, fc.boolean(), (fields, isLater) => {
         const event = encodedEvent(fields);
-        const later = changed(event, { field: 26, text: Buffer.from('new') });
+        const later = changed(event, { field: 27, text: Buffer.from('new') });
         expect(decodeInPlace(isLater ? later : event, origin, ids, known)).toBeDefined();
       }),
     );

@@ -31,7 +31,10 @@ export function ledgerEvent(
   if (event.costNanoUsd < 0n) throw new Error('the cost is negative');
   if (event.costNanoUsd > MAX_COST_NANO_USD) throw new Error('the cost exceeds one million dollars');
   const { input, cacheRead, cacheWrite, cacheWrite1h, output } = event.usage;
-  atMost(MAX_TOKENS, 'the number of tokens', input + cacheRead + cacheWrite + cacheWrite1h + output);
+  const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = event.usage;
+  const text = input + cacheRead + cacheWrite + cacheWrite1h + output;
+  const media = inputAudio + inputImage + cacheReadAudio + outputAudio + outputImage;
+  atMost(MAX_TOKENS, 'the number of tokens', text + media);
   return {
     buckets: payer.buckets,
     workloadType,

@@ -1,15 +1,15 @@
 import {
+  type ContextPrices,
   type Money,
   moneyFromNano,
   nanoFromMoney,
-  type PriceTier,
   type TokenPrices,
 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { FullPrice, NewPrice } from './prices.schemas.ts';
 
 /** The price of a model, in nano-USD per token class, and its tiers by number of input tokens. */
-export type Price = TokenPrices & { readonly tiers: readonly PriceTier[] };
+export type Price = ContextPrices;
 
 /** Parses the price of a request body; throws a 422 if its tiers do not rise. */
 export function parsePrice(input: NewPrice): Price {

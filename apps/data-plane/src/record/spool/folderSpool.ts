@@ -18,7 +18,7 @@ import { writeSuspended } from './suspendedEpoch.ts';
 import { type Intent, type Spool, type SpoolEpoch, type SpooledAttempt, SpoolFullError } from './types.ts';
 
 /** Reserved for the tail of each open attempt; usageEvent.ts bounds tails to less. */
-const TAIL_RESERVE_BYTES = 1536;
+const TAIL_RESERVE_BYTES = 4_096;
 const UUID_CHARACTERS = 36;
 
 export interface FolderSpoolDeps {

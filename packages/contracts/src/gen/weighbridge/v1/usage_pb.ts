@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file weighbridge/v1/usage.proto.
  */
 export const file_weighbridge_v1_usage: GenFile = /*@__PURE__*/
-  fileDesc("Chp3ZWlnaGJyaWRnZS92MS91c2FnZS5wcm90bxIOd2VpZ2hicmlkZ2UudjEiYAoKVXNhZ2VCYXRjaBITCgtwcm9kdWNlcl9pZBgBIAEoCRIOCgZldmVudHMYAiADKAwSDQoFZXBvY2gYAyABKAkSDQoFc2hhcmQYBCABKA0SDwoHZmlyc3RfbhgFIAEoBCJMCgxVc2FnZUNvbmZpcm0SEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSDQoFc2hhcmQYAyABKA0SCQoBbhgEIAEoBCI/Cg1Vc2FnZUNvbmZpcm1zEi4KCGNvbmZpcm1zGAEgAygLMhwud2VpZ2hicmlkZ2UudjEuVXNhZ2VDb25maXJtIjgKEVVzYWdlQ29uZmlybVF1ZXJ5EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg4KBmVwb2NocxgCIAMoCSKmBQoKVXNhZ2VFdmVudBIQCghldmVudF9pZBgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRIUCgxwcmluY2lwYWxfaWQYBCABKAkSKgoHYnVja2V0cxgFIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIXCg9tb2RlbF9yZXF1ZXN0ZWQYBiABKAkSDQoFbW9kZWwYByABKAkSFAoMY29ubmVjdG9yX2lkGAggASgJEikKBXVzYWdlGAkgASgLMhoud2VpZ2hicmlkZ2UudjEuVG9rZW5Vc2FnZRIVCg1jb3N0X25hbm9fdXNkGAogASgDEhUKDXByaWNlX3ZlcnNpb24YCyABKA0SEQoJZXN0aW1hdGVkGAwgASgIEigKB291dGNvbWUYDSABKA4yFy53ZWlnaGJyaWRnZS52MS5PdXRjb21lEhMKC2h0dHBfc3RhdHVzGA4gASgNEhAKCHN0cmVhbWVkGA8gASgIEhYKDmFkbWl0dGVkX2F0X21zGBAgASgDEhUKDXNldHRsZWRfYXRfbXMYESABKAMSGgoNZmlyc3RfYnl0ZV91cxgSIAEoDUgAiAEBEhMKC2R1cmF0aW9uX3VzGBMgASgNEjAKC2F0dHJpYnV0aW9uGBQgASgLMhsud2VpZ2hicmlkZ2UudjEuQXR0cmlidXRpb24SEwoLcmVzcG9uc2VfaWQYFSABKAkSMQoMcHJpY2Vfc291cmNlGBYgASgOMhsud2VpZ2hicmlkZ2UudjEuUHJpY2VTb3VyY2USDwoHYXR0ZW1wdBgXIAEoDRIVCg1tb2RlbF9hdHRlbXB0GBggASgNEhEKCWNhY2hlX2hpdBgZIAEoCEIQCg5fZmlyc3RfYnl0ZV91cyJsCgpUb2tlblVzYWdlEg0KBWlucHV0GAEgASgNEhIKCmNhY2hlX3JlYWQYAiABKA0SEwoLY2FjaGVfd3JpdGUYAyABKA0SFgoOY2FjaGVfd3JpdGVfMWgYBCABKA0SDgoGb3V0cHV0GAUgASgNIo8ECgtBdHRyaWJ1dGlvbhIRCgR1c2VyGAEgASgJSACIAQESEQoEdGVhbRgCIAEoCUgBiAEBEhQKB3Byb2plY3QYAyABKAlIAogBARIQCgNlbnYYBCABKAlIA4gBARI3CgZsYWJlbHMYBSADKAsyJy53ZWlnaGJyaWRnZS52MS5BdHRyaWJ1dGlvbi5MYWJlbHNFbnRyeRIWCgluYW1lc3BhY2UYBiABKAlIBIgBARIVCgh3b3JrbG9hZBgHIAEoCUgFiAEBEhAKA3BvZBgIIAEoCUgGiAEBEhcKCnNlc3Npb25faWQYCSABKAlIB4gBARIbCg5zZXNzaW9uX3NoYTI1NhgKIAEoDEgIiAEBEhoKDXdvcmtsb2FkX3R5cGUYCyABKAlICYgBARIhChR3b3JrbG9hZF90eXBlX3NoYTI1NhgMIAEoDEgKiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXJCBwoFX3RlYW1CCgoIX3Byb2plY3RCBgoEX2VudkIMCgpfbmFtZXNwYWNlQgsKCV93b3JrbG9hZEIGCgRfcG9kQg0KC19zZXNzaW9uX2lkQhEKD19zZXNzaW9uX3NoYTI1NkIQCg5fd29ya2xvYWRfdHlwZUIXChVfd29ya2xvYWRfdHlwZV9zaGEyNTYqYQoLUHJpY2VTb3VyY2USHAoYUFJJQ0VfU09VUkNFX1VOU1BFQ0lGSUVEEAASGAoUUFJJQ0VfU09VUkNFX0NBVEFMT0cQARIaChZQUklDRV9TT1VSQ0VfQ09OTkVDVE9SEAIqpwEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfU1VDQ0VTUxABEhoKFk9VVENPTUVfVVBTVFJFQU1fRVJST1IQAhIgChxPVVRDT01FX1VQU1RSRUFNX1VOUkVBQ0hBQkxFEAMSFwoTT1VUQ09NRV9JTlRFUlJVUFRFRBAEEhcKE09VVENPTUVfQ0xJRU5UX0dPTkUQBWIGcHJvdG8z", [file_weighbridge_v1_resources]);
+  fileDesc("Chp3ZWlnaGJyaWRnZS92MS91c2FnZS5wcm90bxIOd2VpZ2hicmlkZ2UudjEiYAoKVXNhZ2VCYXRjaBITCgtwcm9kdWNlcl9pZBgBIAEoCRIOCgZldmVudHMYAiADKAwSDQoFZXBvY2gYAyABKAkSDQoFc2hhcmQYBCABKA0SDwoHZmlyc3RfbhgFIAEoBCJMCgxVc2FnZUNvbmZpcm0SEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSDQoFc2hhcmQYAyABKA0SCQoBbhgEIAEoBCI/Cg1Vc2FnZUNvbmZpcm1zEi4KCGNvbmZpcm1zGAEgAygLMhwud2VpZ2hicmlkZ2UudjEuVXNhZ2VDb25maXJtIjgKEVVzYWdlQ29uZmlybVF1ZXJ5EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg4KBmVwb2NocxgCIAMoCSLVBQoKVXNhZ2VFdmVudBIQCghldmVudF9pZBgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRIUCgxwcmluY2lwYWxfaWQYBCABKAkSKgoHYnVja2V0cxgFIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZhIXCg9tb2RlbF9yZXF1ZXN0ZWQYBiABKAkSDQoFbW9kZWwYByABKAkSFAoMY29ubmVjdG9yX2lkGAggASgJEikKBXVzYWdlGAkgASgLMhoud2VpZ2hicmlkZ2UudjEuVG9rZW5Vc2FnZRIVCg1jb3N0X25hbm9fdXNkGAogASgDEhUKDXByaWNlX3ZlcnNpb24YCyABKA0SEQoJZXN0aW1hdGVkGAwgASgIEigKB291dGNvbWUYDSABKA4yFy53ZWlnaGJyaWRnZS52MS5PdXRjb21lEhMKC2h0dHBfc3RhdHVzGA4gASgNEhAKCHN0cmVhbWVkGA8gASgIEhYKDmFkbWl0dGVkX2F0X21zGBAgASgDEhUKDXNldHRsZWRfYXRfbXMYESABKAMSGgoNZmlyc3RfYnl0ZV91cxgSIAEoDUgAiAEBEhMKC2R1cmF0aW9uX3VzGBMgASgNEjAKC2F0dHJpYnV0aW9uGBQgASgLMhsud2VpZ2hicmlkZ2UudjEuQXR0cmlidXRpb24SEwoLcmVzcG9uc2VfaWQYFSABKAkSMQoMcHJpY2Vfc291cmNlGBYgASgOMhsud2VpZ2hicmlkZ2UudjEuUHJpY2VTb3VyY2USDwoHYXR0ZW1wdBgXIAEoDRIVCg1tb2RlbF9hdHRlbXB0GBggASgNEhEKCWNhY2hlX2hpdBgZIAEoCBItCgdkZXRhaWxzGBogASgLMhwud2VpZ2hicmlkZ2UudjEuVXNhZ2VEZXRhaWxzQhAKDl9maXJzdF9ieXRlX3VzIt4BCgxVc2FnZURldGFpbHMSFAoMc2VydmljZV90aWVyGAEgASgJEg0KBXNwZWVkGAIgASgJEhEKCWdlb2dyYXBoeRgDIAEoCRI9Cgl0b29sX3VzZXMYBCADKAsyKi53ZWlnaGJyaWRnZS52MS5Vc2FnZURldGFpbHMuVG9vbFVzZXNFbnRyeRIQCgh1bnByaWNlZBgFIAMoCRIUCgxwcmljZWRfbW9kZWwYBiABKAkaLwoNVG9vbFVzZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKA06AjgBItwBCgpUb2tlblVzYWdlEg0KBWlucHV0GAEgASgNEhIKCmNhY2hlX3JlYWQYAiABKA0SEwoLY2FjaGVfd3JpdGUYAyABKA0SFgoOY2FjaGVfd3JpdGVfMWgYBCABKA0SDgoGb3V0cHV0GAUgASgNEhMKC2lucHV0X2F1ZGlvGAYgASgNEhMKC2lucHV0X2ltYWdlGAcgASgNEhgKEGNhY2hlX3JlYWRfYXVkaW8YCCABKA0SFAoMb3V0cHV0X2F1ZGlvGAkgASgNEhQKDG91dHB1dF9pbWFnZRgKIAEoDSKPBAoLQXR0cmlidXRpb24SEQoEdXNlchgBIAEoCUgAiAEBEhEKBHRlYW0YAiABKAlIAYgBARIUCgdwcm9qZWN0GAMgASgJSAKIAQESEAoDZW52GAQgASgJSAOIAQESNwoGbGFiZWxzGAUgAygLMicud2VpZ2hicmlkZ2UudjEuQXR0cmlidXRpb24uTGFiZWxzRW50cnkSFgoJbmFtZXNwYWNlGAYgASgJSASIAQESFQoId29ya2xvYWQYByABKAlIBYgBARIQCgNwb2QYCCABKAlIBogBARIXCgpzZXNzaW9uX2lkGAkgASgJSAeIAQESGwoOc2Vzc2lvbl9zaGEyNTYYCiABKAxICIgBARIaCg13b3JrbG9hZF90eXBlGAsgASgJSAmIAQESIQoUd29ya2xvYWRfdHlwZV9zaGEyNTYYDCABKAxICogBARotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VyQgcKBV90ZWFtQgoKCF9wcm9qZWN0QgYKBF9lbnZCDAoKX25hbWVzcGFjZUILCglfd29ya2xvYWRCBgoEX3BvZEINCgtfc2Vzc2lvbl9pZEIRCg9fc2Vzc2lvbl9zaGEyNTZCEAoOX3dvcmtsb2FkX3R5cGVCFwoVX3dvcmtsb2FkX3R5cGVfc2hhMjU2KmEKC1ByaWNlU291cmNlEhwKGFBSSUNFX1NPVVJDRV9VTlNQRUNJRklFRBAAEhgKFFBSSUNFX1NPVVJDRV9DQVRBTE9HEAESGgoWUFJJQ0VfU09VUkNFX0NPTk5FQ1RPUhACKqcBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX1NVQ0NFU1MQARIaChZPVVRDT01FX1VQU1RSRUFNX0VSUk9SEAISIAocT1VUQ09NRV9VUFNUUkVBTV9VTlJFQUNIQUJMRRADEhcKE09VVENPTUVfSU5URVJSVVBURUQQBBIXChNPVVRDT01FX0NMSUVOVF9HT05FEAViBnByb3RvMw", [file_weighbridge_v1_resources]);
 
 /**
  * One message of the usage stream: events of one shard, numbered without gaps.
@@ -291,6 +291,13 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
    * @generated from field: bool cache_hit = 25;
    */
   cacheHit: boolean;
+
+  /**
+   * Absent if the response was served at the list price of text.
+   *
+   * @generated from field: weighbridge.v1.UsageDetails details = 26;
+   */
+  details?: UsageDetails | undefined;
 };
 
 /**
@@ -299,6 +306,59 @@ export type UsageEvent = Message<"weighbridge.v1.UsageEvent"> & {
  */
 export const UsageEventSchema: GenMessage<UsageEvent> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_usage, 4);
+
+/**
+ * What the price of a response depends on besides its tokens.
+ *
+ * @generated from message weighbridge.v1.UsageDetails
+ */
+export type UsageDetails = Message<"weighbridge.v1.UsageDetails"> & {
+  /**
+   * The conditions that the response was served under; empty: those of the list price.
+   *
+   * @generated from field: string service_tier = 1;
+   */
+  serviceTier: string;
+
+  /**
+   * @generated from field: string speed = 2;
+   */
+  speed: string;
+
+  /**
+   * @generated from field: string geography = 3;
+   */
+  geography: string;
+
+  /**
+   * How often the vendor ran each of its own tools.
+   *
+   * @generated from field: map<string, uint32> tool_uses = 4;
+   */
+  toolUses: { [key: string]: number };
+
+  /**
+   * What the price list has no price for, such as `service_tier:priority` or `tool:web_search`. It was charged at the
+   * dearest known price.
+   *
+   * @generated from field: repeated string unpriced = 5;
+   */
+  unpriced: string[];
+
+  /**
+   * The model that the response names, if the price is that model's: `<provider>/<model name>`.
+   *
+   * @generated from field: string priced_model = 6;
+   */
+  pricedModel: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.UsageDetails.
+ * Use `create(UsageDetailsSchema)` to create a new message.
+ */
+export const UsageDetailsSchema: GenMessage<UsageDetails> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_usage, 5);
 
 /**
  * Disjoint classes, whose sum is the total.
@@ -330,6 +390,33 @@ export type TokenUsage = Message<"weighbridge.v1.TokenUsage"> & {
    * @generated from field: uint32 output = 5;
    */
   output: number;
+
+  /**
+   * What the classes above do not include: tokens of other modalities.
+   *
+   * @generated from field: uint32 input_audio = 6;
+   */
+  inputAudio: number;
+
+  /**
+   * @generated from field: uint32 input_image = 7;
+   */
+  inputImage: number;
+
+  /**
+   * @generated from field: uint32 cache_read_audio = 8;
+   */
+  cacheReadAudio: number;
+
+  /**
+   * @generated from field: uint32 output_audio = 9;
+   */
+  outputAudio: number;
+
+  /**
+   * @generated from field: uint32 output_image = 10;
+   */
+  outputImage: number;
 };
 
 /**
@@ -337,7 +424,7 @@ export type TokenUsage = Message<"weighbridge.v1.TokenUsage"> & {
  * Use `create(TokenUsageSchema)` to create a new message.
  */
 export const TokenUsageSchema: GenMessage<TokenUsage> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 5);
+  messageDesc(file_weighbridge_v1_usage, 6);
 
 /**
  * @generated from message weighbridge.v1.Attribution
@@ -411,7 +498,7 @@ export type Attribution = Message<"weighbridge.v1.Attribution"> & {
  * Use `create(AttributionSchema)` to create a new message.
  */
 export const AttributionSchema: GenMessage<Attribution> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_usage, 6);
+  messageDesc(file_weighbridge_v1_usage, 7);
 
 /**
  * @generated from enum weighbridge.v1.PriceSource

@@ -1,0 +1,76 @@
+import {
+  type ContextPrices,
+  MEDIA_CLASSES,
+  type MediaClass,
+  type ModelPrice,
+  multiplePermille,
+  type TokenPrices,
+} from './modelPrice.ts';
+import { dearer, type NanoUsd, nanoFromDecimalUsd as usd } from './money.ts';
+
+/** The dearest prices that are known of any model, by class: what usage without a price of its own is charged. */
+export interface DearestPrices {
+  /** How many times the list price, in thousandths. */
+  readonly serviceTierPermille: bigint;
+  readonly speedPermille: bigint;
+  readonly geographyPermille: bigint;
+  /** Per one million tokens. */
+  readonly media: Readonly<Record<MediaClass, NanoUsd>>;
+  /** Per use, by the tool's name. */
+  readonly tools: ReadonlyMap<string, NanoUsd>;
+  /** Per use of a tool that no model has a price for. */
+  readonly anyTool: NanoUsd;
+}
+
+/**
+ * The dearest prices that vendors publish, as of 2026-11: the floor for a catalog that lacks them. Service tier: OpenAI's
+ * priority processing (2.5 times); speed: Anthropic's fast mode (6 times); geography: Anthropic's US inference (1.1 times);
+ * audio: `gpt-4o-realtime-preview` (100 and 200 USD); cached audio: the same (20 USD); images: `gpt-image-1` (10 USD in),
+ * `gemini-3-pro-image-preview` (120 USD out); tools: xAI's and OpenAI's dearest search (35 USD per thousand).
+ */
+const PUBLISHED: DearestPrices = {
+  serviceTierPermille: 2_500n,
+  speedPermille: 6_000n,
+  geographyPermille: 1_100n,
+  media: {
+    inputAudio: usd('100'),
+    inputImage: usd('10'),
+    cacheReadAudio: usd('20'),
+    outputAudio: usd('200'),
+    outputImage: usd('120'),
+  },
+  tools: new Map(),
+  anyTool: usd('0.035'),
+};
+
+/** The dearest of the given prices and of those that vendors publish. */
+export function dearestPrices(prices: Iterable<ModelPrice>): DearestPrices {
+  let { serviceTierPermille, speedPermille, geographyPermille, anyTool } = PUBLISHED;
+  const media = { ...PUBLISHED.media };
+  const tools = new Map<string, NanoUsd>();
+  for (const price of prices) {
+    for (const rates of allRates(price)) raiseMedia(media, rates);
+    for (const [tool, perUse] of Object.entries(price.toolPrices)) {
+      tools.set(tool, dearer(tools.get(tool) ?? 0n, perUse));
+      anyTool = dearer(anyTool, perUse);
+    }
+    for (const { service, ...variant } of price.variants) {
+      const { serviceTier, speed, geography } = service;
+      const permille = multiplePermille(variant, price);
+      // A price for several conditions says nothing about each.
+      if (speed === '' && geography === '') serviceTierPermille = dearer(serviceTierPermille, permille);
+      if (serviceTier === '' && geography === '') speedPermille = dearer(speedPermille, permille);
+      if (serviceTier === '' && speed === '') geographyPermille = dearer(geographyPermille, permille);
+    }
+  }
+  return { serviceTierPermille, speedPermille, geographyPermille, media, tools, anyTool };
+}
+
+function allRates(price: ModelPrice): TokenPrices[] {
+  return [price, ...price.variants].flatMap((prices: ContextPrices) => [prices, ...prices.tiers]);
+}
+
+function raiseMedia(media: Record<MediaClass, NanoUsd>, rates: TokenPrices): void {
+  for (const mediaClass of MEDIA_CLASSES)
+    media[mediaClass] = dearer(media[mediaClass], rates[mediaClass] ?? 0n);
+}
