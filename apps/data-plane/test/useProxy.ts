@@ -23,6 +23,7 @@ export function useVendor(options: MockVendorOptions = {}): SharedVendor {
     get requests() {
       return vendor.requests;
     },
+    costOf: (entry) => vendor.costOf(entry),
     clear: () => vendor.clear(),
   };
 }

@@ -1,8 +1,10 @@
 import type { AddressInfo } from 'node:net';
 import { type BillEntry, createBill } from './records/bill.ts';
+import { costOf } from './records/priceList.ts';
 import { createRecorder, type RecordedRequest } from './records/recorder.ts';
 import { createResponseStore } from './records/responseStore.ts';
 import { createVendorServer } from './server.ts';
+import { LENIENT, type VendorTraits } from './shared/traits.ts';
 
 const DEFAULT_KEEP = 1000;
 // Load tests compare every entry with the ledger, so more entries are retained than requests.
@@ -19,6 +21,8 @@ export interface MockVendor {
   readonly bill: readonly BillEntry[];
   /** The newest `keep` requests whose body arrived completely, oldest first. */
   readonly requests: readonly RecordedRequest[];
+  /** What the vendor charges for an entry of its bill, in nano-USD, by its own prices. Throws for a model without one. */
+  costOf(entry: BillEntry): bigint;
   /** Clears the bill and the requests. */
   clear(): void;
   /** Stops listening and closes every socket at once, also those of responses in progress. */
@@ -34,14 +38,17 @@ export interface MockVendorOptions {
   readonly keep?: number;
   /** If set, any other bearer token gets a 401. */
   readonly apiKey?: string;
+  /** What kind of vendor it is; default: lenient, without prices. */
+  readonly traits?: Partial<VendorTraits>;
 }
 
 /** Starts a vendor with the `openai` and `anthropic` dialects. Rejects if it cannot listen. */
 export async function startMockVendor(options: MockVendorOptions = {}): Promise<MockVendor> {
   const { host = '127.0.0.1', port = 0, keep = DEFAULT_KEEP, apiKey } = options;
+  const traits = { ...LENIENT, ...options.traits };
   const bill = createBill(keep === 0 ? 0 : BILL_MAX_ENTRIES);
   const recorder = createRecorder(keep);
-  const server = createVendorServer({ bill, recorder, stored: createResponseStore(), apiKey });
+  const server = createVendorServer({ bill, recorder, stored: createResponseStore(), apiKey, traits });
 
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -56,6 +63,7 @@ export async function startMockVendor(options: MockVendorOptions = {}): Promise<
     url: baseUrl(host, server.address() as AddressInfo),
     bill: bill.entries,
     requests: recorder.requests,
+    costOf: (entry) => costOf(entry, traits.prices),
     clear() {
       bill.clear();
       recorder.clear();

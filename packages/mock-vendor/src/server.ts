@@ -14,6 +14,7 @@ import type { ResponseStore } from './records/responseStore.ts';
 import { findRoute } from './routes.ts';
 import { NORMAL, parseBehaviour } from './shared/behaviour.ts';
 import { newId } from './shared/ids.ts';
+import type { VendorTraits } from './shared/traits.ts';
 import {
   anthropicErrorBody,
   errorOfStatus,
@@ -30,6 +31,7 @@ export interface ServerDeps {
   readonly recorder: Recorder;
   readonly stored: ResponseStore;
   readonly apiKey: string | undefined;
+  readonly traits: VendorTraits;
 }
 
 /** The vendor's HTTP server; it does not listen yet. */
@@ -56,8 +58,20 @@ async function serve(deps: ServerDeps, request: IncomingMessage, response: Serve
     reply = createReply(response, context, behaviour);
     await reply.hold();
     if (behaviour.status !== undefined) throw errorOfStatus(behaviour.status);
-    const { bill, stored } = deps;
-    await handler({ requestId, path: pathOf(path), body, behaviour, bill, stored, reply, disconnected });
+    const { bill, stored, traits } = deps;
+    const account = accountOf(headers);
+    await handler({
+      requestId,
+      path: pathOf(path),
+      body,
+      account,
+      behaviour,
+      traits,
+      bill,
+      stored,
+      reply,
+      disconnected,
+    });
   } catch (error) {
     await sendError(error, reply, response, pathOf(request.url ?? '/'));
   }
@@ -71,6 +85,10 @@ function authenticate(apiKey: string | undefined, headers: IncomingHttpHeaders):
     throw new VendorError(401, message);
   }
   throw errorOfStatus(401);
+}
+
+function accountOf({ authorization, 'x-api-key': ownHeader }: IncomingHttpHeaders): string {
+  return String(ownHeader ?? authorization?.replace(/^Bearer /, '') ?? '');
 }
 
 function pathOf(pathAndQuery: string): string {

@@ -1,6 +1,7 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type MockVendor, startMockVendor } from '../index.ts';
+import { emptyLine } from '../shared/billLine.ts';
 
 let vendor: MockVendor;
 let openai: OpenAI;
@@ -63,14 +64,17 @@ test("a completion has OpenAI's shape, and its usage is on the bill", async () =
   expect(Number(response.headers.get('openai-processing-ms'))).toBeGreaterThanOrEqual(0);
   expect(vendor.bill).toEqual([
     {
+      ...emptyLine('gpt-test'),
       requestId: response.headers.get('x-request-id'),
-      model: 'gpt-test',
+      account: 'any',
       inputTokens: 14,
-      cachedInputTokens: 0,
-      cacheWriteTokens: 0,
-      cacheWrite1hTokens: 0,
       outputTokens: 7,
       reasoningTokens: 0,
+      serviceTier: '',
+      speed: '',
+      geography: '',
+      toolUses: {},
+      extraLines: [],
       streamed: false,
       completed: true,
       at: expect.any(Date),

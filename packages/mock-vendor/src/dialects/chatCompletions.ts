@@ -5,12 +5,20 @@ import type { Behaviour } from '../shared/behaviour.ts';
 import { newId } from '../shared/ids.ts';
 import { openaiErrorBody, serverError } from '../shared/vendorError.ts';
 import { type ChatRequest, parseChatRequest } from './chatRequest.ts';
-import { chargeReasoning, chargeWhole, generate, openBill } from './generation.ts';
+import {
+  chargeReasoning,
+  chargeWhole,
+  generate,
+  generationTime,
+  openBill,
+  totalOutput,
+} from './generation.ts';
 
 /** `POST /v1/chat/completions`. */
 export async function chatCompletions(exchange: Exchange): Promise<void> {
-  const request = parseChatRequest(exchange.body);
-  const modelOutput = composeOutput(request, exchange.behaviour);
+  const { body, behaviour, traits } = exchange;
+  const request = parseChatRequest(body, traits, behaviour.honours ?? traits.honours);
+  const modelOutput = composeOutput(request, behaviour, traits);
   await (request.stream
     ? sendStream(exchange, request, modelOutput)
     : sendWhole(exchange, request, modelOutput));
@@ -39,23 +47,25 @@ async function sendWhole(exchange: Exchange, request: ChatRequest, modelOutput: 
     finish_reason: finishReason(modelOutput),
   }));
   const usage = usageOf(request, modelOutput, exchange.behaviour);
-  const completion = { ...head('chat.completion', request.model), choices, ...(usage && { usage }) };
+  const completion = { ...head('chat.completion', modelOutput), choices, ...(usage && { usage }) };
 
   const entry = openBill(exchange, request, modelOutput);
   chargeWhole(entry, request, modelOutput);
+  await generationTime(exchange);
   await complete(entry, () => exchange.reply.json(200, completion));
 }
 
 async function sendStream(exchange: Exchange, request: ChatRequest, modelOutput: ModelOutput): Promise<void> {
   const { reply, behaviour } = exchange;
   const usage = request.includeUsage ? usageOf(request, modelOutput, behaviour) : undefined;
-  const common = { ...head('chat.completion.chunk', request.model), ...(usage && { usage: null }) };
+  const common = { ...head('chat.completion.chunk', modelOutput), ...(usage && { usage: null }) };
   const send = (chunk: object) => reply.write(`data: ${JSON.stringify({ ...common, ...chunk })}\n\n`);
   const sendDelta = (index: number, delta: object, finish: string | null = null) =>
     send({ choices: [{ index, delta, logprobs: null, finish_reason: finish }] });
   const indices = Array.from({ length: request.choices }, (_, index) => index);
 
   const entry = openBill(exchange, request, modelOutput);
+  await generationTime(exchange);
   await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
   chargeReasoning(entry, request, modelOutput);
   for (const index of indices) await sendDelta(index, openingDelta(modelOutput));
@@ -69,7 +79,7 @@ async function sendStream(exchange: Exchange, request: ChatRequest, modelOutput:
   }
 
   for (const index of indices) await sendDelta(index, {}, finishReason(modelOutput));
-  if (usage) await send({ choices: [], usage });
+  if (usage) await reply.writeEvent('', { ...common, choices: [], usage });
   await complete(entry, async () => {
     await reply.write('data: [DONE]\n\n');
     await reply.end();
@@ -98,33 +108,41 @@ function finishReason(modelOutput: ModelOutput): 'stop' | 'length' | 'tool_calls
 }
 
 /** The fields that a completion and its chunks begin with. */
-function head(object: string, model: string) {
+function head(object: string, { serving }: ModelOutput) {
   return {
     id: newId('chatcmpl-'),
     object,
     created: Math.floor(Date.now() / 1000),
-    model,
-    service_tier: 'default',
+    model: serving.model,
+    service_tier: ['', 'auto'].includes(serving.serviceTier) ? 'default' : serving.serviceTier,
     system_fingerprint: 'fp_mockvendor',
   };
 }
 
-function usageOf({ choices }: ChatRequest, modelOutput: ModelOutput, { usage }: Behaviour) {
+function usageOf(request: ChatRequest, modelOutput: ModelOutput, { usage }: Behaviour) {
   if (usage === 'none') return undefined;
   const share = usage === 'zero' ? 0 : 1;
+  const { media, serving } = modelOutput;
   const input = share * modelOutput.inputTokens;
-  const reasoning = share * choices * modelOutput.reasoningTokens;
-  const output = share * choices * modelOutput.textTokens + reasoning;
+  const output = share * totalOutput(request, modelOutput);
+  const searches = serving.toolUses.web_search;
   return {
     prompt_tokens: input,
     completion_tokens: output,
     total_tokens: input + output,
-    prompt_tokens_details: { cached_tokens: share * modelOutput.cachedTokens, audio_tokens: 0 },
+    prompt_tokens_details: {
+      cached_tokens: share * modelOutput.cachedTokens,
+      audio_tokens: share * (media.inputAudio + media.cachedAudio),
+      ...(media.cachedAudio > 0 && { cached_tokens_details: { audio_tokens: share * media.cachedAudio } }),
+      ...(media.inputImage > 0 && { image_tokens: share * media.inputImage }),
+    },
     completion_tokens_details: {
-      reasoning_tokens: reasoning,
-      audio_tokens: 0,
+      reasoning_tokens: share * request.choices * modelOutput.reasoningTokens,
+      audio_tokens: share * media.outputAudio,
+      ...(media.outputImage > 0 && { image_tokens: share * media.outputImage }),
       accepted_prediction_tokens: 0,
       rejected_prediction_tokens: 0,
     },
+    ...(searches !== undefined && { server_tool_use: { web_search_requests: share * searches } }),
   };
 }

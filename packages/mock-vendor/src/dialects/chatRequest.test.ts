@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { NOTHING_ASKED } from '../model/conversation.ts';
 import { parseChatRequest } from './chatRequest.ts';
 
 const messages = [{ role: 'user', content: 'Hi' }];
@@ -14,6 +15,7 @@ test('a small request has its defaults', () => {
     toolChoice: 'auto',
     choices: 1,
     maxOutputTokens: undefined,
+    asked: NOTHING_ASKED,
     stream: false,
     includeUsage: false,
   });

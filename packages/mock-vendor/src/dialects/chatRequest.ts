@@ -1,12 +1,17 @@
-import type { Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
+import type { Asked, Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
+import { NOTHING_ASKED } from '../model/conversation.ts';
+import type { OutputLimitName } from '../shared/behaviour.ts';
+import { assertKnown, CHAT_FIELDS } from '../shared/knownFields.ts';
 import {
   isRecord,
   type JsonRecord,
   optionalBoolean,
   optionalInteger,
+  optionalText,
   parseModel,
   parseObject,
 } from '../shared/parameters.ts';
+import { LENIENT, type VendorTraits } from '../shared/traits.ts';
 import { badRequest, invalidType, missingParameter } from '../shared/vendorError.ts';
 
 const ROLES = ['system', 'assistant', 'user', 'function', 'tool', 'developer'];
@@ -18,9 +23,14 @@ export interface ChatRequest extends Conversation {
   readonly includeUsage: boolean;
 }
 
-/** Reads and checks a body as OpenAI does; unknown parameters pass. */
-export function parseChatRequest(body: Buffer): ChatRequest {
-  const request = parseObject(body);
+/** Parses and validates a body like OpenAI; unknown parameters pass unless the vendor is strict. */
+export function parseChatRequest(
+  body: Buffer,
+  traits: VendorTraits = LENIENT,
+  honours: OutputLimitName | undefined = traits.honours,
+): ChatRequest {
+  const request = parseObject(body, traits);
+  if (traits.strict) assertKnown(request, CHAT_FIELDS);
   const stream = optionalBoolean(request, 'stream') ?? false;
   const tools = parseTools(request.tools);
   return {
@@ -29,7 +39,8 @@ export function parseChatRequest(body: Buffer): ChatRequest {
     tools,
     toolChoice: parseToolChoice(request.tool_choice, tools),
     choices: optionalInteger(request, 'n', MAX_CHOICES) ?? 1,
-    maxOutputTokens: parseOutputLimit(request),
+    maxOutputTokens: honours ? optionalInteger(request, honours) : parseOutputLimit(request),
+    asked: parseAsked(request),
     stream,
     includeUsage: parseIncludeUsage(request.stream_options, stream),
   };
@@ -109,6 +120,21 @@ function parseToolChoice(choice: unknown, tools: readonly Tool[]): ToolChoice {
     throw badRequest(`Tool choice '${name}' not found in 'tools' parameter.`, 'tool_choice');
   }
   return { name };
+}
+
+/** OpenRouter's `models` are those that may answer instead. */
+function parseAsked(request: JsonRecord): Asked {
+  const models = Array.isArray(request.models) ? request.models : [];
+  const searches = request.web_search_options !== undefined && request.web_search_options !== null;
+  return {
+    ...NOTHING_ASKED,
+    serviceTier: optionalText(request, 'service_tier'),
+    fallbacks: models
+      .filter((model) => typeof model === 'string')
+      .map((model) => ({ model, maxOutputTokens: undefined, speed: undefined })),
+    // A request searches once.
+    serverTools: searches ? [{ name: 'web_search', maxUses: 1, model: undefined }] : [],
+  };
 }
 
 function parseOutputLimit(request: JsonRecord): number | undefined {

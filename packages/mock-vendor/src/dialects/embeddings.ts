@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Exchange } from '../http/exchange.ts';
 import { complete } from '../records/bill.ts';
+import { emptyLine } from '../shared/billLine.ts';
+import { assertKnown, EMBEDDINGS_FIELDS } from '../shared/knownFields.ts';
 import { optionalInteger, parseModel, parseObject } from '../shared/parameters.ts';
 import { tokensOfText } from '../shared/tokens.ts';
 import { badRequest, invalidType, missingParameter } from '../shared/vendorError.ts';
@@ -11,8 +13,10 @@ const MAX_INPUTS = 2048;
 const HASH_BYTES = 32;
 
 /** `POST /v1/embeddings`. */
-export async function embeddings({ body, requestId, behaviour, bill, reply }: Exchange): Promise<void> {
-  const request = parseObject(body);
+export async function embeddings(exchange: Exchange): Promise<void> {
+  const { body, requestId, account, behaviour, traits, bill, reply } = exchange;
+  const request = parseObject(body, traits);
+  if (traits.strict) assertKnown(request, EMBEDDINGS_FIELDS);
   const model = parseModel(request);
   const inputs = parseInputs(request.input);
   const format = request.encoding_format ?? 'float';
@@ -28,14 +32,16 @@ export async function embeddings({ body, requestId, behaviour, bill, reply }: Ex
   const usage = { prompt_tokens: shown, total_tokens: shown };
 
   const entry = bill.open({
+    ...emptyLine(model),
     requestId,
-    model,
+    account,
     inputTokens,
-    cachedInputTokens: 0,
-    cacheWriteTokens: 0,
-    cacheWrite1hTokens: 0,
-    outputTokens: 0,
     reasoningTokens: 0,
+    serviceTier: '',
+    speed: '',
+    geography: '',
+    toolUses: {},
+    extraLines: [],
     streamed: false,
   });
   const list = { object: 'list', data, model, ...(behaviour.usage !== 'none' && { usage }) };

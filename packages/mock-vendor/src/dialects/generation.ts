@@ -2,44 +2,84 @@ import { pause } from '../http/disconnect.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { ModelOutput } from '../model/modelOutput.ts';
 import type { OpenEntry } from '../records/bill.ts';
+import { emptyLine } from '../shared/billLine.ts';
 import { tokensOfBytes } from '../shared/tokens.ts';
 
 /** The fields of a request that its charge depends on. */
 export interface Charged {
-  readonly model: string;
   readonly stream: boolean;
   readonly choices: number;
 }
 
-/** Charges the input; the output is added as it is generated. */
+/**
+ * Charges the input, tools and further models; the output is added as it is generated. A vendor that bills after a
+ * disconnect generates the rest nevertheless.
+ */
 export function openBill(
-  { bill, requestId }: Exchange,
+  { bill, requestId, account, behaviour, disconnected }: Exchange,
   request: Charged,
   modelOutput: ModelOutput,
 ): OpenEntry {
-  return bill.open({
+  const { media, serving } = modelOutput;
+  const entry = bill.open({
+    ...emptyLine(serving.model),
     requestId,
-    model: request.model,
+    account,
     inputTokens: modelOutput.inputTokens,
     cachedInputTokens: modelOutput.cachedTokens,
+    cachedAudioTokens: media.cachedAudio,
     cacheWriteTokens: modelOutput.cacheWriteTokens,
     cacheWrite1hTokens: modelOutput.cacheWrite1hTokens,
-    outputTokens: 0,
+    inputAudioTokens: media.inputAudio,
+    inputImageTokens: media.inputImage,
     reasoningTokens: 0,
+    serviceTier: serving.serviceTier,
+    speed: serving.speed,
+    geography: serving.geography,
+    toolUses: serving.toolUses,
+    extraLines: Object.values(serving.extra),
     streamed: request.stream,
   });
+  if (behaviour.billsAfterDisconnect) {
+    disconnected.addEventListener('abort', () => chargeWhole(entry, request, modelOutput), { once: true });
+  }
+  return entry;
 }
 
 /** Charges the whole output: without streaming it is generated before it is sent. */
 export function chargeWhole(entry: OpenEntry, { choices }: Charged, modelOutput: ModelOutput): void {
+  chargeMedia(entry, modelOutput);
   entry.reasoningTokens = choices * modelOutput.reasoningTokens;
-  entry.outputTokens = choices * (modelOutput.reasoningTokens + modelOutput.textTokens);
+  entry.outputTokens =
+    entry.reasoningTokens +
+    choices * modelOutput.textTokens +
+    entry.outputAudioTokens +
+    entry.outputImageTokens;
 }
 
-/** Charges the reasoning, which comes before the text. */
+/** Charges the reasoning, which comes before the text, and media. */
 export function chargeReasoning(entry: OpenEntry, { choices }: Charged, modelOutput: ModelOutput): void {
+  chargeMedia(entry, modelOutput);
   entry.reasoningTokens = choices * modelOutput.reasoningTokens;
-  entry.outputTokens = entry.reasoningTokens;
+  entry.outputTokens = entry.reasoningTokens + entry.outputAudioTokens + entry.outputImageTokens;
+}
+
+function chargeMedia(entry: OpenEntry, { media }: ModelOutput): void {
+  entry.outputAudioTokens = media.outputAudio;
+  entry.outputImageTokens = media.outputImage;
+}
+
+/** The time until the vendor can begin its reply. What it generates then is on the bill already. */
+export function generationTime({ behaviour, disconnected }: Exchange): Promise<void> {
+  return pause(behaviour.generateMs, disconnected);
+}
+
+/** All output tokens of a response, over all choices. */
+export function totalOutput(
+  { choices }: Charged,
+  { reasoningTokens, textTokens, media }: ModelOutput,
+): number {
+  return choices * (reasoningTokens + textTokens) + media.outputAudio + media.outputImage;
 }
 
 /**

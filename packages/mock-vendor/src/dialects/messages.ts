@@ -5,21 +5,23 @@ import type { Behaviour } from '../shared/behaviour.ts';
 import { newId } from '../shared/ids.ts';
 import { textOfTokens } from '../shared/tokens.ts';
 import { anthropicErrorBody, serverError } from '../shared/vendorError.ts';
-import { chargeReasoning, chargeWhole, generate, openBill } from './generation.ts';
+import { chargeReasoning, chargeWhole, generate, generationTime, openBill } from './generation.ts';
 import { type MessagesRequest, parseMessagesRequest } from './messagesRequest.ts';
+import { finalUsage, usageOf, wholeUsage } from './messagesUsage.ts';
 
 /** `POST /v1/messages`. */
 export async function messages(exchange: Exchange): Promise<void> {
-  const request = parseMessagesRequest(exchange.body, { needsMaxTokens: true });
-  const modelOutput = composeOutput(request, exchange.behaviour);
+  const { body, behaviour, traits } = exchange;
+  const request = parseMessagesRequest(body, { needsMaxTokens: true }, traits);
+  const modelOutput = composeOutput(request, behaviour, traits);
   await (request.stream
     ? sendStream(exchange, request, modelOutput)
     : sendWhole(exchange, request, modelOutput));
 }
 
 /** `POST /v1/messages/count_tokens`. */
-export async function countTokens({ body, behaviour, reply }: Exchange): Promise<void> {
-  const request = parseMessagesRequest(body, { needsMaxTokens: false });
+export async function countTokens({ body, behaviour, traits, reply }: Exchange): Promise<void> {
+  const request = parseMessagesRequest(body, { needsMaxTokens: false }, traits);
   await reply.json(200, { input_tokens: composeOutput(request, behaviour).inputTokens });
 }
 
@@ -28,22 +30,19 @@ async function sendWhole(
   request: MessagesRequest,
   modelOutput: ModelOutput,
 ): Promise<void> {
-  const usage = usageOf(
-    modelOutput,
-    exchange.behaviour,
-    modelOutput.reasoningTokens + modelOutput.textTokens,
-  );
-  const thinking =
-    modelOutput.reasoningTokens > 0 ? [thinkingBlock(textOfTokens(modelOutput.reasoningTokens))] : [];
+  const usage = wholeUsage(modelOutput, exchange.behaviour);
+  const thought = shownReasoning(modelOutput, exchange.behaviour);
+  const thinking = thought === '' ? [] : [thinkingBlock(thought)];
   const message = {
-    ...head(request.model),
-    content: [...thinking, contentBlock(modelOutput, modelOutput.text)],
+    ...head(modelOutput),
+    content: [...thinking, ...toolBlocks(modelOutput), contentBlock(modelOutput, modelOutput.text)],
     stop_reason: stopReason(modelOutput),
     stop_sequence: null,
     ...(usage && { usage }),
   };
   const entry = openBill(exchange, request, modelOutput);
   chargeWhole(entry, request, modelOutput);
+  await generationTime(exchange);
   await complete(entry, () => exchange.reply.json(200, message));
 }
 
@@ -59,17 +58,23 @@ async function sendStream(
   const start = usageOf(modelOutput, behaviour, 1);
 
   const entry = openBill(exchange, request, modelOutput);
+  await generationTime(exchange);
   await reply.start(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
   chargeReasoning(entry, request, modelOutput);
   const empty = { content: [], stop_reason: null, stop_sequence: null, ...(start && { usage: start }) };
-  await send('message_start', { message: { ...head(request.model), ...empty } });
+  await send('message_start', { message: { ...head(modelOutput), ...empty } });
   await send('ping');
   let index = 0;
-  if (modelOutput.reasoningTokens > 0) {
-    const thinking = textOfTokens(modelOutput.reasoningTokens);
+  const thinking = shownReasoning(modelOutput, behaviour);
+  if (thinking !== '') {
     await send('content_block_start', { index, content_block: thinkingBlock('') });
     await send('content_block_delta', { index, delta: { type: 'thinking_delta', thinking } });
     await send('content_block_delta', { index, delta: { type: 'signature_delta', signature: 'bW9jaw==' } });
+    await send('content_block_stop', { index });
+    index += 1;
+  }
+  for (const block of toolBlocks(modelOutput)) {
+    await send('content_block_start', { index, content_block: block });
     await send('content_block_stop', { index });
     index += 1;
   }
@@ -84,7 +89,8 @@ async function sendStream(
   }
   await send('content_block_stop', { index });
   const end = finalUsage(modelOutput, behaviour);
-  await send('message_delta', {
+  await reply.writeEvent('message_delta', {
+    type: 'message_delta',
     delta: { stop_reason: stopReason(modelOutput), stop_sequence: null },
     ...(end && { usage: end }),
   });
@@ -94,8 +100,25 @@ async function sendStream(
   });
 }
 
-function head(model: string) {
-  return { id: newId('msg_'), type: 'message', role: 'assistant', model };
+function head({ serving }: ModelOutput) {
+  return { id: newId('msg_'), type: 'message', role: 'assistant', model: serving.model };
+}
+
+/** The reasoning as text; empty if there is none, or the vendor does not show it. */
+function shownReasoning({ reasoningTokens }: ModelOutput, { hidesReasoning }: Behaviour): string {
+  return hidesReasoning ? '' : textOfTokens(reasoningTokens);
+}
+
+/** The uses of server-side tools. */
+function toolBlocks({ serving }: ModelOutput) {
+  return Object.entries(serving.toolUses).flatMap(([name, uses]) =>
+    Array.from({ length: uses }, () => ({
+      type: 'server_tool_use',
+      id: newId('srvtoolu_'),
+      name,
+      input: {},
+    })),
+  );
 }
 
 function thinkingBlock(thinking: string) {
@@ -126,29 +149,4 @@ function pieceDelta({ toolName }: ModelOutput, piece: string) {
 function stopReason(modelOutput: ModelOutput): 'end_turn' | 'max_tokens' | 'tool_use' {
   if (modelOutput.cut) return 'max_tokens';
   return modelOutput.toolName === undefined ? 'end_turn' : 'tool_use';
-}
-
-function usageOf(modelOutput: ModelOutput, { usage }: Behaviour, outputTokens: number) {
-  if (usage === 'none') return undefined;
-  const share = usage === 'zero' ? 0 : 1;
-  const written = modelOutput.cacheWriteTokens + modelOutput.cacheWrite1hTokens;
-  return {
-    input_tokens: share * (modelOutput.inputTokens - modelOutput.cachedTokens - written),
-    cache_creation_input_tokens: share * written,
-    cache_read_input_tokens: share * modelOutput.cachedTokens,
-    cache_creation: {
-      ephemeral_5m_input_tokens: share * modelOutput.cacheWriteTokens,
-      ephemeral_1h_input_tokens: share * modelOutput.cacheWrite1hTokens,
-    },
-    output_tokens: share * outputTokens,
-    service_tier: 'standard',
-  };
-}
-
-/** The last event of a stream does not separate cache writes by their time to live. */
-function finalUsage(modelOutput: ModelOutput, behaviour: Behaviour) {
-  const usage = usageOf(modelOutput, behaviour, modelOutput.reasoningTokens + modelOutput.textTokens);
-  if (!usage) return undefined;
-  const { cache_creation: _, service_tier: __, ...told } = usage;
-  return told;
 }

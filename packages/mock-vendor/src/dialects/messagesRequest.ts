@@ -1,12 +1,23 @@
-import type { Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
+import type {
+  Asked,
+  Conversation,
+  Fallback,
+  Message,
+  ServerTool,
+  Tool,
+  ToolChoice,
+} from '../model/conversation.ts';
+import { assertKnown, MESSAGES_FIELDS, toolName } from '../shared/knownFields.ts';
 import {
   isRecord,
   type JsonRecord,
   optionalBoolean,
   optionalInteger,
+  optionalText,
   parseModel,
   parseObject,
 } from '../shared/parameters.ts';
+import { LENIENT, type VendorTraits } from '../shared/traits.ts';
 import { badRequest } from '../shared/vendorError.ts';
 
 /** A parsed request to `/v1/messages`. */
@@ -14,9 +25,14 @@ export interface MessagesRequest extends Conversation {
   readonly stream: boolean;
 }
 
-/** Parses and validates a body like Anthropic; unknown parameters are ignored. */
-export function parseMessagesRequest(body: Buffer, options: { needsMaxTokens: boolean }): MessagesRequest {
-  const request = parseObject(body);
+/** Parses and validates a body like Anthropic; unknown parameters are ignored unless the vendor is strict. */
+export function parseMessagesRequest(
+  body: Buffer,
+  options: { needsMaxTokens: boolean },
+  traits: VendorTraits = LENIENT,
+): MessagesRequest {
+  const request = parseObject(body, traits);
+  if (traits.strict) assertKnown(request, MESSAGES_FIELDS);
   const model = parseModel(request);
   const maxOutputTokens = optionalInteger(request, 'max_tokens');
   if (options.needsMaxTokens && maxOutputTokens === undefined) throw badRequest('max_tokens: Field required');
@@ -27,8 +43,39 @@ export function parseMessagesRequest(body: Buffer, options: { needsMaxTokens: bo
     toolChoice: parseToolChoice(request.tool_choice),
     choices: 1,
     maxOutputTokens,
+    asked: parseAsked(request),
     stream: optionalBoolean(request, 'stream') ?? false,
   };
+}
+
+function parseAsked(request: JsonRecord): Asked {
+  const tools = Array.isArray(request.tools) ? request.tools.filter(isRecord) : [];
+  const fallbacks = Array.isArray(request.fallbacks) ? request.fallbacks.filter(isRecord) : [];
+  const tier = optionalText(request, 'service_tier');
+  return {
+    serviceTier: tier === 'standard_only' ? 'standard' : tier,
+    speed: optionalText(request, 'speed'),
+    geography: optionalText(request, 'inference_geo'),
+    fallbacks: fallbacks.flatMap(parseFallback),
+    serverTools: tools.flatMap(parseServerTool),
+    maxToolCalls: undefined,
+  };
+}
+
+function parseFallback(fallback: JsonRecord): Fallback[] {
+  const { model, speed } = fallback;
+  if (typeof model !== 'string') throw badRequest('fallbacks: model: Field required');
+  const maxOutputTokens = optionalInteger(fallback, 'max_tokens');
+  return [{ model, maxOutputTokens, speed: typeof speed === 'string' ? speed : undefined }];
+}
+
+const SERVER_TOOLS = new Set(['web_search', 'web_fetch', 'code_execution', 'advisor']);
+
+function parseServerTool(tool: JsonRecord): ServerTool[] {
+  const name = typeof tool.type === 'string' ? toolName(tool.type) : '';
+  if (!SERVER_TOOLS.has(name)) return [];
+  const model = typeof tool.model === 'string' ? tool.model : undefined;
+  return [{ name, maxUses: optionalInteger(tool, 'max_uses'), model }];
 }
 
 function systemMessage(system: unknown): Message[] {

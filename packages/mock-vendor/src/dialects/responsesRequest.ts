@@ -1,21 +1,32 @@
-import type { Conversation, Message, Tool, ToolChoice } from '../model/conversation.ts';
+import {
+  type Asked,
+  type Conversation,
+  type Message,
+  NOTHING_ASKED,
+  type ServerTool,
+  type Tool,
+  type ToolChoice,
+} from '../model/conversation.ts';
 import type { ResponseStore } from '../records/responseStore.ts';
 import { newId } from '../shared/ids.ts';
+import { assertKnown, RESPONSES_FIELDS, toolName } from '../shared/knownFields.ts';
 import {
   isRecord,
   type JsonRecord,
   optionalBoolean,
   optionalInteger,
+  optionalText,
   parseModel,
   parseObject,
 } from '../shared/parameters.ts';
-import { invalidType, missingParameter, VendorError } from '../shared/vendorError.ts';
+import { LENIENT, type VendorTraits } from '../shared/traits.ts';
+import { badRequest, invalidType, missingParameter, VendorError } from '../shared/vendorError.ts';
 
 /** A parsed request to `/v1/responses`. */
 export interface ResponsesRequest extends Conversation {
   readonly stream: boolean;
   readonly store: boolean;
-  /** The reply has the status queued; the stored response is complete at once. */
+  /** The reply has the status queued; the stored response is complete after `x-mock-background-ms`. */
   readonly background: boolean;
   readonly previousResponseId: string | null;
   readonly instructions: string | null;
@@ -23,9 +34,14 @@ export interface ResponsesRequest extends Conversation {
   readonly inputItems: readonly unknown[];
 }
 
-/** Parses and validates a body like OpenAI; unknown parameters are ignored. */
-export function parseResponsesRequest(body: Buffer, stored: ResponseStore): ResponsesRequest {
-  const request = parseObject(body);
+/** Parses and validates a body like OpenAI; unknown parameters are ignored unless the vendor is strict. */
+export function parseResponsesRequest(
+  body: Buffer,
+  stored: ResponseStore,
+  traits: VendorTraits = LENIENT,
+): ResponsesRequest {
+  const request = parseObject(body, traits);
+  if (traits.strict) assertStrict(request);
   const { input, instructions, previous_response_id: previousId } = request;
   if (input === undefined) throw missingParameter('input');
   const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
@@ -39,6 +55,7 @@ export function parseResponsesRequest(body: Buffer, stored: ResponseStore): Resp
     toolChoice: parseToolChoice(request.tool_choice),
     choices: 1,
     maxOutputTokens: optionalInteger(request, 'max_output_tokens'),
+    asked: parseAsked(request),
     stream: optionalBoolean(request, 'stream') ?? false,
     store: optionalBoolean(request, 'store') ?? true,
     background: optionalBoolean(request, 'background') ?? false,
@@ -46,6 +63,40 @@ export function parseResponsesRequest(body: Buffer, stored: ResponseStore): Resp
     instructions: typeof instructions === 'string' ? instructions : null,
     inputItems: items.map((item: unknown) => ({ id: newId('msg_'), type: 'message', ...(item as object) })),
   };
+}
+
+function assertStrict(request: JsonRecord): void {
+  assertKnown(request, RESPONSES_FIELDS);
+  if (request.background === true && request.store === false) {
+    throw badRequest("Background mode requires 'store' to be true.", 'background');
+  }
+}
+
+/** By these names their uses are billed. */
+const SERVER_TOOLS = new Set([
+  'web_search',
+  'code_interpreter',
+  'file_search',
+  'image_generation',
+  'mcp',
+  'computer_use',
+]);
+
+function parseAsked(request: JsonRecord): Asked {
+  const tools = Array.isArray(request.tools) ? request.tools.filter(isRecord) : [];
+  return {
+    ...NOTHING_ASKED,
+    serviceTier: optionalText(request, 'service_tier'),
+    serverTools: tools.flatMap(parseServerTool),
+    maxToolCalls: optionalInteger(request, 'max_tool_calls'),
+  };
+}
+
+function parseServerTool({ type, model }: JsonRecord): ServerTool[] {
+  const name = typeof type === 'string' ? toolName(type) : '';
+  if (!SERVER_TOOLS.has(name)) return [];
+  const painter = name === 'image_generation' ? 'gpt-image-1' : undefined;
+  return [{ name, maxUses: undefined, model: typeof model === 'string' ? model : painter }];
 }
 
 function previousMessages(id: string, stored: ResponseStore): readonly Message[] {

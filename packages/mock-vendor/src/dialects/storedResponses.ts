@@ -4,7 +4,13 @@ import { badRequest, VendorError } from '../shared/vendorError.ts';
 
 /** `GET /v1/responses/{id}`. */
 export async function retrieveResponse(exchange: Exchange): Promise<void> {
-  await exchange.reply.json(200, storedResponse(exchange).response);
+  await exchange.reply.json(200, currentForm(storedResponse(exchange)));
+}
+
+function currentForm({ queued, startsAt, inProgress, readyAt, response }: StoredResponse) {
+  const now = Date.now();
+  if (now >= readyAt) return response;
+  return now < startsAt ? queued : inProgress;
 }
 
 /** `GET /v1/responses/{id}/input_items`. */
@@ -27,10 +33,13 @@ export async function deleteResponse(exchange: Exchange): Promise<void> {
   await exchange.reply.json(200, { id, object: 'response', deleted: true });
 }
 
-/** `POST /v1/responses/{id}/cancel`: this vendor completes at once, so there is nothing to cancel. */
+/** `POST /v1/responses/{id}/cancel`: only a background response that is not finished. What it costs is on the bill already. */
 export async function cancelResponse(exchange: Exchange): Promise<void> {
-  storedResponse(exchange);
-  throw badRequest('Cannot cancel a synchronous response.');
+  const found = storedResponse(exchange);
+  if (Date.now() >= found.readyAt) throw badRequest('Cannot cancel a synchronous response.');
+  const cancelled = { ...found.inProgress, status: 'cancelled' };
+  exchange.stored.put({ ...found, response: cancelled, readyAt: 0 });
+  await exchange.reply.json(200, cancelled);
 }
 
 function storedResponse({ path, stored }: Exchange): StoredResponse {

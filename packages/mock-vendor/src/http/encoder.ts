@@ -78,6 +78,7 @@ export function brotliEncoder(): Encoder {
       parts.push(bytes);
       return NOTHING;
     },
-    finish: () => brotliCompressSync(Buffer.concat(parts)),
+    finish: () =>
+      brotliCompressSync(Buffer.concat(parts), { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } }),
   };
 }

@@ -1,6 +1,7 @@
 import type { Bill } from '../records/bill.ts';
 import type { ResponseStore } from '../records/responseStore.ts';
 import type { Behaviour } from '../shared/behaviour.ts';
+import type { VendorTraits } from '../shared/traits.ts';
 import type { Reply } from './reply.ts';
 
 /** One request and its reply, for a dialect's handler. */
@@ -9,7 +10,10 @@ export interface Exchange {
   /** Without the query, undecoded. */
   readonly path: string;
   readonly body: Buffer;
+  /** The credential; empty if there was none. */
+  readonly account: string;
   readonly behaviour: Behaviour;
+  readonly traits: VendorTraits;
   readonly bill: Bill;
   /** Stored responses, which clients can retrieve. */
   readonly stored: ResponseStore;

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Behaviour } from '../shared/behaviour.ts';
 import { pause, ReplyAborted, untilDisconnected, waitWhileConnected } from './disconnect.ts';
 import { brotliEncoder, deflateEncoder, type Encoder, gzipEncoder, identityEncoder } from './encoder.ts';
+import { padded } from './padding.ts';
 
 /**
  * The reply to one request, which misbehaves as the request asked. Every method throws `ReplyAborted` after the client has
@@ -14,6 +15,8 @@ export interface Reply {
   start(status: number, headers: Record<string, string>): Promise<void>;
   /** Sends a part of the body, and waits until it is written to the socket. */
   write(text: string): Promise<void>;
+  /** Sends a server-sent event, with the padding of x-mock-pad-bytes. */
+  writeEvent(name: string, data: object): Promise<void>;
   /** Call it in the middle of the body: `reset mid` and `stall mid` interrupt here. */
   middle(): Promise<void>;
   end(): Promise<void>;
@@ -83,6 +86,14 @@ class MisbehavingReply implements Reply {
     await this.#send(this.#encoder.push(Buffer.from(text)));
   }
 
+  async writeEvent(name: string, data: object): Promise<void> {
+    if (name !== '') await this.write(`event: ${name}\n`);
+    await this.write('data: ');
+    for (const piece of padded(data, this.#behaviour))
+      await this.#send(this.#encoder.push(Buffer.from(piece)));
+    await this.write('\n\n');
+  }
+
   async middle(): Promise<void> {
     const { interruption } = this.#behaviour;
     if (interruption !== 'reset mid' && interruption !== 'stall mid') return;
@@ -100,9 +111,10 @@ class MisbehavingReply implements Reply {
   }
 
   async json(status: number, value: unknown, headers: Record<string, string> = {}): Promise<void> {
+    const { encoding, splitBytes, paddingBytes } = this.#behaviour;
+    if (paddingBytes > 0) return this.#paddedJson(status, value, headers);
     const bytes = Buffer.from(JSON.stringify(value));
     const half = bytes.length >> 1;
-    const { encoding, splitBytes } = this.#behaviour;
     // Without a length, the body is sent in HTTP chunks, which are the pieces of x-mock-split.
     const isSized = encoding === undefined && splitBytes === undefined;
     await this.start(status, {
@@ -113,6 +125,14 @@ class MisbehavingReply implements Reply {
     await this.#send(this.#encoder.push(bytes.subarray(0, half)));
     await this.middle();
     await this.#send(this.#encoder.push(bytes.subarray(half)));
+    await this.end();
+  }
+
+  async #paddedJson(status: number, value: unknown, headers: Record<string, string>): Promise<void> {
+    await this.start(status, { 'content-type': 'application/json', ...headers });
+    for (const piece of padded(value as object, this.#behaviour)) {
+      await this.#send(this.#encoder.push(Buffer.from(piece)));
+    }
     await this.end();
   }
 

@@ -8,7 +8,46 @@ export interface Conversation {
   readonly choices: number;
   /** The request's limit per choice, including reasoning. */
   readonly maxOutputTokens: number | undefined;
+  readonly asked: Asked;
 }
+
+/** What a request asks for beyond text from its model. */
+export interface Asked {
+  /** In the vendor's words; empty if the request says nothing. */
+  readonly serviceTier: string;
+  readonly speed: string;
+  readonly geography: string;
+  /** Other models that may answer. */
+  readonly fallbacks: readonly Fallback[];
+  /** Tools that run at the vendor. */
+  readonly serverTools: readonly ServerTool[];
+  /** The most calls of server-side tools together. */
+  readonly maxToolCalls: number | undefined;
+}
+
+export interface Fallback {
+  readonly model: string;
+  /** Instead of the request's own. */
+  readonly maxOutputTokens: number | undefined;
+  readonly speed: string | undefined;
+}
+
+export interface ServerTool {
+  /** By which its uses are billed, such as `web_search`. */
+  readonly name: string;
+  readonly maxUses: number | undefined;
+  /** The model that it uses. */
+  readonly model: string | undefined;
+}
+
+export const NOTHING_ASKED: Asked = {
+  serviceTier: '',
+  speed: '',
+  geography: '',
+  fallbacks: [],
+  serverTools: [],
+  maxToolCalls: undefined,
+};
 
 export interface Message {
   readonly role: string;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { NORMAL } from '../shared/behaviour.ts';
-import type { Conversation } from './conversation.ts';
+import { type Conversation, NOTHING_ASKED } from './conversation.ts';
 import { composeOutput } from './modelOutput.ts';
 
 const tool = {
@@ -16,6 +16,7 @@ function conversation(changes: Partial<Conversation> = {}): Conversation {
     toolChoice: 'auto',
     choices: 1,
     maxOutputTokens: undefined,
+    asked: NOTHING_ASKED,
     ...changes,
   };
 }

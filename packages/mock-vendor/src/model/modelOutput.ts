@@ -1,4 +1,4 @@
-import type { Behaviour } from '../shared/behaviour.ts';
+import type { Behaviour, MediaTokens } from '../shared/behaviour.ts';
 import {
   firstTokens,
   MAX_OUTPUT_TOKENS,
@@ -6,9 +6,14 @@ import {
   tokensOfPrompt,
   tokensOfText,
 } from '../shared/tokens.ts';
+import { LENIENT, type VendorTraits } from '../shared/traits.ts';
 import { badRequest } from '../shared/vendorError.ts';
 import type { Conversation, Tool } from './conversation.ts';
+import { type Serving, serve } from './serving.ts';
 import { argumentsFor } from './toolArguments.ts';
+
+/** A greedy vendor writes no more than this. */
+const GREEDY_OUTPUT_TOKENS = 4_096;
 
 /** The model's output, independent of a dialect. All choices have the same. */
 export interface ModelOutput {
@@ -28,21 +33,31 @@ export interface ModelOutput {
   readonly reasoningTokens: number;
   /** Per choice. */
   readonly textTokens: number;
+  /** Once, not per choice. Those of the output are neither text nor reasoning. */
+  readonly media: MediaTokens;
+  readonly serving: Serving;
 }
 
 /** Throws a 400 if the requested behaviour is impossible. */
-export function composeOutput(conversation: Conversation, behaviour: Behaviour): ModelOutput {
+export function composeOutput(
+  conversation: Conversation,
+  behaviour: Behaviour,
+  traits: VendorTraits = LENIENT,
+): ModelOutput {
   const inputTokens =
     behaviour.inputTokens ?? tokensOfPrompt(conversation.messages.map((message) => message.text));
-  const { cachedTokens, cacheWriteTokens, cacheWrite1hTokens } = behaviour;
-  if (cachedTokens + cacheWriteTokens + cacheWrite1hTokens > inputTokens) {
+  const { cachedTokens, cacheWriteTokens, cacheWrite1hTokens, media } = behaviour;
+  const inputParts =
+    cachedTokens + cacheWriteTokens + cacheWrite1hTokens + media.inputAudio + media.inputImage;
+  if (inputParts > inputTokens || media.cachedAudio > cachedTokens) {
     throw badRequest(
-      `x-mock-cached-tokens and the cache writes together must be at most the input's ${inputTokens} tokens.`,
+      `x-mock-cached-tokens, the cache writes, audio and images together must be at most the input's ${inputTokens} tokens, and the cached audio at most x-mock-cached-tokens.`,
     );
   }
 
-  const { toolName, text: wanted, split } = speak(conversation, behaviour);
-  const limit = conversation.maxOutputTokens ?? Number.POSITIVE_INFINITY;
+  const serving = serve(conversation, behaviour, traits);
+  const limit = serving.maxOutputTokens ?? Number.POSITIVE_INFINITY;
+  const { toolName, text: wanted, split } = speak(conversation, greedily(behaviour, limit, traits));
   const reasoningTokens = Math.min(behaviour.reasoningTokens, limit);
   const text = firstTokens(wanted, Math.min(limit - reasoningTokens, MAX_OUTPUT_TOKENS));
   return {
@@ -56,7 +71,15 @@ export function composeOutput(conversation: Conversation, behaviour: Behaviour):
     cacheWrite1hTokens,
     reasoningTokens,
     textTokens: tokensOfText(text),
+    media,
+    serving,
   };
+}
+
+/** Without a script, a greedy vendor writes as much as it may. */
+function greedily(behaviour: Behaviour, limit: number, { greedy }: VendorTraits): Behaviour {
+  if (!greedy || behaviour.outputTokens !== undefined || behaviour.chunks !== undefined) return behaviour;
+  return { ...behaviour, outputTokens: Math.min(limit, GREEDY_OUTPUT_TOKENS) };
 }
 
 interface Speech {

@@ -1,19 +1,23 @@
+import type { BillLine } from '../shared/billLine.ts';
 import { dropOldest } from '../shared/bounded.ts';
 
 /** What this vendor charges for one response, whether or not the client reads it to the end. */
-export interface BillEntry {
+export interface BillEntry extends BillLine {
   /** The response's `x-request-id`. */
   readonly requestId: string;
+  /** The credential of the request; empty if it had none. */
+  readonly account: string;
+  /** The model that answered; it may be another than was asked for. */
   readonly model: string;
-  /** All input tokens, including cache reads and writes. */
-  readonly inputTokens: number;
-  readonly cachedInputTokens: number;
-  /** Input tokens that were written to the cache, for five minutes and for an hour. */
-  readonly cacheWriteTokens: number;
-  readonly cacheWrite1hTokens: number;
-  /** All output tokens generated so far, over all choices, including reasoning. */
-  readonly outputTokens: number;
   readonly reasoningTokens: number;
+  /** The conditions under which it was served, in the vendor's words. */
+  readonly serviceTier: string;
+  readonly speed: string;
+  readonly geography: string;
+  /** Uses of tools that run at the vendor. */
+  readonly toolUses: Readonly<Record<string, number>>;
+  /** What other iterations and other models did for this response. */
+  readonly extraLines: readonly BillLine[];
   readonly streamed: boolean;
   /** The response was written to the socket completely. */
   readonly completed: boolean;

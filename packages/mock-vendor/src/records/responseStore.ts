@@ -2,7 +2,13 @@ import type { Message } from '../model/conversation.ts';
 
 export interface StoredResponse {
   readonly id: string;
+  /** As it is when it is finished. */
   readonly response: Readonly<Record<string, unknown>>;
+  /** As it is before it starts, and before it is finished; both are epoch milliseconds. */
+  readonly queued: Readonly<Record<string, unknown>>;
+  readonly startsAt: number;
+  readonly inProgress: Readonly<Record<string, unknown>>;
+  readonly readyAt: number;
   readonly inputItems: readonly unknown[];
   /** The conversation so far, including the output. */
   readonly messages: readonly Message[];

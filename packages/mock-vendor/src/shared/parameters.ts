@@ -7,8 +7,11 @@ export function isRecord(value: unknown): value is JsonRecord {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The body as a JSON object, or OpenAI's 400. */
-export function parseObject(body: Buffer): JsonRecord {
+/**
+ * The body as a JSON object, or OpenAI's 400. The last of repeated fields counts; with `readsAnyCase`, also of fields
+ * that differ only in case, at any depth.
+ */
+export function parseObject(body: Buffer, { readsAnyCase = false } = {}): JsonRecord {
   let value: unknown;
   try {
     value = JSON.parse(body.toString('utf8'));
@@ -16,7 +19,15 @@ export function parseObject(body: Buffer): JsonRecord {
     throw badRequest('We could not parse the JSON body of your request. The API expects a JSON payload.');
   }
   if (!isRecord(value)) throw badRequest('Invalid body: expected a JSON object.');
-  return value;
+  return readsAnyCase ? (inLowerCase(value) as JsonRecord) : value;
+}
+
+function inLowerCase(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inLowerCase);
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [name.toLowerCase(), inLowerCase(one)]),
+  );
 }
 
 /** The model's name, or OpenAI's 400. */
@@ -51,5 +62,12 @@ export function optionalInteger(
     const message = `Invalid '${param}': above the maximum. Expected a value <= ${max}, got ${value}.`;
     throw badRequest(message, param, 'integer_above_max_value');
   }
+  return value;
+}
+
+/** A string; empty if the field is absent or null. */
+export function optionalText(request: JsonRecord, param: string): string {
+  const value = request[param] ?? '';
+  if (typeof value !== 'string') throw invalidType(param, 'a string');
   return value;
 }

@@ -1,0 +1,143 @@
+import type { ModelOutput } from '../model/modelOutput.ts';
+import type { Behaviour } from '../shared/behaviour.ts';
+import { newId } from '../shared/ids.ts';
+import { totalOutput } from './generation.ts';
+import type { ResponsesRequest } from './responsesRequest.ts';
+
+/** A response without output yet. */
+export function begin(request: ResponsesRequest, { serving }: ModelOutput) {
+  return {
+    id: newId('resp_'),
+    object: 'response',
+    created_at: Math.floor(Date.now() / 1000),
+    status: 'in_progress',
+    background: request.background,
+    error: null,
+    incomplete_details: null,
+    instructions: request.instructions,
+    max_output_tokens: request.maxOutputTokens ?? null,
+    model: serving.model,
+    output: [] as unknown[],
+    parallel_tool_calls: true,
+    previous_response_id: request.previousResponseId,
+    // Until it is served, the tier is the one that was asked for.
+    service_tier: request.asked.serviceTier || 'auto',
+    store: request.store,
+    temperature: 1,
+    text: { format: { type: 'text' } },
+    tool_choice: 'auto',
+    tools: [],
+    top_p: 1,
+    metadata: {},
+    usage: null as object | null,
+  };
+}
+
+export type ResponseBody = ReturnType<typeof begin>;
+
+export function finished(
+  begun: ResponseBody,
+  item: object,
+  request: ResponsesRequest,
+  modelOutput: ModelOutput,
+  behaviour: Behaviour,
+): ResponseBody {
+  const tier = modelOutput.serving.serviceTier;
+  return {
+    ...begun,
+    status: modelOutput.cut ? 'incomplete' : 'completed',
+    incomplete_details: (modelOutput.cut ? { reason: 'max_output_tokens' } : null) as null,
+    output: [...toolItems(modelOutput), item],
+    service_tier: tier === '' || tier === 'auto' ? 'default' : tier,
+    ...toolUsage(modelOutput),
+    usage: usageOf(request, modelOutput, behaviour),
+  };
+}
+
+/** The same before it is finished. */
+export function pending(begun: ResponseBody, status: 'queued' | 'in_progress', behaviour: Behaviour) {
+  const zero = {
+    input_tokens: 0,
+    input_tokens_details: { cached_tokens: 0 },
+    output_tokens: 0,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: 0,
+  };
+  return { ...begun, status, usage: behaviour.pendingUsage === 'zero' ? zero : null };
+}
+
+export function outputItem(modelOutput: ModelOutput, status: string) {
+  if (modelOutput.toolName !== undefined) {
+    return {
+      id: newId('fc_'),
+      type: 'function_call',
+      status,
+      call_id: newId('call_'),
+      name: modelOutput.toolName,
+      arguments: modelOutput.text,
+    };
+  }
+  const part = { type: 'output_text', text: modelOutput.text, annotations: [], logprobs: [] };
+  return { id: newId('msg_'), type: 'message', status, role: 'assistant', content: [part] };
+}
+
+/** The output items of server-side tools. */
+export function toolItems({ serving }: ModelOutput): object[] {
+  return Object.entries(serving.toolUses).flatMap(([name, uses]) =>
+    Array.from({ length: uses }, () => ({
+      id: newId(`${name.slice(0, 2)}_`),
+      type: `${name}_call`,
+      status: 'completed',
+      ...(name === 'web_search' && { action: { type: 'search', query: 'weigh' } }),
+      ...(name === 'code_interpreter' && { container_id: newId('cntr_'), code: '1 + 1', outputs: null }),
+      ...(name === 'file_search' && { queries: ['weigh'], results: null }),
+      ...(name === 'image_generation' && { result: 'aW1hZ2U=', model: serving.extra.image_gen?.model }),
+    })),
+  );
+}
+
+/** What server-side tools used, beside the usage of the model. */
+function toolUsage({ serving }: ModelOutput) {
+  const { web_search: searches = 0, file_search: files = 0, code_interpreter: runs = 0 } = serving.toolUses;
+  const { image_gen: image } = serving.extra;
+  if (searches + files + runs === 0 && !image) return {};
+  return {
+    tool_usage: {
+      web_search: { num_requests: searches },
+      ...(files > 0 && { file_search: { num_requests: files } }),
+      ...(runs > 0 && { code_interpreter: { num_requests: runs } }),
+      image_gen: {
+        input_tokens: image?.inputTokens ?? 0,
+        input_tokens_details: { image_tokens: 0, text_tokens: image?.inputTokens ?? 0 },
+        output_tokens: image?.outputTokens ?? 0,
+        output_tokens_details: { image_tokens: image?.outputImageTokens ?? 0, text_tokens: 0 },
+        total_tokens: (image?.inputTokens ?? 0) + (image?.outputTokens ?? 0),
+      },
+    },
+  };
+}
+
+function usageOf(request: ResponsesRequest, modelOutput: ModelOutput, { usage }: Behaviour) {
+  if (usage === 'none') return null;
+  const share = usage === 'zero' ? 0 : 1;
+  const { media } = modelOutput;
+  const input = share * modelOutput.inputTokens;
+  const output = share * totalOutput(request, modelOutput);
+  const audioIn = media.inputAudio + media.cachedAudio;
+  return {
+    input_tokens: input,
+    input_tokens_details: {
+      cached_tokens: share * modelOutput.cachedTokens,
+      ...(audioIn > 0 && { audio_tokens: share * audioIn }),
+      ...(media.cachedAudio > 0 && { cached_tokens_details: { audio_tokens: share * media.cachedAudio } }),
+      ...(media.inputImage > 0 && { image_tokens: share * media.inputImage }),
+    },
+    output_tokens: output,
+    output_tokens_details: {
+      reasoning_tokens: share * modelOutput.reasoningTokens,
+      ...(media.outputAudio > 0 && { audio_tokens: share * media.outputAudio }),
+      ...(media.outputImage > 0 && { image_tokens: share * media.outputImage }),
+    },
+    total_tokens: input + output,
+  };
+}
