@@ -64,16 +64,23 @@ export interface Changes {
 }
 
 export interface ConnectorPrices {
+  cache_read_audio_nano_usd: bigint | null;
   cache_read_nano_usd: bigint | null;
   cache_write_1h_nano_usd: bigint | null;
   cache_write_nano_usd: bigint | null;
   connector_id: string;
   created_at: Timestamp;
   ended: Generated<boolean>;
+  input_audio_nano_usd: bigint | null;
+  input_image_nano_usd: bigint | null;
   input_nano_usd: bigint | null;
   model_id: string;
+  output_audio_nano_usd: bigint | null;
+  output_image_nano_usd: bigint | null;
   output_nano_usd: bigint | null;
   tiers: Generated<Json>;
+  tool_prices: Generated<Json>;
+  variants: Generated<Json>;
   version: number;
 }
 
@@ -184,16 +191,23 @@ export interface ModelOutputs {
 }
 
 export interface ModelPrices {
+  cache_read_audio_nano_usd: bigint | null;
   cache_read_nano_usd: bigint | null;
   cache_write_1h_nano_usd: bigint | null;
   cache_write_nano_usd: bigint | null;
   created_at: Timestamp;
   ended: Generated<boolean>;
+  input_audio_nano_usd: bigint | null;
+  input_image_nano_usd: bigint | null;
   input_nano_usd: bigint | null;
   model_id: string;
   origin: Generated<"catalog" | "operator">;
+  output_audio_nano_usd: bigint | null;
+  output_image_nano_usd: bigint | null;
   output_nano_usd: bigint | null;
   tiers: Generated<Json>;
+  tool_prices: Generated<Json>;
+  variants: Generated<Json>;
   version: number;
 }
 

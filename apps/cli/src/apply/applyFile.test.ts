@@ -68,6 +68,40 @@ connectors:
     });
   });
 
+  it('may have decimal prices of modalities, variants and tools', () => {
+    const file = read(`
+models:
+  - model: acme/large
+    price:
+      input_price: 1
+      output_price: 2
+      output_audio_price: 20.5
+      input_image_price: null
+      variants:
+        - service_tier: priority
+          input_price: 2.10
+          output_price: 4
+          tiers: [{ above_input_tokens: 5, input_price: 3, output_price: 4 }]
+      tool_prices: { web_search: 0.010, constructor: { currency_code: USD, units: 1, nanos: 0 } }
+`);
+    const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
+    expect(file.models[0]?.fields.price).toEqual({
+      input_price: usd(1),
+      output_price: usd(2),
+      output_audio_price: usd(20, 500_000_000),
+      input_image_price: null,
+      variants: [
+        {
+          service_tier: 'priority',
+          input_price: usd(2, 100_000_000),
+          output_price: usd(4),
+          tiers: [{ above_input_tokens: 5, input_price: usd(3), output_price: usd(4) }],
+        },
+      ],
+      tool_prices: { web_search: usd(0, 10_000_000), constructor: usd(1) },
+    });
+  });
+
   it('may be empty', () => {
     expect(read('{}').policies).toEqual([]);
     expect(read('policies: []').policies).toEqual([]);
@@ -144,6 +178,16 @@ connectors:
       'tiers that do not rise',
       'models:\n  - model: a/b\n    price: { input_price: 1, output_price: 1, tiers: [{ above_input_tokens: 9, input_price: 1, output_price: 1 }, { above_input_tokens: 9, input_price: 1, output_price: 1 }] }\n',
       'gateway.yaml:2: above_input_tokens must rise',
+    ],
+    [
+      'a variant of the list price',
+      'models:\n  - model: a/b\n    price:\n      input_price: 1\n      output_price: 1\n      variants: [{ service_tier: default, input_price: 1, output_price: 1 }]\n',
+      'gateway.yaml:2: "default" stands for what the list price covers',
+    ],
+    [
+      'a price of a tool that is no amount',
+      'models:\n  - model: a/b\n    price:\n      input_price: 1\n      output_price: 1\n      tool_prices: { web_search: 1e-3 }\n',
+      'gateway.yaml:6: models.0.price.tool_prices.web_search: must',
     ],
     [
       'patterns of another provider',

@@ -14,6 +14,8 @@ import { fileSchema, type OpenApiSchemas } from './fileSchema.ts';
 import { moneyFromDecimal } from './values.ts';
 
 const SECTIONS = Object.keys(NAME_FIELD) as Section[];
+/** The one object whose fields are amounts, whatever their names. */
+const TOOL_PRICES = 'tool_prices';
 
 /**
  * Reads a file and checks all of it: its YAML, its fields against the service's schemas, and the rules that need no
@@ -77,16 +79,16 @@ function parseDocument(text: string, errors: FileErrors): Document {
 function keepPricesAsText(document: Document): void {
   visit(document, {
     Pair(_, { key, value }) {
-      if (
-        isScalar(key) &&
-        /_price$/.test(String(key.value)) &&
-        isScalar(value) &&
-        typeof value.value === 'number'
-      ) {
-        value.value = value.source ?? String(value.value);
-      }
+      if (!isScalar(key)) return;
+      const name = String(key.value);
+      if (name.endsWith('_price')) keepAsText(value);
+      if (name === TOOL_PRICES && isMap(value)) for (const tool of value.items) keepAsText(tool.value);
     },
   });
+}
+
+function keepAsText(value: unknown): void {
+  if (isScalar(value) && typeof value.value === 'number') value.value = value.source ?? String(value.value);
 }
 
 function checkSchema(document: Document, content: Json, published: OpenApiSchemas, errors: FileErrors): void {
@@ -157,11 +159,14 @@ function offsetOf(document: Document, path: readonly (string | number)[]): numbe
 }
 
 /** Replaces decimal prices such as `0.15` by amounts of the API. */
-function withMoney(value: unknown, name = ''): unknown {
-  if (typeof value === 'string' && name.endsWith('_price')) return moneyFromDecimal(value);
+function withMoney(value: unknown, name = '', parent = ''): unknown {
+  const isPrice = name.endsWith('_price') || parent === TOOL_PRICES;
+  if (typeof value === 'string' && isPrice) return moneyFromDecimal(value);
   if (Array.isArray(value)) return value.map((item) => withMoney(item));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([field, inner]) => [field, withMoney(inner, field)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([field, inner]) => [field, withMoney(inner, field, name)]),
+  );
 }
 
 /** The path of an error, and its message. */

@@ -8,20 +8,14 @@ interface ObjectSchema extends Schema {
 export type OpenApiSchemas = Readonly<Record<string, ObjectSchema>>;
 
 const NameOrNone: Schema = { type: ['string', 'null'], minLength: 1 };
-const Amount: Schema = {
-  anyOf: [
-    { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' },
-    { $ref: '#/components/schemas/MoneyInput' },
-    { type: 'null' },
-  ],
-};
+const Decimal: Schema = { type: 'string', pattern: '^\\d{1,6}(\\.\\d{1,9})?$' };
 
 /**
  * The schema of an apply file. A section has the fields that create its resource in the API, except that references are
  * names instead of ids, prices may be decimals, and credentials are references.
  */
 export function fileSchema(published: OpenApiSchemas): Schema {
-  const price = { $ref: '#/components/schemas/FilePrice' };
+  const price = { $ref: '#/components/schemas/NewPrice' };
   const sections: Record<string, Schema | undefined> = {
     profiles: withFields(published.NewProfile, {}),
     policies: withFields(published.NewPolicy, { parent: NameOrNone, profile: NameOrNone }, [
@@ -42,27 +36,8 @@ export function fileSchema(published: OpenApiSchemas): Schema {
   const known = Object.entries(sections).filter(([, schema]) => schema !== undefined);
   return {
     ...strict(Object.fromEntries(known.map(([name, items]) => [name, { type: 'array', items }]))),
-    components: {
-      schemas: { ...published, MoneyInput: published.MoneyInput ?? { type: 'null' }, FilePrice: filePrice() },
-    },
+    components: { schemas: { ...published, MoneyInput: { anyOf: [Decimal, published.MoneyInput ?? {}] } } },
   };
-}
-
-function filePrice(): Schema {
-  const { type: _, ...rates } = {
-    type: 'rates',
-    input_price: Amount,
-    output_price: Amount,
-    cache_read_price: Amount,
-    cache_write_price: Amount,
-    cache_write_1h_price: Amount,
-  };
-  const required = ['input_price', 'output_price'];
-  const tier = strict({ above_input_tokens: { type: 'integer', minimum: 1 }, ...rates }, [
-    'above_input_tokens',
-    ...required,
-  ]);
-  return strict({ ...rates, tiers: { type: 'array', items: tier } }, required);
 }
 
 /** An object schema with some fields added or removed; undefined if the service doesn't publish it. */

@@ -35,6 +35,19 @@ function planned(
 }
 
 const usd = (units: number, nanos = 0) => ({ currency_code: 'USD', units, nanos });
+/** As the service shows the rates of a price that has one for input and output alone. */
+const fullRates = (units: number) => ({
+  input_price: usd(units),
+  output_price: usd(units),
+  cache_read_price: usd(units),
+  cache_write_price: usd(units),
+  cache_write_1h_price: usd(units),
+  input_audio_price: null,
+  input_image_price: usd(units),
+  cache_read_audio_price: null,
+  output_audio_price: null,
+  output_image_price: null,
+});
 
 /** A service that records the calls, and returns an id for each POST. */
 function service() {
@@ -81,9 +94,29 @@ describe('plan', () => {
           cache_read_price: usd(1),
           cache_write_price: usd(1),
           cache_write_1h_price: usd(1),
+          input_audio_price: null,
+          input_image_price: usd(1),
+          cache_read_audio_price: null,
+          output_audio_price: null,
+          output_image_price: usd(9),
           tiers: [],
+          variants: [
+            { service_tier: 'flex', speed: null, geography: null, ...fullRates(3), tiers: [] },
+            { service_tier: null, speed: 'fast', geography: 'us', ...fullRates(4), tiers: [] },
+          ],
+          tool_prices: { web_search: usd(1) },
         },
       },
+    };
+    const price = {
+      input_price: usd(1),
+      output_price: usd(2),
+      output_image_price: usd(9),
+      variants: [
+        { speed: 'fast', geography: 'us', input_price: usd(4), output_price: usd(4) },
+        { service_tier: 'flex', speed: null, input_price: usd(3), output_price: usd(3), tiers: [] },
+      ],
+      tool_prices: { web_search: usd(1) },
     };
     const connector = { id: 'con_1', name: 'c', provider: 'a', models: ['a/*'], origin: 'operator' };
     const current = {
@@ -104,7 +137,7 @@ describe('plan', () => {
             model: 'a/b',
             deprecated_at: '2027-01-01T01:00:00+01:00',
             capabilities: ['tools', 'tools'],
-            price: { input_price: usd(1), output_price: usd(2) },
+            price,
           },
         ],
         connectors: [
@@ -112,7 +145,7 @@ describe('plan', () => {
             name: 'c',
             provider: 'a',
             models: ['a/*'],
-            prices: { 'a/b': { input_price: usd(1), output_price: usd(2) } },
+            prices: { 'a/b': price },
           },
         ],
       },
@@ -120,6 +153,16 @@ describe('plan', () => {
     );
     expect(changes).toEqual([]);
     expect(summary(changes)).toBe('Nothing to change.');
+    for (const other of [
+      { output_image_price: undefined },
+      { input_image_price: null },
+      { variants: price.variants.slice(1) },
+      { tool_prices: {} },
+      { tool_prices: { web_search: usd(2) } },
+    ]) {
+      const models = [{ model: 'a/b', price: { ...price, ...other } }];
+      expect(planned({ models }, current), JSON.stringify(other)).toHaveLength(1);
+    }
   });
 
   it('changes and shows the fields that differ', () => {

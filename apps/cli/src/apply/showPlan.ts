@@ -3,6 +3,8 @@ import type { Change } from './changes.ts';
 
 const SIGN = { create: '+', update: '~', delete: '-' } as const;
 
+const PARTS_OF_PRICE: ReadonlySet<string> = new Set(['tiers', 'variants', 'tool_prices']);
+
 /** The changes as text: a line per resource, and below it a line per field. */
 export function showPlan(changes: readonly Change[]): string {
   return changes
@@ -33,9 +35,10 @@ function value(field: unknown): string {
   return field === undefined || field === null ? 'none' : printable(JSON.stringify(field, readable));
 }
 
-/** Amounts as dollars, and no empty list of tiers. */
+/** Amounts as dollars, and nothing of what a price does not have. */
 function readable(name: string, field: unknown): unknown {
-  if (name === 'tiers' && Array.isArray(field) && field.length === 0) return undefined;
+  if (PARTS_OF_PRICE.has(name) && Object.keys(field ?? {}).length === 0) return undefined;
+  if (field === null && name.endsWith('_price')) return undefined;
   const isMoney = typeof field === 'object' && field !== null && 'currency_code' in field;
   return isMoney ? price(field as unknown as Parameters<typeof price>[0]) : field;
 }

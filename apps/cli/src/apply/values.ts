@@ -39,8 +39,20 @@ function normal(field: string, value: unknown): unknown {
   }
 }
 
-/** A price with every token class; an omitted class costs as much as input. */
-function wholePrice({ tiers, ...rates }: Json): Json {
+/** A price as the service stores it: with every token class, and with variants in any order. */
+function wholePrice({ variants, tool_prices, ...prices }: Json): Json {
+  const conditions = ({ service_tier, speed, geography }: Json) =>
+    JSON.stringify([service_tier ?? null, speed ?? null, geography ?? null]);
+  return {
+    ...wholeContextPrices(prices),
+    variants: ((variants ?? []) as Json[])
+      .map((variant) => ({ conditions: conditions(variant), ...wholeContextPrices(variant) }))
+      .sort((a, b) => (a.conditions < b.conditions ? -1 : 1)),
+    tool_prices: tool_prices ?? {},
+  };
+}
+
+function wholeContextPrices({ tiers, ...rates }: Json): Json {
   return {
     ...wholeRates(rates),
     tiers: ((tiers ?? []) as Json[]).map(({ above_input_tokens, ...tier }) => ({
@@ -50,18 +62,21 @@ function wholePrice({ tiers, ...rates }: Json): Json {
   };
 }
 
-function wholeRates({
-  input_price,
-  output_price,
-  cache_read_price,
-  cache_write_price,
-  cache_write_1h_price,
-}: Json): Json {
+/** Without a price, cached input and images cost as much as input; other modalities have no known price. */
+function wholeRates(rates: Json): Json {
+  const { input_price, output_price, cache_read_price, cache_write_price, cache_write_1h_price } = rates;
+  const { input_audio_price, input_image_price } = rates;
+  const { cache_read_audio_price, output_audio_price, output_image_price } = rates;
   return {
     input_price,
     output_price,
     cache_read_price: cache_read_price ?? input_price,
     cache_write_price: cache_write_price ?? input_price,
     cache_write_1h_price: cache_write_1h_price ?? cache_write_price ?? input_price,
+    input_audio_price: input_audio_price ?? null,
+    input_image_price: input_image_price === undefined ? input_price : input_image_price,
+    cache_read_audio_price: cache_read_audio_price ?? null,
+    output_audio_price: output_audio_price ?? null,
+    output_image_price: output_image_price ?? null,
   };
 }

@@ -1326,13 +1326,18 @@ export interface components {
             /** @description Stored for operators to read. */
             comment?: string;
         };
-        /** @description Per one million tokens. */
+        /** @description Per one million tokens. Null: not known. */
         FullPrice: {
             input_price: components["schemas"]["Money"];
             output_price: components["schemas"]["Money"];
             cache_read_price: components["schemas"]["Money"];
             cache_write_price: components["schemas"]["Money"];
             cache_write_1h_price: components["schemas"]["Money"];
+            input_audio_price: components["schemas"]["Money"] | null;
+            input_image_price: components["schemas"]["Money"] | null;
+            cache_read_audio_price: components["schemas"]["Money"] | null;
+            output_audio_price: components["schemas"]["Money"] | null;
+            output_image_price: components["schemas"]["Money"] | null;
             tiers: {
                 above_input_tokens: number;
                 input_price: components["schemas"]["Money"];
@@ -1340,7 +1345,17 @@ export interface components {
                 cache_read_price: components["schemas"]["Money"];
                 cache_write_price: components["schemas"]["Money"];
                 cache_write_1h_price: components["schemas"]["Money"];
+                input_audio_price: components["schemas"]["Money"] | null;
+                input_image_price: components["schemas"]["Money"] | null;
+                cache_read_audio_price: components["schemas"]["Money"] | null;
+                output_audio_price: components["schemas"]["Money"] | null;
+                output_image_price: components["schemas"]["Money"] | null;
             }[];
+            variants: components["schemas"]["PriceVariant"][];
+            /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
+            tool_prices: {
+                [key: string]: components["schemas"]["Money"];
+            };
         };
         InferenceRequest: {
             /** @description `<provider>/<model_name>`, or `router/<profile>` */
@@ -1566,6 +1581,11 @@ export interface components {
             cache_read_price?: components["schemas"]["MoneyInput"] | null;
             cache_write_price?: components["schemas"]["MoneyInput"] | null;
             cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
+            input_audio_price?: components["schemas"]["MoneyInput"] | null;
+            input_image_price?: components["schemas"]["MoneyInput"] | null;
+            cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
+            output_audio_price?: components["schemas"]["MoneyInput"] | null;
+            output_image_price?: components["schemas"]["MoneyInput"] | null;
             tiers?: {
                 above_input_tokens: number;
                 input_price: components["schemas"]["MoneyInput"];
@@ -1573,6 +1593,44 @@ export interface components {
                 cache_read_price?: components["schemas"]["MoneyInput"] | null;
                 cache_write_price?: components["schemas"]["MoneyInput"] | null;
                 cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
+                input_audio_price?: components["schemas"]["MoneyInput"] | null;
+                input_image_price?: components["schemas"]["MoneyInput"] | null;
+                cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
+                output_audio_price?: components["schemas"]["MoneyInput"] | null;
+                output_image_price?: components["schemas"]["MoneyInput"] | null;
+            }[];
+            variants?: components["schemas"]["NewPriceVariant"][];
+            /** @description Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`. */
+            tool_prices?: {
+                [key: string]: components["schemas"]["MoneyInput"];
+            };
+        };
+        NewPriceVariant: {
+            service_tier?: string | null;
+            speed?: string | null;
+            geography?: string | null;
+            input_price: components["schemas"]["MoneyInput"];
+            output_price: components["schemas"]["MoneyInput"];
+            cache_read_price?: components["schemas"]["MoneyInput"] | null;
+            cache_write_price?: components["schemas"]["MoneyInput"] | null;
+            cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
+            input_audio_price?: components["schemas"]["MoneyInput"] | null;
+            input_image_price?: components["schemas"]["MoneyInput"] | null;
+            cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
+            output_audio_price?: components["schemas"]["MoneyInput"] | null;
+            output_image_price?: components["schemas"]["MoneyInput"] | null;
+            tiers?: {
+                above_input_tokens: number;
+                input_price: components["schemas"]["MoneyInput"];
+                output_price: components["schemas"]["MoneyInput"];
+                cache_read_price?: components["schemas"]["MoneyInput"] | null;
+                cache_write_price?: components["schemas"]["MoneyInput"] | null;
+                cache_write_1h_price?: components["schemas"]["MoneyInput"] | null;
+                input_audio_price?: components["schemas"]["MoneyInput"] | null;
+                input_image_price?: components["schemas"]["MoneyInput"] | null;
+                cache_read_audio_price?: components["schemas"]["MoneyInput"] | null;
+                output_audio_price?: components["schemas"]["MoneyInput"] | null;
+                output_image_price?: components["schemas"]["MoneyInput"] | null;
             }[];
         };
         NewProfile: {
@@ -1669,6 +1727,35 @@ export interface components {
             currency_code: "USD";
             units: number;
             nanos: number;
+        };
+        /** @description The prices under conditions of service. Null: the condition that the list price covers. */
+        PriceVariant: {
+            service_tier: string | null;
+            speed: string | null;
+            geography: string | null;
+            input_price: components["schemas"]["Money"];
+            output_price: components["schemas"]["Money"];
+            cache_read_price: components["schemas"]["Money"];
+            cache_write_price: components["schemas"]["Money"];
+            cache_write_1h_price: components["schemas"]["Money"];
+            input_audio_price: components["schemas"]["Money"] | null;
+            input_image_price: components["schemas"]["Money"] | null;
+            cache_read_audio_price: components["schemas"]["Money"] | null;
+            output_audio_price: components["schemas"]["Money"] | null;
+            output_image_price: components["schemas"]["Money"] | null;
+            tiers: {
+                above_input_tokens: number;
+                input_price: components["schemas"]["Money"];
+                output_price: components["schemas"]["Money"];
+                cache_read_price: components["schemas"]["Money"];
+                cache_write_price: components["schemas"]["Money"];
+                cache_write_1h_price: components["schemas"]["Money"];
+                input_audio_price: components["schemas"]["Money"] | null;
+                input_image_price: components["schemas"]["Money"] | null;
+                cache_read_audio_price: components["schemas"]["Money"] | null;
+                output_audio_price: components["schemas"]["Money"] | null;
+                output_image_price: components["schemas"]["Money"] | null;
+            }[];
         };
         Principal: {
             id: string;
@@ -5195,6 +5282,31 @@ export interface operations {
                      *               "units": 0,
                      *               "nanos": 150000000
                      *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
                      *             "tiers": [
                      *               {
                      *                 "above_input_tokens": 1,
@@ -5222,9 +5334,147 @@ export interface operations {
                      *                   "currency_code": "USD",
                      *                   "units": 0,
                      *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
                      *                 }
                      *               }
-                     *             ]
+                     *             ],
+                     *             "variants": [
+                     *               {
+                     *                 "service_tier": "text",
+                     *                 "speed": "text",
+                     *                 "geography": "text",
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "tiers": [
+                     *                   {
+                     *                     "above_input_tokens": 1,
+                     *                     "input_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_read_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_write_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_write_1h_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "input_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "input_image_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_read_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_image_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     }
+                     *                   }
+                     *                 ]
+                     *               }
+                     *             ],
+                     *             "tool_prices": {}
                      *           },
                      *           "created_at": "2026-11-20T10:00:00.000Z"
                      *         }
@@ -5291,6 +5541,31 @@ export interface operations {
                  *         "units": 0,
                  *         "nanos": 150000000
                  *       },
+                 *       "input_audio_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "input_image_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "cache_read_audio_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "output_audio_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "output_image_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
                  *       "tiers": [
                  *         {
                  *           "above_input_tokens": 1,
@@ -5318,9 +5593,147 @@ export interface operations {
                  *             "currency_code": "USD",
                  *             "units": 0,
                  *             "nanos": 150000000
+                 *           },
+                 *           "input_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "input_image_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_read_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_image_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
                  *           }
                  *         }
-                 *       ]
+                 *       ],
+                 *       "variants": [
+                 *         {
+                 *           "service_tier": "text",
+                 *           "speed": "text",
+                 *           "geography": "text",
+                 *           "input_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_read_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_write_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_write_1h_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "input_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "input_image_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_read_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_image_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "tiers": [
+                 *             {
+                 *               "above_input_tokens": 1,
+                 *               "input_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "output_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "cache_read_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "cache_write_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "cache_write_1h_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "input_audio_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "input_image_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "cache_read_audio_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "output_audio_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "output_image_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               }
+                 *             }
+                 *           ]
+                 *         }
+                 *       ],
+                 *       "tool_prices": {}
                  *     }
                  */
                 "application/json": components["schemas"]["NewPrice"];
@@ -5363,6 +5776,31 @@ export interface operations {
                      *           "units": 0,
                      *           "nanos": 150000000
                      *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
                      *         "tiers": [
                      *           {
                      *             "above_input_tokens": 1,
@@ -5390,9 +5828,147 @@ export interface operations {
                      *               "currency_code": "USD",
                      *               "units": 0,
                      *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
                      *             }
                      *           }
-                     *         ]
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -5466,6 +6042,31 @@ export interface operations {
                      *           "units": 0,
                      *           "nanos": 150000000
                      *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
                      *         "tiers": [
                      *           {
                      *             "above_input_tokens": 1,
@@ -5493,9 +6094,147 @@ export interface operations {
                      *               "currency_code": "USD",
                      *               "units": 0,
                      *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
                      *             }
                      *           }
-                     *         ]
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -5590,6 +6329,31 @@ export interface operations {
                      *                 "units": 0,
                      *                 "nanos": 150000000
                      *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
                      *               "tiers": [
                      *                 {
                      *                   "above_input_tokens": 1,
@@ -5617,9 +6381,147 @@ export interface operations {
                      *                     "currency_code": "USD",
                      *                     "units": 0,
                      *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
                      *                   }
                      *                 }
-                     *               ]
+                     *               ],
+                     *               "variants": [
+                     *                 {
+                     *                   "service_tier": "text",
+                     *                   "speed": "text",
+                     *                   "geography": "text",
+                     *                   "input_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_1h_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "tiers": [
+                     *                     {
+                     *                       "above_input_tokens": 1,
+                     *                       "input_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "output_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "cache_read_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "cache_write_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "cache_write_1h_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "input_audio_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "input_image_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "cache_read_audio_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "output_audio_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       },
+                     *                       "output_image_price": {
+                     *                         "currency_code": "USD",
+                     *                         "units": 0,
+                     *                         "nanos": 150000000
+                     *                       }
+                     *                     }
+                     *                   ]
+                     *                 }
+                     *               ],
+                     *               "tool_prices": {}
                      *             },
                      *             "created_at": "2026-11-20T10:00:00.000Z"
                      *           },
@@ -5714,6 +6616,31 @@ export interface operations {
                      *             "units": 0,
                      *             "nanos": 150000000
                      *           },
+                     *           "input_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "input_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
                      *           "tiers": [
                      *             {
                      *               "above_input_tokens": 1,
@@ -5741,9 +6668,147 @@ export interface operations {
                      *                 "currency_code": "USD",
                      *                 "units": 0,
                      *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
                      *               }
                      *             }
-                     *           ]
+                     *           ],
+                     *           "variants": [
+                     *             {
+                     *               "service_tier": "text",
+                     *               "speed": "text",
+                     *               "geography": "text",
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "tiers": [
+                     *                 {
+                     *                   "above_input_tokens": 1,
+                     *                   "input_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_1h_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   }
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ],
+                     *           "tool_prices": {}
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
@@ -5819,6 +6884,31 @@ export interface operations {
                  *           "units": 0,
                  *           "nanos": 150000000
                  *         },
+                 *         "input_audio_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "input_image_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "cache_read_audio_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "output_audio_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
+                 *         "output_image_price": {
+                 *           "currency_code": "USD",
+                 *           "units": 0,
+                 *           "nanos": 150000000
+                 *         },
                  *         "tiers": [
                  *           {
                  *             "above_input_tokens": 1,
@@ -5846,9 +6936,147 @@ export interface operations {
                  *               "currency_code": "USD",
                  *               "units": 0,
                  *               "nanos": 150000000
+                 *             },
+                 *             "input_audio_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "input_image_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "cache_read_audio_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "output_audio_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "output_image_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
                  *             }
                  *           }
-                 *         ]
+                 *         ],
+                 *         "variants": [
+                 *           {
+                 *             "service_tier": "text",
+                 *             "speed": "text",
+                 *             "geography": "text",
+                 *             "input_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "output_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "cache_read_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "cache_write_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "cache_write_1h_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "input_audio_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "input_image_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "cache_read_audio_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "output_audio_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "output_image_price": {
+                 *               "currency_code": "USD",
+                 *               "units": 0,
+                 *               "nanos": 150000000
+                 *             },
+                 *             "tiers": [
+                 *               {
+                 *                 "above_input_tokens": 1,
+                 *                 "input_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "output_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "cache_read_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "cache_write_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "cache_write_1h_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "input_audio_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "input_image_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "cache_read_audio_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "output_audio_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 },
+                 *                 "output_image_price": {
+                 *                   "currency_code": "USD",
+                 *                   "units": 0,
+                 *                   "nanos": 150000000
+                 *                 }
+                 *               }
+                 *             ]
+                 *           }
+                 *         ],
+                 *         "tool_prices": {}
                  *       }
                  *     }
                  */
@@ -5913,6 +7141,31 @@ export interface operations {
                      *             "units": 0,
                      *             "nanos": 150000000
                      *           },
+                     *           "input_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "input_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
                      *           "tiers": [
                      *             {
                      *               "above_input_tokens": 1,
@@ -5940,9 +7193,147 @@ export interface operations {
                      *                 "currency_code": "USD",
                      *                 "units": 0,
                      *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
                      *               }
                      *             }
-                     *           ]
+                     *           ],
+                     *           "variants": [
+                     *             {
+                     *               "service_tier": "text",
+                     *               "speed": "text",
+                     *               "geography": "text",
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "tiers": [
+                     *                 {
+                     *                   "above_input_tokens": 1,
+                     *                   "input_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_1h_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   }
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ],
+                     *           "tool_prices": {}
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
@@ -6009,6 +7400,31 @@ export interface operations {
                      *             "units": 0,
                      *             "nanos": 150000000
                      *           },
+                     *           "input_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "input_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
                      *           "tiers": [
                      *             {
                      *               "above_input_tokens": 1,
@@ -6036,9 +7452,147 @@ export interface operations {
                      *                 "currency_code": "USD",
                      *                 "units": 0,
                      *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
                      *               }
                      *             }
-                     *           ]
+                     *           ],
+                     *           "variants": [
+                     *             {
+                     *               "service_tier": "text",
+                     *               "speed": "text",
+                     *               "geography": "text",
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "tiers": [
+                     *                 {
+                     *                   "above_input_tokens": 1,
+                     *                   "input_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_1h_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   }
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ],
+                     *           "tool_prices": {}
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
@@ -6133,6 +7687,31 @@ export interface operations {
                      *             "units": 0,
                      *             "nanos": 150000000
                      *           },
+                     *           "input_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "input_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
                      *           "tiers": [
                      *             {
                      *               "above_input_tokens": 1,
@@ -6160,9 +7739,147 @@ export interface operations {
                      *                 "currency_code": "USD",
                      *                 "units": 0,
                      *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
                      *               }
                      *             }
-                     *           ]
+                     *           ],
+                     *           "variants": [
+                     *             {
+                     *               "service_tier": "text",
+                     *               "speed": "text",
+                     *               "geography": "text",
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "tiers": [
+                     *                 {
+                     *                   "above_input_tokens": 1,
+                     *                   "input_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_1h_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   }
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ],
+                     *           "tool_prices": {}
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
@@ -6276,6 +7993,31 @@ export interface operations {
                      *             "units": 0,
                      *             "nanos": 150000000
                      *           },
+                     *           "input_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "input_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "cache_read_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_audio_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
+                     *           "output_image_price": {
+                     *             "currency_code": "USD",
+                     *             "units": 0,
+                     *             "nanos": 150000000
+                     *           },
                      *           "tiers": [
                      *             {
                      *               "above_input_tokens": 1,
@@ -6303,9 +8045,147 @@ export interface operations {
                      *                 "currency_code": "USD",
                      *                 "units": 0,
                      *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
                      *               }
                      *             }
-                     *           ]
+                     *           ],
+                     *           "variants": [
+                     *             {
+                     *               "service_tier": "text",
+                     *               "speed": "text",
+                     *               "geography": "text",
+                     *               "input_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_write_1h_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "input_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "cache_read_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_audio_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "output_image_price": {
+                     *                 "currency_code": "USD",
+                     *                 "units": 0,
+                     *                 "nanos": 150000000
+                     *               },
+                     *               "tiers": [
+                     *                 {
+                     *                   "above_input_tokens": 1,
+                     *                   "input_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_write_1h_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "input_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "cache_read_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_audio_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   },
+                     *                   "output_image_price": {
+                     *                     "currency_code": "USD",
+                     *                     "units": 0,
+                     *                     "nanos": 150000000
+                     *                   }
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ],
+                     *           "tool_prices": {}
                      *         },
                      *         "created_at": "2026-11-20T10:00:00.000Z"
                      *       },
@@ -6386,6 +8266,31 @@ export interface operations {
                      *               "units": 0,
                      *               "nanos": 150000000
                      *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
                      *             "tiers": [
                      *               {
                      *                 "above_input_tokens": 1,
@@ -6413,9 +8318,147 @@ export interface operations {
                      *                   "currency_code": "USD",
                      *                   "units": 0,
                      *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
                      *                 }
                      *               }
-                     *             ]
+                     *             ],
+                     *             "variants": [
+                     *               {
+                     *                 "service_tier": "text",
+                     *                 "speed": "text",
+                     *                 "geography": "text",
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "tiers": [
+                     *                   {
+                     *                     "above_input_tokens": 1,
+                     *                     "input_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_read_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_write_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_write_1h_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "input_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "input_image_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "cache_read_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_audio_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     },
+                     *                     "output_image_price": {
+                     *                       "currency_code": "USD",
+                     *                       "units": 0,
+                     *                       "nanos": 150000000
+                     *                     }
+                     *                   }
+                     *                 ]
+                     *               }
+                     *             ],
+                     *             "tool_prices": {}
                      *           },
                      *           "created_at": "2026-11-20T10:00:00.000Z"
                      *         }
@@ -6480,6 +8523,31 @@ export interface operations {
                  *         "units": 0,
                  *         "nanos": 150000000
                  *       },
+                 *       "input_audio_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "input_image_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "cache_read_audio_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "output_audio_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
+                 *       "output_image_price": {
+                 *         "currency_code": "USD",
+                 *         "units": 0,
+                 *         "nanos": 150000000
+                 *       },
                  *       "tiers": [
                  *         {
                  *           "above_input_tokens": 1,
@@ -6507,9 +8575,147 @@ export interface operations {
                  *             "currency_code": "USD",
                  *             "units": 0,
                  *             "nanos": 150000000
+                 *           },
+                 *           "input_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "input_image_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_read_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_image_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
                  *           }
                  *         }
-                 *       ]
+                 *       ],
+                 *       "variants": [
+                 *         {
+                 *           "service_tier": "text",
+                 *           "speed": "text",
+                 *           "geography": "text",
+                 *           "input_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_read_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_write_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_write_1h_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "input_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "input_image_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "cache_read_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_audio_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "output_image_price": {
+                 *             "currency_code": "USD",
+                 *             "units": 0,
+                 *             "nanos": 150000000
+                 *           },
+                 *           "tiers": [
+                 *             {
+                 *               "above_input_tokens": 1,
+                 *               "input_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "output_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "cache_read_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "cache_write_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "cache_write_1h_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "input_audio_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "input_image_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "cache_read_audio_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "output_audio_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               },
+                 *               "output_image_price": {
+                 *                 "currency_code": "USD",
+                 *                 "units": 0,
+                 *                 "nanos": 150000000
+                 *               }
+                 *             }
+                 *           ]
+                 *         }
+                 *       ],
+                 *       "tool_prices": {}
                  *     }
                  */
                 "application/json": components["schemas"]["NewPrice"];
@@ -6552,6 +8758,31 @@ export interface operations {
                      *           "units": 0,
                      *           "nanos": 150000000
                      *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
                      *         "tiers": [
                      *           {
                      *             "above_input_tokens": 1,
@@ -6579,9 +8810,147 @@ export interface operations {
                      *               "currency_code": "USD",
                      *               "units": 0,
                      *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
                      *             }
                      *           }
-                     *         ]
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -6625,6 +8994,31 @@ export interface operations {
                      *           "units": 0,
                      *           "nanos": 150000000
                      *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
                      *         "tiers": [
                      *           {
                      *             "above_input_tokens": 1,
@@ -6652,9 +9046,147 @@ export interface operations {
                      *               "currency_code": "USD",
                      *               "units": 0,
                      *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
                      *             }
                      *           }
-                     *         ]
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }
@@ -6726,6 +9258,31 @@ export interface operations {
                      *           "units": 0,
                      *           "nanos": 150000000
                      *         },
+                     *         "input_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "input_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "cache_read_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_audio_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
+                     *         "output_image_price": {
+                     *           "currency_code": "USD",
+                     *           "units": 0,
+                     *           "nanos": 150000000
+                     *         },
                      *         "tiers": [
                      *           {
                      *             "above_input_tokens": 1,
@@ -6753,9 +9310,147 @@ export interface operations {
                      *               "currency_code": "USD",
                      *               "units": 0,
                      *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
                      *             }
                      *           }
-                     *         ]
+                     *         ],
+                     *         "variants": [
+                     *           {
+                     *             "service_tier": "text",
+                     *             "speed": "text",
+                     *             "geography": "text",
+                     *             "input_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_write_1h_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "input_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "cache_read_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_audio_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "output_image_price": {
+                     *               "currency_code": "USD",
+                     *               "units": 0,
+                     *               "nanos": 150000000
+                     *             },
+                     *             "tiers": [
+                     *               {
+                     *                 "above_input_tokens": 1,
+                     *                 "input_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_write_1h_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "input_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "cache_read_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_audio_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 },
+                     *                 "output_image_price": {
+                     *                   "currency_code": "USD",
+                     *                   "units": 0,
+                     *                   "nanos": 150000000
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "tool_prices": {}
                      *       },
                      *       "created_at": "2026-11-20T10:00:00.000Z"
                      *     }

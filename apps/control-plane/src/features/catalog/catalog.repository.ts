@@ -2,7 +2,7 @@ import type { Database, ModelPrices, Models, Tx } from '@weighbridge/database';
 import { type ExpressionBuilder, type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import { containsText } from '../../shared/containsText.ts';
 import type { ModelFacts, ShippedJson } from './catalog.ts';
-import { ENDED_PRICE, type PriceColumns, priceColumns } from './priceColumns.ts';
+import { ENDED_PRICE, PRICE_COLUMNS, type PriceColumns, priceColumns } from './priceColumns.ts';
 import type { Price } from './prices.ts';
 
 export type ModelRow = Selectable<Models>;
@@ -101,9 +101,8 @@ export async function findPricedModels(
       (join) => join.onTrue(),
     )
     .selectAll('models')
-    .select(['newest.version', 'newest.ended', 'newest.tiers'])
-    .select(['newest.input_nano_usd', 'newest.output_nano_usd', 'newest.cache_read_nano_usd'])
-    .select(['newest.cache_write_nano_usd', 'newest.cache_write_1h_nano_usd'])
+    .select('newest.version')
+    .select(PRICE_COLUMNS.map((column) => `newest.${column}` as const))
     .where('newest.ended', '=', false)
     .where('models.deleted_at', 'is', null)
     .where('models.disabled', '=', false)

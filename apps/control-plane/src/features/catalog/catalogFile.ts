@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { nanoFromDecimalUsd, type PriceTier, type TokenPrices } from '@weighbridge/domain';
+import { type ModelPrice, nanoFromDecimalUsd, type PriceTier, type TokenPrices } from '@weighbridge/domain';
 import Type, { type Static } from 'typebox';
 import { Errors } from 'typebox/value';
 
@@ -59,7 +59,7 @@ export interface ShippedModel {
   readonly id: string;
   readonly provider: string;
   readonly upstreamName: string;
-  readonly price: TokenPrices & { readonly tiers: readonly PriceTier[] };
+  readonly price: Omit<ModelPrice, 'version'>;
   readonly contextWindow: number;
   readonly maxOutputTokens: number | null;
   readonly capabilities: readonly string[];
@@ -84,7 +84,12 @@ async function readCatalogFile(file: string): Promise<ShippedModel[]> {
     id: `${provider}/${model.name}`,
     provider,
     upstreamName: model.name,
-    price: { ...tokenPrices(model), tiers: model.price_tiers.map(priceTier) },
+    price: {
+      ...tokenPrices(model),
+      tiers: model.price_tiers.map(priceTier),
+      variants: [],
+      toolPrices: {},
+    },
     contextWindow: model.context_window,
     maxOutputTokens: model.max_output_tokens,
     capabilities: model.capabilities,

@@ -21,16 +21,54 @@ const newRates = {
   cache_read_price: Type.Optional(Nullable(MoneyInput)),
   cache_write_price: Type.Optional(Nullable(MoneyInput)),
   cache_write_1h_price: Type.Optional(Nullable(MoneyInput)),
+  input_audio_price: Type.Optional(Nullable(MoneyInput)),
+  input_image_price: Type.Optional(Nullable(MoneyInput)),
+  cache_read_audio_price: Type.Optional(Nullable(MoneyInput)),
+  output_audio_price: Type.Optional(Nullable(MoneyInput)),
+  output_image_price: Type.Optional(Nullable(MoneyInput)),
 };
 /** Proxies receive it as an unsigned 32-bit integer. */
 const AboveInputTokens = Type.Integer({ minimum: 1, maximum: 4_294_967_295 });
 
-/** The price of a request body, per one million tokens. Classes without a price cost the same as input. */
+const newContextPrices = {
+  ...newRates,
+  tiers: Type.Optional(
+    Type.Array(Strict({ above_input_tokens: AboveInputTokens, ...newRates }), { maxItems: 20 }),
+  ),
+};
+/** A condition of service as a vendor names it. Absent or null: the one that the list price covers. */
+const ConditionName = Type.Optional(Nullable(Type.String({ pattern: '^[a-z0-9_.:-]{1,32}$' })));
+const NewVariant = Strict(
+  {
+    service_tier: ConditionName,
+    speed: ConditionName,
+    geography: ConditionName,
+    ...newContextPrices,
+  },
+  { title: 'NewPriceVariant' },
+);
+const PRICES_BY_TOOL = {
+  type: 'object',
+  propertyNames: { pattern: '^[a-z0-9_]{1,48}$' },
+  maxProperties: 32,
+};
+const PER_USE =
+  "Per use of a tool that the vendor runs, by the tool's name: `web_search`, `code_interpreter`.";
+
+/**
+ * The price of a request body, per one million tokens. Cached input, and images unless their price is null, cost the same as
+ * input if they have no price; other modalities without a price have an unknown one.
+ */
 export const NewPrice = Strict(
   {
-    ...newRates,
-    tiers: Type.Optional(
-      Type.Array(Strict({ above_input_tokens: AboveInputTokens, ...newRates }), { maxItems: 20 }),
+    ...newContextPrices,
+    variants: Type.Optional(Type.Array(NewVariant, { maxItems: 32 })),
+    tool_prices: Type.Optional(
+      Type.Unsafe<Record<string, Static<typeof MoneyInput>>>({
+        ...PRICES_BY_TOOL,
+        additionalProperties: MoneyInput,
+        description: PER_USE,
+      }),
     ),
   },
   { title: 'NewPrice' },
@@ -43,14 +81,40 @@ const rates = {
   cache_read_price: Money,
   cache_write_price: Money,
   cache_write_1h_price: Money,
+  input_audio_price: Nullable(Money),
+  input_image_price: Nullable(Money),
+  cache_read_audio_price: Nullable(Money),
+  output_audio_price: Nullable(Money),
+  output_image_price: Nullable(Money),
 };
-/** A price with all its classes. */
+const contextPrices = {
+  ...rates,
+  tiers: Type.Array(Type.Object({ above_input_tokens: AboveInputTokens, ...rates })),
+};
+const Variant = Type.Object(
+  {
+    service_tier: Nullable(Type.String()),
+    speed: Nullable(Type.String()),
+    geography: Nullable(Type.String()),
+    ...contextPrices,
+  },
+  {
+    title: 'PriceVariant',
+    description: 'The prices under conditions of service. Null: the condition that the list price covers.',
+  },
+);
+/** A price with all its classes. Null: not known. */
 export const FullPrice = Type.Object(
   {
-    ...rates,
-    tiers: Type.Array(Type.Object({ above_input_tokens: AboveInputTokens, ...rates })),
+    ...contextPrices,
+    variants: Type.Array(Variant),
+    tool_prices: Type.Unsafe<Record<string, Static<typeof Money>>>({
+      ...PRICES_BY_TOOL,
+      additionalProperties: Money,
+      description: PER_USE,
+    }),
   },
-  { title: 'FullPrice', description: 'Per one million tokens.' },
+  { title: 'FullPrice', description: 'Per one million tokens. Null: not known.' },
 );
 export type FullPrice = Static<typeof FullPrice>;
 

@@ -1,35 +1,114 @@
 import {
   type ContextPrices,
+  type ModelPrice,
   type Money,
   moneyFromNano,
+  type NanoUsd,
   nanoFromMoney,
+  type PriceTier,
+  type PriceVariant,
+  type ServiceConditions,
+  serviceConditions,
   type TokenPrices,
 } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { FullPrice, NewPrice } from './prices.schemas.ts';
 
-/** The price of a model, in nano-USD per token class, and its tiers by number of input tokens. */
-export type Price = ContextPrices;
+/** The price of a model, in nano-USD: per token class, by number of input tokens, by conditions of service, per use of a tool. */
+export type Price = Omit<ModelPrice, 'version'>;
 
-/** Parses the price of a request body; throws a 422 if its tiers do not rise. */
+/** Parses the price of a request body; throws a 422 if its tiers do not rise, or its variants break a rule. */
 export function parsePrice(input: NewPrice): Price {
-  const tiers = (input.tiers ?? []).map((tier) => ({
-    aboveInputTokens: tier.above_input_tokens,
-    ...parseRates(tier),
-  }));
-  const rises = tiers.every(
-    ({ aboveInputTokens }, index) => aboveInputTokens > (tiers[index - 1]?.aboveInputTokens ?? 0),
-  );
-  if (!rises) {
-    throw new AppError('validation', 'tiers_invalid', 'above_input_tokens must rise from tier to tier.', {
-      param: 'tiers',
-    });
-  }
-  return { ...parseRates(input), tiers };
+  const { variants = [], tool_prices = {}, ...prices } = input;
+  const parsed = variants.map(parseVariant);
+  assertDistinct(parsed);
+  const toolPrices = Object.entries(tool_prices).map(([tool, perUse]) => [tool, nanoFromMoney(perUse)]);
+  return {
+    ...parseContextPrices(prices, ''),
+    variants: parsed,
+    toolPrices: Object.fromEntries(toolPrices) as Record<string, NanoUsd>,
+  };
 }
 
 /** A price as the API shows it. */
-export function toFullPrice({ tiers, ...rates }: Price): FullPrice {
+export function toFullPrice({ variants, toolPrices, ...prices }: Price): FullPrice {
+  return {
+    ...toContextPrices(prices),
+    variants: variants.map(({ service, ...variant }) => ({
+      service_tier: service.serviceTier || null,
+      speed: service.speed || null,
+      geography: service.geography || null,
+      ...toContextPrices(variant),
+    })),
+    tool_prices: Object.fromEntries(
+      Object.entries(toolPrices).map(([tool, perUse]) => [tool, moneyFromNano(perUse)]),
+    ),
+  };
+}
+
+type NewContextPrices = Omit<NewPrice, 'variants' | 'tool_prices'>;
+type NewVariant = NonNullable<NewPrice['variants']>[number];
+
+function parseVariant(
+  { service_tier, speed, geography, ...prices }: NewVariant,
+  index: number,
+): PriceVariant {
+  const path = `variants.${index}`;
+  const service = serviceConditions(service_tier, speed, geography);
+  const names = [
+    ['service_tier', service_tier, service.serviceTier],
+    ['speed', speed, service.speed],
+    ['geography', geography, service.geography],
+  ] as const;
+  for (const [field, name, parsed] of names) {
+    if (name && parsed === '') {
+      const why = `"${name}" stands for what the list price covers: omit ${field}, or set the list price instead.`;
+      throw variantsInvalid(`${path}.${field}`, why);
+    }
+  }
+  if (names.every(([, , parsed]) => parsed === '')) {
+    throw variantsInvalid(path, 'A variant needs a service_tier, a speed or a geography.');
+  }
+  return { service, ...parseContextPrices(prices, `${path}.`) };
+}
+
+function assertDistinct(variants: readonly PriceVariant[]): void {
+  const text = ({ serviceTier, speed, geography }: ServiceConditions) =>
+    [serviceTier, speed, geography].join('\n');
+  const known = new Map<string, number>();
+  for (const [index, { service }] of variants.entries()) {
+    const earlier = known.get(text(service));
+    if (earlier !== undefined) {
+      const why = `This variant is for the same service_tier, speed and geography as variants.${earlier}.`;
+      throw variantsInvalid(`variants.${index}`, why);
+    }
+    known.set(text(service), index);
+  }
+}
+
+function variantsInvalid(param: string, why: string): AppError {
+  return new AppError('validation', 'variants_invalid', why, { param });
+}
+
+function parseContextPrices({ tiers = [], ...rates }: NewContextPrices, path: string): ContextPrices {
+  const parsed = tiers.map(
+    ({ above_input_tokens, ...tier }): PriceTier => ({
+      aboveInputTokens: above_input_tokens,
+      ...parseRates(tier),
+    }),
+  );
+  const rises = parsed.every(
+    ({ aboveInputTokens }, index) => aboveInputTokens > (parsed[index - 1]?.aboveInputTokens ?? 0),
+  );
+  if (!rises) {
+    throw new AppError('validation', 'tiers_invalid', 'above_input_tokens must rise from tier to tier.', {
+      param: `${path}tiers`,
+    });
+  }
+  return { ...parseRates(rates), tiers: parsed };
+}
+
+function toContextPrices({ tiers, ...rates }: ContextPrices) {
   return {
     ...toRates(rates),
     tiers: tiers.map(({ aboveInputTokens, ...tier }) => ({
@@ -39,8 +118,9 @@ export function toFullPrice({ tiers, ...rates }: Price): FullPrice {
   };
 }
 
-function parseRates(input: Omit<NewPrice, 'tiers'>): TokenPrices {
+function parseRates(input: Omit<NewContextPrices, 'tiers'>): TokenPrices {
   const or = (price: Money | null | undefined, other: bigint) => (price ? nanoFromMoney(price) : other);
+  const orUnknown = (price: Money | null | undefined) => (price ? nanoFromMoney(price) : undefined);
   const inputPrice = nanoFromMoney(input.input_price);
   const cacheWrite = or(input.cache_write_price, inputPrice);
   return {
@@ -49,15 +129,27 @@ function parseRates(input: Omit<NewPrice, 'tiers'>): TokenPrices {
     cacheRead: or(input.cache_read_price, inputPrice),
     cacheWrite,
     cacheWrite1h: or(input.cache_write_1h_price, cacheWrite),
+    inputAudio: orUnknown(input.input_audio_price),
+    // Vendors bill images as tokens of text, unless they list a price.
+    inputImage: input.input_image_price === undefined ? inputPrice : orUnknown(input.input_image_price),
+    cacheReadAudio: orUnknown(input.cache_read_audio_price),
+    outputAudio: orUnknown(input.output_audio_price),
+    outputImage: orUnknown(input.output_image_price),
   };
 }
 
-function toRates(rates: TokenPrices): Omit<FullPrice, 'tiers'> {
+function toRates(rates: TokenPrices) {
+  const orNull = (price: NanoUsd | undefined) => (price === undefined ? null : moneyFromNano(price));
   return {
     input_price: moneyFromNano(rates.input),
     output_price: moneyFromNano(rates.output),
     cache_read_price: moneyFromNano(rates.cacheRead),
     cache_write_price: moneyFromNano(rates.cacheWrite),
     cache_write_1h_price: moneyFromNano(rates.cacheWrite1h),
+    input_audio_price: orNull(rates.inputAudio),
+    input_image_price: orNull(rates.inputImage),
+    cache_read_audio_price: orNull(rates.cacheReadAudio),
+    output_audio_price: orNull(rates.outputAudio),
+    output_image_price: orNull(rates.outputImage),
   };
 }

@@ -14,7 +14,14 @@ import {
   Route,
   Strategy,
 } from '@weighbridge/contracts';
-import type { CacheSetting, LockedAttribution, RoutingProfile, TokenPrices } from '@weighbridge/domain';
+import {
+  type CacheSetting,
+  type ContextPrices,
+  type LockedAttribution,
+  MEDIA_CLASSES,
+  type RoutingProfile,
+  type TokenPrices,
+} from '@weighbridge/domain';
 import type { FeedbackResult } from '@weighbridge/evidence';
 import type { CacheSettings } from '../../shared/schemas.ts';
 import type { Scope } from '../../shared/scopes.ts';
@@ -184,9 +191,17 @@ function cacheMessage({ scope, ttlMs }: CacheSetting) {
 
 const ENFORCEMENT = { enforce: Enforcement.ENFORCE, shadow: Enforcement.SHADOW, off: Enforcement.OFF };
 
-function priceMessage(version: number, { tiers, ...rates }: Price) {
+function priceMessage(version: number, { variants, toolPrices, ...prices }: Price) {
   return {
     version,
+    ...contextPricesMessage(prices),
+    variants: variants.map(({ service, ...variant }) => ({ ...service, ...contextPricesMessage(variant) })),
+    toolPrices,
+  };
+}
+
+function contextPricesMessage({ tiers, ...rates }: ContextPrices) {
+  return {
     rates: ratesMessage(rates),
     tiers: tiers.map((tier) => ({ aboveInputTokens: tier.aboveInputTokens, rates: ratesMessage(tier) })),
   };
@@ -199,5 +214,8 @@ function ratesMessage(rates: TokenPrices) {
     cacheRead: rates.cacheRead,
     cacheWrite: rates.cacheWrite,
     cacheWrite1h: rates.cacheWrite1h,
+    ...Object.fromEntries(
+      MEDIA_CLASSES.flatMap((media) => (rates[media] === undefined ? [] : [[media, rates[media]]])),
+    ),
   };
 }
