@@ -123,8 +123,9 @@ describe('a hard budget', () => {
     expect(max_tokens).toBeGreaterThan(100);
     expect(max_tokens).toBeLessThan(1_500);
     for (const hidden of [
-      { tools: [{ type: 'web_search' }] },
-      { service_tier: 'priority' },
+      { unknown_field: true },
+      { MAX_TOKENS: 100_000 },
+      { models: ['mock/echo'] },
       {
         messages: [
           { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://x.example/y.png' } }] },
@@ -134,6 +135,25 @@ describe('a hard budget', () => {
       expect((await ask(caller, hidden)).body.error?.code).toBe('not_allowed_in_hard_mode');
     }
     expect((await ask(caller, { max_tokens: 100_000 })).body.error?.code).toBe('budget_exhausted');
+  });
+
+  it('removes tools that nothing bounds, and says so', async () => {
+    const caller = await callerUnder('tools', {
+      limit_micro_usd: 30_000,
+      window: 'month',
+      counter_scope: 'policy',
+      budget_mode: 'hard',
+    });
+    const tools = { tools: [{ type: 'web_search' }], tool_choice: 'auto', max_completion_tokens: 5 };
+    const answer = await ask(caller, tools, { headers: { 'x-number': 'tools' } });
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('x-svc-dropped')).toBe('tools[0] web_search');
+    const sent = cluster.vendor.requests.find(({ headers }) => headers['x-number'] === 'tools');
+    const body = JSON.parse(String(sent?.body)) as Record<string, unknown>;
+    expect(body).toMatchObject({ max_tokens: 5 });
+    expect(Object.keys(body)).not.toEqual(
+      expect.arrayContaining([expect.stringMatching(/tool|max_completion_tokens/)]),
+    );
   });
 });
 

@@ -44,9 +44,16 @@ it('has no output for a model without output', () => {
 
 it('is hard: counts bytes as tokens, what the vendor adds, and the longest output', () => {
   const size = { inputBytes: 100, addedInputTokens: 50, output: output({ maxTokens: 10, choices: 2 }) };
-  const { costNanoUsd } = hardEstimate(size, price);
+  const { costNanoUsd } = hardEstimate(size, [price]);
   expect(costNanoUsd).toBe(9n * 150n + 4n * 20n);
-  expect(affordableOutput(size, price, costNanoUsd + 1n)).toBe(10);
+  expect(affordableOutput(size, [price], costNanoUsd + 1n)).toBe(10);
+});
+
+it('is hard: uses the highest of the prices under which the vendor may serve, and adds the tools', () => {
+  const size = { inputBytes: 100, output: output({ maxTokens: 10 }), toolCostNanoUsd: 7n };
+  const priority = { ...price, input: 20_000_000n, output: 3_000_000n, tiers: [] };
+  expect(hardEstimate(size, [price, priority]).costNanoUsd).toBe(20n * 100n + 4n * 10n + 7n);
+  expect(affordableOutput(size, [price, priority], 20n * 100n + 4n * 10n + 8n)).toBe(10);
 });
 
 it('uses the highest price of the tiers that an input of this length may have, per class', () => {

@@ -1,4 +1,4 @@
-import type { ModelPrice, TextClass, TokenPrices } from './modelPrice.ts';
+import type { ContextPrices, TextClass, TokenPrices } from './modelPrice.ts';
 import type { NanoUsd } from './money.ts';
 import { divideHalfUp } from './money.ts';
 import { estimateTokens } from './tokenUsage.ts';
@@ -8,6 +8,8 @@ export interface RequestSize {
   readonly inputBytes: number;
   /** Tokens that the vendor may add to the input. Default: 0. */
   readonly addedInputTokens?: number | undefined;
+  /** What the vendor's tools may cost besides tokens. Default: 0. */
+  readonly toolCostNanoUsd?: NanoUsd | undefined;
   /** Undefined if the model has no output, as for embeddings. */
   readonly output: OutputSize | undefined;
 }
@@ -32,33 +34,43 @@ const USUAL_OUTPUT_TOKENS = 1_024;
 const TOKENS_PER_PRICE = 1_000_000n;
 
 /** The expected cost: the input as text, and an output of the usual length or the request's limit, if that is less. */
-export function balancedEstimate({ inputBytes, output }: RequestSize, price: ModelPrice): Estimate {
+export function balancedEstimate(
+  { inputBytes, output, toolCostNanoUsd }: RequestSize,
+  price: ContextPrices,
+): Estimate {
   const inputTokens = estimateTokens(inputBytes);
   const outputTokens = output ? usualTokens(output) : 0;
   const rates = [price, ...price.tiers.filter((tier) => inputTokens > tier.aboveInputTokens)];
-  return estimate(inputTokens, highest(rates, ['input']), outputTokens, highest(rates, ['output']));
+  const tokens = { inputTokens, outputTokens, toolCostNanoUsd };
+  return estimate(tokens, highest(rates, ['input']), highest(rates, ['output']));
 }
 
 /**
  * An upper bound: each byte of the input, and all that the vendor may add, is a token of the most expensive class and tier,
- * and each choice has the maximal length. Throws for an output without a limit.
+ * and each choice has the maximal length, under whichever of the prices is the highest. Throws for an output without a
+ * limit.
  */
 export function hardEstimate(
-  { inputBytes, addedInputTokens = 0, output }: RequestSize,
-  price: ModelPrice,
+  { inputBytes, addedInputTokens = 0, output, toolCostNanoUsd }: RequestSize,
+  prices: readonly ContextPrices[],
 ): Estimate {
-  const rates = [price, ...price.tiers];
+  const rates = prices.flatMap((price) => [price, ...price.tiers]);
   if (output && output.maxTokens === undefined)
     throw new Error('a hard estimate needs a limit of the output');
   const outputTokens = output ? (output.maxTokens ?? 0) * output.choices : 0;
   const inputTokens = inputBytes + addedInputTokens;
-  return estimate(inputTokens, highest(rates, INPUT_CLASSES), outputTokens, highest(rates, ['output']));
+  const tokens = { inputTokens, outputTokens, toolCostNanoUsd };
+  return estimate(tokens, highest(rates, INPUT_CLASSES), highest(rates, ['output']));
 }
 
 /** The longest output per choice, in tokens, that costs no more than `headroom` with the input; 0 if the input alone costs more. */
-export function affordableOutput(size: RequestSize, price: ModelPrice, headroom: NanoUsd): number {
-  const rates = [price, ...price.tiers];
-  const input = hardEstimate({ ...size, output: undefined }, price).costNanoUsd;
+export function affordableOutput(
+  size: RequestSize,
+  prices: readonly ContextPrices[],
+  headroom: NanoUsd,
+): number {
+  const rates = prices.flatMap((price) => [price, ...price.tiers]);
+  const input = hardEstimate({ ...size, output: undefined }, prices).costNanoUsd;
   const perToken = highest(rates, ['output']) * BigInt(size.output?.choices ?? 1);
   if (perToken === 0n) return Number.MAX_SAFE_INTEGER;
   // One nano-USD less, for rounding.
@@ -74,13 +86,18 @@ function usualTokens({ maxTokens, choices, usualTokens: usual = USUAL_OUTPUT_TOK
 }
 
 function estimate(
-  inputTokens: number,
+  { inputTokens, outputTokens, toolCostNanoUsd = 0n }: SizeInTokens,
   inputRate: NanoUsd,
-  outputTokens: number,
   outputRate: NanoUsd,
 ): Estimate {
   const exact = BigInt(inputTokens) * inputRate + BigInt(outputTokens) * outputRate;
-  return { inputTokens, outputTokens, costNanoUsd: divideHalfUp(exact, TOKENS_PER_PRICE) };
+  const costNanoUsd = divideHalfUp(exact, TOKENS_PER_PRICE) + toolCostNanoUsd;
+  return { inputTokens, outputTokens, costNanoUsd };
+}
+
+interface SizeInTokens extends Pick<RequestSize, 'toolCostNanoUsd'> {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
 }
 
 function highest(rates: readonly TokenPrices[], classes: readonly TextClass[]): NanoUsd {

@@ -48,6 +48,11 @@ const routingHeaders = {
     description: 'The cost of the request. Absent if the response is streamed or larger than 1 MiB.',
     schema: { type: 'integer' },
   },
+  'x-svc-dropped': {
+    description:
+      'Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`.',
+    schema: { type: 'string' },
+  },
   'x-svc-cache': {
     description:
       'Whether the response came from the response cache. bypass: the cache was neither read nor written.',

@@ -74,6 +74,8 @@ function open(
     policies: [{ bucket, allows: () => true }],
     budgets: [],
     isHard: false,
+    hardAllowFields: new Set(),
+    restrictsModels: false,
     rates: [],
     cache: undefined,
     windowRemainingMs: undefined,

@@ -1,10 +1,12 @@
 import { affordableOutput, hardEstimate } from '@weighbridge/domain';
+import { AppError } from '@weighbridge/errors';
 import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { priceAt, type RoutableConnector } from '../control/routingTable.ts';
+import type { RoutableConnector, RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
-import type { GenerationRequest } from '../formats/generationRequest.ts';
-import { addedInputTokens } from '../formats/hardMode.ts';
+import { type GenerationRequest, leastLimit } from '../formats/generationRequest.ts';
+import type { HardTerms } from '../formats/hardMode.ts';
+import { allowedPrices, toolCost } from './servicePrices.ts';
 
 /** The output limit of a model whose own limit is unknown. */
 const UNKNOWN_MODEL_OUTPUT = 32_768;
@@ -16,43 +18,95 @@ const USEFUL_OUTPUT = 1_024;
 const LIMIT_BYTES = 512;
 
 /**
- * Sets an output limit, which every response under a hard budget has: if the request sets none, it is the model's own or
- * what the headroom of the budgets affords. The input is known to the byte: requests whose input is not were refused.
+ * The request as it goes out under a hard budget: with an output limit in the one field that the vendor honours, and without
+ * the tools that nothing bounds. If the request sets no limit, it is the model's own or what the headroom of the budgets
+ * affords. The input is known to the byte: requests whose input is not were refused.
  */
 export async function limitOutput(
   budget: Pick<LeaseBook, 'headroom'>,
   key: ResolvedKey,
   generation: GenerationRequest,
-  { model, connector }: Target,
+  terms: HardTerms,
+  target: Target,
 ): Promise<GenerationRequest> {
-  const limited = { ...generation, addedInputTokens: addedInputTokens(generation.body.toBuffer()) };
-  const { output } = generation;
-  if (!output || output.maxTokens !== undefined) return limited;
-  const most = model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT;
-  const size = {
-    inputBytes: generation.body.length + LIMIT_BYTES,
-    addedInputTokens: limited.addedInputTokens,
-    output,
+  const { operation, output } = generation;
+  const { toolUses, removedTools, cuts } = terms;
+  const hard = {
+    addedInputTokens: terms.addedTokens + terms.contextPasses * contextWindow(terms, target.model),
+    toolUses,
+    removedTools,
+    cuts,
   };
-  const { price } = priceAt(model, connector);
-  const costOf = (tokens: number) => {
-    return hardEstimate({ ...size, output: { ...output, maxTokens: tokens } }, price).costNanoUsd;
+  if (!output)
+    return { ...generation, hard: { ...hard, limit: undefined, removedFields: terms.removedFields } };
+  const field = limitField(generation, target.connector);
+  const others = (operation.outputLimits ?? []).filter(
+    (name) => name !== field && generation.spans.has(name),
+  );
+  const tokens =
+    leastLimit(generation) ?? (await affordableTokens(budget, key, { ...generation, hard }, target));
+  return {
+    ...generation,
+    output: { ...output, maxTokens: tokens },
+    hard: { ...hard, limit: { field, tokens }, removedFields: [...terms.removedFields, ...others] },
+  };
+}
+
+async function affordableTokens(
+  budget: Pick<LeaseBook, 'headroom'>,
+  key: ResolvedKey,
+  {
+    body,
+    asked,
+    output,
+    hard,
+  }: Pick<GenerationRequest, 'body' | 'asked' | 'output'> & {
+    readonly hard: { readonly addedInputTokens: number; readonly toolUses: HardTerms['toolUses'] };
+  },
+  target: Target,
+): Promise<number> {
+  const most = target.model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT;
+  const choices = output?.choices ?? 1;
+  const size = {
+    inputBytes: body.length + LIMIT_BYTES,
+    addedInputTokens: hard.addedInputTokens,
+    toolCostNanoUsd: toolCost(hard.toolUses, target),
+    output: { maxTokens: most, choices },
+  };
+  const prices = allowedPrices(asked, target);
+  const costOf = (maxTokens: number) => {
+    return hardEstimate({ ...size, output: { choices, maxTokens } }, prices).costNanoUsd;
   };
   const headroom = await budget.headroom(key.budgets, {
     useful: costOf(Math.min(most, USEFUL_OUTPUT)),
     least: costOf(Math.min(most, LEAST_OUTPUT)),
   });
-  const affordable = headroom === undefined ? most : affordableOutput(size, price, headroom);
+  const affordable = headroom === undefined ? most : affordableOutput(size, prices, headroom);
   // With less headroom, the reservation is refused, with the figures that say why.
-  const tokens = Math.min(most, Math.max(affordable, LEAST_OUTPUT));
-  const field = limitField(generation, connector);
-  return { ...limited, output: { ...output, maxTokens: tokens }, limit: { field, tokens } };
+  return Math.min(most, Math.max(affordable, LEAST_OUTPUT));
 }
 
-/** The limit field that the upstream takes: OpenAI's newer models refuse the older name. */
+function contextWindow({ contextPasses, toolUses }: HardTerms, model: RoutableModel): number {
+  if (contextPasses === 0 || model.contextWindow > 0) return model.contextWindow;
+  const [tool] = Object.keys(toolUses);
+  const what = tool === undefined ? 'Results of tools that the vendor ran' : `The tool ${tool}`;
+  throw new AppError(
+    'invalid_request',
+    'not_allowed_in_hard_mode',
+    `${what} may fill the context window of ${model.id}, whose size is not in the catalog, so the cost cannot be known in advance. Remove it, or use a model whose context window is known.`,
+    { param: tool === undefined ? 'messages' : 'tools' },
+  );
+}
+
+/** The limit field that the vendor honours. */
 function limitField({ operation }: GenerationRequest, { provider }: RoutableConnector): string {
   const [older = 'max_tokens', newer] = operation.outputLimits ?? [];
   return newer !== undefined && TAKES_NEWER_NAME.has(provider) ? newer : older;
 }
 
-const TAKES_NEWER_NAME = new Set(['openai', 'azure']);
+/**
+ * Vendors whose chat completions take `max_completion_tokens`: the reasoning models of OpenAI and Azure refuse the older
+ * name; Groq and xAI call it deprecated. The others document `max_tokens`: Mistral, DeepSeek, Together and Cohere know no
+ * other name, and the compatible endpoints of Gemini and Anthropic, OpenRouter and vLLM take both.
+ */
+const TAKES_NEWER_NAME = new Set(['openai', 'azure', 'groq', 'xai']);

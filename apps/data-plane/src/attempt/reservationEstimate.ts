@@ -1,8 +1,17 @@
-import { balancedEstimate, type Estimate, hardEstimate, type OutputSize } from '@weighbridge/domain';
+import {
+  balancedEstimate,
+  type Estimate,
+  hardEstimate,
+  type NanoUsd,
+  type OutputSize,
+} from '@weighbridge/domain';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
+import { expectedToolUses } from '../formats/serverTools.ts';
 import type { PreparedRequest } from './plan.ts';
+import { allowedPrices, expectedPrices, toolCost } from './servicePrices.ts';
 import { cappedCost } from './usageEvent.ts';
 
 /** What an attempt reserves, and is charged if its real cost stays unknown. */
@@ -12,16 +21,30 @@ export function estimateReservation(
   { body, modelRequest }: PreparedRequest,
 ): Estimate {
   if (!modelRequest) throw new Error('only a request to a model is estimated');
-  const { model, connector, generation } = modelRequest;
+  const { model, generation } = modelRequest;
+  const { hard } = generation;
   const size = {
     inputBytes: body?.length ?? 0,
-    addedInputTokens: generation.addedInputTokens,
+    addedInputTokens: hard?.addedInputTokens,
+    toolCostNanoUsd: hard
+      ? toolCost(hard.toolUses, modelRequest)
+      : expectedToolCost(generation, modelRequest),
     output: expectedOutput(generation, usualTokens(model.id)),
   };
-  const { price } = priceAt(model, connector);
-  const estimate = isHard && !model.free ? hardEstimate(size, price) : balancedEstimate(size, price);
+  const estimate =
+    isHard && !model.free
+      ? hardEstimate(size, allowedPrices(generation.asked, modelRequest))
+      : balancedEstimate(size, expectedPrices(generation.asked, modelRequest));
   const { inputTokens, outputTokens, costNanoUsd } = estimate;
   return { inputTokens, outputTokens, costNanoUsd: cappedCost(costNanoUsd) };
+}
+
+/** Most models have no tools that the vendor bills, and most requests no tools: they are not looked through. */
+function expectedToolCost(generation: GenerationRequest, target: Target): NanoUsd | undefined {
+  if (!generation.spans.has('tools')) return undefined;
+  const { toolPrices } = priceAt(target.model, target.connector).price;
+  const uses = expectedToolUses(generation, Object.keys(toolPrices));
+  return uses && toolCost(uses, target);
 }
 
 /** How long a response is expected to get: by the request's own limit, else by what its model usually writes. */

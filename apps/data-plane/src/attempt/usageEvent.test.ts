@@ -74,6 +74,8 @@ function parts({
         policies: [{ bucket: BUCKET, allows: () => true }],
         budgets: [],
         isHard: false,
+        hardAllowFields: new Set(),
+        restrictsModels: false,
         rates: [],
         cache: undefined,
         windowRemainingMs: undefined,

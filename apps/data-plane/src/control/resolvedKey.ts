@@ -25,6 +25,10 @@ export interface ResolvedKey {
   readonly budgets: readonly BudgetedPolicy[];
   /** An enforced budget is hard: no attempt may cost more than its reservation. */
   readonly isHard: boolean;
+  /** What requests under its hard budgets may hold although its cost is not bounded: what each of these policies allows. */
+  readonly hardAllowFields: ReadonlySet<string>;
+  /** A policy allows only certain models. */
+  readonly restrictsModels: boolean;
   /** Those with a limit on requests per minute, tokens per minute or parallel requests. */
   readonly rates: readonly RateLimitedPolicy[];
   /** The response cache setting of the nearest policy that has one. */
@@ -57,11 +61,24 @@ export function resolvedKey(key: Key): ResolvedKey {
     })),
     budgets,
     isHard: budgets.some(({ isHard, enforcement }) => isHard && enforcement === 'enforce'),
+    hardAllowFields: hardAllowFields(counters),
+    restrictsModels: counters.some(({ allowedModels }) => allowedModels.length > 0),
     rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
     cache: nearestCache(counters),
     windowRemainingMs: least(counters.map(({ windowRemainingMs }) => windowRemainingMs)),
     windowEndMs: least(counters.map(({ windowEndMs }) => windowEndMs)),
   };
+}
+
+const NO_FIELDS: ReadonlySet<string> = new Set();
+
+function hardAllowFields(counters: readonly Counter[]): ReadonlySet<string> {
+  const lists = counters
+    .filter((counter) => counter.budgetMode === BudgetMode.HARD && enforcementOf(counter) === 'enforce')
+    .map((counter) => counter.hardAllowFields);
+  const [first = [], ...others] = lists;
+  const fields = first.filter((field) => others.every((list) => list.includes(field)));
+  return fields.length > 0 ? new Set(fields) : NO_FIELDS;
 }
 
 function nearestCache(counters: readonly Counter[]): PolicyCacheSetting | undefined {

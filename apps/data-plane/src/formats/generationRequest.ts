@@ -1,7 +1,10 @@
-import type { OutputSize } from '@weighbridge/domain';
+import type { OutputSize, ToolUses } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
+import { memberCuts } from './memberCuts.ts';
 import type { Operation } from './operation.ts';
 import type { Edit, RequestBody } from './requestBody.ts';
+import { MAX_CHOICES } from './requestFields/notes.ts';
+import type { RemovedTool } from './requestFindings.ts';
 import { JsonScanError, type Span, scanObject } from './scanJson.ts';
 
 /** A client's request to an operation, with the fields that admission and forwarding need. */
@@ -28,14 +31,37 @@ export interface GenerationRequest {
   readonly start: Span;
   /** Adds `stream_options.include_usage`, if the body needs it. */
   readonly usageEdit: Edit | undefined;
-  /** Tokens that the vendor may add to the input; only set under a hard budget. */
-  readonly addedInputTokens?: number;
-  /** A limit that this service sets to the output, and the field for it. */
-  readonly limit?: { readonly field: string; readonly tokens: number };
+  /** The conditions of service that the request asks for, as it names them; undefined where it asks for none. */
+  readonly asked: AskedService;
+  /** The request sets how the model reasons before it answers. */
+  readonly asksToReason: boolean;
+  /** Another model than `model` may answer. */
+  readonly namesSeveralModels: boolean;
+  /** Only set under a hard budget. */
+  readonly hard?: HardLimits;
 }
 
-/** More than any vendor accepts. */
-export const MAX_CHOICES = 128;
+export interface AskedService {
+  readonly serviceTier: string | undefined;
+  readonly speed: string | undefined;
+  readonly geography: string | undefined;
+}
+
+/** What a hard budget reserves for a request besides its bytes, and how it changes the body. */
+interface HardLimits {
+  /** Tokens that the vendor may add to the input. */
+  readonly addedInputTokens: number;
+  readonly toolUses: ToolUses;
+  /** The output limit that goes out, and the field for it. */
+  readonly limit: { readonly field: string; readonly tokens: number } | undefined;
+  /** The fields that do not go out. */
+  readonly removedFields: readonly string[];
+  /** What else does not. */
+  readonly cuts: readonly Span[];
+  readonly removedTools: readonly RemovedTool[];
+}
+
+const ASKED_NOTHING: AskedService = { serviceTier: undefined, speed: undefined, geography: undefined };
 const STREAM_OPTIONS_FIELDS = new Set(['include_usage']);
 
 /** Reads the body. Throws a 400 that says what is wrong and where. */
@@ -65,10 +91,27 @@ function readBytes(operation: Operation, body: Buffer): Omit<GenerationRequest, 
     output: outputSize(operation, body, spans, background),
     previousResponseId: textAt(body, spans.get('previous_response_id')),
     promptCacheKey: textAt(body, spans.get('prompt_cache_key')),
+    asked: askedService(body, spans),
+    asksToReason: REASONING_FIELDS.some((field) => spans.has(field)),
+    namesSeveralModels: spans.has('models') || spans.has('fallbacks'),
     spans,
     start: afterBrace(body, 0),
     usageEdit:
       operation.needsIncludeUsage && stream && !wantsUsage ? includeUsageEdit(body, options) : undefined,
+  };
+}
+
+const REASONING_FIELDS = ['thinking', 'reasoning', 'reasoning_effort'];
+
+function askedService(body: Buffer, spans: ReadonlyMap<string, Span>): AskedService {
+  const tier = spans.get('service_tier');
+  const speed = spans.get('speed');
+  const geography = spans.get('inference_geo');
+  if (!tier && !speed && !geography) return ASKED_NOTHING;
+  return {
+    serviceTier: textAt(body, tier),
+    speed: textAt(body, speed),
+    geography: textAt(body, geography),
   };
 }
 
@@ -100,35 +143,62 @@ function outputSize(
   }
   return {
     maxTokens,
-    choices: Math.min(countAt(body, spans.get('n')) ?? 1, MAX_CHOICES),
+    choices: choices(body, spans),
     // Its limit is charged in full.
     usualTokens: background,
   };
 }
 
+/** The smallest output limit of a body with several; vendors differ in which one they read. */
+export function leastLimit({ operation, body, spans }: GenerationRequest): number | undefined {
+  return body.read((bytes) => {
+    const limits = (operation.outputLimits ?? []).flatMap((field) => countAt(bytes, spans.get(field)) ?? []);
+    return limits.length > 0 ? Math.min(...limits) : undefined;
+  });
+}
+
+/** Of the best of several candidates, all are billed. */
+function choices(body: Buffer, spans: ReadonlyMap<string, Span>): number {
+  const most = Math.max(countAt(body, spans.get('n')) ?? 1, countAt(body, spans.get('best_of')) ?? 1);
+  return Math.min(most, MAX_CHOICES);
+}
+
 /**
- * The body for the vendor: byte for byte the client's, except for the model's name, `include_usage` if a stream would
- * not report its usage, and the output limit if this service sets one.
+ * The body for the vendor: byte for byte the client's, except for the model's name, `include_usage` if a stream would not
+ * report its usage, and, under a hard budget, its output limit and what is removed.
  */
 export function upstreamBody(
-  { body, spans, start, usageEdit, limit }: GenerationRequest,
+  { body, spans, start, usageEdit, hard }: GenerationRequest,
   upstreamModel: string,
 ): RequestBody {
   const edits: Edit[] = [];
   const model = spans.get('model');
   if (model) edits.push({ span: model, text: JSON.stringify(upstreamModel) });
   if (usageEdit) edits.push(usageEdit);
-  if (limit) edits.push(limitEdit(spans, start, limit));
+  if (hard) edits.push(...hardEdits(body, spans, start, hard));
   return body.withEdits(edits);
 }
 
-function limitEdit(
+function hardEdits(
+  body: RequestBody,
   spans: ReadonlyMap<string, Span>,
   start: Span,
-  { field, tokens }: NonNullable<GenerationRequest['limit']>,
-): Edit {
-  const given = spans.get(field);
-  return given ? { span: given, text: String(tokens) } : { span: start, text: `"${field}":${tokens},` };
+  { limit, removedFields, cuts }: HardLimits,
+): Edit[] {
+  const edits: Edit[] = [];
+  if (limit) {
+    const given = spans.get(limit.field);
+    edits.push(
+      given
+        ? { span: given, text: String(limit.tokens) }
+        : { span: start, text: `"${limit.field}":${limit.tokens},` },
+    );
+  }
+  for (const span of cuts) edits.push({ span, text: '' });
+  if (removedFields.length === 0) return edits;
+  const removed = new Set(removedFields);
+  for (const span of body.read((bytes) => memberCuts(bytes, removed))) edits.push({ span, text: '' });
+  return edits;
 }
 
 function includeUsageEdit(body: Buffer, options: Span | undefined): Edit {
@@ -154,9 +224,13 @@ function includeUsageSpan(body: Buffer, options: Span): Span | undefined {
 /** The spans of the values of top-level fields. Throws a 400 that says what is wrong and where. */
 export function scanFields(bytes: Buffer, fields: ReadonlySet<string>): ReadonlyMap<string, Span> {
   try {
-    return scanObject(bytes, fields);
+    return scanObject(bytes, fields, { exactCase: 'model' });
   } catch (error) {
     if (!(error instanceof JsonScanError)) throw error;
+    if (error.variant) {
+      const message = `The field "${error.variant}" differs from "model" only in case: some vendors read it as the model. Remove it.`;
+      throw new AppError('invalid_request', 'ambiguous_field', message, { param: error.variant });
+    }
     if (error.duplicate) {
       throw new AppError('invalid_request', 'duplicate_field', `${error.message}. Send it once.`, {
         param: error.duplicate,

@@ -1,11 +1,13 @@
-import { expect, it } from 'vitest';
+import { AppError } from '@weighbridge/errors';
+import { describe, expect, it } from 'vitest';
 import { readGenerationRequest } from './generationRequest.ts';
-import { addedInputTokens, assertAllowedInHardMode } from './hardMode.ts';
+import { type HardTerms, hardTerms } from './hardMode.ts';
 import { OPERATIONS, type Operation } from './operation.ts';
 import { RequestBody } from './requestBody.ts';
 
 const MODEL = '"model":"mock/echo"';
 const CHAT = `{${MODEL},"messages":[{"role":"user","content":"hi"}]`;
+const INPUT = `{${MODEL},"input":"hi"`;
 
 function operationAt(path: string): Operation {
   const operation = OPERATIONS.find((one) => one.path === path);
@@ -13,12 +15,20 @@ function operationAt(path: string): Operation {
   return operation;
 }
 
-function check(path: string, text: string): void {
-  const body = Buffer.from(text);
-  assertAllowedInHardMode(
-    operationAt(path),
-    readGenerationRequest(operationAt(path), new RequestBody([body])).body.toBuffer(),
-  );
+function check(path: string, text: string, allowed: readonly string[] = []): HardTerms {
+  const body = new RequestBody([Buffer.from(text)]);
+  const { operation } = readGenerationRequest(operationAt(path), body);
+  return hardTerms(operation, body.toBuffer(), new Set(allowed));
+}
+
+function refusal(path: string, text: string, allowed: readonly string[] = []) {
+  try {
+    check(path, text, allowed);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return { code: error.code, param: error.param, message: error.message };
+  }
 }
 
 const content = (part: string) => `{${MODEL},"messages":[{"role":"user","content":${part}}]}`;
@@ -26,70 +36,282 @@ const input = (items: string) => `{${MODEL},"input":${items}}`;
 
 it.each([
   // Fields that lengthen or multiply the response.
-  ['/chat/completions', `${CHAT},"n":"100"}`],
-  ['/chat/completions', `${CHAT},"n":2.5}`],
-  ['/chat/completions', `${CHAT},"n":129}`],
-  ['/chat/completions', `${CHAT},"best_of":2}`],
-  ['/chat/completions', `${CHAT},"max_tokens":"100000","max_completion_tokens":1}`],
-  ['/chat/completions', `${CHAT},"max_tokens":-1,"max_completion_tokens":1}`],
-  ['/responses', `{${MODEL},"input":"hi","max_output_tokens":0}`],
-  ['/messages', `${CHAT},"max_tokens":1e300}`],
-  // Fields that refer to content elsewhere, or change the price.
-  ['/chat/completions', `${CHAT},"models":["mock/dear"]}`],
-  ['/chat/completions', `${CHAT},"plugins":[{"id":"web"}]}`],
-  ['/chat/completions', `${CHAT},"search_parameters":{"mode":"on"}}`],
-  ['/chat/completions', `${CHAT},"extra_body":{"google":{"cached_content":"c"}}}`],
-  ['/chat/completions', `${CHAT},"modalities":["text","audio"]}`],
-  ['/chat/completions', `${CHAT},"service_tier":"priority"}`],
-  ['/messages', `${CHAT},"context_management":{"edits":[]}}`],
-  ['/responses', `{${MODEL},"input":"hi","previous_response_id":"resp_1"}`],
-  // Tools that the vendor runs.
-  ['/chat/completions', `${CHAT},"tools":[{"google_search":{}}]}`],
-  ['/chat/completions', `${CHAT},"tools":{"type":"web_search"}}`],
-  ['/responses', `{${MODEL},"input":"hi","t\\u006fols":[{"type":"web_search"}]}`],
-  ['/messages', `${CHAT},"tools":[{"type":"web_search_20250305","name":"web_search"}]}`],
-  ['/chat/completions', `${CHAT},"tools":["web_search"]}`],
+  ['/chat/completions', `${CHAT},"n":"100"}`, 'n'],
+  ['/chat/completions', `${CHAT},"n":2.5}`, 'n'],
+  ['/chat/completions', `${CHAT},"n":1e2}`, 'n'],
+  ['/chat/completions', `${CHAT},"n":129}`, 'n'],
+  ['/chat/completions', `${CHAT},"best_of":1000}`, 'best_of'],
+  ['/chat/completions', `${CHAT},"max_tokens":"100000","max_completion_tokens":1}`, 'max_tokens'],
+  ['/chat/completions', `${CHAT},"max_tokens":-1,"max_completion_tokens":1}`, 'max_tokens'],
+  ['/chat/completions', `${CHAT},"max_tokens":1.0}`, 'max_tokens'],
+  ['/responses', `${INPUT},"max_output_tokens":0}`, 'max_output_tokens'],
+  ['/messages', `${CHAT},"max_tokens":1e300}`, 'max_tokens'],
+  // Fields that refer to content elsewhere, or name other models.
+  ['/chat/completions', `${CHAT},"models":["mock/dear"]}`, 'models'],
+  ['/chat/completions', `${CHAT},"plugins":[{"id":"web"}]}`, 'plugins'],
+  ['/chat/completions', `${CHAT},"search_parameters":{"mode":"on"}}`, 'search_parameters'],
+  [
+    '/chat/completions',
+    `${CHAT},"extra_body":{"google":{"cached_content":"c"}}}`,
+    'extra_body.google.cached_content',
+  ],
+  ['/chat/completions', `${CHAT},"modalities":["text","audio"]}`, 'modalities[1]'],
+  [
+    '/messages',
+    `${CHAT},"context_management":{"edits":[{"type":"compact_20260112"}]}}`,
+    'context_management.edits[0].type',
+  ],
+  ['/messages', `${CHAT},"fallbacks":[{"model":"m"}]}`, 'fallbacks'],
+  ['/messages', `${CHAT},"fallbacks":"default"}`, 'fallbacks'],
+  ['/messages', `${CHAT},"mcp_servers":[{"url":"https://m.test"}]}`, 'mcp_servers'],
+  ['/messages', `${CHAT},"container":"c_1"}`, 'container'],
+  ['/messages', `${CHAT},"thread":{"previous_message_id":"m","type":"continue"}}`, 'thread.type'],
+  ['/responses', `${INPUT},"previous_response_id":"resp_1"}`, 'previous_response_id'],
+  ['/responses', `${INPUT},"conversation":{"id":"c"}}`, 'conversation'],
+  ['/responses', `${INPUT},"prompt":{"id":"p"}}`, 'prompt'],
+  ['/responses', `${INPUT},"reasoning":{"effort":"low","mode":"pro"}}`, 'reasoning.mode'],
+  ['/responses', `${INPUT},"context_management":[{"type":"compaction"}]}`, 'context_management[0].type'],
+  // Fields that no table has, and other spellings of those that it has.
+  ['/chat/completions', `${CHAT},"turbo":true}`, 'turbo'],
+  ['/chat/completions', `${CHAT},"MAX_TOKENS":100000}`, 'MAX_TOKENS'],
+  ['/chat/completions', `{${MODEL},"messages":[{"role":"user","Content":"hi"}]}`, 'messages[0].Content'],
+  ['/messages', `${CHAT},"max_t\\u004fkens":100000}`, 'max_tOkens'],
+  // Tools that the vendor runs, in a form that is not known.
+  ['/chat/completions', `${CHAT},"tools":[{"google_search":{}}]}`, 'tools[0].google_search'],
+  ['/chat/completions', `${CHAT},"tools":{"type":"web_search"}}`, 'tools'],
+  ['/responses', `${INPUT},"t\\u006fols":[{"type":"new_search"}]}`, 'tools[0].type'],
+  ['/chat/completions', `${CHAT},"tools":["web_search"]}`, 'tools[0]'],
+  [
+    '/messages',
+    `{${MODEL},"messages":[{"role":"system","content":[{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"type":"web_search_20250305"}}}]}]}`,
+    'messages[0].content[0].tool.definition.type',
+  ],
+  [
+    '/responses',
+    `${INPUT},"tools":[{"type":"namespace","name":"n","tools":[{"type":"mcp"}]}]}`,
+    'tools[0].tools[0].type',
+  ],
+  [
+    '/responses',
+    `${INPUT},"tools":[{"type":"shell","environment":{"type":"container_auto"}}]}`,
+    'tools[0].environment.type',
+  ],
   // Content that is not text.
-  ['/chat/completions', content('[{"type":"image_url","image_url":{"url":"https://e.test/a.png"}}]')],
-  ['/chat/completions', content('[{"image_url":{"url":"https://e.test/a.png"}}]')],
-  ['/chat/completions', content('{"type":"image_url"}')],
-  ['/chat/completions', `{${MODEL},"messages":{"0":{"role":"user"}}}`],
-  ['/chat/completions', `{${MODEL},"messages":[{"role":"assistant","audio":{"id":"audio_1"}}]}`],
-  ['/messages', content('[{"type":"tool_result","content":[{"type":"image"}]}]')],
-  ['/messages', content('[{"type":"document","source":{"type":"url"}}]')],
-  ['/responses', input('[{"id":"msg_1"}]')],
-  ['/responses', input('[{"type":"item_reference","id":"msg_1"}]')],
-  ['/responses', input('[{"type":"reasoning","id":"rs_1","summary":[]}]')],
-  ['/responses', input('[{"type":"function_call_output","output":[{"type":"input_file"}]}]')],
-  ['/embeddings', input('[{"image":"https://e.test/a.png"}]')],
-])('%s refuses requests without a known maximum cost: %s', (path, text) => {
-  expect(() => check(path, text)).toThrow(expect.objectContaining({ code: 'not_allowed_in_hard_mode' }));
+  [
+    '/chat/completions',
+    content('[{"type":"image_url","image_url":{"url":"https://e.test/a.png"}}]'),
+    'messages[0].content[0].type',
+  ],
+  [
+    '/chat/completions',
+    content('[{"image_url":{"url":"https://e.test/a.png"}}]'),
+    'messages[0].content[0].type',
+  ],
+  [
+    '/chat/completions',
+    content('[{"type":"text","text":"a","image_url":{"url":"https://e.test/a.png"}}]'),
+    'messages[0].content[0].image_url',
+  ],
+  [
+    '/chat/completions',
+    content('[{"text":"a","type":"image_url","type":"text"}]'),
+    'messages[0].content[0].type',
+  ],
+  ['/chat/completions', content('{"type":"image_url"}'), 'messages[0].content'],
+  ['/chat/completions', `{${MODEL},"messages":{"0":{"role":"user"}}}`, 'messages'],
+  [
+    '/chat/completions',
+    `{${MODEL},"messages":[{"role":"assistant","audio":{"id":"audio_1"}}]}`,
+    'messages[0].audio',
+  ],
+  [
+    '/messages',
+    content('[{"type":"tool_result","content":[{"type":"image"}]}]'),
+    'messages[0].content[0].content[0].type',
+  ],
+  [
+    '/messages',
+    content('[{"type":"document","source":{"type":"url"}}]'),
+    'messages[0].content[0].source.type',
+  ],
+  ['/messages', content('[{"type":"container_upload","file_id":"f"}]'), 'messages[0].content[0].type'],
+  ['/responses', input('[{"id":"msg_1"}]'), 'input[0].role'],
+  ['/responses', input('[{"type":"item_reference","id":"msg_1"}]'), 'input[0].type'],
+  ['/responses', input('[{"type":"reasoning","id":"rs_1","summary":[]}]'), 'input[0].encrypted_content'],
+  [
+    '/responses',
+    input('[{"type":"function_call_output","output":[{"type":"input_file"}]}]'),
+    'input[0].output[0].type',
+  ],
+  ['/embeddings', input('[{"image":"https://e.test/a.png"}]'), 'input[0]'],
+])('%s refuses %s: %s', (path, text, param) => {
+  const refused = refusal(path, text);
+  expect(refused).toMatchObject({ code: 'not_allowed_in_hard_mode', param });
+  expect(refused?.message).toContain(param);
+});
+
+it.each([
+  ['/chat/completions', `${CHAT},"temperature":1,"temperature":2}`, 'temperature'],
+  ['/chat/completions', content('[{"type":"text","type":"text"}]'), 'messages[0].content[0].type'],
+  [
+    '/chat/completions',
+    `{${MODEL},"messages":[{"role":"user","content":"a","c\\u006fntent":[]}]}`,
+    'messages[0].content',
+  ],
+])('%s refuses a field that occurs twice at a level that is read: %s', (path, text, param) => {
+  expect(refusal(path, text)).toMatchObject({ code: 'duplicate_field', param });
 });
 
 it.each([
   ['/chat/completions', `${CHAT},"n":3,"max_tokens":10,"max_completion_tokens":null,"service_tier":"auto"}`],
+  ['/chat/completions', `${CHAT},"service_tier":"priority","best_of":2,"plugins":[],"models":null}`],
   ['/chat/completions', content('[{"type":"text","text":"hi"}]')],
-  ['/chat/completions', `${CHAT},"tools":[{"type":"function","function":{"name":"f"}}]}`],
+  [
+    '/chat/completions',
+    `${CHAT},"tools":[{"type":"function","function":{"name":"f","parameters":{"model":{"a":1,"a":2}}}}]}`,
+  ],
   [
     '/chat/completions',
     `{${MODEL},"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function"}]},{"role":"tool","tool_call_id":"1","content":"2"}]}`,
   ],
   ['/responses', input('"hi"')],
-  ['/responses', input('[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]')],
+  ['/responses', input('[{"role":"user","content":[{"text":"hi","type":"input_text"}]}]')],
   ['/responses', input('[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}]')],
+  ['/responses', `${INPUT},"background":true,"max_output_tokens":5}`],
   [
     '/messages',
     `${CHAT},"max_tokens":10,"system":[{"type":"text","text":"be"}],"tools":[{"name":"f","input_schema":{}}]}`,
   ],
+  ['/messages', `${CHAT},"speed":"fast","inference_geo":"us","context_management":{"edits":[]}}`],
   ['/messages', content('[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"2"}]}]')],
+  ['/messages/count_tokens', CHAT.concat('}')],
   ['/embeddings', input('["a","b"]')],
   ['/embeddings', input('[[1,2],[3]]')],
-])('%s allows requests that are text only: %s', (path, text) => {
-  expect(() => check(path, text)).not.toThrow();
+])('%s allows requests whose cost is bounded: %s', (path, text) => {
+  expect(refusal(path, text)).toBeUndefined();
 });
 
-it('counts the tokens that a vendor adds for tools', () => {
-  expect(addedInputTokens(Buffer.from(`${CHAT}}`))).toBe(0);
-  expect(addedInputTokens(Buffer.from(`${CHAT},"tools":[{"type":"function"}]}`))).toBeGreaterThan(804);
-  expect(addedInputTokens(Buffer.from(`${CHAT},"functions":[{"name":"f"}]}`))).toBeGreaterThan(804);
+describe('a refusal', () => {
+  it('says why, what would be accepted, and how an operator allows it', () => {
+    const { message } = refusal('/chat/completions', content('[{"type":"file","file":{}}]')) ?? {};
+    expect(message).toContain('messages[0].content[0].type "file"');
+    expect(message).toContain('"messages[].content[].type" to the hard_allow_fields');
+    expect(refusal('/chat/completions', content('[{"type":"hologram"}]'))?.message).toContain(
+      'Accepted: "text"',
+    );
+    expect(refusal('/chat/completions', `${CHAT},"MAX_TOKENS":5}`)?.message).toContain(
+      'Write it as max_tokens.',
+    );
+    expect(refusal('/chat/completions', `${CHAT},"n":1.0}`)?.message).toContain('in digits from 1 to 128');
+  });
+
+  it('is bounded, whatever the request holds', () => {
+    const long = 'x'.repeat(10_000);
+    for (const text of [`${CHAT},"${long}":1}`, content(`[{"type":"${long}"}]`), `${CHAT},"n":"${long}"}`]) {
+      expect(refusal('/chat/completions', text)?.message.length).toBeLessThan(1_500);
+    }
+  });
+
+  it('is lifted by the fields that the policy allows', () => {
+    const image = content('[{"type":"image_url","image_url":{"url":"https://e.test/a.png"}}]');
+    const one = 'messages[].content[].type';
+    expect(refusal('/chat/completions', image, [one])).toBeUndefined();
+    expect(refusal('/chat/completions', image, [`${one}=image_url`])).toBeUndefined();
+    expect(refusal('/chat/completions', image, [`${one}=file`])).toMatchObject({
+      param: 'messages[0].content[0].type',
+    });
+    expect(refusal('/chat/completions', image, ['messages'])).toBeUndefined();
+    expect(refusal('/chat/completions', image, ['message', 'messages[].con'])).toBeDefined();
+    expect(refusal('/chat/completions', `${CHAT},"turbo":true,"n":2}`, ['turbo'])).toBeUndefined();
+    // Never two of one field.
+    expect(refusal('/chat/completions', `${CHAT},"turbo":1,"turbo":2}`, ['turbo'])).toMatchObject({
+      code: 'duplicate_field',
+    });
+  });
+});
+
+describe('tools that the vendor runs', () => {
+  const search = '{"type":"web_search_20250305","name":"web_search"}';
+
+  it('are counted if the request bounds their uses', () => {
+    const bounded = search.replace('}', ',"max_uses":3}');
+    expect(check('/messages', `${CHAT},"tools":[${bounded},${bounded}]}`)).toMatchObject({
+      toolUses: { web_search: 6 },
+      contextPasses: 6,
+      removedTools: [],
+    });
+    const calls = `${INPUT},"tools":[{"type":"web_search"},{"type":"code_interpreter"}],"max_tool_calls":4}`;
+    expect(check('/responses', calls)).toMatchObject({
+      toolUses: { web_search: 4, code_interpreter: 4 },
+      contextPasses: 4,
+      removedTools: [],
+    });
+  });
+
+  it('are removed otherwise', () => {
+    for (const uses of ['', ',"max_uses":null', ',"max_uses":"3"', ',"max_uses":1e1', ',"max_uses":0']) {
+      const { removedTools, removedFields, toolUses } = check(
+        '/messages',
+        `${CHAT},"tools":[{"name":"f","input_schema":{}},${search.replace('}', `${uses}}`)}]}`,
+      );
+      expect(removedTools).toMatchObject([{ path: 'tools[1]', tool: 'web_search' }]);
+      expect({ removedFields, toolUses }).toEqual({ removedFields: [], toolUses: {} });
+    }
+    expect(check('/messages', `${CHAT},"tools":[${search}]}`).removedFields).toContain('tools');
+  });
+
+  it('stay if the policy allows them', () => {
+    const text = `${CHAT},"tools":[${search}]}`;
+    expect(check('/messages', text, ['tools[].type=web_search_20250305']).removedTools).toEqual([]);
+    expect(check('/messages', text, ['tools']).removedTools).toEqual([]);
+    expect(check('/messages', text, ['tools[].type=mcp']).removedTools).toHaveLength(1);
+  });
+
+  it('are refused if the request forces one that would be removed', () => {
+    const forced = (path: string, text: string) => refusal(path, text)?.param;
+    const tool = '{"name":"f","input_schema":{}}';
+    const choices = [
+      ['/messages', `${CHAT},"tools":[${search},${tool}],"tool_choice":{"type":"tool","name":"web_search"}}`],
+      ['/messages', `${CHAT},"tools":[${search}],"tool_choice":{"type":"any"}}`],
+      [
+        '/responses',
+        `${INPUT},"tool_choice":{"type":"image_generation"},"tools":[{"type":"image_generation"}]}`,
+      ],
+      ['/responses', `${INPUT},"tool_choice":"required","tools":[{"type":"mcp"}]}`],
+      [
+        '/responses',
+        `${INPUT},"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"mcp"}]},"tools":[{"type":"mcp"},{"type":"function","name":"f"}]}`,
+      ],
+    ] as const;
+    for (const [path, text] of choices) expect(forced(path, text)).toBe('tool_choice');
+    expect(
+      forced('/messages', `${CHAT},"tools":[${search},${tool}],"tool_choice":{"type":"any"}}`),
+    ).toBeUndefined();
+    expect(forced('/responses', `${INPUT},"tool_choice":"auto","tools":[{"type":"mcp"}]}`)).toBeUndefined();
+  });
+
+  it('are refused if they are too many to be removed', () => {
+    const many = Array.from({ length: 200 }, () => search).join();
+    expect(refusal('/messages', `${CHAT},"tools":[${many}]}`)?.param).toBe('tools[128].type');
+  });
+});
+
+it('counts what a vendor adds to the input', () => {
+  expect(check('/chat/completions', `${CHAT}}`)).toMatchObject({ addedTokens: 0, contextPasses: 0 });
+  const tools = [',"tools":[{"type":"function","function":{}}]', ',"functions":[{"name":"f"}]'];
+  for (const some of tools) {
+    expect(check('/chat/completions', `${CHAT}${some}}`).addedTokens).toBeGreaterThan(804);
+  }
+  const shell = `${CHAT},"tools":[{"type":"bash_20250124","name":"bash"}]}`;
+  expect(check('/messages', shell).addedTokens).toBeGreaterThan(804 + 735);
+  const found = content('[{"type":"web_search_tool_result","content":[]}]');
+  expect(check('/messages', found).contextPasses).toBe(1);
+});
+
+it('takes no memory beyond the body for what it refuses or skips', () => {
+  const objects = `[${'{},'.repeat(1_000_000)}{}]`;
+  const before = process.memoryUsage().heapUsed;
+  expect(refusal('/chat/completions', `${CHAT},"metadata":${objects}}`)).toBeUndefined();
+  expect(refusal('/chat/completions', `{${MODEL},"messages":${objects}}`)).toBeUndefined();
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(48 * 1024 * 1024);
 });

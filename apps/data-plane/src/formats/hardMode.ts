@@ -1,174 +1,176 @@
 import { AppError } from '@weighbridge/errors';
-import { MAX_CHOICES, scanFields } from './generationRequest.ts';
+import { scanFields } from './generationRequest.ts';
+import { valueAt } from './jsonFields.ts';
 import type { Operation } from './operation.ts';
+import type { Field } from './requestFields/field.ts';
+import type { RemovedTool, RequestFindings, Violation } from './requestFindings.ts';
+import { walkRequest } from './requestWalker.ts';
+import type { Span } from './scanJson.ts';
 
-/** Fields that refer to content outside the request, or change the price. */
-const REFUSED_FIELDS = [
-  'previous_response_id',
-  'conversation',
-  'prompt',
-  'background',
-  'web_search_options',
-  'mcp_servers',
-  'container',
-  'prediction',
-  'audio',
-  'speed',
-  'inference_geo',
-  'best_of',
-  'models',
-  'plugins',
-  'search_parameters',
-  'cached_content',
-  'context_management',
-  'extra_body',
-] as const;
-/** The service tiers that cost no more than the price list. */
-const LIST_PRICE_TIERS = new Set<unknown>([
-  undefined,
-  null,
-  'auto',
-  'default',
-  'standard',
-  'standard_only',
-  'flex',
-]);
-/** Tools that the client runs. */
-const CLIENT_TOOLS = new Set<unknown>(['function', 'custom']);
-const TEXT_PARTS = new Set([
-  'text',
-  'input_text',
-  'output_text',
-  'refusal',
-  'summary_text',
-  'reasoning',
-  'reasoning_text',
-  'message',
-  'tool_use',
-  'tool_result',
-  'thinking',
-  'redacted_thinking',
-  'function_call',
-  'function_call_output',
-  'custom_tool_call',
-  'custom_tool_call_output',
-]);
-const CONTENT_FIELDS = ['messages', 'input', 'system'] as const;
-const READ_FIELDS = new Set<string>([
-  ...REFUSED_FIELDS,
-  ...CONTENT_FIELDS,
-  'service_tier',
-  'tools',
-  'functions',
-  'modalities',
-  'n',
-]);
-const MAX_DEPTH = 8;
+/** Fields that hard budgets let pass all the same, as policies name them: `tools[].type`, or `tools[].type=mcp` for a value. */
+export type AllowedFields = ReadonlySet<string>;
 
-/**
- * Under a hard budget, the maximum cost must be known from the bytes of the request. Throws a 400 that names the field for
- * which it is not.
- */
-export function assertAllowedInHardMode(operation: Operation, body: Buffer): void {
-  // Refuses duplicate fields: the vendor may read another one than this service.
-  scanFields(body, READ_FIELDS);
-  const request = parsed(body);
-  for (const field of REFUSED_FIELDS) {
-    // A prompt that is text counts as any other text; a stored prompt is an object.
-    const value = request[field];
-    if (value === undefined || value === null || value === false) continue;
-    if (field === 'prompt' && typeof value === 'string') continue;
-    throw unboundedCost(field, `the field ${field}`);
-  }
-  if (!LIST_PRICE_TIERS.has(request.service_tier)) throw unboundedCost('service_tier', 'a tier of service');
-  assertClientTools(request.tools);
-  if (listOf(request.modalities).some((item) => item !== 'text')) {
-    throw unboundedCost('modalities', 'a response that is not text');
-  }
-  // A vendor may read a number in a form that this service does not.
-  for (const field of operation.outputLimits ?? []) assertCount(request, field, Number.MAX_SAFE_INTEGER);
-  assertCount(request, 'n', MAX_CHOICES);
-  for (const field of CONTENT_FIELDS) assertText(request[field], field, 0);
+/** What a request under a hard budget may cost beside its bytes and its output limit, and how it is changed. */
+export interface HardTerms {
+  /** Tokens that the vendor adds to the input whatever the model does. */
+  readonly addedTokens: number;
+  /** How often the model's context window may be read besides. */
+  readonly contextPasses: number;
+  /** How often the vendor's tools may be used, by tool. */
+  readonly toolUses: Readonly<Record<string, number>>;
+  readonly removedTools: readonly RemovedTool[];
+  /** What to cut out of the body, within its fields. */
+  readonly cuts: readonly Span[];
+  /** The fields to cut out of the body. */
+  readonly removedFields: readonly string[];
 }
 
 /** Tokens that vendors add to the input of a request with tools: up to 804 at https://docs.anthropic.com. */
 const TOOL_PROMPT_TOKENS = 1_024;
+/** What only makes sense beside tools: vendors refuse it without. */
+const TOOL_FIELDS = ['tools', 'tool_choice', 'parallel_tool_calls'];
+const CHOICE_FIELDS = new Set(['tools', 'tool_choice']);
+const MAX_CHOICE_BYTES = 16 * 1024;
+const LIMITS = new Set(['max_tool_calls']);
 
-/** The maximum number of tokens that a vendor adds to the input. */
-export function addedInputTokens(body: Buffer): number {
-  const { tools, functions } = parsed(body);
-  return listOf(tools).length + listOf(functions).length > 0 ? TOOL_PROMPT_TOKENS : 0;
+/**
+ * Under a hard budget, the maximum cost must be known from the bytes of the request. Throws a 400 that names the field for
+ * which it is not; tools that the vendor runs without a bound are to be removed instead, unless the request forces one.
+ */
+export function hardTerms(operation: Operation, body: Buffer, allowed: AllowedFields): HardTerms {
+  const limits = scanFields(body, LIMITS);
+  const maxToolCalls = valueAt(body, limits.get('max_tool_calls'));
+  const findings = walkRequest(body, operation.requestFields, {
+    allows: (pattern, value) => isAllowed(allowed, pattern, value),
+    refuse: (violation) => {
+      // Which of two a vendor reads is never known.
+      const isDuplicate = violation.problem === 'duplicate';
+      if (isDuplicate || !isAllowed(allowed, violation.pattern, violation.given)) throw refusal(violation);
+    },
+    maxToolCalls: typeof maxToolCalls === 'number' ? maxToolCalls : undefined,
+  });
+  return termsOf(findings, body, typeof maxToolCalls === 'number' ? maxToolCalls : 0);
 }
 
-function assertClientTools(tools: unknown): void {
-  if (tools !== undefined && tools !== null && !Array.isArray(tools)) {
-    throw unboundedCost('tools', 'a tools field that is not a list');
+function termsOf(findings: RequestFindings, body: Buffer, maxToolCalls: number): HardTerms {
+  const { removedTools, emptied, fillsContext, addedTokens, hasTools, toolUses, toolPasses } = findings;
+  const calls = findings.usesToolCalls ? maxToolCalls : 0;
+  const hasNoTools = emptied.includes('tools');
+  if (removedTools.length > 0) assertNotForced(body, removedTools, hasNoTools);
+  return {
+    addedTokens: addedTokens + (hasTools ? TOOL_PROMPT_TOKENS : 0),
+    contextPasses: toolPasses + calls + (fillsContext ? 1 : 0),
+    toolUses,
+    removedTools,
+    cuts: hasNoTools ? cutsOutside(findings.cuts, body) : findings.cuts,
+    removedFields: hasNoTools ? TOOL_FIELDS : [],
+  };
+}
+
+/** The whole field is cut. */
+function cutsOutside(cuts: readonly Span[], body: Buffer): Span[] {
+  const tools = scanFields(body, CHOICE_FIELDS).get('tools');
+  return cuts.filter(({ start, end }) => !tools || end <= tools.start || start >= tools.end);
+}
+
+/** Throws a 400 if `tool_choice` makes the model use a tool that is removed. */
+function assertNotForced(body: Buffer, removed: readonly RemovedTool[], hasNoTools: boolean): void {
+  const span = scanFields(body, CHOICE_FIELDS).get('tool_choice');
+  if (!span) return;
+  const names = removed.flatMap((tool) => tool.names);
+  const isLong = span.end - span.start > MAX_CHOICE_BYTES;
+  const choice = isLong ? undefined : valueAt(body, span);
+  const forced = isLong || textsIn(choice).some((text) => names.includes(text));
+  const isAny = typeof choice === 'object' && choice !== null && 'type' in choice && choice.type === 'any';
+  if (!forced && !(hasNoTools && (choice === 'required' || isAny))) return;
+  const [first] = removed;
+  throw new AppError(
+    'invalid_request',
+    'not_allowed_in_hard_mode',
+    `tool_choice makes the model use ${first?.path} (${first?.tool}), which this key's hard budget removes: the vendor runs it, and nothing bounds its uses. Remove tool_choice${boundHint(first)}, or use a key whose policy has the budget_mode balanced.`,
+    { param: 'tool_choice' },
+  );
+}
+
+function boundHint(tool: RemovedTool | undefined): string {
+  return tool?.bound ? `, bound the uses by ${tool.bound}` : '';
+}
+
+function textsIn(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+/** An entry allows the field and all within it; with `=`, a value of it. */
+function isAllowed(allowed: AllowedFields, pattern: string, given: string): boolean {
+  if (allowed.size === 0) return false;
+  const value = given.startsWith('"') ? given.slice(1, -1) : given;
+  if (allowed.has(`${pattern}=${value}`)) return true;
+  for (let end = pattern.length; end > 0; end = pattern.lastIndexOf('.', end - 1)) {
+    const part = pattern.slice(0, end);
+    if (allowed.has(part) || (part.endsWith('[]') && allowed.has(part.slice(0, -2)))) return true;
   }
-  for (const tool of listOf(tools)) {
-    const { type, function: called, input_schema: schema } = isObject(tool) ? tool : {};
-    const isClientTool =
-      type === undefined || type === null ? isObject(called ?? schema) : CLIENT_TOOLS.has(type);
-    if (!isClientTool) throw unboundedCost('tools', `the tool ${excerpt(type ?? tool)}`);
+  return false;
+}
+
+/** As many bytes as a message may spend on what would be accepted. */
+const MAX_ACCEPTED_LENGTH = 300;
+
+function refusal(violation: Violation): AppError {
+  const { path, pattern, problem } = violation;
+  if (problem === 'duplicate') {
+    return new AppError('invalid_request', 'duplicate_field', `"${path}" occurs twice. Send it once.`, {
+      param: path,
+    });
   }
+  const message = `${reason(violation)} ${accepted(violation)} This key has a hard budget: an operator can add "${pattern}" to the hard_allow_fields of its policy, or set its budget_mode to balanced.`;
+  return new AppError('invalid_request', 'not_allowed_in_hard_mode', message, { param: path });
 }
 
-function assertCount(request: Record<string, unknown>, field: string, most: number): void {
-  const value = request[field];
-  if (value === undefined || value === null) return;
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0 && value <= most) return;
-  throw unboundedCost(field, `a ${field} that is not a whole number in its range`);
-}
-
-function parsed(body: Buffer): Record<string, unknown> {
-  try {
-    return JSON.parse(body.toString('utf8')) as Record<string, unknown>;
-  } catch {
-    // It is valid JSON, so only its depth can be wrong.
-    throw unboundedCost('messages', 'a body nested this deep');
+function reason({ path, problem, field, given }: Violation): string {
+  const shown = given === '' ? '' : ` ${given}`;
+  if (problem === 'unlisted')
+    return `The cost of the field ${path} cannot be known in advance: it is not a known field.`;
+  if (problem === 'missing') return `${path} is missing: without it, the cost cannot be known in advance.`;
+  if (problem === 'cost') {
+    return `The cost of ${path}${shown} cannot be known in advance: ${field?.note ?? 'nothing bounds it'}.`;
   }
+  return `${path} has the value${shown}, whose cost cannot be known in advance.`;
 }
 
-/** Content must be text, at any depth, and must not refer to anything stored at the vendor. */
-function assertText(value: unknown, field: string, depth: number): void {
-  if (value === undefined || value === null || typeof value === 'string' || typeof value === 'number') return;
-  if (depth > MAX_DEPTH) throw unboundedCost(field, 'content nested this deep');
-  if (!Array.isArray(value)) throw unboundedCost(field, 'content that is neither text nor a list');
-  for (const item of value) {
-    if (!isObject(item)) {
-      assertText(item, field, depth + 1);
-      continue;
-    }
-    assertTextItem(item, field);
-    assertText(item.content, field, depth + 1);
-    assertText(item.output, field, depth + 1);
+function accepted({ path, problem, field, siblings }: Violation): string {
+  if (problem === 'unlisted') {
+    const name = path.slice(path.lastIndexOf('.') + 1);
+    const meant = Object.keys(siblings ?? {}).find((one) => one.toLowerCase() === name.toLowerCase());
+    return meant ? `Write it as ${meant}.` : 'Remove it.';
   }
+  if (problem === 'cost' || !field) return 'Remove it.';
+  const texts = acceptedValues(field).join(', ');
+  const cut = texts.length > MAX_ACCEPTED_LENGTH ? `${texts.slice(0, MAX_ACCEPTED_LENGTH)}…` : texts;
+  return `Accepted: ${cut}.`;
 }
 
-function assertTextItem(item: Record<string, unknown>, field: string): void {
-  const { type, role, audio, encrypted_content: sealed } = item;
-  // Without a type, only a message is known to be text: anything else may be an image or a reference.
-  const isText =
-    type === undefined || type === null ? typeof role === 'string' : TEXT_PARTS.has(String(type));
-  if (!isText) throw unboundedCost(field, `content of the type ${excerpt(type ?? Object.keys(item))}`);
-  if (audio !== undefined && audio !== null) throw unboundedCost(field, 'audio of an earlier response');
-  if (type === 'reasoning' && typeof sealed !== 'string') {
-    throw unboundedCost(field, 'reasoning stored at the vendor');
+function acceptedValues({ value }: Field): string[] {
+  switch (value.kind) {
+    case 'only':
+      return value.values.map((one) => JSON.stringify(one));
+    case 'count':
+      return [
+        `a whole number in digits from 1${value.most < Number.MAX_SAFE_INTEGER ? ` to ${value.most}` : ''}`,
+      ];
+    case 'variants':
+      return Object.entries(value.variants).flatMap(([name, { cost }]) =>
+        cost === 'unbounded' || cost === 'stored' ? [] : [`"${name}"`],
+      );
+    case 'list':
+      return ['a list'];
+    case 'object':
+      return value.requires === undefined ? ['an object'] : [`an object with ${value.requires}`];
+    case 'kinds':
+      return [value.scalar && 'text', value.list && 'a list', value.object && 'an object'].filter(
+        (one) => one !== undefined,
+      );
+    case 'any':
+      return ['any value'];
   }
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function excerpt(value: unknown): string {
-  return JSON.stringify(value)?.slice(0, 60) ?? 'without a type';
-}
-
-function unboundedCost(param: string, what: string): AppError {
-  const message = `The cost of ${what} cannot be known in advance, and this key has a hard budget. Remove it, or use a key whose policy has the budget_mode balanced.`;
-  return new AppError('invalid_request', 'not_allowed_in_hard_mode', message, { param });
 }

@@ -1,6 +1,11 @@
 import { Route } from '@weighbridge/contracts';
 import { chatFormat } from './chatFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
+import { CHAT_FIELDS } from './requestFields/chat.ts';
+import { EMBEDDINGS_FIELDS } from './requestFields/embeddings.ts';
+import type { Fields } from './requestFields/field.ts';
+import { MESSAGES_FIELDS } from './requestFields/messages.ts';
+import { RESPONSES_FIELDS } from './requestFields/responses.ts';
 import type { ResponseFormat } from './responseFormat.ts';
 import { responsesFormat } from './responsesFormat.ts';
 
@@ -16,6 +21,8 @@ export interface Operation {
   readonly dialect: Dialect;
   /** The top-level fields of the body that this service reads. */
   readonly fields: ReadonlySet<string>;
+  /** What each field of the body can cost. */
+  readonly requestFields: Fields;
   /** Those of `fields` that limit the output; undefined if the model writes none. */
   readonly outputLimits: readonly string[] | undefined;
   /** A stream reports its usage only with `stream_options.include_usage`. */
@@ -40,8 +47,16 @@ export const CHAT_COMPLETIONS: Operation = {
     'max_tokens',
     'max_completion_tokens',
     'n',
+    'best_of',
     'prompt_cache_key',
+    'service_tier',
+    'models',
+    'reasoning_effort',
+    'reasoning',
+    'thinking',
+    'tools',
   ]),
+  requestFields: CHAT_FIELDS,
   outputLimits: ['max_tokens', 'max_completion_tokens'],
   needsIncludeUsage: true,
   responseFormat: chatFormat,
@@ -67,8 +82,14 @@ export const RESPONSES: Operation = {
     'previous_response_id',
     'background',
     'max_output_tokens',
+    'max_tool_calls',
     'prompt_cache_key',
+    'service_tier',
+    'models',
+    'reasoning',
+    'tools',
   ]),
+  requestFields: RESPONSES_FIELDS,
   outputLimits: ['max_output_tokens'],
   needsIncludeUsage: false,
   responseFormat: responsesFormat,
@@ -82,7 +103,18 @@ export const MESSAGES: Operation = {
   path: '/messages',
   route: Route.MESSAGES,
   dialect: 'anthropic',
-  fields: new Set(['model', 'stream', 'max_tokens']),
+  fields: new Set([
+    'model',
+    'stream',
+    'max_tokens',
+    'service_tier',
+    'speed',
+    'inference_geo',
+    'fallbacks',
+    'thinking',
+    'tools',
+  ]),
+  requestFields: MESSAGES_FIELDS,
   outputLimits: ['max_tokens'],
   needsIncludeUsage: false,
   responseFormat: messagesFormat,
@@ -103,7 +135,8 @@ const EMBEDDINGS: Operation = {
   path: '/embeddings',
   route: Route.EMBEDDINGS,
   dialect: 'openai',
-  fields: new Set(['model']),
+  fields: new Set(['model', 'service_tier']),
+  requestFields: EMBEDDINGS_FIELDS,
   outputLimits: undefined,
   needsIncludeUsage: false,
   responseFormat: chatFormat,

@@ -54,7 +54,9 @@ export class RequestBody {
     if (edits.length === 0) return this;
     const pieces: Buffer[] = [];
     let at = 0;
-    for (const { span, text } of edits.toSorted((a, b) => a.span.start - b.span.start)) {
+    for (const { span, text } of edits.toSorted(
+      (a, b) => a.span.start - b.span.start || a.span.end - b.span.end,
+    )) {
       this.#addViews(at, span.start, pieces);
       pieces.push(Buffer.from(text));
       at = span.end;

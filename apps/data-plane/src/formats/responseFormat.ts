@@ -23,8 +23,6 @@ export interface ResponseFacts {
   pending: boolean;
   /** The vendor reported an error after it answered 200. */
   failed: boolean;
-  /** Part of the response could not be read, so what it reports may be incomplete. */
-  unreadable: boolean;
 }
 
 /** Where the responses of an operation report their usage. One per API shape. */
@@ -51,7 +49,6 @@ export function noFacts(): ResponseFacts {
     responseId: '',
     pending: false,
     failed: false,
-    unreadable: false,
   };
 }
 

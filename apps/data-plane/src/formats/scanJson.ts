@@ -1,45 +1,12 @@
-import { firstControlCharacter } from './controlCharacters.ts';
+import { CLOSE_OBJECT, COMMA, JsonCursor, JsonScanError, OPEN_OBJECT, type Span } from './jsonCursor.ts';
 
-/** The bytes of a value: from `start` up to, not including, `end`. */
-export interface Span {
-  readonly start: number;
-  readonly end: number;
-}
-
-/** The bytes are not a JSON object. `message` says what is wrong and where; it is shown to the client. */
-export class JsonScanError extends Error {
-  override readonly name = 'JsonScanError';
-  /** The name of a field that occurs twice. */
-  readonly duplicate: string | undefined;
-  constructor(message: string, duplicate?: string) {
-    super(message);
-    this.duplicate = duplicate;
-  }
-}
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
-const OPEN_ARRAY = 0x5b;
-const CLOSE_ARRAY = 0x5d;
-const COLON = 0x3a;
-const COMMA = 0x2c;
-const MINUS = 0x2d;
-const PLUS = 0x2b;
-const DOT = 0x2e;
-const ZERO = 0x30;
-const LOWER_U = 0x75;
-
-/** From this length on, `indexOf` finds the end of a string faster than a loop over its bytes. */
-const LONG_TEXT_BYTES = 256;
-
-/** The bytes that may follow a backslash. */
-const ESCAPES = new Set([...'"\\/bfnrtu'].map((character) => character.charCodeAt(0)));
+export { JsonScanError, type Span } from './jsonCursor.ts';
 
 export interface ScanOptions {
   /** A wanted field that occurs twice is an error, or its last value counts. Default: `refuse`. */
   readonly duplicates?: 'refuse' | 'last';
+  /** A field that may not occur in another case: some vendors take it in any. */
+  readonly exactCase?: string;
 }
 
 /**
@@ -52,250 +19,43 @@ export function scanObject(
   wanted: ReadonlySet<string>,
   options: ScanOptions = {},
 ): Map<string, Span> {
-  return new Scanner(bytes, options.duplicates === 'last').object(wanted);
+  const cursor = new JsonCursor(bytes);
+  cursor.space();
+  if (cursor.peek() !== OPEN_OBJECT) throw cursor.error('expected an object');
+  cursor.at++;
+  cursor.space();
+  const found = new Map<string, Span>();
+  if (cursor.peek() === CLOSE_OBJECT) cursor.at++;
+  else scanMembers(cursor, wanted, found, options);
+  cursor.space();
+  if (cursor.at < cursor.bytes.length) throw cursor.error('unexpected bytes after the object');
+  return found;
 }
 
-/** Deep enough for most. Scans do not overlap, so they share it. */
-const SHARED_STACK = new Uint8Array(64);
-
-class Scanner {
-  readonly #bytes: Buffer;
-  readonly #lastCounts: boolean;
-  #at = 0;
-  /** One bit per open container below the top level: set for an object. Unlike recursion, it cannot overflow. */
-  #stack = SHARED_STACK;
-  #depth = 0;
-
-  constructor(bytes: Uint8Array, lastCounts: boolean) {
-    this.#bytes = Buffer.isBuffer(bytes)
-      ? bytes
-      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.#lastCounts = lastCounts;
-  }
-
-  object(wanted: ReadonlySet<string>): Map<string, Span> {
-    const found = new Map<string, Span>();
-    this.#space();
-    if (this.#bytes[this.#at] !== OPEN_OBJECT) throw this.#error('expected an object');
-    this.#at++;
-    this.#space();
-    if (this.#bytes[this.#at] === CLOSE_OBJECT) this.#at++;
-    else this.#members(wanted, found);
-    this.#space();
-    if (this.#at < this.#bytes.length) throw this.#error('unexpected bytes after the object');
-    return found;
-  }
-
-  #members(wanted: ReadonlySet<string>, found: Map<string, Span>): void {
-    for (;;) {
-      const name = this.#key(wanted);
-      this.#space();
-      const start = this.#at;
-      this.#value();
-      if (name !== undefined) {
-        if (found.has(name) && !this.#lastCounts) throw new JsonScanError(`"${name}" occurs twice`, name);
-        found.set(name, { start, end: this.#at });
-      }
-      this.#space();
-      const next = this.#bytes[this.#at++];
-      if (next === CLOSE_OBJECT) return;
-      if (next !== COMMA) throw this.#error('expected "," or "}"', this.#at - 1);
-      this.#space();
+function scanMembers(
+  cursor: JsonCursor,
+  wanted: ReadonlySet<string>,
+  found: Map<string, Span>,
+  { duplicates, exactCase }: ScanOptions,
+): void {
+  for (;;) {
+    const name = cursor.key();
+    const start = cursor.at;
+    cursor.skipValue();
+    if (wanted.has(name)) {
+      if (found.has(name) && duplicates !== 'last') throw new JsonScanError(`"${name}" occurs twice`, name);
+      found.set(name, { start, end: cursor.at });
+    } else if (exactCase !== undefined && isVariant(name, exactCase)) {
+      throw new JsonScanError(`"${name}" is not "${exactCase}"`, undefined, name);
     }
-  }
-
-  /** Reads a key and its colon; returns the name if it is wanted. */
-  #key(wanted: ReadonlySet<string>): string | undefined {
-    const start = this.#at;
-    const escaped = this.#string();
-    const end = this.#at;
-    this.#space();
-    if (this.#bytes[this.#at++] !== COLON) throw this.#error('expected ":"', this.#at - 1);
-    const name: string = escaped
-      ? JSON.parse(this.#bytes.toString('utf8', start, end))
-      : this.#bytes.toString('latin1', start + 1, end - 1);
-    return wanted.has(name) ? name : undefined;
-  }
-
-  /** Skips one value of any kind, without recursion. */
-  #value(): void {
-    const floor = this.#depth;
-    for (;;) {
-      const byte = this.#bytes[this.#at];
-      if (byte === OPEN_OBJECT) {
-        this.#at++;
-        this.#space();
-        if (this.#bytes[this.#at] !== CLOSE_OBJECT) {
-          this.#push(true);
-          this.#skipKey();
-          continue;
-        }
-        this.#at++;
-      } else if (byte === OPEN_ARRAY) {
-        this.#at++;
-        this.#space();
-        if (this.#bytes[this.#at] !== CLOSE_ARRAY) {
-          this.#push(false);
-          continue;
-        }
-        this.#at++;
-      } else if (byte === QUOTE) this.#string();
-      else this.#scalar();
-      if (this.#closeContainers(floor)) return;
-    }
-  }
-
-  /** Moves past the brackets after a value. True if the outermost value ended; else another value follows. */
-  #closeContainers(floor: number): boolean {
-    while (this.#depth > floor) {
-      this.#space();
-      const inObject = this.#top();
-      const byte = this.#bytes[this.#at++];
-      if (byte === COMMA) {
-        this.#space();
-        if (inObject) this.#skipKey();
-        return false;
-      }
-      if (byte !== (inObject ? CLOSE_OBJECT : CLOSE_ARRAY)) {
-        throw this.#error(`expected "," or "${inObject ? '}' : ']'}"`, this.#at - 1);
-      }
-      this.#depth--;
-    }
-    return true;
-  }
-
-  #skipKey(): void {
-    this.#string();
-    this.#space();
-    if (this.#bytes[this.#at++] !== COLON) throw this.#error('expected ":"', this.#at - 1);
-    this.#space();
-  }
-
-  /** Reads a string, quotes included; returns whether it has an escape. */
-  #string(): boolean {
-    const bytes = this.#bytes;
-    if (bytes[this.#at] !== QUOTE) throw this.#error('expected a string in double quotes');
-    let at = this.#at + 1;
-    let escaped = false;
-    let longFrom = at + LONG_TEXT_BYTES;
-    for (;;) {
-      const byte = bytes[at];
-      if (byte === undefined) throw this.#error('unterminated string', at);
-      if (at === longFrom) {
-        at = this.#plainEnd(at);
-        longFrom = -1;
-      }
-      // First, since most letters are above.
-      else if (byte > BACKSLASH) at++;
-      else if (byte === QUOTE) break;
-      else if (byte < 0x20) throw this.#error('a control character in a string must be escaped', at);
-      else if (byte === BACKSLASH) {
-        escaped = true;
-        at = this.#escape(at);
-        longFrom = at + LONG_TEXT_BYTES;
-      } else at++;
-    }
-    this.#at = at + 1;
-    return escaped;
-  }
-
-  /** The end of text without escapes, for long strings: an image is a string of megabytes. */
-  #plainEnd(at: number): number {
-    const end = Math.min(this.#next(QUOTE, at), this.#next(BACKSLASH, at));
-    return firstControlCharacter(this.#bytes, at, end);
-  }
-
-  #next(byte: number, at: number): number {
-    const found = this.#bytes.indexOf(byte, at);
-    return found < 0 ? this.#bytes.length : found;
-  }
-
-  #escape(at: number): number {
-    const kind = this.#bytes[at + 1] ?? 0;
-    if (!ESCAPES.has(kind)) throw this.#error('unknown escape', at);
-    if (kind !== LOWER_U) return at + 2;
-    for (let digit = at + 2; digit < at + 6; digit++) {
-      if (!isHexDigit(this.#bytes[digit])) throw this.#error('\\u takes four hexadecimal digits', at);
-    }
-    return at + 6;
-  }
-
-  #scalar(): void {
-    const byte = this.#bytes[this.#at];
-    if (byte === MINUS || isDigit(byte)) this.#number();
-    else if (!this.#literal('true') && !this.#literal('false') && !this.#literal('null')) {
-      throw this.#error('expected a value');
-    }
-  }
-
-  #number(): void {
-    if (this.#bytes[this.#at] === MINUS) this.#at++;
-    if (this.#bytes[this.#at] === ZERO) this.#at++;
-    else this.#digits();
-    if (this.#bytes[this.#at] === DOT) {
-      this.#at++;
-      this.#digits();
-    }
-    const byte = this.#bytes[this.#at];
-    if (byte === 0x65 || byte === 0x45) {
-      const sign = this.#bytes[this.#at + 1];
-      this.#at += sign === PLUS || sign === MINUS ? 2 : 1;
-      this.#digits();
-    }
-  }
-
-  #digits(): void {
-    if (!isDigit(this.#bytes[this.#at])) throw this.#error('expected a digit');
-    while (isDigit(this.#bytes[this.#at])) this.#at++;
-  }
-
-  #literal(word: string): boolean {
-    for (let i = 0; i < word.length; i++) {
-      if (this.#bytes[this.#at + i] !== word.charCodeAt(i)) return false;
-    }
-    this.#at += word.length;
-    return true;
-  }
-
-  #space(): void {
-    const bytes = this.#bytes;
-    let at = this.#at;
-    for (;;) {
-      const byte = bytes[at];
-      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) break;
-      at++;
-    }
-    this.#at = at;
-  }
-
-  #push(isObject: boolean): void {
-    const index = this.#depth >> 3;
-    if (index === this.#stack.length) {
-      const larger = new Uint8Array(this.#stack.length * 2);
-      larger.set(this.#stack);
-      this.#stack = larger;
-    }
-    const bit = 1 << (this.#depth & 7);
-    const others = (this.#stack[index] ?? 0) & ~bit;
-    this.#stack[index] = isObject ? others | bit : others;
-    this.#depth++;
-  }
-
-  #top(): boolean {
-    const last = this.#depth - 1;
-    return ((this.#stack[last >> 3] ?? 0) & (1 << (last & 7))) !== 0;
-  }
-
-  #error(what: string, at = this.#at): JsonScanError {
-    const where = at >= this.#bytes.length ? 'at the end' : `at byte ${at}`;
-    return new JsonScanError(`${what}, ${where}`);
+    cursor.space();
+    const next = cursor.bytes[cursor.at++];
+    if (next === CLOSE_OBJECT) return;
+    if (next !== COMMA) throw cursor.error('expected "," or "}"', cursor.at - 1);
+    cursor.space();
   }
 }
 
-function isDigit(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
-}
-
-function isHexDigit(byte: number | undefined): boolean {
-  return isDigit(byte) || (byte !== undefined && (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
+function isVariant(name: string, field: string): boolean {
+  return name.length === field.length && name !== field && name.toLowerCase() === field;
 }

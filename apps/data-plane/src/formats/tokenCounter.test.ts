@@ -45,4 +45,8 @@ it('counts the text that a model reads, in any dialect', () => {
   ).toEqual({ text: 'S\nA\nB\nf\n{}', framingTokens: 11 });
   expect(text({ input: 'A', instructions: 'B' })).toEqual({ text: 'B\nA', framingTokens: 0 });
   expect(text({ input: ['A', 'B'] }).text).toBe('A\nB');
+  // Each number is a token.
+  expect(text({ input: [[1, 2, 30_000], [4]] })).toEqual({ text: '', framingTokens: 4 });
+  expect(text({ input: [5, 6] })).toEqual({ text: '', framingTokens: 2 });
+  expect(text({ input: 'a"\n€' }).text).toBe('a"\n€');
 });

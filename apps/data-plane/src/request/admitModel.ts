@@ -1,7 +1,15 @@
 import { parseModelId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import type { RoutableModel, RoutingTable } from '../control/routingTable.ts';
+import {
+  type RoutableConnector,
+  type RoutableModel,
+  type RoutingTable,
+  upstreamNameAt,
+} from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
+import type { GenerationRequest } from '../formats/generationRequest.ts';
+import { findNamedModels } from '../formats/namedModels.ts';
 
 const EXAMPLE = 'openai/gpt-5.4';
 
@@ -14,16 +22,49 @@ export function admitModel(key: ResolvedKey, modelId: string, table: RoutingTabl
 
 /** Throws a 403 if a policy of the key does not allow the model. */
 export function assertAllowed(key: ResolvedKey, model: RoutableModel): void {
-  if (!key.policies.every((policy) => policy.allows(model.id))) {
-    throw new AppError(
-      'permission',
-      'model_not_allowed',
-      `A policy of this key does not allow the model ${model.id}.`,
-      {
-        param: 'model',
-      },
-    );
+  if (!isAllowed(key, model.id)) throw notAllowed(model.id, 'model');
+}
+
+/**
+ * Throws a 403 if the request names a model, beside its own, that a policy of the key does not allow: fallbacks, other models
+ * that may answer, models of tools. A vendor knows its models by other names than this service does.
+ */
+export function assertNamedModelsAllowed(
+  key: ResolvedKey,
+  { operation, body }: Pick<GenerationRequest, 'operation' | 'body'>,
+  targets: readonly Target[],
+  table: RoutingTable,
+): void {
+  body.read((bytes) => {
+    findNamedModels(bytes, operation.requestFields, (path, name) => {
+      for (const { connector } of targets) {
+        const refused = idsOf(name, connector, table).find((id) => !isAllowed(key, id));
+        if (refused !== undefined) throw notAllowed(refused, path);
+      }
+    });
+  });
+}
+
+/** The models of this service that an account may know by the name. */
+function idsOf(name: string, connector: RoutableConnector, table: RoutingTable): string[] {
+  const { provider } = connector;
+  const ids = new Set([
+    name.startsWith(`${provider}/`) && table.models.has(name) ? name : `${provider}/${name}`,
+  ]);
+  for (const model of table.models.values()) {
+    if (model.provider === provider && upstreamNameAt(model, connector) === name) ids.add(model.id);
   }
+  return [...ids];
+}
+
+function isAllowed(key: ResolvedKey, modelId: string): boolean {
+  return key.policies.every((policy) => policy.allows(modelId));
+}
+
+function notAllowed(modelId: string, param: string): AppError {
+  const where = param === 'model' ? '' : `, which ${param} names`;
+  const message = `A policy of this key does not allow the model ${shown(modelId)}${where}.`;
+  return new AppError('permission', 'model_not_allowed', message, { param });
 }
 
 function findModel(id: string, table: RoutingTable): RoutableModel {

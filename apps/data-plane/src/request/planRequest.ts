@@ -10,7 +10,7 @@ import type { ResponseOwners } from '../control/responseOwners.ts';
 import { type RoutingTable, upstreamNameAt } from '../control/routingTable.ts';
 import type { Target, Targets } from '../control/target.ts';
 import { type GenerationRequest, readGenerationRequest, upstreamBody } from '../formats/generationRequest.ts';
-import { assertAllowedInHardMode } from '../formats/hardMode.ts';
+import { type HardTerms, hardTerms } from '../formats/hardMode.ts';
 import { type Operation, STORED_RESPONSE } from '../formats/operation.ts';
 import type { RequestBody } from '../formats/requestBody.ts';
 import type { UsageLog } from '../record/usageLog.ts';
@@ -18,7 +18,7 @@ import { targetAt, targetsForModels } from '../routing/modelTargets.ts';
 import { drawOf, pinKeyOf } from '../routing/pinKey.ts';
 import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
-import { admitModel, assertAllowed } from './admitModel.ts';
+import { admitModel, assertAllowed, assertNamedModelsAllowed } from './admitModel.ts';
 import { connectorsOfResponse, ownerOfPrevious } from './storedResponses.ts';
 
 export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
@@ -73,6 +73,8 @@ class GenerationPlanner {
   readonly #table: RoutingTable;
   /** Undefined if the request names a model. */
   readonly #profile: RoutingProfile | undefined;
+  /** What a hard budget found in the body, for the key that it was checked for. */
+  #hard: { readonly key: ResolvedKey; readonly terms: HardTerms } | undefined;
 
   constructor(deps: PlanDeps, sender: Sender, generation: GenerationRequest, table: RoutingTable) {
     this.#deps = deps;
@@ -161,7 +163,8 @@ class GenerationPlanner {
     const generation = this.#generation;
     const { operation } = generation;
     const { key } = this.#sender;
-    if (targets.some((target) => this.#isHard(key, target))) this.#assertAllowedInHardMode();
+    if (key.restrictsModels) assertNamedModelsAllowed(key, generation, targets, this.#table);
+    if (targets.some((target) => this.#isHard(key, target))) this.#hardTerms(key);
     return {
       kind: 'generation',
       operation,
@@ -182,10 +185,11 @@ class GenerationPlanner {
     if (key !== this.#sender.key) {
       // The key was refreshed after the request was planned.
       assertAllowed(key, target.model);
-      if (isHard) this.#assertAllowedInHardMode();
+      if (key.restrictsModels) assertNamedModelsAllowed(key, this.#generation, [target], this.#table);
     }
     if (!isHard) return prepared(target, this.#generation);
-    return limitOutput(this.#deps.budget, key, this.#generation, target).then((limited) =>
+    const terms = this.#hardTerms(key);
+    return limitOutput(this.#deps.budget, key, this.#generation, terms, target).then((limited) =>
       prepared(target, limited),
     );
   }
@@ -194,9 +198,13 @@ class GenerationPlanner {
     return isHard && this.#generation.operation.isBilled && !model.free;
   }
 
-  #assertAllowedInHardMode(): void {
-    const { operation, body } = this.#generation;
-    assertAllowedInHardMode(operation, body.toBuffer());
+  /** Throws a 400 if the maximum cost of the request can't be known. */
+  #hardTerms(key: ResolvedKey): HardTerms {
+    if (this.#hard?.key !== key) {
+      const { operation, body } = this.#generation;
+      this.#hard = { key, terms: hardTerms(operation, body.toBuffer(), key.hardAllowFields) };
+    }
+    return this.#hard.terms;
   }
 }
 

@@ -13,11 +13,12 @@ import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
+import type { BufferBudget } from '../formats/bufferBudget.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
+import type { RemovedTool } from '../formats/requestFindings.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
-import type { MemoryBudget } from '../shared/memoryBudget.ts';
 import { appendVendorHeaders } from '../upstream/headers.ts';
 import { authenticate } from './authenticate.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
@@ -35,8 +36,7 @@ export interface RunDeps
   readonly keys: KeyCache;
   readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle' | 'headroom'>;
   readonly table: () => RoutingTable | undefined;
-  /** For what requests hold. */
-  readonly memory: MemoryBudget;
+  readonly bufferBudget: BufferBudget;
   readonly inFlight: InFlightRequests;
   readonly cache: ResponseCache;
   readonly observer: Observer;
@@ -178,10 +178,11 @@ async function relay(
       attempt,
       response,
       plan,
-      capture: modelRequest && caching?.capture(modelRequest, client.memory),
+      capture: modelRequest && caching?.capture(modelRequest),
       client,
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
+      bufferBudget: deps.bufferBudget,
       saveOwner: modelRequest?.generation.isStored
         ? (responseId) => deps.owners.record({ responseId, connectorId: connector.id, key: request.key })
         : undefined,
@@ -241,9 +242,22 @@ function responseHeaders(
   appendVendorHeaders(headers.list, response.headers, { isRated: own.list.some(isRateHeader) });
   addRequestId(headers, operation.dialect, id);
   const { modelRequest } = attempt.prepared;
-  if (modelRequest) headers.list.push('x-svc-model', headerText(modelRequest.model.id));
+  if (modelRequest) {
+    headers.list.push('x-svc-model', headerText(modelRequest.model.id));
+    const removed = modelRequest.generation.hard?.removedTools;
+    if (removed && removed.length > 0) headers.list.push('x-svc-dropped', droppedText(removed));
+  }
   headers.list.push('x-svc-overhead-ms', overheadMs.toFixed(3));
   return headers;
+}
+
+const MAX_DROPPED_SHOWN = 8;
+
+/** Names the tools that did not go out: `tools[2] web_search, tools[4] mcp and 3 more`. */
+function droppedText(removed: readonly RemovedTool[]): string {
+  const shown = removed.slice(0, MAX_DROPPED_SHOWN).map(({ path, tool }) => `${path} ${tool}`);
+  const others = removed.length - shown.length;
+  return `${shown.join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
 }
 
 /** The current routing table; throws a 503 before the first snapshot of the control plane. */

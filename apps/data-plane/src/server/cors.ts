@@ -10,6 +10,7 @@ const EXPOSED = [
   'x-svc-attempts',
   'x-svc-cache',
   'x-svc-cost-micro-usd',
+  'x-svc-dropped',
   'x-svc-model',
   'x-svc-overhead-ms',
 ].join(', ');

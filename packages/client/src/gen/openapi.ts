@@ -9522,6 +9522,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
@@ -9616,6 +9618,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
@@ -9882,6 +9886,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
@@ -9977,6 +9983,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;
@@ -10054,6 +10062,8 @@ export interface operations {
                     "x-svc-model"?: string;
                     /** @description The cost of the request. Absent if the response is streamed or larger than 1 MiB. */
                     "x-svc-cost-micro-usd"?: number;
+                    /** @description Tools that a hard budget removed from the request, since nothing bounds their uses: `tools[2] web_search`. */
+                    "x-svc-dropped"?: string;
                     /** @description Whether the response came from the response cache. bypass: the cache was neither read nor written. */
                     "x-svc-cache"?: "hit" | "miss" | "bypass";
                     [name: string]: unknown;

@@ -1,0 +1,87 @@
+import {
+  type ContextPrices,
+  costOf,
+  type NanoUsd,
+  NO_TOKENS,
+  pricesFor,
+  type ServiceConditions,
+  STANDARD_SERVICE,
+  serviceConditions,
+  type ToolUses,
+} from '@weighbridge/domain';
+import { priceAt } from '../control/routingTable.ts';
+import type { Target } from '../control/target.ts';
+import type { AskedService } from '../formats/generationRequest.ts';
+
+/** The prices under the conditions that the request asks for: what it is expected to cost. */
+export function expectedPrices(asked: AskedService, { model, connector }: Target): ContextPrices {
+  const { price } = priceAt(model, connector);
+  const { serviceTier, speed, geography } = asked;
+  if (serviceTier === undefined && speed === undefined && geography === undefined) return price;
+  return pricesFor(serviceConditions(tierName(serviceTier), speed, geography), price, model.dearest);
+}
+
+/** The prices under every condition that the request allows: a hard budget reserves at the dearest. */
+export function allowedPrices(asked: AskedService, { model, connector }: Target): ContextPrices[] {
+  const { price } = priceAt(model, connector);
+  const known = price.variants.map(({ service }) => service);
+  const prices: ContextPrices[] = [];
+  for (const serviceTier of allowedTiers(asked.serviceTier, known, connector.provider)) {
+    // A vendor out of fast capacity serves at its usual speed.
+    for (const speed of new Set(['', conditionOf({ speed: asked.speed }).speed])) {
+      for (const geography of allowedGeographies(asked.geography, known)) {
+        prices.push(pricesFor({ serviceTier, speed, geography }, price, model.dearest));
+      }
+    }
+  }
+  return prices;
+}
+
+/** What the vendor's tools cost besides tokens. A tool without a price counts at the dearest that is known. */
+export function toolCost(toolUses: ToolUses, { model, connector }: Target): NanoUsd {
+  const usage = { tokens: NO_TOKENS, service: STANDARD_SERVICE, toolUses };
+  return costOf(usage, priceAt(model, connector).price, model.dearest).costNanoUsd;
+}
+
+/** OpenAI's two names of one tier: the answer says `priority` for both (reference of `service_tier`). */
+function tierName(asked: string | undefined): string | undefined {
+  return asked?.toLowerCase() === 'fast' ? 'priority' : asked;
+}
+
+function conditionOf({
+  tier,
+  speed,
+  geography,
+}: {
+  tier?: string | undefined;
+  speed?: string | undefined;
+  geography?: string | undefined;
+}): ServiceConditions {
+  return serviceConditions(tierName(tier), speed, geography);
+}
+
+/** Tiers that a request must name to get. */
+const ONLY_IF_ASKED = new Set(['batch', 'ultrafast']);
+/**
+ * Without a tier, or with `auto`, these serve by what an account has: OpenAI by the setting of the project, Anthropic from
+ * priority capacity that was bought. Elsewhere, the default is the standard.
+ */
+const CHOOSES_TIER = new Set(['openai', 'azure', 'anthropic']);
+
+function allowedTiers(
+  asked: string | undefined,
+  known: readonly ServiceConditions[],
+  provider: string,
+): Set<string> {
+  const isAuto = asked === undefined ? CHOOSES_TIER.has(provider) : asked.toLowerCase() === 'auto';
+  // A full tier falls back to the standard.
+  if (!isAuto) return new Set(['', conditionOf({ tier: asked }).serviceTier]);
+  const tiers = known.map(({ serviceTier }) => serviceTier).filter((tier) => !ONLY_IF_ASKED.has(tier));
+  return new Set(['', ...tiers]);
+}
+
+/** Without a geography, the default of the vendor's workspace counts. */
+function allowedGeographies(asked: string | undefined, known: readonly ServiceConditions[]): Set<string> {
+  if (asked !== undefined) return new Set([conditionOf({ geography: asked }).geography]);
+  return new Set(['', ...known.map(({ geography }) => geography)]);
+}

@@ -1,0 +1,155 @@
+/**
+ * What a field of a request can cost. `free`: no more than its bytes, each of which a hard budget counts as a token of the
+ * input. `bounded`: no more than another part of the request says. `priced`: the answer reports it, and the most that the
+ * request allows is reserved. `model`: names a model. `stored`: names an object that the vendor stores. `unbounded`: nothing
+ * in the request bounds it.
+ */
+type FieldCost = 'free' | 'bounded' | 'priced' | 'model' | 'stored' | 'unbounded';
+
+/** A field, a list item, or a variant of either. Tables of them are data: the documentation is generated from them. */
+export interface Field<V extends Value = Value> {
+  readonly cost: FieldCost;
+  /** What bounds, prices or unbinds it. */
+  readonly note?: string;
+  readonly value: V;
+  /** Only for items of a list of tools: the vendor runs it. */
+  readonly tool?: ServerTool;
+  /** Its cost is bounded only by the model's context window, which is reserved. */
+  readonly fillsContext?: boolean;
+  /** Tokens that the vendor adds to the input for it. */
+  readonly addedTokens?: number;
+}
+
+/** A tool that the vendor runs, and bills besides the tokens of the request. */
+export interface ServerTool {
+  /** As in prices and usage. */
+  readonly name: string;
+  /** What bounds its uses: its own field, or that of the request. Undefined if nothing does: hard mode removes the tool. */
+  readonly uses?: 'max_uses' | 'max_tool_calls';
+}
+
+export type Fields = Readonly<Record<string, Field>>;
+export type Literal = string | number | boolean;
+
+/** What a value may be. `null` is the same as an absent field. */
+export type Value =
+  | { readonly kind: 'any' }
+  | { readonly kind: 'only'; readonly values: readonly Literal[] }
+  | { readonly kind: 'count'; readonly most: number }
+  | { readonly kind: 'list'; readonly item: Field }
+  | ObjectValue<Fields>
+  | VariantsValue<Record<string, Field>>
+  | KindsValue;
+
+/** An object with these fields and no other. */
+export interface ObjectValue<F extends Fields> {
+  readonly kind: 'object';
+  readonly fields: F;
+  /** A field that must be a string. */
+  readonly requires?: string;
+}
+
+/** An object that says in `tag` what it is. */
+export interface VariantsValue<V extends Readonly<Record<string, Field>>> {
+  readonly kind: 'variants';
+  readonly tag: string;
+  readonly variants: V;
+  /** An object without the tag. */
+  readonly untagged?: Field;
+}
+
+/** By the kind of JSON value; a kind that is not listed is refused. */
+export interface KindsValue {
+  readonly kind: 'kinds';
+  /** A string, number or boolean. */
+  readonly scalar?: Field;
+  readonly list?: Field;
+  readonly object?: Field;
+}
+
+const ANY = { kind: 'any' } as const;
+
+/** Any value: it costs no more than its bytes. */
+export const free: Field = { cost: 'free', value: ANY };
+/** The name of a model. */
+export const model: Field = { cost: 'model', value: ANY };
+
+export function bounded(note: string, value: Value = ANY): Field {
+  return { cost: 'bounded', note, value };
+}
+
+export function priced(note: string, value: Value = ANY): Field {
+  return { cost: 'priced', note, value };
+}
+
+/** `value` says where models and stored objects are named in it. */
+export function unbounded<V extends Value = Value>(note: string, value: V = ANY as V): Field<V> {
+  return { cost: 'unbounded', note, value };
+}
+
+export function stored(note: string, value: Value = ANY): Field {
+  return { cost: 'stored', note, value };
+}
+
+/** A record of what the vendor did before. It may stand for more text than its bytes, but not for more than a context window. */
+export const fillsContext: Field = {
+  cost: 'bounded',
+  note: 'the context window of the model, which is reserved',
+  value: ANY,
+  fillsContext: true,
+};
+
+export function only(...values: readonly Literal[]): Field {
+  return { cost: 'free', value: { kind: 'only', values } };
+}
+
+export function count(note: string, most: number = Number.MAX_SAFE_INTEGER): Field {
+  return bounded(note, { kind: 'count', most });
+}
+
+export function list(item: Field): Field {
+  return { cost: 'free', value: { kind: 'list', item } };
+}
+
+export function object<const F extends Fields>(fields: F, requires?: string): Field<ObjectValue<F>> {
+  return { cost: 'free', value: { kind: 'object', fields, ...(requires !== undefined && { requires }) } };
+}
+
+export function variants<const V extends Readonly<Record<string, Field>>>(
+  tag: string,
+  of: V,
+  untagged?: Field,
+): Field<VariantsValue<V>> {
+  return { cost: 'free', value: { kind: 'variants', tag, variants: of, ...(untagged && { untagged }) } };
+}
+
+export function kinds(of: Omit<KindsValue, 'kind'>): Field<KindsValue> {
+  return { cost: 'free', value: { kind: 'kinds', ...of } };
+}
+
+/** Text, or a list of parts. */
+export function textOr(item: Field): Field {
+  return kinds({ scalar: free, list: list(item) });
+}
+
+/** A tool that the vendor runs. */
+export function serverTool<V extends Value = Value>(
+  name: string,
+  uses?: ServerTool['uses'],
+  value: V = ANY as V,
+): Field<V> {
+  const note = uses
+    ? `its price per use and the context window of the model, times \`${uses}\`; removed without it`
+    : 'nothing bounds its uses: removed';
+  return { cost: 'priced', note, value, tool: { name, ...(uses && { uses }) } };
+}
+
+/** What the vendor describes to the model by itself: up to 735 tokens at https://platform.claude.com/docs. */
+export function describedByVendor<V extends Value>(field: Field<V>): Field<V> {
+  return { ...field, cost: 'bounded', note: '1,024 tokens for its description', addedTokens: 1_024 };
+}
+
+/** The fields of each in `names`, all free. */
+export function freeFields<const N extends string>(...names: readonly N[]): Readonly<Record<N, Field>> {
+  return Object.fromEntries(names.map((name) => [name, free])) as unknown as Readonly<Record<N, Field>>;
+}

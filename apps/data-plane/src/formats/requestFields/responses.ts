@@ -1,0 +1,164 @@
+import {
+  count,
+  fillsContext,
+  free,
+  freeFields,
+  kinds,
+  list,
+  model,
+  object,
+  only,
+  priced,
+  stored,
+  textOr,
+  unbounded,
+  variants,
+} from './field.ts';
+import { MEDIA, OUTPUT_TOKENS, SECOND_PASS, SERVICE_TIER } from './notes.ts';
+import { RESPONSES_TOOLS } from './responsesTools.ts';
+
+const TEXT_FIELDS = freeFields('type', 'text', 'prompt_cache_breakpoint', 'annotations', 'logprobs');
+
+/** The parts of an item's content, or of the output of a call. */
+export const RESPONSES_PARTS = variants('type', {
+  input_text: object(TEXT_FIELDS),
+  output_text: object(TEXT_FIELDS),
+  text: object(TEXT_FIELDS),
+  summary_text: object(TEXT_FIELDS),
+  reasoning_text: object(TEXT_FIELDS),
+  refusal: object(freeFields('type', 'refusal')),
+  encrypted_content: object(freeFields('type', 'encrypted_content')),
+  input_image: unbounded(MEDIA),
+  input_file: unbounded(MEDIA),
+  input_audio: unbounded(MEDIA),
+  computer_screenshot: unbounded(MEDIA),
+});
+
+/** Codex adds the last to every item. */
+const ITEM_FIELDS = freeFields('type', 'id', 'status', 'internal_chat_message_metadata_passthrough');
+const CALL_FIELDS = {
+  ...ITEM_FIELDS,
+  ...freeFields('call_id', 'name', 'namespace', 'caller', 'async'),
+} as const;
+const MESSAGE = object({
+  ...ITEM_FIELDS,
+  ...freeFields('role', 'phase', 'name'),
+  content: textOr(RESPONSES_PARTS),
+});
+const OUTPUT = object({ ...CALL_FIELDS, output: textOr(RESPONSES_PARTS) });
+
+/** The items of the input. */
+export const RESPONSES_ITEMS = variants(
+  'type',
+  {
+    message: MESSAGE,
+    function_call: object({ ...CALL_FIELDS, arguments: free }),
+    function_call_output: OUTPUT,
+    custom_tool_call: object({ ...CALL_FIELDS, input: free }),
+    custom_tool_call_output: OUTPUT,
+    local_shell_call: object({ ...CALL_FIELDS, action: free }),
+    local_shell_call_output: OUTPUT,
+    shell_call: object({ ...CALL_FIELDS, action: free, environment: free }),
+    // Lists of what the commands wrote, as text.
+    shell_call_output: object({ ...CALL_FIELDS, ...freeFields('output', 'max_output_length') }),
+    apply_patch_call: object({ ...CALL_FIELDS, operation: free }),
+    apply_patch_call_output: OUTPUT,
+    computer_call: object({ ...CALL_FIELDS, ...freeFields('action', 'actions', 'pending_safety_checks') }),
+    computer_call_output: unbounded(MEDIA),
+    // With its content, sealed; without, the vendor adds what it stores.
+    reasoning: object(
+      { ...ITEM_FIELDS, ...freeFields('summary', 'content', 'encrypted_content') },
+      'encrypted_content',
+    ),
+    compaction: object({ ...ITEM_FIELDS, encrypted_content: free }, 'encrypted_content'),
+    compaction_summary: object({ ...ITEM_FIELDS, encrypted_content: free }, 'encrypted_content'),
+    compaction_trigger: unbounded(SECOND_PASS),
+    additional_tools: object({ ...ITEM_FIELDS, role: free, tools: list(RESPONSES_TOOLS) }),
+    tool_search_call: object({ ...CALL_FIELDS, ...freeFields('arguments', 'execution') }),
+    tool_search_output: object({ ...CALL_FIELDS, execution: free, tools: list(RESPONSES_TOOLS) }),
+    configuration_update: object({ ...ITEM_FIELDS, ...freeFields('reasoning', 'text') }),
+    item_reference: stored('an item that the vendor stores'),
+    image_generation_call: unbounded(MEDIA),
+    mcp_approval_response: unbounded('it lets the vendor call a server'),
+    // What the vendor's tools did: it may add what it found.
+    file_search_call: fillsContext,
+    web_search_call: fillsContext,
+    code_interpreter_call: fillsContext,
+    mcp_list_tools: fillsContext,
+    mcp_approval_request: fillsContext,
+    mcp_call: fillsContext,
+    program: fillsContext,
+    program_output: fillsContext,
+  },
+  object(
+    { ...ITEM_FIELDS, ...freeFields('role', 'phase', 'name'), content: textOr(RESPONSES_PARTS) },
+    'role',
+  ),
+);
+
+/** The body of a response. */
+export const RESPONSES_FIELDS = {
+  model,
+  input: kinds({ scalar: free, list: list(RESPONSES_ITEMS) }),
+  instructions: kinds({ scalar: free, list: list(RESPONSES_ITEMS) }),
+  max_output_tokens: count(OUTPUT_TOKENS),
+  max_tool_calls: count('the uses of the tools that the vendor runs'),
+  service_tier: priced(SERVICE_TIER),
+  tools: list(RESPONSES_TOOLS),
+  // Bounded by max_output_tokens, which it then requires.
+  background: only(true, false),
+  previous_response_id: stored('a response that the vendor stores'),
+  conversation: stored('a conversation that the vendor stores'),
+  prompt: kinds({ scalar: free, object: stored('a prompt that the vendor stores') }),
+  context_management: list(
+    variants('type', { compaction: unbounded(SECOND_PASS), retention: unbounded(SECOND_PASS) }),
+  ),
+  reasoning: object({
+    ...freeFields('effort', 'summary', 'generate_summary', 'context', 'max_tokens', 'enabled', 'exclude'),
+    // Other modes run the model several times.
+    mode: only('standard'),
+  }),
+  // The vendor's moderation is free of charge.
+  moderation: object({ model, policy: free }),
+  prompt_cache_options: object({
+    ...freeFields('mode', 'ttl', 'prewarm'),
+    comparison_response_id: stored('a response that the vendor stores'),
+  }),
+  ...freeFields(
+    'access_programs',
+    'client_metadata',
+    'image',
+    'include',
+    'metadata',
+    'parallel_tool_calls',
+    'prompt_cache_key',
+    'prompt_cache_retention',
+    'safety_identifier',
+    'store',
+    'stream',
+    'stream_options',
+    'temperature',
+    'text',
+    'tool_choice',
+    'top_logprobs',
+    'top_p',
+    'truncation',
+    'user',
+    'generate',
+  ),
+  // Of compatible vendors.
+  ...freeFields(
+    'top_k',
+    'min_p',
+    'presence_penalty',
+    'frequency_penalty',
+    'seed',
+    'stop',
+    'reasoning_effort',
+  ),
+  search_parameters: unbounded('each source is billed, and nothing bounds their number'),
+  models: unbounded('other models may answer, at other prices', { kind: 'list', item: model }),
+  provider: unbounded('other providers of the model have other prices'),
+  plugins: unbounded('plugins search and read files, which is billed'),
+  preset: unbounded('the preset may name other models and tools'),
+} as const;

@@ -1,0 +1,54 @@
+import type { Span } from './jsonCursor.ts';
+import type { Field, Fields, ServerTool } from './requestFields/field.ts';
+
+/** What is wrong with a field. */
+export interface Violation {
+  /** Such as `tools[3].type`. */
+  readonly path: string;
+  /** The path with empty brackets, as policies name it: `tools[].type`. */
+  readonly pattern: string;
+  readonly problem: 'unlisted' | 'duplicate' | 'cost' | 'value' | 'missing';
+  /** Undefined for a field that the table does not have. */
+  readonly field: Field | undefined;
+  /** The value as it was sent, cut. */
+  readonly given: string;
+  /** The fields that the object may have, for one that is not listed. */
+  readonly siblings?: Fields;
+}
+
+/** A tool that the vendor would run without a bound. */
+export interface RemovedTool {
+  readonly path: string;
+  readonly tool: string;
+  /** Its `type` and `name`, by which a choice may force it. */
+  readonly names: readonly string[];
+  /** The field that would bound its uses. */
+  readonly bound: ServerTool['uses'];
+}
+
+export interface RequestFindings {
+  /** How often the vendor's tools may be used, by tool. */
+  readonly toolUses: Record<string, number>;
+  /** The sum of the limits that tools have of their own. */
+  toolPasses: number;
+  /** There is a tool that only the request's own limit of calls bounds. */
+  usesToolCalls: boolean;
+  readonly removedTools: RemovedTool[];
+  /** What to cut out of the body, so that the removed tools are not in it. */
+  readonly cuts: Span[];
+  /** Paths of lists of which nothing is left. */
+  readonly emptied: string[];
+  /** Something in the request is bounded only by the context window. */
+  fillsContext: boolean;
+  addedTokens: number;
+  hasTools: boolean;
+}
+
+export interface WalkRules {
+  /** Called for a violation; returns if it is allowed all the same. */
+  readonly refuse: (violation: Violation) => void;
+  /** True if the policy allows the field of this pattern, or this value of it. */
+  readonly allows: (pattern: string, value: string) => boolean;
+  /** The request's own limit of uses of the vendor's tools. */
+  readonly maxToolCalls: number | undefined;
+}

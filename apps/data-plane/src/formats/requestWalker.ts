@@ -1,0 +1,341 @@
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  JsonCursor,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  type Span,
+} from './jsonCursor.ts';
+import type { Field, Fields, ObjectValue, ServerTool, VariantsValue } from './requestFields/field.ts';
+import type { RequestFindings, Violation, WalkRules } from './requestFindings.ts';
+
+/** A request with more of them is an attack. */
+const MAX_REMOVED_TOOLS = 128;
+const MAX_GIVEN_BYTES = 60;
+const MAX_TAG_BYTES = 128;
+const COUNT = /^[1-9][0-9]{0,15}$/;
+const NOTHING = /^(false|""|\[\s*\]|\{\s*\})$/;
+const MAX_USES = 1_000_000;
+
+/**
+ * Checks the body of a request against the table of its operation. It goes over the bytes without building a tree: memory
+ * depends on the depth of the table alone. Each object that does not begin with its tag is looked through for it first, so
+ * a byte is read once more per level of such objects, of which a table has at most six.
+ *
+ * The bytes must be a JSON object.
+ */
+export function walkRequest(bytes: Buffer, fields: Fields, rules: WalkRules): RequestFindings {
+  const walker = new RequestWalker(bytes, rules);
+  walker.walk(fields);
+  return walker.findings;
+}
+
+class RequestWalker {
+  readonly findings: RequestFindings = {
+    toolUses: {},
+    toolPasses: 0,
+    usesToolCalls: false,
+    removedTools: [],
+    cuts: [],
+    emptied: [],
+    fillsContext: false,
+    addedTokens: 0,
+    hasTools: false,
+  };
+  readonly #cursor: JsonCursor;
+  readonly #rules: WalkRules;
+  readonly #path: (string | number)[] = [];
+  /** The names that were seen, by depth: one set serves all objects of a depth. */
+  readonly #seen: Set<string>[] = [];
+
+  constructor(bytes: Buffer, rules: WalkRules) {
+    this.#cursor = new JsonCursor(bytes);
+    this.#rules = rules;
+  }
+
+  walk(fields: Fields): void {
+    this.#cursor.space();
+    this.#object({ kind: 'object', fields });
+  }
+
+  /** Checks one value and moves past it. True if it is a tool to be removed from its list. */
+  #value(field: Field, isItem = false): boolean {
+    const { cost, value } = field;
+    // `null` is the same as an absent field.
+    if (value.kind === 'any' && cost === 'free') this.#cursor.skipValue();
+    else if (this.#startsWith('null')) this.#cursor.skipValue();
+    else if (cost === 'unbounded' || cost === 'stored') this.#nothing(field);
+    else {
+      if (field.fillsContext) this.findings.fillsContext = true;
+      if (field.addedTokens) this.findings.addedTokens += field.addedTokens;
+      return this.#bounded(field, isItem);
+    }
+    return false;
+  }
+
+  #bounded(field: Field, isItem: boolean): boolean {
+    const { value } = field;
+    switch (value.kind) {
+      case 'any':
+        this.#cursor.skipValue();
+        return false;
+      case 'object':
+        this.#object(value, field);
+        return false;
+      case 'variants':
+        return this.#variants(field, value, isItem);
+      case 'list':
+        this.#list(field, value.item);
+        return false;
+      case 'kinds': {
+        const byte = this.#cursor.peek();
+        const kind = byte === OPEN_OBJECT ? 'object' : byte === OPEN_ARRAY ? 'list' : 'scalar';
+        const inner = value[kind];
+        if (inner) return this.#value(inner, isItem);
+        this.#refuseValue('value', field);
+        return false;
+      }
+      case 'only':
+      case 'count':
+        this.#literal(field);
+        return false;
+    }
+  }
+
+  /** A value that costs what nothing bounds: only an empty one passes. */
+  #nothing(field: Field): void {
+    const { start, end } = this.#skipped();
+    if (end - start <= 8 && NOTHING.test(this.#cursor.bytes.toString('latin1', start, end))) return;
+    this.#refuse('cost', field, start, end);
+  }
+
+  #literal(field: Field): void {
+    const { value } = field;
+    const { start, end } = this.#skipped();
+    const isShort = end - start <= MAX_TAG_BYTES;
+    const text = isShort ? this.#cursor.bytes.toString('utf8', start, end) : '';
+    if (value.kind === 'count') {
+      // A vendor may read a number in another form differently.
+      if (COUNT.test(text) && Number(text) <= value.most) return;
+    } else if (value.kind === 'only' && isShort) {
+      const given = JSON.parse(text);
+      if (value.values.some((accepted) => accepted === given)) return;
+    }
+    this.#refuse('value', field, start, end);
+  }
+
+  #object(value: ObjectValue<Fields>, field?: Field): void {
+    const cursor = this.#cursor;
+    if (cursor.peek() !== OPEN_OBJECT) {
+      this.#refuseValue('value', field);
+      return;
+    }
+    const seen = this.#names();
+    const opened = cursor.at;
+    cursor.at++;
+    cursor.space();
+    let hasRequired = value.requires === undefined;
+    while (cursor.peek() !== CLOSE_OBJECT) {
+      const name = cursor.key();
+      this.#path.push(name);
+      if (name === value.requires) hasRequired = cursor.peek() === QUOTE || cursor.peek() === OPEN_OBJECT;
+      this.#member(value.fields, name, seen);
+      this.#path.pop();
+      this.#next();
+    }
+    cursor.at++;
+    if (hasRequired || value.requires === undefined) return;
+    this.#path.push(value.requires);
+    this.#refuse('missing', field, opened, cursor.at);
+    this.#path.pop();
+  }
+
+  #member(fields: Fields, name: string, seen: Set<string>): void {
+    const { at } = this.#cursor;
+    // Vendors differ in which of two they read.
+    if (seen.has(name)) this.#refuse('duplicate', undefined, at, at);
+    seen.add(name);
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    if (field) {
+      if (name === 'tools' || name === 'functions') this.findings.hasTools = true;
+      this.#value(field);
+      return;
+    }
+    const { start, end } = this.#skipped();
+    this.#refuse('unlisted', undefined, start, end, fields);
+  }
+
+  #list(field: Field, item: Field): void {
+    const cursor = this.#cursor;
+    if (cursor.peek() !== OPEN_ARRAY) {
+      this.#refuseValue('value', field);
+      return;
+    }
+    cursor.at++;
+    cursor.space();
+    const at = this.#path.length;
+    let index = 0;
+    let kept = 0;
+    let previousEnd = cursor.at;
+    while (cursor.peek() !== CLOSE_ARRAY) {
+      this.#path.push(index++);
+      const start = cursor.at;
+      const isRemoved = this.#value(item, true);
+      this.#path.length = at;
+      const end = cursor.at;
+      const hasNext = this.#next();
+      if (!isRemoved) kept++;
+      else if (kept > 0) this.findings.cuts.push({ start: previousEnd, end });
+      else this.findings.cuts.push({ start, end: hasNext ? cursor.at : end });
+      previousEnd = end;
+    }
+    cursor.at++;
+    if (index > 0 && kept === 0) this.findings.emptied.push(this.#pathText(false));
+  }
+
+  #variants(field: Field, value: VariantsValue<Fields>, isItem: boolean): boolean {
+    const cursor = this.#cursor;
+    if (cursor.peek() !== OPEN_OBJECT) {
+      this.#refuseValue('value', field);
+      return false;
+    }
+    const tag = this.#find(value.tag);
+    const given = tag && this.#text(tag);
+    const isUntagged = !tag || cursor.bytes.toString('latin1', tag.start, tag.start + 4) === 'null';
+    const variant = isUntagged
+      ? value.untagged
+      : given !== undefined && Object.hasOwn(value.variants, given)
+        ? value.variants[given]
+        : undefined;
+    if (variant?.tool) return this.#tool(variant, variant.tool, given ?? '', isItem);
+    if (variant && variant.cost !== 'unbounded' && variant.cost !== 'stored') return this.#value(variant);
+    const { start, end } = this.#skipped();
+    this.#path.push(value.tag);
+    if (tag) this.#refuse(variant ? 'cost' : 'value', variant ?? field, tag.start, tag.end);
+    else this.#refuse('missing', field, start, end);
+    this.#path.pop();
+    return false;
+  }
+
+  /** Counts the uses of a tool that the vendor runs. True if nothing bounds them: it is to be removed. */
+  #tool(field: Field, { name, uses }: ServerTool, type: string, isItem: boolean): boolean {
+    const { findings } = this;
+    const most = uses === 'max_uses' ? this.#countIn('max_uses') : uses && this.#rules.maxToolCalls;
+    const named = this.#find('name');
+    const names = [type, (named && this.#text(named)) ?? type];
+    const start = this.#cursor.at;
+    if (most !== undefined) {
+      findings.toolUses[name] = Math.min((findings.toolUses[name] ?? 0) + most, MAX_USES);
+      if (uses === 'max_uses') findings.toolPasses += most;
+      else findings.usesToolCalls = true;
+      this.#bounded(field, false);
+      return false;
+    }
+    this.#cursor.skipValue();
+    if (isItem && findings.removedTools.length < MAX_REMOVED_TOOLS && !this.#isAllowed(type)) {
+      findings.removedTools.push({ path: this.#pathText(false), tool: name, names, bound: uses });
+      return true;
+    }
+    this.#path.push('type');
+    this.#refuse('cost', field, start, this.#cursor.at, undefined, type);
+    this.#path.pop();
+    return false;
+  }
+
+  /** True if the policy allows tools of this type: then it is neither removed nor refused. */
+  #isAllowed(type: string): boolean {
+    return this.#rules.allows(`${this.#pathText(true)}.type`, type);
+  }
+
+  /** The value of a member of the object at the cursor, which does not move. */
+  #find(name: string): Span | undefined {
+    const cursor = this.#cursor;
+    const opened = cursor.at;
+    let found: Span | undefined;
+    cursor.at++;
+    cursor.space();
+    while (!found && cursor.peek() !== CLOSE_OBJECT) {
+      const isMeant = cursor.key() === name;
+      const span = this.#skipped();
+      if (isMeant) found = span;
+      this.#next();
+    }
+    cursor.at = opened;
+    return found;
+  }
+
+  #countIn(name: string): number | undefined {
+    const span = this.#find(name);
+    if (!span || span.end - span.start > 16) return undefined;
+    const text = this.#cursor.bytes.toString('latin1', span.start, span.end);
+    return COUNT.test(text) && Number(text) <= MAX_USES ? Number(text) : undefined;
+  }
+
+  /** A short string. */
+  #text({ start, end }: Span): string | undefined {
+    if (this.#cursor.bytes[start] !== QUOTE || end - start > MAX_TAG_BYTES) return undefined;
+    return JSON.parse(this.#cursor.bytes.toString('utf8', start, end));
+  }
+
+  #skipped(): Span {
+    const start = this.#cursor.at;
+    this.#cursor.skipValue();
+    return { start, end: this.#cursor.at };
+  }
+
+  /** Moves to the next member or item; false if there is none. */
+  #next(): boolean {
+    this.#cursor.space();
+    if (this.#cursor.peek() !== COMMA) return false;
+    this.#cursor.at++;
+    this.#cursor.space();
+    return true;
+  }
+
+  #startsWith(word: string): boolean {
+    const { bytes, at } = this.#cursor;
+    return bytes[at] === word.charCodeAt(0) && bytes.toString('latin1', at, at + word.length) === word;
+  }
+
+  #names(): Set<string> {
+    const depth = this.#path.length;
+    const names = this.#seen[depth] ?? new Set<string>();
+    names.clear();
+    this.#seen[depth] = names;
+    return names;
+  }
+
+  #refuseValue(problem: Violation['problem'], field: Field | undefined): void {
+    const { start, end } = this.#skipped();
+    this.#refuse(problem, field, start, end);
+  }
+
+  #refuse(
+    problem: Violation['problem'],
+    field: Field | undefined,
+    start: number,
+    end: number,
+    siblings?: Fields,
+    given = this.#cursor.bytes.toString('utf8', start, Math.min(end, start + MAX_GIVEN_BYTES)),
+  ): void {
+    this.#rules.refuse({
+      path: this.#pathText(false),
+      pattern: this.#pathText(true),
+      problem,
+      field,
+      given,
+      ...(siblings && { siblings }),
+    });
+  }
+
+  #pathText(isPattern: boolean): string {
+    let text = '';
+    for (const step of this.#path) {
+      if (typeof step === 'number') text += isPattern ? '[]' : `[${step}]`;
+      else text += `${text ? '.' : ''}${step.slice(0, 64)}`;
+    }
+    return text;
+  }
+}

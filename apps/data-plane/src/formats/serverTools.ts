@@ -1,0 +1,27 @@
+import type { ToolUses } from '@weighbridge/domain';
+import type { GenerationRequest } from './generationRequest.ts';
+import { walkRequest } from './requestWalker.ts';
+
+/**
+ * How often the vendor's tools are expected to be used: as often as the request allows, or once. Undefined if none of the
+ * given tools is in the request. Only a request that has one of their names is looked through.
+ */
+export function expectedToolUses(
+  { operation, body, spans }: GenerationRequest,
+  tools: readonly string[],
+): ToolUses | undefined {
+  const span = spans.get('tools');
+  if (!span || tools.length === 0) return undefined;
+  return body.read((bytes) => {
+    const sent = bytes.subarray(span.start, span.end);
+    if (!tools.some((tool) => sent.includes(`"${tool}`))) return undefined;
+    const { toolUses, removedTools } = walkRequest(bytes, operation.requestFields, {
+      allows: () => false,
+      refuse: () => {},
+      maxToolCalls: undefined,
+    });
+    const uses: Record<string, number> = { ...toolUses };
+    for (const { tool } of removedTools) uses[tool] = (uses[tool] ?? 0) + 1;
+    return uses;
+  });
+}
