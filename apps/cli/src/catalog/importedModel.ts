@@ -8,10 +8,23 @@ export interface ImportedModel {
   readonly max_output_tokens: number | null;
   readonly capabilities: readonly string[];
   readonly deprecated_at?: string;
-  readonly price: ImportedRates & {
-    readonly tiers: readonly (ImportedRates & { readonly above_input_tokens: number })[];
-  };
+  readonly price: ImportedPrice;
 }
+
+type ImportedTier = ImportedRates & { readonly above_input_tokens: number };
+
+export type ImportedPrice = ImportedRates & {
+  readonly tiers: readonly ImportedTier[];
+  /** An absent condition is the one that the list price covers. */
+  readonly variants?: readonly (ImportedRates & {
+    readonly service_tier?: string;
+    readonly speed?: string;
+    readonly geography?: string;
+    readonly tiers?: readonly ImportedTier[];
+  })[];
+  /** Per use, by tool. */
+  readonly tool_prices?: Readonly<Record<string, Money>>;
+};
 
 type Money = ReturnType<typeof moneyFromDecimal>;
 
@@ -21,7 +34,14 @@ export interface ImportedRates {
   readonly cache_read_price?: Money;
   readonly cache_write_price?: Money;
   readonly cache_write_1h_price?: Money;
+  readonly input_audio_price?: Money;
+  readonly input_image_price?: Money;
+  readonly cache_read_audio_price?: Money;
+  readonly output_audio_price?: Money;
+  readonly output_image_price?: Money;
 }
+
+const NANOS = 1_000_000_000n;
 
 /** The models that can be imported, and the names of the others by reason. */
 export interface ImportResult {
@@ -81,6 +101,18 @@ export function money(dollars: unknown, shift: number): Money | undefined {
   } catch {
     throw new UnsupportedModelError('a price is too fine or too large to be stored');
   }
+}
+
+/** An amount times some factors, rounded up to a nano-dollar: a price never becomes lower than the vendor's. */
+export function multiply({ units, nanos }: Money, factors: readonly number[]): Money {
+  let [numerator, denominator] = [BigInt(units) * NANOS + BigInt(nanos), 1n];
+  for (const factor of factors) {
+    const { units: whole, nanos: fraction } = money(factor, 0) ?? { units: 1, nanos: 0 };
+    numerator *= BigInt(whole) * NANOS + BigInt(fraction);
+    denominator *= NANOS;
+  }
+  const product = (numerator + denominator - 1n) / denominator;
+  return { currency_code: 'USD', units: Number(product / NANOS), nanos: Number(product % NANOS) };
 }
 
 /** Drops undefined fields: to the service, an absent field is not null. */

@@ -76,6 +76,89 @@ describe("LiteLLM's list", () => {
     ]);
   });
 
+  it('yields prices by modality, service tier, speed, geography and tool', () => {
+    const { models } = readLiteLlm({
+      'gpt-x': {
+        ...chat,
+        litellm_provider: 'openai',
+        cache_read_input_token_cost: 1e-7,
+        input_cost_per_audio_token: 4e-5,
+        output_cost_per_audio_token: 8e-5,
+        input_cost_per_token_above_272k_tokens: 2e-6,
+        output_cost_per_token_above_272k_tokens: 3e-6,
+        input_cost_per_token_priority: 2.5e-6,
+        output_cost_per_token_priority: 5e-6,
+        input_cost_per_token_flex: 5e-7,
+        output_cost_per_token_flex: 1e-6,
+        input_cost_per_token_above_272k_tokens_flex: 1e-6,
+        output_cost_per_token_above_272k_tokens_flex: 1.5e-6,
+        input_cost_per_token_batches: 4e-7,
+        output_cost_per_token_batches: 4e-7,
+        search_context_cost_per_query: { search_context_size_low: 0.03, search_context_size_high: 0.05 },
+        file_search_cost_per_1k_calls: 2.5,
+      },
+      'claude-x': {
+        ...chat,
+        litellm_provider: 'anthropic',
+        provider_specific_entry: { us: 1.1, fast: 6 },
+      },
+    });
+    const audio = { input_audio_price: usd(40), output_audio_price: usd(80) };
+    const cached = { cache_read_price: usd(0, 100_000_000) };
+    const [claude, gpt] = models;
+    expect(gpt?.price).toMatchObject(audio);
+    const priority = {
+      input_price: usd(2, 500_000_000),
+      output_price: usd(5),
+      ...cached,
+      ...audio,
+      // The list says nothing of long inputs with priority: the dearer of both.
+      tiers: [
+        {
+          above_input_tokens: 272_000,
+          input_price: usd(2, 500_000_000),
+          output_price: usd(5),
+          ...cached,
+          ...audio,
+        },
+      ],
+    };
+    expect(gpt?.price.variants).toEqual([
+      { service_tier: 'priority', ...priority },
+      { service_tier: 'fast', ...priority },
+      {
+        service_tier: 'flex',
+        input_price: usd(0, 500_000_000),
+        output_price: usd(1),
+        ...cached,
+        ...audio,
+        tiers: [
+          {
+            above_input_tokens: 272_000,
+            input_price: usd(1),
+            output_price: usd(1, 500_000_000),
+            ...cached,
+            ...audio,
+          },
+        ],
+      },
+    ]);
+    expect(gpt?.price.tool_prices).toEqual({
+      web_search: usd(0, 50_000_000),
+      file_search: usd(0, 2_500_000),
+    });
+    expect(claude?.price.variants).toEqual([
+      { speed: 'fast', input_price: usd(6), output_price: usd(12) },
+      { geography: 'us', input_price: usd(1, 100_000_000), output_price: usd(2, 200_000_000) },
+      {
+        speed: 'fast',
+        geography: 'us',
+        input_price: usd(6, 600_000_000),
+        output_price: usd(13, 200_000_000),
+      },
+    ]);
+  });
+
   it('converts the names of models', () => {
     const { models } = readLiteLlm({
       'together_ai/meta/llama': { ...chat, litellm_provider: 'together_ai' },
@@ -140,6 +223,7 @@ describe("models.dev's list", () => {
               input: 0.3,
               output: 2.5,
               cache_read: 0.075,
+              input_audio: 1,
               context_over_200k: { input: 0.6, output: 5 },
             },
             limit: { context: 1_048_576, output: 65_536 },
@@ -158,12 +242,14 @@ describe("models.dev's list", () => {
           input_price: usd(0, 300_000_000),
           output_price: usd(2, 500_000_000),
           cache_read_price: usd(0, 75_000_000),
+          input_audio_price: usd(1),
           tiers: [
             {
               above_input_tokens: 200_000,
               input_price: usd(0, 600_000_000),
               output_price: usd(5),
               cache_read_price: usd(0, 75_000_000),
+              input_audio_price: usd(1),
             },
           ],
         },

@@ -6,8 +6,8 @@ import {
   importEntries,
   money,
   UnsupportedModelError,
-  withoutUndefined,
 } from './importedModel.ts';
+import { readPrice } from './litellmPrice.ts';
 
 /**
  * Reads LiteLLM's `model_prices_and_context_window.json`: an object of models by name, with prices in dollars per token
@@ -36,8 +36,6 @@ const PROVIDERS: Readonly<Record<string, string>> = {
 /** The modes that are priced by tokens. */
 const MODES = ['chat', 'completion', 'responses', 'embedding'];
 
-const PER_TOKEN_TO_PER_MILLION = 6;
-
 const CAPABILITIES: readonly (readonly [flag: string, capability: string])[] = [
   ['supports_function_calling', 'tools'],
   ['supports_vision', 'image_input'],
@@ -61,11 +59,11 @@ function readEntry(key: string, entry: Entry) {
   const name = key.startsWith(`${theirProvider}/`) ? key.slice(theirProvider.length + 1) : key;
   const context = count(entry.max_input_tokens) ?? count(entry.max_tokens);
   if (context === undefined) throw new UnsupportedModelError('no context window');
-  const base = rates(entry, '');
+  const price = readPrice(entry);
   const embeds = entry.mode === 'embedding';
-  const output = base.output_price ?? (embeds ? money(0, 0) : undefined);
-  assertPriced(base.input_price, output);
-  const { input_price } = base;
+  const output = price.output_price ?? (embeds ? money(0, 0) : undefined);
+  assertPriced(price.input_price, output);
+  const { input_price } = price;
   return {
     model: `${provider}/${name}`,
     context_window: context,
@@ -77,36 +75,6 @@ function readEntry(key: string, entry: Entry) {
     ...(/^\d{4}-\d{2}-\d{2}$/.test(String(entry.deprecation_date)) && {
       deprecated_at: `${String(entry.deprecation_date)}T00:00:00.000Z`,
     }),
-    price: {
-      ...base,
-      input_price,
-      output_price: output as ImportedRates['output_price'],
-      tiers: tiers(entry, { ...base, input_price }),
-    },
+    price: { ...price, input_price, output_price: output as ImportedRates['output_price'] },
   };
-}
-
-/** The prices whose names have this ending; the ending of a tier's prices names its threshold. */
-function rates(entry: Entry, ending: string) {
-  const price = (name: string) => money(entry[`${name}${ending}`], PER_TOKEN_TO_PER_MILLION);
-  return withoutUndefined({
-    input_price: price('input_cost_per_token'),
-    output_price: price('output_cost_per_token'),
-    cache_read_price: price('cache_read_input_token_cost'),
-    cache_write_price: price('cache_creation_input_token_cost'),
-    cache_write_1h_price: price('cache_creation_input_token_cost_above_1hr'),
-  }) as Partial<ImportedRates>;
-}
-
-function tiers(entry: Entry, base: Partial<ImportedRates>) {
-  const thresholds = Object.keys(entry).flatMap((name) => /_above_(\d+)k_tokens$/.exec(name)?.[1] ?? []);
-  return [...new Set(thresholds)]
-    .map(Number)
-    .sort((one, other) => one - other)
-    .map((thousands) => ({
-      above_input_tokens: thousands * 1_000,
-      // A token class that the tier omits has the same price as below the tier.
-      ...(base as ImportedRates),
-      ...rates(entry, `_above_${thousands}k_tokens`),
-    }));
 }

@@ -77,6 +77,8 @@ function rates(cost: Entry): Partial<ImportedRates> {
     output_price: money(cost.output, 0),
     cache_read_price: money(cost.cache_read, 0),
     cache_write_price: money(cost.cache_write, 0),
+    input_audio_price: money(cost.input_audio, 0),
+    output_audio_price: money(cost.output_audio, 0),
   }) as Partial<ImportedRates>;
 }
 

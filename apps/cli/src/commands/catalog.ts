@@ -4,6 +4,7 @@ import { plan } from '../apply/plan.ts';
 import { runPlan } from '../apply/runPlan.ts';
 import { showPlan, summary } from '../apply/showPlan.ts';
 import type { ImportResult } from '../catalog/importedModel.ts';
+import { withKeptDimensions } from '../catalog/keptDimensions.ts';
 import { readLiteLlm } from '../catalog/litellm.ts';
 import { readModelsDev } from '../catalog/modelsDev.ts';
 import { printable } from '../session/output.ts';
@@ -50,14 +51,17 @@ export function catalogCommand(cli: Cli): Command {
       const providers: readonly unknown[] = options.provider ?? known.map(({ provider }) => provider);
       const wanted = models
         .filter(({ model }) => providers.includes(model.split('/')[0]))
-        .map(({ capabilities, max_output_tokens, ...facts }) => {
+        .map(({ capabilities, max_output_tokens, price: imported, ...facts }) => {
           // The catalog knows better what a model can do, and may know a limit that the list omits.
-          const isNew = !known.some(({ model }) => model === facts.model);
+          const existing = known.find(({ model }) => model === facts.model);
+          const isNew = existing === undefined;
+          const current = (existing?.price as { price?: Json | null } | null | undefined)?.price ?? undefined;
+          const price = withKeptDimensions(imported, current);
           const more = {
             ...((isNew || max_output_tokens !== null) && { max_output_tokens }),
             ...(isNew && { capabilities }),
           };
-          return { fields: { ...facts, ...more } as Json, line: 0 };
+          return { fields: { ...facts, price, ...more } as Json, line: 0 };
         });
       const file: ApplyFile = { profiles: [], policies: [], principals: [], connectors: [], models: wanted };
       const present = {

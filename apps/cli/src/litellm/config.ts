@@ -2,7 +2,7 @@ import { parse } from 'yaml';
 import type { Json } from '../apply/desiredState.ts';
 import type { ImportedModel } from '../catalog/importedModel.ts';
 import { readLiteLlm } from '../catalog/litellm.ts';
-import { asObject, type Deployment, decimal, readDeployment } from './deployment.ts';
+import { asObject, type Deployment, inDecimals, readDeployment } from './deployment.ts';
 import type { Report } from './report.ts';
 
 /** A config.yaml as sections of a file for `weighbridge apply`. */
@@ -151,14 +151,6 @@ function listedModel(prices: unknown, names: readonly string[]): ImportedModel |
     if (found) return found;
   }
   return undefined;
-}
-
-function inDecimals({ tiers, ...rates }: ImportedModel['price']): Json {
-  const written = (some: object): Json =>
-    Object.fromEntries(
-      Object.entries(some).map(([name, value]) => [name, name.endsWith('_price') ? decimal(value) : value]),
-    );
-  return { ...written(rates), ...(tiers.length > 0 && { tiers: tiers.map(written) }) };
 }
 
 function mapProfiles(

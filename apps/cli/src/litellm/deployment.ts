@@ -1,5 +1,6 @@
 import type { Json } from '../apply/desiredState.ts';
-import { count, money, UnsupportedModelError } from '../catalog/importedModel.ts';
+import { count, type ImportedPrice, UnsupportedModelError } from '../catalog/importedModel.ts';
+import { isPriceName, readPrice } from '../catalog/litellmPrice.ts';
 import type { Report } from './report.ts';
 
 /** One entry of LiteLLM's `model_list`: a model at an account. */
@@ -53,7 +54,6 @@ const OPENAI_COMPATIBLE = [
   'ollama_chat',
 ];
 const MAX_WEIGHT = 1_000_000;
-const PER_MILLION = 6;
 
 const CONVERTED_PARAMS = [
   'model',
@@ -65,12 +65,6 @@ const CONVERTED_PARAMS = [
   'max_parallel_requests',
   'timeout',
 ];
-const PRICES: Readonly<Record<string, string>> = {
-  input_cost_per_token: 'input_price',
-  output_cost_per_token: 'output_price',
-  cache_read_input_token_cost: 'cache_read_price',
-  cache_creation_input_token_cost: 'cache_write_price',
-};
 const SKIP_REASONS: Readonly<Record<string, string>> = {
   rpm: 'a connector has no limit of requests; set its max_parallel',
   tpm: 'a connector has no limit of tokens; set its max_parallel',
@@ -103,23 +97,16 @@ export function readDeployment(entry: unknown, at: string, report: Report): Depl
     ...(Number(params.timeout) > 0 && { first_byte_timeout_ms: Math.round(Number(params.timeout) * 1_000) }),
   };
   for (const name of Object.keys(params)) {
-    if (CONVERTED_PARAMS.includes(name) || PRICES[name]) continue;
+    if (CONVERTED_PARAMS.includes(name) || isPriceName(name)) continue;
     report.addSkipped(
       `${at}.litellm_params.${name}`,
       SKIP_REASONS[name] ?? 'a connector has no such setting',
     );
   }
-  const known = [
-    'id',
-    'mode',
-    'base_model',
-    'max_tokens',
-    'max_input_tokens',
-    'max_output_tokens',
-    ...Object.keys(PRICES),
-  ];
+  const known = ['id', 'mode', 'base_model', 'max_tokens', 'max_input_tokens', 'max_output_tokens'];
   for (const name of Object.keys(info)) {
-    if (!known.includes(name)) report.addSkipped(`${at}.model_info.${name}`, 'the catalog has no such field');
+    if (!known.includes(name) && !isPriceName(name))
+      report.addSkipped(`${at}.model_info.${name}`, 'the catalog has no such field');
   }
   for (const name of Object.keys(rest)) report.addSkipped(`${at}.${name}`, 'unknown setting');
   return {
@@ -127,7 +114,7 @@ export function readDeployment(entry: unknown, at: string, report: Report): Depl
     model: location.model,
     share: clamp(integer(params.weight) ?? integer(params.rpm) ?? 1),
     account,
-    price: priceOf({ ...info, ...params }, at, report),
+    price: priceOf({ ...info, ...params, litellm_provider: location.account.provider }, at, report),
     contextWindow: count(info.max_input_tokens) ?? count(info.max_tokens),
     priceNames: [String(info.base_model ?? ''), params.model, location.bareName].filter(
       (name) => name !== '',
@@ -213,11 +200,7 @@ function credentialRef(given: unknown, provider: string, at: string, report: Rep
 function priceOf(given: Json, at: string, report: Report): Json | undefined {
   if (given.input_cost_per_token === undefined || given.output_cost_per_token === undefined) return undefined;
   try {
-    const rates = Object.entries(PRICES).flatMap(([theirs, ours]) => {
-      const amount = money(given[theirs], PER_MILLION);
-      return amount ? [[ours, decimal(amount)]] : [];
-    });
-    return Object.fromEntries(rates);
+    return inDecimals(readPrice(given) as ImportedPrice);
   } catch (error) {
     if (!(error instanceof UnsupportedModelError)) throw error;
     report.addSkipped(`${at}: prices`, error.message);
@@ -225,8 +208,35 @@ function priceOf(given: Json, at: string, report: Report): Json | undefined {
   }
 }
 
+/** A price in the format of our file. */
+export function inDecimals({ tiers, variants, tool_prices, ...rates }: ImportedPrice): Json {
+  const written = ({ tiers: inner, ...some }: Json): Json => ({
+    ...Object.fromEntries(
+      Object.entries(some).map(([name, value]) => [
+        name,
+        name.endsWith('_price') ? decimal(value as Amount) : value,
+      ]),
+    ),
+    ...(Array.isArray(inner) && inner.length > 0 && { tiers: inner.map(written) }),
+  });
+  return {
+    ...written({ ...rates, tiers }),
+    ...(variants && { variants: variants.map((variant) => written({ ...variant })) }),
+    ...(tool_prices && {
+      tool_prices: Object.fromEntries(
+        Object.entries(tool_prices).map(([tool, price]) => [tool, decimal(price)]),
+      ),
+    }),
+  };
+}
+
+interface Amount {
+  readonly units: number;
+  readonly nanos: number;
+}
+
 /** An amount in the format of our file. */
-export function decimal({ units, nanos }: { readonly units: number; readonly nanos: number }): string {
+function decimal({ units, nanos }: Amount): string {
   const fraction = String(nanos).padStart(9, '0').replace(/0+$/, '');
   return fraction === '' ? String(units) : `${units}.${fraction}`;
 }

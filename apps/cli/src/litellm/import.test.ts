@@ -218,6 +218,47 @@ describe('import litellm', () => {
     ]);
   });
 
+  it('converts custom prices in every dimension that LiteLLM has', async () => {
+    const config = `
+model_list:
+  - model_name: local
+    litellm_params:
+      model: hosted_vllm/m
+      api_base: http://gpu.internal:8000/v1
+      input_cost_per_token: 1e-6
+      output_cost_per_token: 2e-6
+      input_cost_per_audio_token: 3e-5
+      input_cost_per_token_above_200k_tokens: 2e-6
+      input_cost_per_token_priority: 4e-6
+      output_cost_per_token_priority: 8e-6
+      cache_creation_input_token_cost_above_1hr: 5e-6
+      search_context_cost_per_query: { search_context_size_medium: 0.01 }
+    model_info: { max_input_tokens: 10 }
+`;
+    const files = { 'c.yaml': config };
+    const { out, files: written } = await run(['--config', 'c.yaml', ...OUT], files);
+    expect(out).not.toContain('cost_per');
+    const rates = { input_audio_price: '30', cache_write_1h_price: '5' };
+    const { published, rule } = await loadServiceRules();
+    expect(() => readApplyFile('gateway.yaml', written['gateway.yaml'] ?? '', published, rule)).not.toThrow();
+    expect(parse(written['gateway.yaml'] ?? '').models[0].price).toEqual({
+      input_price: '1',
+      output_price: '2',
+      ...rates,
+      tiers: [{ above_input_tokens: 200_000, input_price: '2', output_price: '2', ...rates }],
+      variants: [
+        {
+          service_tier: 'priority',
+          input_price: '4',
+          output_price: '8',
+          ...rates,
+          tiers: [{ above_input_tokens: 200_000, input_price: '4', output_price: '8', ...rates }],
+        },
+      ],
+      tool_prices: { web_search: '0.01' },
+    });
+  });
+
   it('converts each model name of callers to a profile, with weights and fallbacks', async () => {
     const { profiles } = await imported(...ALL, ...OUT);
     expect(profiles).toEqual([
