@@ -13,6 +13,8 @@ import type { ControlPlaneConfig } from './config.ts';
 import { hasOperatorKey } from './features/access/access.service.ts';
 import { createOidcVerifier } from './features/access/oidc/oidc.ts';
 import { bootstrap } from './features/bootstrap/bootstrap.service.ts';
+import { type CatalogFileModel, readCatalogFiles } from './features/catalog/catalogFile.ts';
+import { watchDuePrices } from './features/catalog/duePrices.service.ts';
 import { watchCredentialFiles } from './features/connectors/credentialFiles.service.ts';
 import { applyEnvironmentConnectors } from './features/connectors/environmentConnectors.service.ts';
 import { resealCredentials } from './features/connectors/resealCredentials.service.ts';
@@ -51,9 +53,11 @@ export async function startControlPlane(
   const { credentials, upstreamHosts } = config;
   const peppers = await loadPeppers(db, config.peppers, now());
   const deps = { db, now, peppers, logger, credentials, upstreamHosts };
-  await prepareData(deps, config);
+  const catalog = await readCatalogFiles();
+  await prepareData(deps, catalog, config);
   startPruningResponses(deps, context);
   watchCredentialFiles(deps, context);
+  watchDuePrices(deps, catalog, context);
   const observed = { ...deps, metrics, tracing };
   const grpcAddress = await serveGrpc(observed, config, context);
   const handler = await serveHttp(observed, config, context);
@@ -74,9 +78,13 @@ async function prepareSchema(db: Database, migrateOnStart: boolean, logger: Logg
 }
 
 /** Creates the first key and policy of an empty database, and applies the environment's connectors and keys. */
-async function prepareData(deps: Deps, config: ControlPlaneConfig): Promise<void> {
+async function prepareData(
+  deps: Deps,
+  catalog: readonly CatalogFileModel[],
+  config: ControlPlaneConfig,
+): Promise<void> {
   const { db, now, logger } = deps;
-  await bootstrap(deps, config.bootstrap);
+  await bootstrap(deps, catalog, config.bootstrap);
   await applyEnvironmentConnectors(db, config.connectors, now());
   const { resealed, unopened } = await resealCredentials(deps, now());
   if (resealed > 0) logger.info({ resealed }, 'resealed credentials under the current key-encryption key');

@@ -7,6 +7,7 @@ import { createTestDatabase } from '@weighbridge/testing';
 import { loadConfig } from '../src/config.ts';
 import { createOidcVerifier } from '../src/features/access/oidc/oidc.ts';
 import { bootstrap } from '../src/features/bootstrap/bootstrap.service.ts';
+import { readCatalogFiles } from '../src/features/catalog/catalogFile.ts';
 import { applyEnvironmentConnectors } from '../src/features/connectors/environmentConnectors.service.ts';
 import { environmentConnectors } from '../src/features/connectors/environmentConnectors.ts';
 import { loadPeppers } from '../src/features/keys/peppers.ts';
@@ -69,7 +70,7 @@ async function startApp(
   operatorKey: string,
 ) {
   const { credentials, oidc, upstreamHosts } = settings;
-  await bootstrap(deps, { token: operatorKey, file: undefined });
+  await bootstrap(deps, await readCatalogFiles(), { token: operatorKey, file: undefined });
   const connectors = environmentConnectors(env, 'http://127.0.0.1:1/v1');
   await applyEnvironmentConnectors(deps.db, connectors, deps.now());
   const tokenVerifier = oidc && createOidcVerifier(oidc, deps);

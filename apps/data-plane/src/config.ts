@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import {
   type LogLevelName,
+  memoryLimitBytes,
   readSettings,
   SettingsError,
   type TracingConfig,
@@ -13,7 +14,7 @@ import type { ControlAddress } from './control/controlClient.ts';
 import type { ContentOptions } from './observe/contentCapture.ts';
 import type { SpoolOptions } from './record/spool/types.ts';
 import type { PinSettings } from './routing/pinBucket.ts';
-import { DataPlaneSettings, ProcessSettings } from './settings.ts';
+import { DataPlaneSettings, MIN_MEMORY_BUDGET_BYTES, ProcessSettings } from './settings.ts';
 import type { UpstreamOptions } from './upstream/upstreams.ts';
 
 /** The configuration of a data plane, in whichever process it runs. */
@@ -23,6 +24,8 @@ export interface DataPlaneConfig {
   readonly state: { readonly file: string; readonly key: Buffer } | undefined;
   readonly proxy: { readonly name: string; readonly maxStalenessMs: number };
   readonly spool: Pick<SpoolOptions, 'dir' | 'maxBytes' | 'sync'>;
+  /** For request bodies, held responses and the response cache. */
+  readonly memoryBudgetBytes: number;
   readonly bodyLimitBytes: number;
   readonly corsOrigins: readonly string[];
   readonly drainLimits: DrainLimits;
@@ -67,6 +70,7 @@ export function loadConfig(env: Environment): DataPlaneConfig {
       maxBytes: settings.SPOOL_MAX_BYTES,
       sync: settings.SPOOL_SYNC,
     },
+    memoryBudgetBytes: settings.MEMORY_BUDGET_BYTES ?? defaultMemoryBudget(),
     bodyLimitBytes: settings.BODY_LIMIT_BYTES,
     corsOrigins: settings.CORS_ORIGINS.split(',')
       .map((origin) => origin.trim())
@@ -130,16 +134,26 @@ function sealingKey(text: string | undefined): Buffer {
   );
 }
 
+/** The rest is for what is not counted: code, keys, copies in passing, and garbage that is not collected yet. */
+function defaultMemoryBudget(): number {
+  return Math.max(MIN_MEMORY_BUDGET_BYTES, Math.floor(memoryLimitBytes() / 3));
+}
+
 /** The settings that differ between the processes of one proxy, derived from those of a single process. */
 export function environmentOf(env: Environment, index: number): Record<string, string> {
   const settings = readSettings(DataPlaneSettings, env);
   const name = `${settings.PROXY_NAME}-${index + 1}`;
-  const { dir } = loadConfig(env).spool;
+  const {
+    spool: { dir },
+    memoryBudgetBytes,
+  } = loadConfig(env);
+  const share = Math.floor(memoryBudgetBytes / loadProcessConfig(env).processes);
   return {
     PROXY_NAME: name,
     // In one parent folder, so that another process adopts the spool of one that does not come back.
     SPOOL_DIR: `${dir}-${index + 1}`,
     STATE_FILE: `${settings.STATE_FILE}-${index + 1}`,
+    MEMORY_BUDGET_BYTES: String(Math.max(MIN_MEMORY_BUDGET_BYTES, share)),
   };
 }
 

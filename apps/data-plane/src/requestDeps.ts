@@ -10,7 +10,6 @@ import { createKeyCache } from './control/keyCache.ts';
 import type { KeyStore } from './control/keyStore.ts';
 import { clockRefusal, notReadyReason } from './control/readiness.ts';
 import { createResponseOwners } from './control/responseOwners.ts';
-import { BufferBudget } from './formats/bufferBudget.ts';
 import { createTokenCounter } from './formats/tokenCounter.ts';
 import type { Limits } from './limits.ts';
 import { createObserver } from './observe/observer.ts';
@@ -20,11 +19,9 @@ import { createRequestCounters } from './requestCounters.ts';
 import type { EvidenceStore } from './routing/evidenceStore.ts';
 import { openSessionPins } from './routing/openSessionPins.ts';
 import type { AppDeps } from './server/app.ts';
+import { addMemoryMetrics, MemoryBudget } from './shared/memoryBudget.ts';
 import { addHealthMetrics, ConnectorHealth } from './upstream/connectorHealth.ts';
 import type { Upstreams } from './upstream/upstreams.ts';
-
-/** Memory for response text buffered to estimate usage that a vendor may not report, for all requests together. */
-const MAX_BUFFERED_BYTES = 64 * 1024 * 1024;
 
 /** The parts of a proxy that its requests use. */
 export interface ProxyParts {
@@ -49,6 +46,8 @@ export interface ProxyParts {
 export function createRequestDeps(parts: ProxyParts, { logger }: ServiceContext): AppDeps {
   const { config, keys, state, heartbeats, limits, evidence, controlPlane, metrics } = parts;
   const counters = createRequestCounters(metrics);
+  const memory = new MemoryBudget(config.memoryBudgetBytes);
+  addMemoryMetrics(metrics, memory);
   const health = new ConnectorHealth(() => performance.now());
   addHealthMetrics(metrics, health, () => state.table);
   return {
@@ -77,10 +76,10 @@ export function createRequestDeps(parts: ProxyParts, { logger }: ServiceContext)
     owners: createResponseOwners(controlPlane),
     pins: openSessionPins({ bucket: parts.pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
     countTokens: createTokenCounter(),
-    bufferBudget: new BufferBudget(MAX_BUFFERED_BYTES),
+    memory,
     drainLimits: config.drainLimits,
     inFlight: parts.inFlight,
-    cache: openResponseCache(config.responseCacheBytes, parts.sharedCache, metrics),
+    cache: openResponseCache({ maxBytes: config.responseCacheBytes, memory }, parts.sharedCache, metrics),
     corsOrigins: config.corsOrigins,
     observer: createObserver({
       metrics,
@@ -91,7 +90,7 @@ export function createRequestDeps(parts: ProxyParts, { logger }: ServiceContext)
     newEventId: newUuid,
     now: parts.now,
     logger,
-    bodyLimitBytes: config.bodyLimitBytes,
+    bodyLimitBytes: Math.min(config.bodyLimitBytes, memory.maxBodyBytes),
     notReady: () => notReadyReason(parts),
   };
 }

@@ -20,6 +20,8 @@ const Milliseconds = (fallback: number, description: string) =>
     description: `${description}, in milliseconds, from 1 to 3600000`,
   });
 
+export const MIN_MEMORY_BUDGET_BYTES = 1_048_576;
+
 /** The settings of a data plane, in whichever process it runs. docs/configuration.md lists them. */
 export const DataPlaneSettings = Type.Object({
   CONTROL_PLANE_ADDRESS: Type.String({
@@ -67,6 +69,14 @@ export const DataPlaneSettings = Type.Object({
     description:
       'process: a record survives a crash of the process; disk: also of the machine (fsync, slower)',
   }),
+  MEMORY_BUDGET_BYTES: Type.Optional(
+    Type.Integer({
+      minimum: MIN_MEMORY_BUDGET_BYTES,
+      maximum: 1_099_511_627_776,
+      description:
+        'the most bytes of request bodies, held responses and cached responses, from 1048576 to 1099511627776',
+    }),
+  ),
   BODY_LIMIT_BYTES: Type.Integer({
     minimum: 1_024,
     maximum: 1_073_741_824,

@@ -17,12 +17,12 @@ import { openResponseCache } from '../src/cache/openResponseCache.ts';
 import { createKeyCache } from '../src/control/keyCache.ts';
 import { createKeyStore } from '../src/control/keyStore.ts';
 import { routingTable } from '../src/control/routingTable.ts';
-import { BufferBudget } from '../src/formats/bufferBudget.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import type { UsageLog } from '../src/record/usageLog.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
+import { MemoryBudget } from '../src/shared/memoryBudget.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits, type TestBucket } from './limits.ts';
@@ -82,6 +82,7 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
     nowMs: () => performance.now(),
     clockMs: () => Date.now(),
   });
+  const memory = new MemoryBudget(64 * 1024 * 1024);
   const deps: AppDeps = {
     keys,
     table: () => table,
@@ -97,9 +98,9 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
     owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
     pins: { decide: async ({ targets }) => ({ targets, savePin: () => {} }) },
     countTokens: createTokenCounter(),
-    bufferBudget: new BufferBudget(1_000_000),
+    memory,
     drainLimits: { stalledMs: 60_000, drainMs: 2_000, drainBytes: 1_000_000 },
-    cache: openResponseCache(1024 * 1024, undefined, createMetrics()),
+    cache: openResponseCache({ maxBytes: 1024 * 1024, memory }, undefined, createMetrics()),
     observer: createObserver({
       metrics: createMetrics(),
       log: { logger, successRatio: 1 },

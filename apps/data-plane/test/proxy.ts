@@ -30,7 +30,6 @@ import { bucketKey } from '../src/control/keyPolicies.ts';
 import type { ResolvedKey } from '../src/control/resolvedKey.ts';
 import type { NewResponse, ResponseOwners } from '../src/control/responseOwners.ts';
 import { routingTable } from '../src/control/routingTable.ts';
-import { BufferBudget } from '../src/formats/bufferBudget.ts';
 import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';
@@ -38,7 +37,8 @@ import { InFlightRequests } from '../src/request/inFlightRequests.ts';
 import type { FeedbackDeps } from '../src/request/recordFeedback.ts';
 import { createPinStore } from '../src/routing/pinStore.ts';
 import { createSessionPins, type PinResult } from '../src/routing/sessionPins.ts';
-import { buildApp } from '../src/server/app.ts';
+import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
+import { addMemoryMetrics, MemoryBudget } from '../src/shared/memoryBudget.ts';
 import { ConnectorHealth } from '../src/upstream/connectorHealth.ts';
 import { createUpstreams } from '../src/upstream/upstreams.ts';
 import { openTestLimits } from './limits.ts';
@@ -54,6 +54,7 @@ export interface TestProxy {
   /** `<connector>: <reason>`, oldest first. */
   readonly failovers: string[];
   readonly metrics: Metrics;
+  readonly memory: MemoryBudget;
   /** The cache setting and the allowed models of the policy that all keys have. */
   policyCache: PolicyCacheSetting | undefined;
   allows: (model: string) => boolean;
@@ -73,6 +74,10 @@ export interface TestProxyOptions {
   readonly connectors?: readonly Partial<Connector>[];
   readonly corsOrigins?: readonly string[];
   readonly bodyLimitBytes?: number;
+  /** Default: every request goes through the framework. */
+  readonly usesFastPath?: boolean;
+  /** Default: 256 MiB. */
+  readonly memoryBudgetBytes?: number;
   readonly connectTimeoutMs?: number;
   readonly chunkTimeoutMs?: number;
   readonly stalledMs?: number;
@@ -186,6 +191,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     recorded: [],
     failovers,
     metrics: createMetrics(),
+    memory: new MemoryBudget(options.memoryBudgetBytes ?? 256 * 1024 * 1024),
     policyCache: options.policyCache,
     allows: () => true,
     pinResults: [],
@@ -196,7 +202,8 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     failRecords: false,
     close: async () => {},
   };
-  const app = buildApp({
+  addMemoryMetrics(proxy.metrics, proxy.memory);
+  const deps: AppDeps = {
     keys: keysOf(proxy),
     table: () => table,
     usage,
@@ -219,10 +226,14 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
       onStoreError: (error) => void proxy.pinStoreErrors.push(error),
     }),
     countTokens: createTokenCounter(),
-    bufferBudget: new BufferBudget(16 * 1024 * 1024),
+    memory: proxy.memory,
     drainLimits: { stalledMs, drainMs, drainBytes },
     inFlight: new InFlightRequests(),
-    cache: openResponseCache(options.responseCacheBytes ?? 1024 * 1024, options.sharedCache, proxy.metrics),
+    cache: openResponseCache(
+      { maxBytes: options.responseCacheBytes ?? 1024 * 1024, memory: proxy.memory },
+      options.sharedCache,
+      proxy.metrics,
+    ),
     observer: createObserver({
       metrics: proxy.metrics,
       log: { logger, successRatio: 1 },
@@ -235,8 +246,9 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     bodyLimitBytes: options.bodyLimitBytes ?? 32 * 1024 * 1024,
     corsOrigins: options.corsOrigins ?? [],
     notReady: () => undefined,
-  });
-  const handler = await toHandler(app);
+  };
+  const app = buildApp(deps);
+  const handler = options.usesFastPath ? await inferenceHandler(app, deps) : await toHandler(app);
   const server = await listenHttp({
     handler: (request, response) => {
       options.intercept?.(request, response);

@@ -2,8 +2,9 @@ export { ensureFolder } from './folders/ensureFolder.ts';
 export { type FolderHeld, type FolderLock, lockFolder } from './folders/folderLock.ts';
 export {
   acceptJsonBodies,
-  assertJsonType,
+  bodyTooLarge,
   createHttpApp,
+  expectJsonBody,
   type HttpAppOptions,
   isJsonType,
   malformedJson,
@@ -13,6 +14,7 @@ export {
 export { type HttpServer, type HttpServerOptions, listenHttp } from './http/httpServer.ts';
 export { createLogger, type Logger, type LogLevelName } from './logging/logger.ts';
 export { redactSecrets } from './logging/redact.ts';
+export { memoryLimitBytes } from './memoryLimit.ts';
 export { addCertificateMetric } from './metrics/certificateMetric.ts';
 export type { CostCounter, Counter, Family, Histogram } from './metrics/metricFamily.ts';
 export { createMetrics, type Metrics, serveMetrics } from './metrics/metrics.ts';

@@ -69,9 +69,9 @@ export function buildApp(
   publishOpenApi(app, API_VERSION);
   app.register(
     async (api) => {
+      const others = refuseOtherMethods(api);
       rejectInvalidText(api);
       authorizeRequests(api, deps);
-      const others = refuseOtherMethods(api);
       registerFeatures(api.withTypeProvider<TypeBoxTypeProvider>(), deps);
       others.register();
     },

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { AppError } from '@weighbridge/errors';
 import type { Slotted } from '../shared/intrusiveSet.ts';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { Cancellation } from '../upstream/cancellation.ts';
 import type { ResponseHeaders } from './responseHeaders.ts';
 
@@ -12,12 +13,19 @@ export interface DrainLimits {
   readonly drainBytes: number;
 }
 
+/** The client disconnected before anything was sent to a vendor. */
+export function clientGone(): AppError {
+  return new AppError('unavailable', 'caller_left', 'The client disconnected before anything was sent.');
+}
+
 /** The client's side of a request: whether it is still connected, and how fast it reads. */
 export class ClientConnection implements Slotted {
   slot = -1;
   readonly response: ServerResponse;
   /** The headers that this service adds to any response. */
   readonly headers: ResponseHeaders;
+  /** What the request holds in memory: its body, and what is held of its response. */
+  readonly memory: HeldMemory;
   /**
    * Cancelled once the drain limits are reached after the client disconnected, and when the service ends; the reason is an
    * AppError if the client is still connected and can be sent it.
@@ -30,9 +38,10 @@ export class ClientConnection implements Slotted {
   #drainTimer: NodeJS.Timeout | undefined;
   #wake: (() => void) | undefined;
 
-  constructor(response: ServerResponse, headers: ResponseHeaders, limits: DrainLimits) {
+  constructor(response: ServerResponse, headers: ResponseHeaders, limits: DrainLimits, memory: HeldMemory) {
     this.response = response;
     this.headers = headers;
+    this.memory = memory;
     this.#limits = limits;
     response.on('close', this.#onClose);
     // A socket that fails closes too; without a listener the error would end the process.
@@ -57,8 +66,7 @@ export class ClientConnection implements Slotted {
   /** Throws if the client disconnected or the service ends: what was not sent yet costs nothing. */
   assertWaiting(): void {
     this.cancellation.throwIfCancelled();
-    if (this.#hasDisconnected)
-      throw new AppError('unavailable', 'caller_left', 'The client disconnected before anything was sent.');
+    if (this.#hasDisconnected) throw clientGone();
   }
 
   /** Writes as fast as the client reads; a promise if it has to catch up first. Drops the bytes once it disconnected. */
@@ -69,12 +77,14 @@ export class ClientConnection implements Slotted {
       return undefined;
     }
     if (bytes.length === 0 || this.response.write(bytes)) return undefined;
-    return this.#caughtUp();
+    return this.#caughtUp(bytes.length);
   }
 
   /** Closes the connection of a client that stops reading: the vendor's connection, and its memory, would wait with it. */
-  #caughtUp(): Promise<void> {
-    const { response } = this;
+  #caughtUp(bytes: number): Promise<void> {
+    const { response, memory } = this;
+    // The socket holds them now, for as long as the client likes.
+    memory.take(bytes);
     // The socket's own time-out tells a slow reader from one that does not read at all.
     response.setTimeout(this.#limits.stalledMs, this.#onStalled);
     response.once('drain', this.#onDrain);
@@ -83,6 +93,7 @@ export class ClientConnection implements Slotted {
         response.off('timeout', this.#onStalled);
         response.off('drain', this.#onDrain);
         response.setTimeout(0);
+        memory.release(bytes);
         resolve();
       };
     });
@@ -108,10 +119,14 @@ export class ClientConnection implements Slotted {
     this.#onDrain();
   }
 
-  /** To be called once the request is settled: a later disconnect concerns no one. */
+  /** To be called once the request is settled: a later disconnect concerns no one. Frees its memory once the client has all. */
   release(): void {
     clearTimeout(this.#drainTimer);
-    this.response.off('close', this.#onClose);
+    const { response, memory } = this;
+    response.off('close', this.#onClose);
+    const isSent = response.writableEnded && response.writableLength === 0;
+    if (memory.bytes === 0 || isSent || response.destroyed) memory.close();
+    else response.once('close', () => memory.close());
   }
 
   readonly #onDrain = (): void => {

@@ -1,6 +1,5 @@
 import { Outcome } from '@weighbridge/contracts';
 import type { CacheFill } from '../cache/streamCapture.ts';
-import type { BufferBudget } from '../formats/bufferBudget.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
@@ -16,7 +15,6 @@ export interface Relay {
   readonly client: ClientConnection;
   readonly headers: ResponseHeaders;
   readonly requestId: string;
-  readonly bufferBudget: BufferBudget;
   /** Saves who owns the response, before the client learns its id; undefined if the vendor does not store it. */
   readonly saveOwner: ((responseId: string) => Promise<void>) | undefined;
   /** Undefined if the response is not cached. */

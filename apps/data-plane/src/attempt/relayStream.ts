@@ -8,7 +8,7 @@ const NOTHING = Buffer.alloc(0);
 
 /** Passes a stream of events on as it comes. */
 export async function relayStream(relay: Relay): Promise<void> {
-  const { attempt, response, client, headers, plan, bufferBudget: budget } = relay;
+  const { attempt, response, client, headers, plan } = relay;
   const { hideUsage } = plan;
   const format = plan.operation.responseFormat;
   const contentEncoding = response.headers['content-encoding'];
@@ -16,7 +16,7 @@ export async function relayStream(relay: Relay): Promise<void> {
     format,
     hideUsage,
     contentEncoding,
-    budget,
+    memory: client.memory,
     onEvent: relay.capture?.add,
   });
   if (reader.emitsDecoded) headers.delete('content-encoding');

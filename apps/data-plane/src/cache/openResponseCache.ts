@@ -1,7 +1,7 @@
 import type { KeyValueBucket, KeyValueSettings } from '@weighbridge/bus';
 import type { Metrics } from '@weighbridge/runtime';
 import { addCacheMetrics } from './cacheMetrics.ts';
-import { createMemoryTier } from './memoryTier.ts';
+import { createMemoryTier, type MemoryTierLimits } from './memoryTier.ts';
 import { createResponseCache, type ResponseCache } from './responseCache.ts';
 import { createSharedTier } from './sharedTier.ts';
 
@@ -29,11 +29,11 @@ export function cacheBucketSettings(size: {
 }
 
 export function openResponseCache(
-  maxBytes: number,
+  limits: MemoryTierLimits,
   shared: SharedCache | undefined,
   metrics: Metrics,
 ): ResponseCache {
-  const memory = createMemoryTier(maxBytes);
+  const memory = createMemoryTier(limits);
   const events = addCacheMetrics(metrics, memory);
   const sharedTierDeps = shared && {
     ...shared,

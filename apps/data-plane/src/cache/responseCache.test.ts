@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createInProcessBucket, type KeyValueBucket } from '@weighbridge/bus';
 import { eventually } from '@weighbridge/testing';
 import { describe, expect, it } from 'vitest';
-import { BufferBudget } from '../formats/bufferBudget.ts';
+import { HeldMemory, MemoryBudget } from '../shared/memoryBudget.ts';
 import { type CachedResponse, clientBody, decodeSealed, encodeSealed } from './cachedResponse.ts';
 import { createMemoryTier } from './memoryTier.ts';
 import { type CacheResult, createResponseCache, type ResponseCache } from './responseCache.ts';
@@ -39,7 +39,7 @@ function openCache(bucket: KeyValueBucket | undefined, clock: { ms: number }, wa
       waitMs,
     });
   const cache = createResponseCache({
-    memory: createMemoryTier(100_000),
+    memory: createMemoryTier({ maxBytes: 100_000, memory: new MemoryBudget(1024 ** 3) }),
     shared,
     wallMs: () => clock.ms,
     onLookUp: (where) => met.push(where),
@@ -111,7 +111,7 @@ describe('the response cache', () => {
 
 describe('the memory tier', () => {
   it('is bounded, and evicts the least recently used', () => {
-    const memory = createMemoryTier(100_000);
+    const memory = createMemoryTier({ maxBytes: 100_000, memory: new MemoryBudget(1024 ** 3) });
     memory.set('first', { ...answer(), storedAtMs: 0 });
     for (let at = 0; at < 1_000; at++) {
       memory.set(String(at), { ...answer('x'.repeat(5_000)), storedAtMs: 0 });
@@ -124,7 +124,7 @@ describe('the memory tier', () => {
   });
 
   it('does not retain the buffer that a response is a view of', () => {
-    const memory = createMemoryTier(100_000);
+    const memory = createMemoryTier({ maxBytes: 100_000, memory: new MemoryBudget(1024 ** 3) });
     const piece = Buffer.alloc(64 * 1024).subarray(0, 10);
     memory.set('k', { ...answer(), body: piece, storedAtMs: 0 });
     expect(memory.get('k')?.body.buffer.byteLength).toBe(10);
@@ -144,7 +144,7 @@ describe('a sealed response', () => {
 
 describe('a captured stream', () => {
   it('has its usage events only for clients that asked for them', () => {
-    const capture = new StreamCapture(new BufferBudget(1_000));
+    const capture = new StreamCapture(new HeldMemory(new MemoryBudget(1_000)));
     for (const event of ['one ', 'usage ', 'two ', 'usage '])
       capture.add(Buffer.from(event), event === 'usage ');
     const stored = { ...answer(), ...capture.end(), storedAtMs: 0 };
@@ -153,15 +153,16 @@ describe('a captured stream', () => {
   });
 
   it('is discarded where it is too large, or too many are captured', () => {
-    const budget = new BufferBudget(3 * 1024 * 1024);
+    // A quarter of the budget is not for what only saves work.
+    const budget = new MemoryBudget(4 * 1024 * 1024);
     const half = Buffer.alloc(512 * 1024);
-    const captures = Array.from({ length: 4 }, () => new StreamCapture(budget));
+    const captures = Array.from({ length: 4 }, () => new StreamCapture(new HeldMemory(budget)));
     for (const capture of captures) {
       capture.add(half, false);
       capture.add(half, false);
     }
     captures[0]?.add(Buffer.from('x'), false);
     expect(captures.map((capture) => capture.end() !== undefined)).toEqual([false, true, true, false]);
-    expect(budget.tryTake(3 * 1024 * 1024)).toBe(true);
+    expect(budget.usedBytes).toBe(0);
   });
 });

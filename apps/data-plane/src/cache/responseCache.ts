@@ -1,4 +1,3 @@
-import { BufferBudget } from '../formats/bufferBudget.ts';
 import { type CachedResponse, isFresh } from './cachedResponse.ts';
 import type { MemoryTier } from './memoryTier.ts';
 import type { SharedTier } from './sharedTier.ts';
@@ -32,12 +31,7 @@ export interface ResponseCache {
   store(key: string, response: Omit<CachedResponse, 'storedAtMs'>): void;
   /** Milliseconds since the response was stored. */
   ageMs(response: CachedResponse): number;
-  /** For the streams that are buffered until they end. */
-  readonly captureBudget: BufferBudget;
 }
-
-/** For the streams of all requests together. */
-const MAX_CAPTURED_BYTES = 32 * 1024 * 1024;
 
 export function createResponseCache(deps: ResponseCacheDeps): ResponseCache {
   const { memory, shared, wallMs, onLookUp, onStored } = deps;
@@ -59,8 +53,6 @@ export function createResponseCache(deps: ResponseCacheDeps): ResponseCache {
   }
 
   return {
-    captureBudget: new BufferBudget(MAX_CAPTURED_BYTES),
-
     find(lookup) {
       const response = memory.get(lookup.key);
       if (isAccepted(response, lookup)) {

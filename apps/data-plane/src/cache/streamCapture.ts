@@ -1,45 +1,44 @@
-import type { BufferBudget } from '../formats/bufferBudget.ts';
+import { ChunkList } from '../formats/chunkList.ts';
 import type { Span } from '../formats/scanJson.ts';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { MAX_CACHED_BYTES } from './cachedResponse.ts';
 
-/** Buffers the events of a stream for the cache, unless it is too large or too many streams are buffered at once. */
+/** Buffers the events of a stream for the cache, unless it is too large or memory is short. */
 export class StreamCapture {
-  readonly #budget: BufferBudget;
+  readonly #memory: HeldMemory;
   readonly #usageSpans: Span[] = [];
-  #events: Buffer[] = [];
-  #bytes = 0;
+  readonly #events = new ChunkList();
   #isDiscarded = false;
 
-  constructor(budget: BufferBudget) {
-    this.#budget = budget;
+  constructor(memory: HeldMemory) {
+    this.#memory = memory;
   }
 
   /** Takes an event, as the vendor sent it. */
   readonly add = (event: Buffer, isOnlyUsage: boolean): void => {
     if (this.#isDiscarded) return;
-    const end = this.#bytes + event.length;
-    if (end > MAX_CACHED_BYTES || !this.#budget.tryTake(event.length)) {
+    const start = this.#events.length;
+    const end = start + event.length;
+    if (end > MAX_CACHED_BYTES || !this.#memory.tryTake(event.length, 'cache')) {
       this.discard();
       return;
     }
-    if (isOnlyUsage) this.#usageSpans.push({ start: this.#bytes, end });
-    this.#events.push(event);
-    this.#bytes = end;
+    if (isOnlyUsage) this.#usageSpans.push({ start, end });
+    this.#events.add(event);
   };
 
   /** Returns the stream, and releases its buffer; undefined if it was not buffered whole. */
   end(): { readonly body: Buffer; readonly usageSpans: readonly Span[] } | undefined {
     const isWhole = !this.#isDiscarded;
-    const body = Buffer.concat(this.#events);
+    const body = Buffer.concat(this.#events.chunks);
     this.discard();
     return isWhole ? { body, usageSpans: this.#usageSpans } : undefined;
   }
 
   discard(): void {
     this.#isDiscarded = true;
-    this.#budget.release(this.#bytes);
-    this.#bytes = 0;
-    this.#events = [];
+    this.#memory.release(this.#events.length);
+    this.#events.clear();
   }
 }
 

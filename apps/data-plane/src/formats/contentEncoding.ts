@@ -11,6 +11,9 @@ import {
   type Inflate,
   inflate,
 } from 'node:zlib';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
+
+const NOTHING = Buffer.alloc(0);
 
 /** The content encodings (RFC 9110, section 8.4.1) that this service can decode. */
 const DECODABLE = new Set(['gzip', 'x-gzip', 'deflate', 'br', 'identity']);
@@ -60,42 +63,76 @@ const DECODERS = {
   br: promisify<Buffer, object, Buffer>(brotliDecompress),
 };
 
-/** Decodes a whole response; undefined if it is damaged, or larger than `maxBytes` when decoded. */
+/** A response that decodes to more than this, and to more than this ratio, is made to fill memory. Text stays far below. */
+const MAX_DECODED_BYTES = 256 * 1024 * 1024;
+const MAX_RATIO = 200;
+const ANY_RATIO_BYTES = 1024 * 1024;
+
+/** The most bytes that an encoded response of this length may decode to. */
+function maxDecodedBytes(encodedBytes: number): number {
+  return Math.min(MAX_DECODED_BYTES, ANY_RATIO_BYTES + encodedBytes * MAX_RATIO);
+}
+
+/** Decodes a whole response; undefined if it is damaged, or too large when decoded: above `maxBytes`, or out of proportion. */
 export async function decodeBody(
   encoding: Encoding,
   body: Buffer,
   maxBytes: number,
 ): Promise<Buffer | undefined> {
   const lenient = encoding === 'br' ? LENIENT_BROTLI : LENIENT;
+  const maxOutputLength = Math.min(maxBytes, maxDecodedBytes(body.length));
   try {
-    return await DECODERS[encoding](body, { ...lenient, maxOutputLength: maxBytes });
+    return await DECODERS[encoding](body, { ...lenient, maxOutputLength });
   } catch {
     return undefined;
   }
 }
 
+/** What a decoder keeps of what it decoded (RFC 1951, RFC 7932), and what else it takes. */
+const WINDOW_BYTES: Readonly<Record<Encoding, number>> = {
+  gzip: 32 * 1024,
+  deflate: 32 * 1024,
+  br: 16 * 1024 * 1024,
+};
+const DECODER_BYTES = 32 * 1024;
+
 /** Decodes a response chunk by chunk. */
 export class StreamDecoder {
   readonly #engine: Gunzip | Inflate | BrotliDecompress;
+  readonly #windowBytes: number;
+  readonly #memory: HeldMemory;
+  #encodedBytes = 0;
+  #decodedBytes = 0;
+  /** Of the memory: for the decoder itself, and for what `push` has not returned yet. */
+  #ownBytes = 0;
+  #waitingBytes = 0;
   #decoded: Buffer[] = [];
-  #damaged = false;
+  #hasFailed = false;
 
-  constructor(encoding: Encoding) {
+  /** `memory` holds the decoder and what it decodes. */
+  constructor(encoding: Encoding, memory: HeldMemory) {
+    this.#memory = memory;
+    this.#windowBytes = WINDOW_BYTES[encoding];
     this.#engine =
       encoding === 'br'
         ? createBrotliDecompress(LENIENT_BROTLI)
         : encoding === 'gzip'
           ? createGunzip(LENIENT)
           : createInflate(LENIENT);
-    this.#engine.on('data', (bytes: Buffer) => this.#decoded.push(bytes));
-    this.#engine.on('error', () => {
-      this.#damaged = true;
-    });
+    this.#engine.on('data', (bytes: Buffer) => this.#add(bytes));
+    this.#engine.on('error', () => this.#fail());
+    if (!this.#growTo(DECODER_BYTES)) this.#fail();
   }
 
-  /** Returns what the chunk decodes to; nothing once the encoding turned out to be damaged. */
+  /** The encoding is damaged, or decodes to too much: nothing more is decoded. */
+  get hasFailed(): boolean {
+    return this.#hasFailed;
+  }
+
+  /** Returns what the chunk decodes to; nothing once it has failed. */
   async push(chunk: Buffer): Promise<Buffer> {
-    if (this.#damaged) return Buffer.alloc(0);
+    if (this.#hasFailed) return NOTHING;
+    this.#encodedBytes += chunk.length;
     await new Promise<void>((resolve) => {
       this.#engine.once('close', resolve);
       this.#engine.write(chunk, () => {
@@ -107,7 +144,7 @@ export class StreamDecoder {
   }
 
   async end(): Promise<Buffer> {
-    if (!this.#damaged) {
+    if (!this.#hasFailed) {
       await new Promise<void>((resolve) => {
         this.#engine.once('close', resolve);
         this.#engine.end();
@@ -119,10 +156,41 @@ export class StreamDecoder {
   /** Frees the decoder's memory. */
   close(): void {
     this.#engine.destroy();
+    this.#memory.release(this.#ownBytes + this.#waitingBytes);
+    this.#ownBytes = 0;
+    this.#waitingBytes = 0;
+    this.#decoded = [];
+  }
+
+  #add(bytes: Buffer): void {
+    if (this.#hasFailed) return;
+    this.#decodedBytes += bytes.length;
+    const isTooMuch =
+      this.#decodedBytes > maxDecodedBytes(this.#encodedBytes) ||
+      !this.#growTo(DECODER_BYTES + Math.min(this.#windowBytes, this.#decodedBytes)) ||
+      !this.#memory.tryTake(bytes.length);
+    if (isTooMuch) return void this.#fail();
+    this.#waitingBytes += bytes.length;
+    this.#decoded.push(bytes);
+  }
+
+  #growTo(bytes: number): boolean {
+    if (bytes > this.#ownBytes) {
+      if (!this.#memory.tryTake(bytes - this.#ownBytes)) return false;
+      this.#ownBytes = bytes;
+    }
+    return true;
+  }
+
+  #fail(): void {
+    this.#hasFailed = true;
+    this.close();
   }
 
   #take(): Buffer {
     const taken = Buffer.concat(this.#decoded);
+    this.#memory.release(this.#waitingBytes);
+    this.#waitingBytes = 0;
     this.#decoded = [];
     return taken;
   }

@@ -23,6 +23,8 @@ export interface ResponseFacts {
   pending: boolean;
   /** The vendor reported an error after it answered 200. */
   failed: boolean;
+  /** Part of the response could not be read, so what it reports may be incomplete. */
+  unreadable: boolean;
 }
 
 /** Where the responses of an operation report their usage. One per API shape. */
@@ -49,6 +51,7 @@ export function noFacts(): ResponseFacts {
     responseId: '',
     pending: false,
     failed: false,
+    unreadable: false,
   };
 }
 

@@ -1,4 +1,5 @@
-import type { BufferBudget } from './bufferBudget.ts';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
+import { ChunkList } from './chunkList.ts';
 import { isRecord, parseJson } from './jsonFields.ts';
 import type { ResponseFormat } from './responseFormat.ts';
 import { eventData, SseSplitter } from './sseSplitter.ts';
@@ -13,37 +14,33 @@ export interface OutputSample {
 
 /** Buffers the beginning of a streamed response: its tokens are estimated from it if the vendor reports no usage. */
 export class ResponsePrefix {
-  readonly #budget: BufferBudget;
-  readonly #chunks: Buffer[] = [];
-  #bufferedBytes = 0;
+  readonly #memory: HeldMemory;
+  readonly #chunks = new ChunkList();
   #totalBytes = 0;
   #isFull = false;
 
-  constructor(budget: BufferBudget) {
-    this.#budget = budget;
+  constructor(memory: HeldMemory) {
+    this.#memory = memory;
   }
 
   add(chunk: Buffer): void {
     this.#totalBytes += chunk.length;
     if (this.#isFull) return;
     this.#isFull =
-      this.#bufferedBytes + chunk.length > MAX_BUFFERED_BYTES || !this.#budget.tryTake(chunk.length);
-    if (this.#isFull) return;
-    this.#chunks.push(chunk);
-    this.#bufferedBytes += chunk.length;
+      this.#chunks.length + chunk.length > MAX_BUFFERED_BYTES || !this.#memory.tryTake(chunk.length);
+    if (!this.#isFull) this.#chunks.add(chunk);
   }
 
   output(format: ResponseFormat): OutputSample {
     const splitter = new SseSplitter();
-    const events = this.#chunks.flatMap((chunk) => splitter.push(chunk));
+    const events = this.#chunks.chunks.flatMap((chunk) => splitter.push(chunk));
     const text = [...events, splitter.rest()].map((event) => textOfEvent(format, event)).join('');
-    return { text, ratio: this.#bufferedBytes === 0 ? 1 : this.#totalBytes / this.#bufferedBytes };
+    return { text, ratio: this.#chunks.length === 0 ? 1 : this.#totalBytes / this.#chunks.length };
   }
 
   release(): void {
-    this.#budget.release(this.#bufferedBytes);
-    this.#bufferedBytes = 0;
-    this.#chunks.length = 0;
+    this.#memory.release(this.#chunks.length);
+    this.#chunks.clear();
   }
 }
 

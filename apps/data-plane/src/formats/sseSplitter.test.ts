@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { HeldMemory, MemoryBudget } from '../shared/memoryBudget.ts';
 import { eventData, SseSplitter } from './sseSplitter.ts';
 
 describe('SseSplitter', () => {
@@ -30,6 +31,79 @@ describe('SseSplitter', () => {
         },
       ),
     );
+  });
+
+  it('loses no byte of any stream, and reads the same data from it wherever the chunks end', () => {
+    const bytes = fc.array(fc.constantFrom('\n', '\r', '\r\n', 'data: x', 'data:', 'y', ' '), {
+      maxLength: 30,
+    });
+    const dataOf = (events: readonly Buffer[]) =>
+      events.flatMap((event) => eventData(event)?.toString() ?? []);
+    fc.assert(
+      fc.property(bytes, fc.infiniteStream(fc.integer({ min: 1, max: 5 })), (parts, sizes) => {
+        const stream = Buffer.from(parts.join(''));
+        const whole = new SseSplitter();
+        const expected = [...whole.push(stream), whole.rest()];
+        const splitter = new SseSplitter();
+        const seen: Buffer[] = [];
+        for (let at = 0; at < stream.length; ) {
+          const size = sizes.next().value;
+          seen.push(...splitter.push(stream.subarray(at, at + size)));
+          at += size;
+        }
+        seen.push(splitter.rest());
+        expect(Buffer.concat(seen)).toEqual(stream);
+        expect(dataOf(seen)).toEqual(dataOf(expected));
+      }),
+    );
+  });
+
+  it.each([
+    ['line feeds', '\n'],
+    ['carriage returns', '\r'],
+    ['empty data lines', 'data:\n'],
+    ['empty data lines that end in CR', 'data:\r'],
+    ['events of one byte', 'x\n\n'],
+  ])('splits 2 MiB of %s in linear time, as one chunk or as many', (_what, unit) => {
+    const stream = Buffer.from(unit.repeat(Math.floor((2 * 1024 * 1024) / unit.length)));
+    const startedAt = performance.now();
+    for (const size of [stream.length, 64 * 1024, 16]) {
+      const splitter = new SseSplitter();
+      let bytes = 0;
+      for (let at = 0; at < stream.length; at += size) {
+        for (const event of splitter.push(stream.subarray(at, at + size))) {
+          eventData(event);
+          bytes += event.length;
+        }
+      }
+      const rest = splitter.rest();
+      eventData(rest);
+      expect(bytes + rest.length).toBe(stream.length);
+    }
+    // Quadratic, it would take hours; linear, it takes a fraction of a second.
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+  });
+
+  it('passes an event that is too large in pieces, holding no more than its limit, and then reads on', () => {
+    const budget = new MemoryBudget(1024 * 1024);
+    const memory = new HeldMemory(budget);
+    const splitter = new SseSplitter(memory);
+    const large = Buffer.from(`data: ${'x'.repeat(3 * 1024 * 1024)}\n\n`);
+    const seen: Buffer[] = [];
+    const pieces: Buffer[] = [];
+    let held = 0;
+    for (const stream of [large, Buffer.from('data: small\n\n')]) {
+      for (let at = 0; at < stream.length; at += 10_000) {
+        seen.push(...splitter.push(stream.subarray(at, at + 10_000)));
+        pieces.push(...splitter.pieces);
+        held = Math.max(held, budget.usedBytes);
+      }
+    }
+    expect(held).toBeGreaterThan(900_000);
+    expect(held).toBeLessThanOrEqual(budget.limitBytes);
+    expect(budget.usedBytes).toBe(0);
+    expect(Buffer.concat(pieces).equals(large)).toBe(true);
+    expect(seen.filter((event) => !pieces.includes(event)).map(String)).toEqual(['data: small\n\n']);
   });
 
   it('joins the data lines of an event, with or without a space after the colon', () => {

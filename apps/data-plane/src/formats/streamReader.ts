@@ -1,4 +1,5 @@
-import type { BufferBudget } from './bufferBudget.ts';
+import { AppError } from '@weighbridge/errors';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { type Encoding, encodingOf, StreamDecoder } from './contentEncoding.ts';
 import type { ResponseFacts, ResponseFormat } from './responseFormat.ts';
 import { type OutputSample, ResponsePrefix } from './responsePrefix.ts';
@@ -11,31 +12,35 @@ export interface StreamReaderOptions {
   readonly hideUsage: boolean;
   /** The response's `content-encoding`. */
   readonly contentEncoding: unknown;
-  readonly budget: BufferBudget;
+  /** Holds what is buffered of the response. */
+  readonly memory: HeldMemory;
   /** Called with each event, decoded. */
   readonly onEvent?: ((event: Buffer, isOnlyUsage: boolean) => void) | undefined;
 }
 
 /**
  * Reads a streamed response, by a StreamTap, while it passes to the client. An encoded stream passes unchanged and is
- * decoded on the side, unless events have to be hidden: then it passes decoded.
+ * decoded on the side, unless events have to be hidden: then it passes decoded. If it turns out damaged, or expands to too
+ * much, the rest is not read, and `facts.unreadable` is set.
  */
 export class StreamReader {
   readonly #tap: StreamTap;
   readonly #prefix: ResponsePrefix;
   readonly #decoder: StreamDecoder | undefined;
-  readonly #isUnreadable: boolean;
+  /** The response has an encoding that this service can't decode. */
+  readonly #isUnknown: boolean;
   /** The client gets decoded bytes, so the vendor's `content-encoding` header must be removed. */
   readonly emitsDecoded: boolean;
   /** The client gets plain text, so an event of the proxy's own may follow it. */
   readonly emitsPlainText: boolean;
 
-  constructor({ format, hideUsage, contentEncoding, budget, onEvent }: StreamReaderOptions) {
+  constructor({ format, hideUsage, contentEncoding, memory, onEvent }: StreamReaderOptions) {
     const encoding = encodingOf(contentEncoding);
-    this.#tap = new StreamTap({ format, hideUsage, onEvent });
-    this.#prefix = new ResponsePrefix(budget);
-    this.#isUnreadable = encoding === 'unknown';
-    this.#decoder = isSupported(encoding) ? new StreamDecoder(encoding) : undefined;
+    this.#tap = new StreamTap({ format, hideUsage, onEvent, memory });
+    this.#prefix = new ResponsePrefix(memory);
+    this.#isUnknown = encoding === 'unknown';
+    if (this.#isUnknown) this.#tap.facts.unreadable = true;
+    this.#decoder = isSupported(encoding) ? new StreamDecoder(encoding, memory) : undefined;
     this.emitsDecoded = this.#decoder !== undefined && hideUsage;
     this.emitsPlainText = encoding === undefined || this.emitsDecoded;
   }
@@ -48,12 +53,12 @@ export class StreamReader {
   push(chunk: Buffer): Buffer | Promise<Buffer> {
     if (this.#decoder) return this.#read(this.#decoder.push(chunk), chunk);
     this.#prefix.add(chunk);
-    return this.#isUnreadable ? chunk : this.#tap.push(chunk);
+    return this.#isUnknown ? chunk : this.#tap.push(chunk);
   }
 
   /** The last bytes for the client, after the vendor's stream ended without an error. */
   async end(): Promise<Buffer> {
-    if (this.#isUnreadable) return NOTHING;
+    if (this.#isUnknown) return NOTHING;
     const last = this.#decoder ? await this.#read(this.#decoder.end(), NOTHING) : NOTHING;
     const rest = this.#tap.end();
     return this.emitsPlainText ? Buffer.concat([last, rest]) : NOTHING;
@@ -70,10 +75,19 @@ export class StreamReader {
 
   async #read(decoding: Promise<Buffer>, original: Buffer): Promise<Buffer> {
     const decoded = await decoding;
+    if (this.#decoder?.hasFailed) {
+      this.facts.unreadable = true;
+      if (this.emitsDecoded) throw undecodable();
+    }
     this.#prefix.add(decoded);
     const visible = this.#tap.push(decoded);
     return this.emitsDecoded ? visible : original;
   }
+}
+
+function undecodable(): AppError {
+  const message = 'The vendor sent a compressed response that is damaged, or too large when decompressed.';
+  return new AppError('upstream', 'upstream_error', message);
 }
 
 function isSupported(encoding: Encoding | 'unknown' | undefined): encoding is Encoding {

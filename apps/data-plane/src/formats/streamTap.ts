@@ -1,3 +1,4 @@
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { noFacts, type ResponseFacts, type ResponseFormat } from './responseFormat.ts';
 import { eventData, SseSplitter } from './sseSplitter.ts';
 
@@ -13,16 +14,18 @@ export interface StreamTapOptions {
   readonly hideUsage: boolean;
   /** Called with each complete event, unchanged. */
   readonly onEvent?: ((event: Buffer, isOnlyUsage: boolean) => void) | undefined;
+  /** Holds the beginning of an event. Default: it is not counted. */
+  readonly memory?: HeldMemory | undefined;
 }
 
 /**
- * Reads the events of a decoded stream for its usage. Forwards whole events (pieces of one above 16 MiB), so that an error
- * event can follow any of them, and unchanged; `hideUsage` hides one.
+ * Reads the events of a decoded stream for its usage. Forwards whole events, so that an error event can follow any of them,
+ * and unchanged; `hideUsage` hides one. An event that is too large passes in pieces, which are not read.
  */
 export class StreamTap {
   /** What the events so far report: id, usage, errors. */
   readonly facts: ResponseFacts = noFacts();
-  readonly #splitter = new SseSplitter();
+  readonly #splitter: SseSplitter;
   readonly #format: ResponseFormat;
   /** JSON keys that make an event worth parsing. */
   readonly #markers: readonly Buffer[];
@@ -31,7 +34,8 @@ export class StreamTap {
   readonly #onEvent: StreamTapOptions['onEvent'];
   #isFirst = true;
 
-  constructor({ format, hideUsage, onEvent }: StreamTapOptions) {
+  constructor({ format, hideUsage, onEvent, memory }: StreamTapOptions) {
+    this.#splitter = new SseSplitter(memory);
     this.#format = format;
     this.#markers = format.markers;
     this.#secondBytes = secondBytesOf(format.markers);
@@ -44,7 +48,7 @@ export class StreamTap {
     const events = this.#splitter.push(chunk);
     let visible = 0;
     for (const event of events) {
-      const isOnlyUsage = this.#read(event);
+      const isOnlyUsage = !this.#isPiece(event) && this.#read(event);
       this.#onEvent?.(event, isOnlyUsage);
       if (!isOnlyUsage || !this.#hideUsage) events[visible++] = event;
     }
@@ -61,6 +65,14 @@ export class StreamTap {
     const isOnlyUsage = rest.length > 0 && this.#read(rest);
     if (rest.length > 0) this.#onEvent?.(rest, isOnlyUsage);
     return isOnlyUsage && this.#hideUsage ? NOTHING : rest;
+  }
+
+  /** Whether the splitter gave up on the event: what it reports stays unknown. */
+  #isPiece(event: Buffer): boolean {
+    const { pieces } = this.#splitter;
+    if (pieces.length === 0 || !pieces.includes(event)) return false;
+    this.facts.unreadable = true;
+    return true;
   }
 
   /** Returns true if the event only reports usage. */

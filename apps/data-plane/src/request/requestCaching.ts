@@ -11,14 +11,15 @@ import { type CacheFill, StreamCapture } from '../cache/streamCapture.ts';
 import { cacheRule } from '../control/cacheRule.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
 import type { Target } from '../control/target.ts';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import { forwardableHeaders } from '../upstream/headers.ts';
 
 /** The response cache, for one request. */
 export interface RequestCaching {
   readonly plan: GenerationPlan;
   find(): CachedResponse | undefined | Promise<CachedResponse | undefined>;
-  /** Starts to capture the response of a target, to be stored if it turns out complete. */
-  capture(target: Target): CacheFill;
+  /** Starts to capture the response of a target, to be stored if it turns out complete. `memory` holds it until then. */
+  capture(target: Target, memory: HeldMemory): CacheFill;
 }
 
 export interface CachedRequest {
@@ -62,8 +63,8 @@ export function requestCaching(
         ? undefined
         : cache.find({ key: name, ttlMs, allows: (model) => mayServe(plan, model) }),
 
-    capture({ model, connector }) {
-      const capture = new StreamCapture(cache.captureBudget);
+    capture({ model, connector }, memory) {
+      const capture = new StreamCapture(memory);
       const store = (answer: Pick<CachedResponse, 'contentType' | 'body' | 'usageSpans'>) =>
         cache.store(name, { ...answer, model: model.id, connectorId: connector.id, ttlMs });
       return {

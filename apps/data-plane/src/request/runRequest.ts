@@ -13,12 +13,12 @@ import type { LeaseBook } from '../budget/leaseBook.ts';
 import type { ResponseCache } from '../cache/responseCache.ts';
 import type { KeyCache } from '../control/keyCache.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
-import type { BufferBudget } from '../formats/bufferBudget.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { RemovedTool } from '../formats/requestFindings.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
+import type { MemoryBudget } from '../shared/memoryBudget.ts';
 import { appendVendorHeaders } from '../upstream/headers.ts';
 import { authenticate } from './authenticate.ts';
 import type { InFlightRequests } from './inFlightRequests.ts';
@@ -36,7 +36,8 @@ export interface RunDeps
   readonly keys: KeyCache;
   readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle' | 'headroom'>;
   readonly table: () => RoutingTable | undefined;
-  readonly bufferBudget: BufferBudget;
+  /** For what requests hold. */
+  readonly memory: MemoryBudget;
   readonly inFlight: InFlightRequests;
   readonly cache: ResponseCache;
   readonly observer: Observer;
@@ -178,11 +179,10 @@ async function relay(
       attempt,
       response,
       plan,
-      capture: modelRequest && caching?.capture(modelRequest),
+      capture: modelRequest && caching?.capture(modelRequest, client.memory),
       client,
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
-      bufferBudget: deps.bufferBudget,
       saveOwner: modelRequest?.generation.isStored
         ? (responseId) => deps.owners.record({ responseId, connectorId: connector.id, key: request.key })
         : undefined,

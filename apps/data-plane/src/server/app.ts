@@ -1,7 +1,8 @@
-import type { RequestListener } from 'node:http';
-import { assertJsonType, createHttpApp, refuseOtherMethods, toHandler } from '@weighbridge/runtime';
+import type { IncomingMessage, RequestListener } from 'node:http';
+import { raise } from '@weighbridge/errors';
+import { createHttpApp, expectJsonBody, refuseOtherMethods, toHandler } from '@weighbridge/runtime';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ClientConnection } from '../attempt/clientConnection.ts';
+import { ClientConnection, clientGone } from '../attempt/clientConnection.ts';
 import { errorResponse } from '../attempt/errorResponse.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
@@ -16,8 +17,10 @@ import type { StoredResponseAction } from '../request/planRequest.ts';
 import { type FeedbackDeps, giveFeedback } from '../request/recordFeedback.ts';
 import type { Action } from '../request/requestContext.ts';
 import { currentTable, runRequest } from '../request/runRequest.ts';
+import { HeldMemory } from '../shared/memoryBudget.ts';
 import { allowOrigins } from './cors.ts';
 import { type FastPathDeps, fastPath } from './fastPath.ts';
+import { readBody, takeBodyMemory } from './readBody.ts';
 import { splitUrl } from './requestUrl.ts';
 
 declare module 'fastify' {
@@ -27,6 +30,8 @@ declare module 'fastify' {
     receivedAt: number;
     /** Set once a handler of this service runs. */
     observed: RequestObservation | undefined;
+    /** Set once a body is read; whoever takes it over closes it. */
+    memory: HeldMemory | undefined;
   }
 }
 
@@ -50,7 +55,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       return sent;
     },
   });
-  passBodiesUnparsed(app);
+  passBodiesUnparsed(app, deps);
   allowOrigins(app, deps.corsOrigins);
   app.register(
     async (api) => {
@@ -61,7 +66,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
           run(deps, request, reply, {
             kind: 'generation',
             operation,
-            body: new RequestBody([bodyOf(request)]),
+            body: bodyOf(request),
           }),
         );
       }
@@ -94,7 +99,7 @@ export function buildApp(deps: AppDeps): FastifyInstance {
       );
       api.post('/feedback', { bodyLimit: FEEDBACK_BYTES }, (request, reply) =>
         answerHere(deps, request, 'feedback', async () => {
-          const feedback = readFeedback(bodyOf(request));
+          const feedback = readFeedback(bodyOf(request).toBuffer());
           const status = await giveFeedback(deps, request.key, feedback);
           reply.code(status === 'counted' ? 200 : 202);
           return { request_id: feedback.requestId, status };
@@ -107,25 +112,36 @@ export function buildApp(deps: AppDeps): FastifyInstance {
   return app;
 }
 
-const NO_BODY = Buffer.alloc(0);
+const NO_BODY = new RequestBody([]);
 /** Twice what a comment of a thousand characters takes in any encoding. */
 const FEEDBACK_BYTES = 16 * 1_024;
 
-function bodyOf({ body }: FastifyRequest): Buffer {
-  return (body as Buffer | undefined) ?? NO_BODY;
+function bodyOf({ body }: FastifyRequest): RequestBody {
+  return (body as RequestBody | undefined) ?? NO_BODY;
 }
 
 /** Bodies stay bytes: what the service reads in them, it finds by scanning. */
-function passBodiesUnparsed(app: FastifyInstance): void {
+function passBodiesUnparsed(app: FastifyInstance, deps: AppDeps): void {
+  app.decorateRequest('memory', undefined);
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    try {
+      expectJsonBody(request, reply.raw, () => {
+        const memory = new HeldMemory(deps.memory);
+        reply.raw.once('close', () => request.memory?.close());
+        request.memory = memory;
+        takeBodyMemory(request.raw, { limitBytes: request.routeOptions.bodyLimit, memory });
+      });
+      done(null, payload);
+    } catch (error) {
+      done(error as Error);
+    }
+  });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    '*',
-    { parseAs: 'buffer' },
-    async (request: Parameters<typeof assertJsonType>[0], body: Buffer) => {
-      assertJsonType(request);
-      return body;
-    },
-  );
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
+    const { memory = new HeldMemory(deps.memory) } = request;
+    const limits = { limitBytes: request.routeOptions.bodyLimit, memory };
+    return (await readBody(payload, limits, (body) => body)) ?? raise(clientGone());
+  });
 }
 
 /** Before the body is read: no one uploads 32 MiB to learn that a key is wrong. */
@@ -145,7 +161,8 @@ function authenticateFirst(api: FastifyInstance, deps: AppDeps): void {
 
 /** Runs a request that came in through the framework; from here on the framework writes nothing. */
 function run(deps: AppDeps, request: FastifyRequest, reply: FastifyReply, action: Action): Promise<void> {
-  const { id, key, headers, receivedAt, url } = request;
+  const { id, key, headers, receivedAt, url, memory = new HeldMemory(deps.memory) } = request;
+  request.memory = undefined;
   reply.hijack();
   const incoming = {
     id,
@@ -157,7 +174,8 @@ function run(deps: AppDeps, request: FastifyRequest, reply: FastifyReply, action
     key,
     readAction: () => action,
   } as const;
-  return runRequest(deps, incoming, new ClientConnection(reply.raw, new ResponseHeaders(), deps.drainLimits));
+  const client = new ClientConnection(reply.raw, new ResponseHeaders(), deps.drainLimits, memory);
+  return runRequest(deps, incoming, client);
 }
 
 /** Answers without a vendor; the framework writes what is returned. */

@@ -4,10 +4,11 @@ import { isJsonType } from '@weighbridge/runtime';
 import { ClientConnection, type DrainLimits } from '../attempt/clientConnection.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
 import { OPERATIONS, type Operation } from '../formats/operation.ts';
-import { RequestBody } from '../formats/requestBody.ts';
 import { endpointOf } from '../observe/endpoints.ts';
 import type { Action } from '../request/requestContext.ts';
 import { type RunDeps, runRequest } from '../request/runRequest.ts';
+import { HeldMemory } from '../shared/memoryBudget.ts';
+import { type BodyLimits, readBody, takeBodyMemory } from './readBody.ts';
 import { splitUrl } from './requestUrl.ts';
 
 export interface FastPathDeps extends RunDeps {
@@ -57,6 +58,8 @@ function generate(
 ): Promise<void> {
   // Every response varies by origin if the service answers some origins and not others.
   const headers = new ResponseHeaders(deps.corsOrigins.length > 0 ? ['vary', 'origin'] : []);
+  const memory = new HeldMemory(deps.memory);
+  const limits = { limitBytes: deps.bodyLimitBytes, memory };
   const incoming = {
     id: newId('req'),
     dialect: operation.dialect,
@@ -65,18 +68,17 @@ function generate(
     query,
     receivedAt: performance.now(),
     key: undefined,
-    readAction: () => readGeneration(operation, request),
+    readAction: () => readGeneration(operation, request, limits),
   };
-  return runRequest(deps, incoming, new ClientConnection(response, headers, deps.drainLimits));
+  return runRequest(deps, incoming, new ClientConnection(response, headers, deps.drainLimits, memory));
 }
 
 /** Reads a body of the length that its head says; undefined if the client disconnects before its end. */
-function readGeneration(operation: Operation, request: IncomingMessage): Promise<Action | undefined> {
-  return new Promise((resolve) => {
-    const pieces: Buffer[] = [];
-    request.on('data', (piece: Buffer) => pieces.push(piece));
-    request.on('end', () => resolve({ kind: 'generation', operation, body: new RequestBody(pieces) }));
-    request.on('error', () => resolve(undefined));
-    request.on('close', () => resolve(undefined));
-  });
+function readGeneration(
+  operation: Operation,
+  request: IncomingMessage,
+  limits: BodyLimits,
+): Promise<Action | undefined> {
+  takeBodyMemory(request, limits);
+  return readBody(request, limits, (body) => ({ kind: 'generation', operation, body }));
 }

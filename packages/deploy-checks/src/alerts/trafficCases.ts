@@ -1,4 +1,4 @@
-import { type AlertCase, histogram, NAMESPACE, ofPod } from './alertCase.ts';
+import { type AlertCase, histogram, NAMESPACE, ofPod, onPod } from './alertCase.ts';
 
 const CONNECTOR = 'connector="con_1"';
 const state = (pod: string) => ofPod('weighbridge_connector_state', pod, CONNECTOR);
@@ -204,6 +204,19 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
         labels: STREAMED,
       }),
       at: '25m',
+    },
+  },
+  {
+    alert: 'WeighbridgeMemoryBudgetFull',
+    fires: {
+      series: { [ofPod('weighbridge_memory_refusals_total', 'data-plane-0', 'use="request"')]: '0+120x15' },
+      at: '12m',
+      labels: onPod(),
+      says: 'weighbridge-data-plane-0 refuses 2 requests per second with 503 memory_budget_exhausted.',
+    },
+    quiet: {
+      series: { [ofPod('weighbridge_memory_refusals_total', 'data-plane-0', 'use="cache"')]: '0+120x15' },
+      at: '12m',
     },
   },
 ];

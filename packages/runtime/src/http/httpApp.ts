@@ -1,4 +1,4 @@
-import type { RequestListener } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import { newId } from '@weighbridge/domain';
 import { AppError, type ErrorKind, type HttpError, toHttpError } from '@weighbridge/errors';
 import Fastify, {
@@ -16,6 +16,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** An empty body counts as none, on a route whose schema has a body. */
     bodyIsOptional?: boolean;
+    /** The methods of the path, on a route that refuses the others. */
+    allow?: string;
   }
 }
 
@@ -43,7 +45,8 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   const sendError = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const known = error instanceof AppError ? error : (fromFastify(error as FastifyError, request) ?? error);
     const { status, headers, body } = errorResponse(known, request);
-    if (status >= 500) request.log.error({ err: error, requestId: request.id }, 'request failed');
+    const isGone = known instanceof AppError && known.code === 'caller_left';
+    if (status >= 500 && !isGone) request.log.error({ err: error, requestId: request.id }, 'request failed');
     return reply
       .code(status)
       .headers({ 'x-request-id': request.id, ...headers })
@@ -68,12 +71,13 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
     done();
   });
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
+  // Before the body is read: no one uploads 32 MiB to learn that a path is wrong.
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    const refusal = request.is404 ? routeNotFound(request) : bodyRefusal(request);
+    done(refusal ?? null, payload);
+  });
   app.setNotFoundHandler((request) => {
-    throw new AppError(
-      'not_found',
-      'route_not_found',
-      `No route matches ${request.method} ${request.url.split('?')[0]}. Check the method and the path.`,
-    );
+    throw routeNotFound(request);
   });
 
   app.register(async (health) => {
@@ -90,9 +94,30 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   return app;
 }
 
+function routeNotFound({ method, url }: FastifyRequest): AppError {
+  return new AppError(
+    'not_found',
+    'route_not_found',
+    `No route matches ${method} ${url.split('?')[0]}. Check the method and the path.`,
+  );
+}
+
+/** Why a body is refused by its announced length. */
+function bodyRefusal({ headers, routeOptions: { bodyLimit } }: FastifyRequest): AppError | undefined {
+  return Number(headers['content-length'] ?? 0) > bodyLimit ? bodyTooLarge(bodyLimit) : undefined;
+}
+
+export function bodyTooLarge(limitBytes: number): AppError {
+  return new AppError(
+    'too_large',
+    'body_too_large',
+    `The body is larger than ${limitBytes} bytes, the limit of this service.`,
+  );
+}
+
 /**
- * Answers methods that a path does not support with 405 and `Allow`, and OPTIONS with `Allow`. Call it before the routes are
- * registered, since it observes them, and `register` after them.
+ * Answers methods that a path does not support with 405 and `Allow`, and OPTIONS with `Allow`, before anything else of the
+ * request is looked at. Call it before the routes and other hooks are registered, and `register` after them.
  */
 export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
   const methodsByUrl = new Map<string, Set<string>>();
@@ -103,31 +128,25 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
     for (const one of [method].flat()) methods.add(one);
     methodsByUrl.set(path, methods);
   });
+  app.addHook('onRequest', async ({ method, routeOptions }, reply) => {
+    const { allow } = routeOptions.config;
+    if (allow === undefined) return;
+    if (method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
+    const message = `The method ${method} is not allowed for this path. Use ${allow}.`;
+    throw new AppError('method_not_allowed', 'method_not_allowed', message, { headers: { allow } });
+  });
   return {
     register() {
       for (const [url, methods] of [...methodsByUrl]) {
         const allow = METHODS.filter((method) => methods.has(method)).join(', ');
         const others = METHODS.filter((method) => !methods.has(method));
         app.route({
-          method: others,
+          method: [...others, 'OPTIONS'],
           url,
           schema: { hide: true } as FastifySchema,
-          // Before the body is read: it may be large, or of an unsupported type.
-          onRequest: async (request) => {
-            throw new AppError(
-              'method_not_allowed',
-              'method_not_allowed',
-              `The method ${request.method} is not allowed for this path. Use ${allow}.`,
-              {
-                headers: { allow },
-              },
-            );
-          },
+          config: { allow },
           handler: async () => {},
         });
-        app.options(url, { schema: { hide: true } as FastifySchema }, async (_request, reply) =>
-          reply.code(204).header('allow', allow).send(),
-        );
       }
     },
   };
@@ -138,9 +157,16 @@ export function refuseOtherMethods(app: FastifyInstance): { register(): void } {
  * (`config.bodyIsOptional`), an empty body counts as none: many clients send a Content-Type with every request.
  */
 export function acceptJsonBodies(app: FastifyInstance): void {
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    try {
+      expectJsonBody(request, reply.raw);
+      done(null, payload);
+    } catch (error) {
+      done(error as Error);
+    }
+  });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, async (request: FastifyRequest, body: string) => {
-    assertJsonType(request);
     const { config, schema } = request.routeOptions;
     if (body === '' && (config.bodyIsOptional || !schema?.body)) return undefined;
     try {
@@ -151,8 +177,25 @@ export function acceptJsonBodies(app: FastifyInstance): void {
   });
 }
 
+const WITHOUT_BODY = new Set(['GET', 'HEAD', 'TRACE']);
+
+/**
+ * The last step before a body is read: throws a 415 if it is not JSON, and whatever `reserve` throws if there is no room for
+ * it. Then a client that waits with it (`Expect: 100-continue`) may send it.
+ */
+export function expectJsonBody(
+  request: Pick<FastifyRequest, 'method' | 'headers'>,
+  response: Pick<ServerResponse, 'writeContinue'>,
+  reserve: () => void = () => {},
+): void {
+  if (WITHOUT_BODY.has(request.method)) return;
+  assertJsonType(request);
+  reserve();
+  if (request.headers.expect !== undefined) response.writeContinue();
+}
+
 /** Throws if the body is not JSON, with a message that a user of `curl -d` understands. */
-export function assertJsonType(request: FastifyRequest): void {
+function assertJsonType(request: Pick<FastifyRequest, 'headers'>): void {
   const { 'content-type': type, 'content-encoding': encoding = 'identity' } = request.headers;
   if (encoding.toLowerCase() !== 'identity') {
     throw new AppError(
@@ -220,11 +263,7 @@ function fromFastify(error: FastifyError, request: FastifyRequest): AppError | u
   }
   switch (error.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new AppError(
-        'too_large',
-        'body_too_large',
-        `The body is larger than ${request.routeOptions.bodyLimit} bytes, the limit of this service.`,
-      );
+      return bodyTooLarge(request.routeOptions.bodyLimit);
     case 'FST_ERR_CTP_EMPTY_TYPE':
     case 'FST_ERR_CTP_INVALID_TYPE':
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '@weighbridge/domain';
 import { AppError, type ErrorKind, toHttpError } from '@weighbridge/errors';
 import { watchConnections } from './idleConnections.ts';
+import { closeIfUnread } from './unreadBody.ts';
 
 export interface HttpServerOptions {
   readonly handler: RequestListener;
@@ -38,6 +39,16 @@ const MAX_HEADER_BYTES = 32 * 1024;
 
 /** Serves a handler, with a time-out for everything that a slow client can delay. */
 export async function listenHttp(options: HttpServerOptions): Promise<HttpServer> {
+  const serve: RequestListener = (request, response) => {
+    request.url = originForm(request.url ?? '/');
+    connections.begin(request, response);
+    closeIfUnread(request, response);
+    if (isDraining) {
+      response.shouldKeepAlive = false;
+      if (READYZ.test(request.url)) return sendShuttingDown(response);
+    }
+    options.handler(request, response);
+  };
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -45,16 +56,10 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     },
-    (request, response) => {
-      request.url = originForm(request.url ?? '/');
-      connections.begin(request, response);
-      if (isDraining) {
-        response.shouldKeepAlive = false;
-        if (READYZ.test(request.url)) return sendShuttingDown(response);
-      }
-      options.handler(request, response);
-    },
+    serve,
   );
+  // `100 Continue` is left to whoever reads the body, once the request's head was checked.
+  server.on('checkContinue', serve);
   const connections = watchConnections(server);
   let isDraining = false;
   server.on('clientError', sendParserError);

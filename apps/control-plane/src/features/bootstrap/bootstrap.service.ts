@@ -4,8 +4,9 @@ import { isWellFormedToken, mintToken } from '@weighbridge/domain';
 import { ensureFolder, type Logger } from '@weighbridge/runtime';
 import { sql } from 'kysely';
 import { SCOPES } from '../../shared/scopes.ts';
-import { readShippedCatalog } from '../catalog/catalogFile.ts';
-import { importCatalog } from '../catalog/catalogImport.service.ts';
+import type { CatalogFileModel } from '../catalog/catalogFile.ts';
+import { importShipped } from '../catalog/catalogImport.service.ts';
+import { shippedCatalog } from '../catalog/shippedCatalog.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { issueFirstKey } from '../keys/keyIssuing.service.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
@@ -27,23 +28,14 @@ const BOOTSTRAP_LOCK = 5_213_844_107;
  */
 export async function bootstrap(
   deps: KeyDeps & { logger: Logger },
+  catalog: readonly CatalogFileModel[],
   options: BootstrapOptions,
 ): Promise<void> {
-  const catalog = await readShippedCatalog();
   await deps.db.transaction().execute(async (tx) => {
     await sql`SELECT pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`.execute(tx);
     const now = deps.now();
     const actor = { principalId: 'bootstrap', identity: null };
-    const imported = await importCatalog(tx, catalog, now);
-    if (imported.changedModels + imported.newPrices > 0) {
-      await recordChange(tx, {
-        actor,
-        action: 'catalog.imported',
-        resourceId: 'catalog',
-        detail: imported,
-        at: now,
-      });
-    }
+    await importShipped(tx, shippedCatalog(catalog, now), now);
     // Written before the commit: after a crash in between, the next start uses the token of the file. The other way
     // around, the key would be lost.
     const token = await firstToken(options);

@@ -1,9 +1,14 @@
+import { createLogger } from '@weighbridge/runtime';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
-import { readShippedCatalog, type ShippedModel } from './catalogFile.ts';
+import { type CatalogFileModel, readCatalogFiles } from './catalogFile.ts';
 import { importCatalog } from './catalogImport.service.ts';
+import { importDuePrices } from './duePrices.service.ts';
+import { type ShippedModel, shippedCatalog } from './shippedCatalog.ts';
 
-const SHIPPED = await readShippedCatalog();
+const FILES = await readCatalogFiles();
+/** As of the clock of a test API. */
+const SHIPPED = shippedCatalog(FILES, new Date('2026-11-20T10:00:00Z'));
 
 let api: TestApi;
 beforeAll(async () => {
@@ -273,7 +278,7 @@ describe('an override of a shipped model', () => {
 
 describe('a price', () => {
   const MODEL = 'openai/gpt-4o-mini';
-  const shipped = SHIPPED.find(({ id }) => id === MODEL) as ShippedModel;
+  const shipped = SHIPPED.find(({ id }) => id === MODEL) as ShippedModel & { price: object };
 
   it('of an operator has precedence over later shipped ones until it is reset, each as its own version', async () => {
     const tiers = [
@@ -330,6 +335,53 @@ describe('a price', () => {
     // A price of zero is free; a missing price is not.
     await api.call('POST', at(model, '/prices'), { body: price(0) });
     expect(await routed(model)).toMatchObject({ price: { version: 3, rates: { input: 0n, output: 0n } } });
+  });
+
+  it('that the vendor has not published is not known: the model is listed and cannot be used', async () => {
+    const model = 'openai/gpt-6-cyber';
+    expect((await api.call('GET', at(model))).body).toMatchObject({ origin: 'catalog', price: null });
+    expect([await listed(model), await routed(model)]).toEqual([undefined, undefined]);
+    await api.call('POST', at(model, '/prices'), { body: price(3) });
+    expect(await routed(model)).toBeDefined();
+    const reset = await api.call('DELETE', at(model, '/prices'));
+    expect(reset.body).toMatchObject({ version: 2, origin: 'catalog', price: null });
+    expect(await start()).toEqual({ changedModels: 0, newPrices: 0 });
+  });
+
+  it('that a release no longer knows ends', async () => {
+    const model = 'openai/gpt-4.1-nano';
+    expect(await start(withModel(model, { price: null }))).toMatchObject({ newPrices: 1 });
+    expect(await routed(model)).toBeUndefined();
+    expect(await start()).toMatchObject({ newPrices: 1 });
+    expect(await routed(model)).toMatchObject({ price: { version: 3 } });
+  });
+
+  it('with a date is a version of its own from that date on, unless an operator set another', async () => {
+    const [dated, overridden] = ['openai/gpt-4.1', 'openai/gpt-4.1-mini'];
+    const from = new Date('2027-01-01T00:00:00Z');
+    const files = FILES.map((file): CatalogFileModel => {
+      if (file.id !== dated && file.id !== overridden) return file;
+      const [now] = file.prices;
+      return { ...file, prices: now ? [now, { from, price: { ...now.price, input: 77n } }] : [] };
+    });
+    await api.call('POST', at(overridden, '/prices'), { body: price(7) });
+    const deps = { db: api.db, now: () => api.now, logger: createLogger('test', { write: () => {} }) };
+    const before = { after: new Date('2026-11-20'), until: new Date('2026-12-31T23:59:59Z') };
+    await importDuePrices(deps, files, before);
+    expect(await routed(dated)).toMatchObject({ price: { version: 1, rates: { input: 2_000_000_000n } } });
+    // Two control planes, at once and again later.
+    const due = { after: before.until, until: from };
+    await Promise.all([importDuePrices(deps, files, due), importDuePrices(deps, files, due)]);
+    await importDuePrices(deps, files, due);
+    expect(await routed(dated)).toMatchObject({ price: { version: 2, rates: { input: 77n } } });
+    expect(await routed(overridden)).toMatchObject({
+      price: { version: 2, rates: { input: 7_000_000_000n } },
+    });
+    const { body } = await api.call('GET', at(dated, '/prices'));
+    expect((body.data as Json[]).map(({ version, origin }) => [version, origin])).toEqual([
+      [2, 'catalog'],
+      [1, 'catalog'],
+    ]);
   });
 });
 

@@ -2,8 +2,8 @@ import { type ModelId, parseModelId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import type { CatalogModelChanges, NewCatalogModel } from './catalog.schemas.ts';
-import type { ShippedModel } from './catalogFile.ts';
 import { type PriceJson, priceToJson } from './priceColumns.ts';
+import type { ShippedModel } from './shippedCatalog.ts';
 
 /** The columns of a model in the catalog that a release or an operator sets, without its price. */
 export interface ModelFacts {
@@ -20,7 +20,8 @@ export interface ModelFacts {
 /** A model as the release ships it, stored in a JSON column beside the operator's settings. */
 export type ShippedJson = Omit<ModelFacts, 'deprecated_at'> & {
   readonly deprecated_at: string | null;
-  readonly price: PriceJson;
+  /** Null: no price is known. */
+  readonly price: PriceJson | null;
 };
 
 export const FACT_NAMES = [
@@ -85,7 +86,7 @@ export function shippedJson(model: ShippedModel): ShippedJson {
     benchmark_scores: model.benchmarkScores,
     // In UTC, whatever the time zone of the database.
     deprecated_at: model.deprecatedAt && `${model.deprecatedAt}T00:00:00.000Z`,
-    price: priceToJson(model.price),
+    price: model.price && priceToJson(model.price),
   };
 }
 

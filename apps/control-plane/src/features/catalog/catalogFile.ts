@@ -1,65 +1,91 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { type ModelPrice, nanoFromDecimalUsd, type PriceTier, type TokenPrices } from '@weighbridge/domain';
+import {
+  type ContextPrices,
+  MEDIA_CLASSES,
+  type MediaClass,
+  type ModelPrice,
+  type NanoUsd,
+  nanoFromDecimalUsd,
+  type PriceVariant,
+  type TokenPrices,
+} from '@weighbridge/domain';
 import Type, { type Static } from 'typebox';
 import { Errors } from 'typebox/value';
 
 const CATALOG = new URL('../../../catalog/', import.meta.url);
 
+const Strict = <Fields extends Parameters<typeof Type.Object>[0]>(fields: Fields) =>
+  Type.Object(fields, { additionalProperties: false });
 const Price = Type.String({ pattern: '^\\d{1,9}(\\.\\d{1,9})?$' });
-const OptionalPrice = Type.Optional(Type.Union([Price, Type.Null()]));
-const Prices = {
+const OptionalPrice = Type.Optional(Price);
+const rates = {
   input_price: Price,
   output_price: Price,
   cache_read_price: OptionalPrice,
   cache_write_price: OptionalPrice,
   cache_write_1h_price: OptionalPrice,
+  input_audio_price: OptionalPrice,
+  input_image_price: OptionalPrice,
+  cache_read_audio_price: OptionalPrice,
+  output_audio_price: OptionalPrice,
+  output_image_price: OptionalPrice,
 };
+const contextRates = {
+  ...rates,
+  price_tiers: Type.Array(Strict({ above_input_tokens: Type.Integer({ minimum: 1 }), ...rates })),
+};
+const Condition = Type.String({ pattern: '^[a-z0-9_-]*$' });
+const DatedPrice = Strict({
+  from: Type.Union([Type.String({ format: 'date' }), Type.Null()]),
+  ...contextRates,
+  variants: Type.Array(
+    Strict({ service_tier: Condition, speed: Condition, geography: Condition, ...contextRates }),
+  ),
+  tool_prices: Type.Record(Type.String({ pattern: '^[a-z0-9_]+$' }), Price),
+});
 const OptionalDate = Type.Union([Type.String({ format: 'date' }), Type.Null()]);
 const Score = Type.Object({ score: Type.Number({ minimum: 0, maximum: 100 }), source: Type.String() });
 
-const FileModel = Type.Object(
-  {
-    name: Type.String({ minLength: 1 }),
-    ...Prices,
-    price_tiers: Type.Array(
-      Type.Object(
-        { above_input_tokens: Type.Integer({ minimum: 1 }), ...Prices },
-        { additionalProperties: false },
-      ),
-    ),
-    context_window: Type.Integer({ minimum: 1 }),
-    max_output_tokens: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
-    capabilities: Type.Array(Type.String()),
-    released_at: OptionalDate,
-    deprecated_at: OptionalDate,
-    benchmark_scores: Type.Object(
-      { mmlu: Type.Optional(Score), human_eval: Type.Optional(Score), mt_bench: Type.Optional(Score) },
-      { additionalProperties: false },
-    ),
-    note: Type.Optional(Type.String()),
-  },
-  { additionalProperties: false },
-);
+const FileModel = Strict({
+  name: Type.String({ minLength: 1 }),
+  other_names: Type.Array(Type.String({ minLength: 1 })),
+  prices: Type.Array(DatedPrice),
+  unpriced: Type.Optional(Type.String()),
+  context_window: Type.Integer({ minimum: 1 }),
+  max_output_tokens: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
+  capabilities: Type.Array(Type.String()),
+  released_at: OptionalDate,
+  deprecated_at: OptionalDate,
+  benchmark_scores: Strict({
+    mmlu: Type.Optional(Score),
+    human_eval: Type.Optional(Score),
+    mt_bench: Type.Optional(Score),
+  }),
+  note: Type.Optional(Type.String()),
+  sources: Type.Array(Type.String()),
+});
 
-const CatalogFile = Type.Object(
-  {
-    provider: Type.String({ pattern: '^[a-z0-9-]+$' }),
-    as_of: Type.String({ format: 'date' }),
-    source: Type.String({ minLength: 1 }),
-    models: Type.Array(FileModel),
-  },
-  { additionalProperties: false },
-);
+const CatalogFile = Strict({
+  provider: Type.String({ pattern: '^[a-z0-9-]+$' }),
+  as_of: Type.String({ format: 'date' }),
+  source: Type.String({ minLength: 1 }),
+  sources: Type.Record(
+    Type.String(),
+    Strict({ name: Type.String(), url: Type.Optional(Type.String()), date: Type.String({ format: 'date' }) }),
+  ),
+  models: Type.Array(FileModel),
+});
 
-type FileModel = Static<typeof FileModel>;
-type CatalogPrices = Pick<FileModel, keyof typeof Prices>;
+type FileRates = Pick<Static<typeof DatedPrice>, keyof typeof rates>;
+type FileContextRates = Pick<Static<typeof DatedPrice>, keyof typeof contextRates>;
 
-/** A model of the shipped catalog. */
-export interface ShippedModel {
+/** A model of the shipped catalog, with its prices by date. */
+export interface CatalogFileModel {
   readonly id: string;
   readonly provider: string;
   readonly upstreamName: string;
-  readonly price: Omit<ModelPrice, 'version'>;
+  /** Oldest first. Empty: no price is known. */
+  readonly prices: readonly DatedPrice[];
   readonly contextWindow: number;
   readonly maxOutputTokens: number | null;
   readonly capabilities: readonly string[];
@@ -68,15 +94,25 @@ export interface ShippedModel {
   readonly deprecatedAt: string | null;
 }
 
+interface DatedPrice {
+  /** When it becomes effective; null: it always was. */
+  readonly from: Date | null;
+  readonly price: ShippedPrice;
+}
+
+export type ShippedPrice = Omit<ModelPrice, 'version'>;
+
 /** Reads the shipped catalog. Rejects with the file and field if a file is invalid. */
-export async function readShippedCatalog(): Promise<ShippedModel[]> {
+export async function readCatalogFiles(): Promise<CatalogFileModel[]> {
   const files = (await readdir(CATALOG)).filter((file) => file.endsWith('.json')).sort();
-  const catalogs = await Promise.all(files.map(readCatalogFile));
+  const catalogs = await Promise.all(
+    files.map(async (file) => parseCatalogFile(file, await readFile(new URL(file, CATALOG), 'utf8'))),
+  );
   return catalogs.flat();
 }
 
-async function readCatalogFile(file: string): Promise<ShippedModel[]> {
-  const content: unknown = JSON.parse(await readFile(new URL(file, CATALOG), 'utf8'));
+export function parseCatalogFile(file: string, text: string): CatalogFileModel[] {
+  const content: unknown = JSON.parse(text);
   const [error] = Errors(CatalogFile, content);
   if (error) throw new Error(`catalog/${file} ${error.instancePath}: ${error.message}`);
   const { provider, models } = content as Static<typeof CatalogFile>;
@@ -84,12 +120,7 @@ async function readCatalogFile(file: string): Promise<ShippedModel[]> {
     id: `${provider}/${model.name}`,
     provider,
     upstreamName: model.name,
-    price: {
-      ...tokenPrices(model),
-      tiers: model.price_tiers.map(priceTier),
-      variants: [],
-      toolPrices: {},
-    },
+    prices: model.prices.map(datedPrice),
     contextWindow: model.context_window,
     maxOutputTokens: model.max_output_tokens,
     capabilities: model.capabilities,
@@ -100,20 +131,50 @@ async function readCatalogFile(file: string): Promise<ShippedModel[]> {
   }));
 }
 
-function priceTier(tier: CatalogPrices & { above_input_tokens: number }): PriceTier {
-  return { aboveInputTokens: tier.above_input_tokens, ...tokenPrices(tier) };
+function datedPrice({ from, variants, tool_prices, ...list }: Static<typeof DatedPrice>): DatedPrice {
+  const price: ShippedPrice = {
+    ...contextPrices(list),
+    variants: variants.map(({ service_tier, speed, geography, ...ofVariant }): PriceVariant => {
+      return { service: { serviceTier: service_tier, speed, geography }, ...contextPrices(ofVariant) };
+    }),
+    toolPrices: Object.fromEntries(
+      Object.entries(tool_prices).map(([tool, perUse]) => [tool, nanoFromDecimalUsd(perUse)]),
+    ),
+  };
+  return { from: from === null ? null : new Date(`${from}T00:00:00Z`), price };
 }
 
-/** Classes that the vendor does not price separately cost the same as input. */
-function tokenPrices(prices: CatalogPrices): TokenPrices {
-  const input = nanoFromDecimalUsd(prices.input_price);
-  const orInput = (price: string | null | undefined): bigint => (price ? nanoFromDecimalUsd(price) : input);
-  const cacheWrite = orInput(prices.cache_write_price);
+function contextPrices(list: FileContextRates): ContextPrices {
+  const tiers = list.price_tiers.map((tier) => {
+    return { aboveInputTokens: tier.above_input_tokens, ...tokenPrices(tier) };
+  });
+  return { ...tokenPrices(list), tiers };
+}
+
+const MEDIA_FIELDS = {
+  inputAudio: 'input_audio_price',
+  inputImage: 'input_image_price',
+  cacheReadAudio: 'cache_read_audio_price',
+  outputAudio: 'output_audio_price',
+  outputImage: 'output_image_price',
+} as const satisfies Record<MediaClass, keyof typeof rates>;
+
+/** A class of text that the vendor does not price separately costs the same as input. Media without a price have none. */
+function tokenPrices(list: FileRates): TokenPrices {
+  const input = nanoFromDecimalUsd(list.input_price);
+  const orElse = (price: string | undefined, other: NanoUsd) =>
+    price === undefined ? other : nanoFromDecimalUsd(price);
+  const cacheWrite = orElse(list.cache_write_price, input);
+  const media = MEDIA_CLASSES.flatMap((name) => {
+    const price = list[MEDIA_FIELDS[name]];
+    return price === undefined ? [] : [[name, nanoFromDecimalUsd(price)] as const];
+  });
   return {
     input,
-    output: nanoFromDecimalUsd(prices.output_price),
-    cacheRead: orInput(prices.cache_read_price),
+    output: nanoFromDecimalUsd(list.output_price),
+    cacheRead: orElse(list.cache_read_price, input),
     cacheWrite,
-    cacheWrite1h: prices.cache_write_1h_price ? nanoFromDecimalUsd(prices.cache_write_1h_price) : cacheWrite,
+    cacheWrite1h: orElse(list.cache_write_1h_price, cacheWrite),
+    ...Object.fromEntries(media),
   };
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Tx } from '@weighbridge/database';
+import { recordChange } from '../changes/changes.service.ts';
 import {
   findNewestPrices,
   insertModel,
@@ -10,8 +11,27 @@ import {
   updateModel,
 } from './catalog.repository.ts';
 import { FACT_NAMES, type ShippedJson, shippedFacts, shippedJson } from './catalog.ts';
-import type { ShippedModel } from './catalogFile.ts';
 import { isSamePrice, priceOf } from './priceColumns.ts';
+import type { ShippedModel } from './shippedCatalog.ts';
+
+/** Updates the catalog to the shipped models, and tells the proxies if that changed it. */
+export async function importShipped(
+  tx: Tx,
+  models: readonly ShippedModel[],
+  now: Date,
+): Promise<{ changedModels: number; newPrices: number }> {
+  const imported = await importCatalog(tx, models, now);
+  if (imported.changedModels + imported.newPrices > 0) {
+    await recordChange(tx, {
+      actor: { principalId: 'bootstrap', identity: null },
+      action: 'catalog.imported',
+      resourceId: 'catalog',
+      detail: imported,
+      at: now,
+    });
+  }
+  return imported;
+}
 
 /**
  * Updates the catalog to the shipped models. Entries, overrides and prices of an operator stay. A shipped price that
@@ -29,7 +49,8 @@ export async function importCatalog(
   for (const model of models) {
     if (await importModel(tx, known.get(model.id), model, now)) changedModels++;
     if (!needsShippedPrice(prices.get(model.id), model)) continue;
-    await insertPriceVersion(tx, { modelId: model.id, origin: 'catalog', price: model.price, now });
+    const price = model.price ?? undefined;
+    await insertPriceVersion(tx, { modelId: model.id, origin: 'catalog', price, now });
     newPrices++;
   }
   return { changedModels, newPrices };
@@ -71,7 +92,8 @@ export function differingFacts(row: ModelRow, facts: object): string[] {
 }
 
 /** Whether the shipped price has to become a new version. An operator's price stays until it is reset. */
-function needsShippedPrice(newest: ModelPriceRow | undefined, model: ShippedModel): boolean {
+function needsShippedPrice(newest: ModelPriceRow | undefined, { price }: ShippedModel): boolean {
   if (newest?.origin === 'operator') return false;
-  return !newest || !isSamePrice(priceOf(newest), model.price);
+  const current = newest && priceOf(newest);
+  return price ? !isSamePrice(current, price) : current !== undefined;
 }

@@ -69,7 +69,7 @@ export async function resetPrice(deps: CatalogDeps, caller: Caller, id: string):
       );
     }
     const shipped = model.shipped as ShippedJson | null;
-    const price = shipped ? priceFromJson(shipped.price) : undefined;
+    const price = shipped?.price ? priceFromJson(shipped.price) : undefined;
     const row = await insertPriceVersion(tx, { modelId: id, origin: 'catalog', price, now });
     await recordChange(tx, {
       actor: caller,

@@ -1,0 +1,27 @@
+import type { CatalogFileModel, ShippedPrice } from './catalogFile.ts';
+
+/** A model of the shipped catalog at some time. Null: no price is known. */
+export type ShippedModel = Omit<CatalogFileModel, 'prices'> & { readonly price: ShippedPrice | null };
+
+/** The catalog with the prices that are in force. */
+export function shippedCatalog(files: readonly CatalogFileModel[], at: Date): ShippedModel[] {
+  return files.map(({ prices, ...model }) => {
+    const inForce = prices.findLast(({ from }) => from === null || from <= at);
+    return { ...model, price: inForce?.price ?? null };
+  });
+}
+
+/** The models whose price changes after one time and not after another, and when the next price after that changes. */
+export function duePrices(
+  files: readonly CatalogFileModel[],
+  { after, until }: { after: Date; until: Date },
+): { readonly due: CatalogFileModel[]; readonly next: Date | undefined } {
+  const changes = (model: CatalogFileModel) => model.prices.flatMap(({ from }) => from ?? []);
+  const due = files.filter((model) => changes(model).some((from) => from > after && from <= until));
+  const later = files.flatMap(changes).filter((from) => from > until);
+  const next = later.reduce<Date | undefined>(
+    (first, from) => (first && first <= from ? first : from),
+    undefined,
+  );
+  return { due, next };
+}

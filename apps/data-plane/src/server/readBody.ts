@@ -1,0 +1,121 @@
+import type { IncomingMessage } from 'node:http';
+import { bodyTooLarge } from '@weighbridge/runtime';
+import { ChunkList } from '../formats/chunkList.ts';
+import { RequestBody } from '../formats/requestBody.ts';
+import type { HeldMemory } from '../shared/memoryBudget.ts';
+
+/** Memory for a body of unknown length is taken in steps of this size. */
+const STEP_BYTES = 64 * 1024;
+
+export interface BodyLimits {
+  readonly limitBytes: number;
+  /** Holds the body. */
+  readonly memory: HeldMemory;
+}
+
+/**
+ * Takes the memory for a body whose length the head says. Throws a 413 or 503 before a byte is read; the memory of another
+ * body is taken as it arrives.
+ */
+export function takeBodyMemory({ headers }: IncomingMessage, { limitBytes, memory }: BodyLimits): void {
+  const length = Number(headers['content-length'] ?? 0);
+  if (length > limitBytes) throw bodyTooLarge(limitBytes);
+  memory.takeBody(length, length);
+}
+
+/**
+ * Reads a body for which `takeBodyMemory` was called, and resolves with what `use` makes of it; with undefined if the client
+ * disconnects before its end.
+ */
+export function readBody<Result>(
+  request: IncomingMessage,
+  limits: BodyLimits,
+  use: (body: RequestBody) => Result,
+): Promise<Result | undefined> {
+  return new Promise((resolve, reject) => {
+    const onEnd = (body: RequestBody | undefined): void => resolve(body && use(body));
+    new BodyReading(request, limits, onEnd, reject).start();
+  });
+}
+
+class BodyReading {
+  readonly #request: IncomingMessage;
+  readonly #limits: BodyLimits;
+  readonly #resolve: (body: RequestBody | undefined) => void;
+  readonly #reject: (error: Error) => void;
+  /** Undefined if the length is not known. */
+  readonly #expectedBytes: number | undefined;
+  #takenBytes: number;
+  /** The common case: the body is one chunk. */
+  #only: Buffer | undefined;
+  #list: ChunkList | undefined;
+
+  constructor(
+    request: IncomingMessage,
+    limits: BodyLimits,
+    resolve: (body: RequestBody | undefined) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.#request = request;
+    this.#limits = limits;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    const length = request.headers['content-length'];
+    this.#expectedBytes = length === undefined ? undefined : Number(length);
+    this.#takenBytes = this.#expectedBytes ?? 0;
+  }
+
+  start(): void {
+    const request = this.#request;
+    if (request.destroyed && !request.complete) return void this.#onGone();
+    request.on('data', this.#onData);
+    request.on('end', this.#onEnd);
+    request.on('error', this.#onGone);
+    request.on('close', this.#onGone);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (chunk.length === this.#expectedBytes) this.#only = chunk;
+    else this.#add(chunk);
+  };
+
+  #add(chunk: Buffer): void {
+    this.#list ??= new ChunkList();
+    const bytes = this.#list.length + chunk.length;
+    if (bytes > this.#takenBytes) {
+      try {
+        this.#grow(bytes);
+      } catch (error) {
+        this.#request.pause();
+        return void this.#end(() => this.#reject(error as Error));
+      }
+    }
+    this.#list.add(chunk);
+  }
+
+  #grow(bytes: number): void {
+    const { limitBytes, memory } = this.#limits;
+    if (bytes > limitBytes) throw bodyTooLarge(limitBytes);
+    const taken = Math.ceil(bytes / STEP_BYTES) * STEP_BYTES;
+    memory.takeBody(taken - this.#takenBytes, taken);
+    this.#takenBytes = taken;
+  }
+
+  readonly #onEnd = (): void => {
+    const chunks = this.#only ? [this.#only] : (this.#list?.chunks ?? []);
+    this.#end(() => this.#resolve(new RequestBody(chunks)));
+  };
+
+  readonly #onGone = (): void => {
+    this.#end(() => this.#resolve(undefined));
+  };
+
+  #end(settle: () => void): void {
+    const request = this.#request;
+    request.off('data', this.#onData);
+    request.off('end', this.#onEnd);
+    request.off('close', this.#onGone);
+    // The listener for errors stays: one that no one listens to would end the process.
+    settle();
+  }
+}

@@ -1,0 +1,43 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** A smaller body that no one reads is discarded as it arrives, and its connection stays open. */
+const MAX_DISCARDED_BYTES = 64 * 1024;
+/** Time for the client to receive the response: closing a socket with unread bytes resets the connection. */
+const LINGER_MS = 2_000;
+
+/**
+ * A response that begins before its request's body has arrived refuses that body: the connection is closed after the
+ * response, and no further byte is read. To be called before the request is handled.
+ */
+export function closeIfUnread(request: IncomingMessage, response: ServerResponse): void {
+  if (!mayBeLarge(request)) return;
+  const { writeHead } = response;
+  response.writeHead = function (this: ServerResponse, ...head: Parameters<typeof writeHead>) {
+    if (!request.complete && !response.headersSent) {
+      response.shouldKeepAlive = false;
+      closeUnread(request.socket);
+    }
+    return writeHead.apply(this, head);
+  } as typeof writeHead;
+}
+
+function mayBeLarge({ headers }: IncomingMessage): boolean {
+  if (headers['transfer-encoding'] !== undefined) return true;
+  const length = headers['content-length'];
+  return length !== undefined && Number(length) > MAX_DISCARDED_BYTES;
+}
+
+/** Replaces how Node closes the socket after its last response: at once, with a reset that may overtake the response. */
+function closeUnread(socket: Socket): void {
+  let isClosing = false;
+  socket.destroySoon = () => {
+    if (isClosing) return;
+    isClosing = true;
+    socket.end();
+    // Not now: Node is about to read the rest of the body, in order to discard it.
+    setImmediate(() => socket.pause());
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once('close', () => clearTimeout(timer));
+  };
+}
