@@ -5,6 +5,7 @@ import { addEvidence } from '@weighbridge/evidence';
 import { type BucketRef, recordUsage } from '@weighbridge/ledger';
 
 export interface Used {
+  readonly event?: string;
   readonly request?: string;
   readonly key?: string;
   readonly principal?: string;
@@ -12,7 +13,10 @@ export interface Used {
   readonly policies?: readonly string[];
   readonly buckets?: readonly BucketRef[];
   readonly model?: string;
+  readonly connector?: string;
   readonly costNano?: bigint;
+  readonly priceVersion?: number;
+  readonly priceSource?: 'catalog' | 'connector';
   readonly outcome?: string;
   readonly estimated?: boolean;
   readonly cacheHit?: boolean;
@@ -44,7 +48,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
     const workloadType = workloadTypeOf(used.workloadType);
     return {
       row: {
-        event_id: newUuid(),
+        event_id: used.event ?? newUuid(),
         request_id: used.request ?? newId('req'),
         attempt: earlier.length + 1,
         model_attempt: earlier.filter(({ model }) => model === used.model).length + 1,
@@ -53,14 +57,15 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         policy_id: buckets[0]?.policyId ?? '',
         model_requested: used.model ?? 'mock/echo',
         model: used.model ?? 'mock/echo',
-        connector_id: 'con_1',
+        connector_id: used.connector ?? 'con_1',
         input_tokens: 10,
         cache_read_tokens: 4,
         cache_write_tokens: 3,
         cache_write_1h_tokens: 2,
         output_tokens: 5,
         cost_nano_usd: used.costNano ?? 1_000n,
-        price_version: 1,
+        price_version: used.priceVersion ?? 1,
+        price_source: used.priceSource ?? 'catalog',
         estimated: used.estimated ?? false,
         outcome: used.outcome ?? 'success',
         http_status: 200,

@@ -358,9 +358,13 @@ export interface SpendBuckets {
 export interface StoredResponses {
   connector_id: string;
   created_at: Timestamp;
+  event_id: string | null;
   key_id: string;
+  model: string | null;
   principal_id: string;
+  producer_id: string | null;
   response_id: string;
+  settled_at: Timestamp | null;
 }
 
 export interface UsageByHour {

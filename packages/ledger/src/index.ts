@@ -72,7 +72,7 @@ export { type ModelOutput, measureModelOutputs, readModelOutputs } from './rates
 export { grantRates, pruneRates, type RateCall, type RateGrant } from './rates/rates.ts';
 export { type LastStep, type RecordResult, recordUsage } from './recording/recordUsage.ts';
 export { touchKeys } from './recording/touchKeys.ts';
-export { type Correction, correctedCost, recordCorrection } from './requests/corrections.ts';
+export { type Correction, correctedCost, lockAttempt, recordCorrection } from './requests/corrections.ts';
 export {
   type AttemptRow,
   findRequest,

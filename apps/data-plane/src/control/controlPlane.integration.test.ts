@@ -52,6 +52,8 @@ async function startControlPlane({ refuses }: { readonly refuses: boolean }) {
       resolve: unused,
       recordResponse: unused,
       findResponse: unused,
+      settleResponse: unused,
+      listUnsettledResponses: unused,
       lease: unused,
     },
     { onError: () => {} },

@@ -51,6 +51,17 @@ async function findCorrected(
   return await attempts.orderBy('admitted_at').orderBy('event_id').limit(1).forUpdate().executeTakeFirst();
 }
 
+/** Reads an attempt by the id of its event, and locks it until the transaction ends. */
+export async function lockAttempt(tx: Tx, eventId: string): Promise<AttemptRow | undefined> {
+  return await tx
+    .selectFrom('usage_events')
+    .selectAll()
+    .where('event_id', '=', eventId)
+    .where('kind', '=', 'attempt')
+    .forUpdate()
+    .executeTakeFirst();
+}
+
 /** The cost of an attempt with all its corrections. */
 export async function correctedCost(tx: Tx, attemptEventId: string): Promise<NanoUsd> {
   const { cost } = await tx

@@ -81,6 +81,41 @@ export async function findNewestPrices(
   return new Map(rows.map((row) => [row.model_id, row]));
 }
 
+/** The newest price versions of all models that are not deleted, but those that ended a price. */
+export async function findAllNewestPrices(db: Database): Promise<ModelPriceRow[]> {
+  return await db
+    .selectFrom((from) =>
+      from
+        .selectFrom('model_prices')
+        .innerJoin('models', 'models.id', 'model_prices.model_id')
+        .selectAll('model_prices')
+        .distinctOn('model_prices.model_id')
+        .where('models.deleted_at', 'is', null)
+        .orderBy('model_prices.model_id')
+        .orderBy('model_prices.version', 'desc')
+        .as('newest'),
+    )
+    .selectAll()
+    .where('ended', '=', false)
+    .execute();
+}
+
+/** A version of a model's price; the newest unless given. */
+export async function findPriceVersion(
+  db: Database,
+  modelId: string,
+  version?: number,
+): Promise<ModelPriceRow | undefined> {
+  return await db
+    .selectFrom('model_prices')
+    .selectAll()
+    .where('model_id', '=', modelId)
+    .$if(version !== undefined, (query) => query.where('version', '=', version ?? 0))
+    .orderBy('version', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}
+
 /** A page of the enabled models of some providers that have a price, by model id. */
 export async function findPricedModels(
   db: Database,

@@ -1,14 +1,17 @@
 import type { Database, Tx } from '@weighbridge/database';
+import type { ModelPrice } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import {
+  findAllNewestPrices,
   findModel,
   findModelsById,
   findNewestPrices,
   findPricedModels,
+  findPriceVersion,
   lockModel,
   type ModelRow,
 } from './catalog.repository.ts';
-import { priceOf } from './priceColumns.ts';
+import { modelPriceOf, priceOf } from './priceColumns.ts';
 import type { Price } from './prices.ts';
 
 export type { ModelRow };
@@ -57,6 +60,21 @@ export async function modelsWithPrices(
       return [row.id, { row, price: newest && priceOf(newest) }];
     }),
   );
+}
+
+/** A version of a model's price, by default the newest; undefined if there is none, or if it ended the price. */
+export async function catalogPriceOf(
+  db: Database,
+  modelId: string,
+  version?: number,
+): Promise<ModelPrice | undefined> {
+  const row = await findPriceVersion(db, modelId, version);
+  return row && modelPriceOf(row);
+}
+
+/** The prices of all models of the catalog. */
+export async function allCurrentPrices(db: Database): Promise<ModelPrice[]> {
+  return (await findAllNewestPrices(db)).flatMap((row) => modelPriceOf(row) ?? []);
 }
 
 function modelNotFound(): AppError {

@@ -1,4 +1,4 @@
-import type { PriceTier, PriceVariant, TokenPrices } from '@weighbridge/domain';
+import type { ModelPrice, PriceTier, PriceVariant, TokenPrices } from '@weighbridge/domain';
 import type { Price } from './prices.ts';
 
 /** The columns of a price in `model_prices` and `connector_prices`. An ended price has no rates. */
@@ -38,6 +38,12 @@ export function priceOf(row: PriceColumns): Price | undefined {
     variants: (row.variants as VariantJson[]).map(variantOf),
     toolPrices: toolPricesOf(row.tool_prices as Record<string, string>),
   };
+}
+
+/** As `priceOf`, with its version. */
+export function modelPriceOf(row: PriceColumns & { readonly version: number }): ModelPrice | undefined {
+  const price = priceOf(row);
+  return price && { version: row.version, ...price };
 }
 
 export function priceColumns({ tiers, variants, toolPrices, ...rates }: Price) {

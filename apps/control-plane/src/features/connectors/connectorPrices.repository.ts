@@ -5,19 +5,19 @@ import type { Price } from '../catalog/prices.ts';
 
 export type ConnectorPriceRow = Selectable<ConnectorPrices>;
 
-/** The negotiated prices that apply now. */
+/** The negotiated prices that apply now, at all connectors unless given. */
 export async function findCurrentPrices(
   db: Database,
-  connectorIds: readonly string[],
+  connectorIds?: readonly string[],
 ): Promise<ConnectorPriceRow[]> {
-  if (connectorIds.length === 0) return [];
+  if (connectorIds?.length === 0) return [];
   return await db
     .selectFrom((from) =>
       from
         .selectFrom('connector_prices')
         .selectAll()
         .distinctOn(['connector_id', 'model_id'])
-        .where('connector_id', 'in', connectorIds)
+        .$if(connectorIds !== undefined, (query) => query.where('connector_id', 'in', connectorIds ?? []))
         .orderBy('connector_id')
         .orderBy('model_id')
         .orderBy('version', 'desc')
@@ -61,16 +61,19 @@ export async function findPrices(
     .execute();
 }
 
-export async function findNewestPrice(
+/** A version of the price of a model at a connector; the newest unless given. */
+export async function findPriceVersion(
   db: Database,
   connectorId: string,
   modelId: string,
+  version?: number,
 ): Promise<ConnectorPriceRow | undefined> {
   return await db
     .selectFrom('connector_prices')
     .selectAll()
     .where('connector_id', '=', connectorId)
     .where('model_id', '=', modelId)
+    .$if(version !== undefined, (query) => query.where('version', '=', version ?? 0))
     .orderBy('version', 'desc')
     .limit(1)
     .executeTakeFirst();

@@ -1,17 +1,18 @@
 import type { Database } from '@weighbridge/database';
+import type { ModelPrice } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { existingModel } from '../catalog/catalog.service.ts';
-import { isSamePrice, priceOf } from '../catalog/priceColumns.ts';
+import { isSamePrice, modelPriceOf, priceOf } from '../catalog/priceColumns.ts';
 import type { NewPrice } from '../catalog/prices.schemas.ts';
 import { type Price, parsePrice, toFullPrice } from '../catalog/prices.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   type ConnectorPriceRow,
   findCurrentPrices,
-  findNewestPrice,
   findPrices,
+  findPriceVersion,
   insertPrice,
 } from './connectorPrices.repository.ts';
 import type { ConnectorPrice, ConnectorPriceQuery } from './connectorPrices.schemas.ts';
@@ -43,6 +44,22 @@ export async function negotiatedPrices(
     prices.set(row.connector_id, [...others, { modelId: row.model_id, version: row.version, price }]);
   }
   return prices;
+}
+
+/** A version of the price of a model at a connector, by default the newest; undefined if none, or if it ended the price. */
+export async function negotiatedPriceOf(
+  db: Database,
+  connectorId: string,
+  modelId: string,
+  version?: number,
+): Promise<ModelPrice | undefined> {
+  const row = await findPriceVersion(db, connectorId, modelId, version);
+  return row && modelPriceOf(row);
+}
+
+/** The negotiated prices of all connectors that apply now. */
+export async function allNegotiatedPrices(db: Database): Promise<ModelPrice[]> {
+  return (await findCurrentPrices(db)).flatMap((row) => modelPriceOf(row) ?? []);
 }
 
 export async function listConnectorPrices(
@@ -85,7 +102,7 @@ export async function putConnectorPrice(
         { param: 'model' },
       );
     }
-    const newest = await findNewestPrice(tx, connectorId, modelId);
+    const newest = await findPriceVersion(tx, connectorId, modelId);
     if (newest && isSamePrice(priceOf(newest), price)) return toConnectorPrice(newest);
     const version = (newest?.version ?? 0) + 1;
     const row = await insertPrice(tx, { connectorId, modelId, version, price, now });
@@ -110,7 +127,7 @@ export async function endConnectorPrice(
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
     if (!(await lockConnector(tx, connectorId))) throw connectorNotFound();
-    const newest = await findNewestPrice(tx, connectorId, modelId);
+    const newest = await findPriceVersion(tx, connectorId, modelId);
     if (!newest || newest.ended) throw priceNotFound();
     const version = newest.version + 1;
     const row = await insertPrice(tx, { connectorId, modelId, version, price: undefined, now });

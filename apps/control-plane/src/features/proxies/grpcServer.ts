@@ -5,13 +5,21 @@ import { submitFeedback } from '../feedback/feedback.service.ts';
 import { grantLeases } from '../leases/leases.service.ts';
 import { createLeaseReclaims } from '../leases/reclaims.ts';
 import type { ModelDeps } from '../models/models.service.ts';
-import { ownerOfResponse, recordResponse } from '../responses/responses.service.ts';
+import { ownerOfResponse, recordResponse, unsettledResponses } from '../responses/responses.service.ts';
+import { settleResponse } from '../responses/settleResponse.service.ts';
 import { createCallMetrics } from './callMetrics.ts';
 import { traceCall } from './callTrace.ts';
-import { feedbackResult, ownershipMessage } from './messages.ts';
+import { feedbackResult } from './messages.ts';
 import { closeEpoch } from './producers.service.ts';
 import { countLiveProxies } from './proxies.repository.ts';
 import { resolveKey } from './resolveKey.service.ts';
+import {
+  finalResponse,
+  ownedResponse,
+  ownershipMessage,
+  settlementMessage,
+  unsettledMessage,
+} from './responseMessages.ts';
 import type { WatchService } from './watchers.service.ts';
 
 export interface GrpcServerOptions {
@@ -51,11 +59,15 @@ export async function listenGrpc(
       watch: (stream) => deps.watchers.serve(stream),
       resolve: async ({ tokenSha256 }) => await resolveKey(deps, tokenSha256),
       recordResponse: async (response) => {
-        await recordResponse(deps, response);
+        await recordResponse(deps, ownedResponse(response));
         return {};
       },
       findResponse: async ({ responseId, principalId }) =>
         ownershipMessage(await ownerOfResponse(deps, responseId, principalId)),
+      settleResponse: async (request) =>
+        settlementMessage(await settleResponse(deps, finalResponse(request))),
+      listUnsettledResponses: async ({ producerId }) =>
+        unsettledMessage(await unsettledResponses(deps, producerId)),
       lease: async (request) => await grantLeases(leases, request),
       recordFeedback: async (feedback) => ({ result: feedbackResult(await submitFeedback(deps, feedback)) }),
       closeEpoch: async (request) => ({ isClosed: await closeEpoch(deps, request) }),

@@ -5,8 +5,6 @@ import {
   type ConnectorSchema,
   Dialect,
   Enforcement,
-  FindResponseResponse_Ownership,
-  type FindResponseResponseSchema,
   type KeySchema,
   type ModelSchema,
   type ProfileSchema,
@@ -33,7 +31,6 @@ import type { UsableConnector } from '../connectors/connectors.service.ts';
 import { type RouteName, routesOf } from '../connectors/providers.ts';
 import type { KeyRow } from '../keys/keys.service.ts';
 import type { Counter } from '../policies/policies.service.ts';
-import type { Ownership } from '../responses/responses.service.ts';
 
 /** Rows of the control plane as the protobuf messages that proxies get. */
 
@@ -69,17 +66,6 @@ const ROUTES: Record<RouteName, Route> = {
   messages: Route.MESSAGES,
   embeddings: Route.EMBEDDINGS,
 };
-
-export function ownershipMessage(owner: Ownership): MessageInitShape<typeof FindResponseResponseSchema> {
-  switch (owner.kind) {
-    case 'own':
-      return { ownership: FindResponseResponse_Ownership.OWN, connectorId: owner.connectorId };
-    case 'foreign':
-      return { ownership: FindResponseResponse_Ownership.FOREIGN };
-    case 'unknown':
-      return { ownership: FindResponseResponse_Ownership.UNKNOWN };
-  }
-}
 
 export function feedbackResult(result: FeedbackResult): RecordFeedbackResponse_Result {
   return FEEDBACK_RESULTS[result];

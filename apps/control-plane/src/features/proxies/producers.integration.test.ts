@@ -4,6 +4,7 @@ import {
   ControlService,
   callUnary,
   openBidi,
+  SettleResponseResponse_Result,
   tokenMetadata,
   type WatchRequest,
   WatchRequestSchema,
@@ -243,4 +244,18 @@ describe('closing an epoch', () => {
     await expect(closeEpoch(request)).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
     expect(await producer(request.epoch).catch(() => undefined)).toBeUndefined();
   });
+});
+
+it('an unfinished response is recorded, found, listed and settled over gRPC', async () => {
+  const call = { timeoutMs: 5_000, metadata: tokenMetadata(undefined) };
+  const { method } = ControlService;
+  const response = { responseId: 'resp_1', connectorId: 'con_1', principalId: 'ada' };
+  const unfinished = { eventId: newUuid(), model: 'mock/echo', producerId: newUuid() };
+  const client = clientOf(0);
+  await callUnary(client, method.recordResponse, { ...response, keyId: 'key_1', unfinished }, call);
+  expect(await callUnary(clientOf(1), method.findResponse, response, call)).toMatchObject({ unfinished });
+  const listed = await callUnary(clientOf(1), method.listUnsettledResponses, unfinished, call);
+  expect(listed.responses).toMatchObject([{ ...response, keyId: 'key_1', unfinished }]);
+  const settled = await callUnary(client, method.settleResponse, { ...response, usage: { input: 1 } }, call);
+  expect(settled.result).toBe(SettleResponseResponse_Result.PENDING);
 });

@@ -1,4 +1,4 @@
-import type { Database, StoredResponses } from '@weighbridge/database';
+import type { Database, StoredResponses, Tx } from '@weighbridge/database';
 import { type Selectable, sql } from 'kysely';
 
 export type StoredResponseRow = Selectable<StoredResponses>;
@@ -24,6 +24,51 @@ export async function findStoredResponses(
     .where('response_id', '=', responseId)
     .where('created_at', '>', after)
     .orderBy('created_at')
+    .execute();
+}
+
+/** Reads a response and locks it until the transaction ends. */
+export async function lockStoredResponse(
+  tx: Tx,
+  responseId: string,
+  connectorId: string,
+): Promise<StoredResponseRow | undefined> {
+  return await tx
+    .selectFrom('stored_responses')
+    .selectAll()
+    .where('response_id', '=', responseId)
+    .where('connector_id', '=', connectorId)
+    .forUpdate()
+    .executeTakeFirst();
+}
+
+export async function markSettled(
+  tx: Tx,
+  { response_id, connector_id }: Pick<StoredResponseRow, 'response_id' | 'connector_id'>,
+  at: Date,
+): Promise<void> {
+  await tx
+    .updateTable('stored_responses')
+    .set({ settled_at: at })
+    .where('response_id', '=', response_id)
+    .where('connector_id', '=', connector_id)
+    .execute();
+}
+
+/** The unfinished responses of a spool that are not settled and were created after a time, the oldest first. */
+export async function findUnsettledResponses(
+  db: Database,
+  { producerId, after, limit }: { producerId: string; after: Date; limit: number },
+): Promise<StoredResponseRow[]> {
+  return await db
+    .selectFrom('stored_responses')
+    .selectAll()
+    .where('producer_id', '=', producerId)
+    .where('event_id', 'is not', null)
+    .where('settled_at', 'is', null)
+    .where('created_at', '>', after)
+    .orderBy('created_at')
+    .limit(limit)
     .execute();
 }
 

@@ -6,13 +6,15 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { BucketRef, Connector, Key, Model, Profile } from "./resources_pb.ts";
 import { file_weighbridge_v1_resources } from "./resources_pb.ts";
+import type { TokenUsage, UsageDetails } from "./usage_pb.ts";
+import { file_weighbridge_v1_usage } from "./usage_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file weighbridge/v1/control.proto.
  */
 export const file_weighbridge_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSLJAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZSKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNImgKFVJlY29yZFJlc3BvbnNlUmVxdWVzdBITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCSIYChZSZWNvcmRSZXNwb25zZVJlc3BvbnNlIkAKE0ZpbmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJItgBChRGaW5kUmVzcG9uc2VSZXNwb25zZRJBCglvd25lcnNoaXAYASABKA4yLi53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXNwb25zZS5Pd25lcnNoaXASFAoMY29ubmVjdG9yX2lkGAIgASgJImcKCU93bmVyc2hpcBIZChVPV05FUlNISVBfVU5TUEVDSUZJRUQQABIVChFPV05FUlNISVBfVU5LTk9XThABEhEKDU9XTkVSU0hJUF9PV04QAhIVChFPV05FUlNISVBfRk9SRUlHThADIkcKEUNsb3NlRXBvY2hSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEg4KBmxhc3RfbhgDIAMoBCInChJDbG9zZUVwb2NoUmVzcG9uc2USEQoJaXNfY2xvc2VkGAEgASgIIogBCgxMZWFzZVJlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkSDQoFZXBvY2gYAiABKAkSKwoHYnVkZ2V0cxgDIAMoCzIaLndlaWdoYnJpZGdlLnYxLkJ1ZGdldENhbGwSJwoFcmF0ZXMYBCADKAsyGC53ZWlnaGJyaWRnZS52MS5SYXRlQ2FsbCK9AQoKQnVkZ2V0Q2FsbBIpCgZidWNrZXQYASABKAsyGS53ZWlnaGJyaWRnZS52MS5CdWNrZXRSZWYSCwoDc2VxGAIgASgEEhkKEXJldHVybmVkX25hbm9fdXNkGAMgASgDEhgKEG1pbmltdW1fbmFub191c2QYBCABKAMSJQoYYnVybl9uYW5vX3VzZF9wZXJfc2Vjb25kGAUgASgDSACIAQFCGwoZX2J1cm5fbmFub191c2RfcGVyX3NlY29uZCJ5CghSYXRlQ2FsbBIRCglwb2xpY3lfaWQYASABKAkSFwoPY291bnRlcl92ZXJzaW9uGAIgASgNEg8KB3N1YmplY3QYAyABKAkSDgoGbWludXRlGAQgASgEEhAKCHJlcXVlc3RzGAUgASgDEg4KBnRva2VucxgGIAEoAyJnCg1MZWFzZVJlc3BvbnNlEiwKB2J1ZGdldHMYASADKAsyGy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZRIoCgVyYXRlcxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLlJhdGVHcmFudCLZAgoLQnVkZ2V0TGVhc2USCwoDc2VxGAEgASgEEhgKEGdyYW50ZWRfbmFub191c2QYAiABKAMSGwoObGltaXRfbmFub191c2QYAyABKANIAIgBARIWCg5zcGVudF9uYW5vX3VzZBgEIAEoAxIXCg9sZWFzZWRfbmFub191c2QYBSABKAMSNAoHb3V0Y29tZRgGIAEoDjIjLndlaWdoYnJpZGdlLnYxLkJ1ZGdldExlYXNlLk91dGNvbWUiiwEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfR1JBTlRFRBABEhUKEU9VVENPTUVfRVhIQVVTVEVEEAISFQoRT1VUQ09NRV9DT05URU5ERUQQAxIQCgxPVVRDT01FX09WRVIQBBISCg5PVVRDT01FX0NMT1NFRBAFQhEKD19saW1pdF9uYW5vX3VzZCJpCglSYXRlR3JhbnQSDgoGbWludXRlGAEgASgEEhAKCHJlcXVlc3RzGAIgASgDEg4KBnRva2VucxgDIAEoAxIVCg1yZXF1ZXN0c19sZWZ0GAQgASgDEhMKC3Rva2Vuc19sZWZ0GAUgASgDIoIBChVSZWNvcmRGZWVkYmFja1JlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIUCgxwcmluY2lwYWxfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEg0KBXNjb3JlGAQgASgBEhQKB2NvbW1lbnQYBSABKAlIAIgBAUIKCghfY29tbWVudCLKAQoWUmVjb3JkRmVlZGJhY2tSZXNwb25zZRI9CgZyZXN1bHQYASABKA4yLS53ZWlnaGJyaWRnZS52MS5SZWNvcmRGZWVkYmFja1Jlc3BvbnNlLlJlc3VsdCJxCgZSZXN1bHQSFgoSUkVTVUxUX1VOU1BFQ0lGSUVEEAASEgoOUkVTVUxUX0NPVU5URUQQARISCg5SRVNVTFRfUEVORElORxACEhIKDlJFU1VMVF9VTktOT1dOEAMSEwoPUkVTVUxUX1RPT19NQU5ZEAQy3gQKDkNvbnRyb2xTZXJ2aWNlEkgKBVdhdGNoEhwud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuV2F0Y2hSZXNwb25zZSgBMAESSgoHUmVzb2x2ZRIeLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXF1ZXN0Gh8ud2VpZ2hicmlkZ2UudjEuUmVzb2x2ZVJlc3BvbnNlEl8KDlJlY29yZFJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuUmVjb3JkUmVzcG9uc2VSZXNwb25zZRJZCgxGaW5kUmVzcG9uc2USIy53ZWlnaGJyaWRnZS52MS5GaW5kUmVzcG9uc2VSZXF1ZXN0GiQud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources]);
+  fileDesc("Chx3ZWlnaGJyaWRnZS92MS9jb250cm9sLnByb3RvEg53ZWlnaGJyaWRnZS52MSJ1CgpQcm94eVN0YXRlEioKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3QSEwoLaGVhcmRfYXRfbXMYAiABKAMSJgoEa2V5cxgDIAMoCzIYLndlaWdoYnJpZGdlLnYxLktub3duS2V5ImgKCEtub3duS2V5EhQKDHRva2VuX3NoYTI1NhgBIAEoDBIgCgNrZXkYAiABKAsyEy53ZWlnaGJyaWRnZS52MS5LZXkSEAoIcmV2aXNpb24YAyABKAQSEgoKbWF4X2FnZV9tcxgEIAEoDSKcAQoMV2F0Y2hSZXF1ZXN0EiYKBWhlbGxvGAEgASgLMhUud2VpZ2hicmlkZ2UudjEuSGVsbG9IABItCgZzdGF0dXMYAiABKAsyGy53ZWlnaGJyaWRnZS52MS5Qcm94eVN0YXR1c0gAEioKB2dvb2RieWUYAyABKAsyFy53ZWlnaGJyaWRnZS52MS5Hb29kYnllSABCCQoHbWVzc2FnZSKWAQoFSGVsbG8SEAoIcHJveHlfaWQYASABKAkSDwoHdmVyc2lvbhgCIAEoCRItCgtyZXN1bWVfZnJvbRgDIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEhgKEG1heF9zdGFsZW5lc3NfbXMYBCABKA0SDAoEbmFtZRgFIAEoCRITCgtwcm9kdWNlcl9pZBgGIAEoCSIJCgdHb29kYnllIkoKCFBvc2l0aW9uEhoKEmRhdGFiYXNlX3N5c3RlbV9pZBgBIAEoCRIQCgh0aW1lbGluZRgCIAEoDRIQCghyZXZpc2lvbhgDIAEoBCKJAQoLUHJveHlTdGF0dXMSGAoQYXBwbGllZF9yZXZpc2lvbhgBIAEoBBIaChJpbl9mbGlnaHRfcmVxdWVzdHMYAiABKA0SGwoTd2FpdGluZ191c2FnZV9ieXRlcxgDIAEoBBISCgpzZW50X2F0X21zGAQgASgEEhMKC21hcmtfYWdlX21zGAUgASgEIv0BCg1XYXRjaFJlc3BvbnNlEiwKCHNuYXBzaG90GAEgASgLMhgud2VpZ2hicmlkZ2UudjEuU25hcHNob3RIABIuCgloZWFydGJlYXQYAiABKAsyGS53ZWlnaGJyaWRnZS52MS5IZWFydGJlYXRIABImCgVkZWx0YRgDIAEoCzIVLndlaWdoYnJpZGdlLnYxLkRlbHRhSAASLQoGcmVjYWxsGAQgASgLMhsud2VpZ2hicmlkZ2UudjEuTGVhc2VSZWNhbGxIABIsCghldmlkZW5jZRgFIAEoCzIYLndlaWdoYnJpZGdlLnYxLkV2aWRlbmNlSABCCQoHbWVzc2FnZSLJAQoIU25hcHNob3QSEAoIcmV2aXNpb24YASABKAQSLQoKY29ubmVjdG9ycxgCIAMoCzIZLndlaWdoYnJpZGdlLnYxLkNvbm5lY3RvchIlCgZtb2RlbHMYAyADKAsyFS53ZWlnaGJyaWRnZS52MS5Nb2RlbBIqCghwb3NpdGlvbhgEIAEoCzIYLndlaWdoYnJpZGdlLnYxLlBvc2l0aW9uEikKCHByb2ZpbGVzGAUgAygLMhcud2VpZ2hicmlkZ2UudjEuUHJvZmlsZSKrAQoFRGVsdGESFQoNZnJvbV9yZXZpc2lvbhgBIAEoBBITCgt0b19yZXZpc2lvbhgCIAEoBBIPCgdrZXlfaWRzGAMgAygJEhIKCnBvbGljeV9pZHMYBCADKAkSFQoNcHJpbmNpcGFsX2lkcxgFIAMoCRIQCghhbGxfa2V5cxgGIAEoCBIoCgZ0YWJsZXMYByABKAsyGC53ZWlnaGJyaWRnZS52MS5TbmFwc2hvdCJmCghFdmlkZW5jZRIvCgV0eXBlcxgBIAMoCzIgLndlaWdoYnJpZGdlLnYxLldvcmtsb2FkRXZpZGVuY2USFwoPZm9yZ290dGVuX3R5cGVzGAIgAygJEhAKCGlzX2ZpcnN0GAMgASgIImgKEFdvcmtsb2FkRXZpZGVuY2USFQoNd29ya2xvYWRfdHlwZRgBIAEoCRItCgZtb2RlbHMYAiADKAsyHS53ZWlnaGJyaWRnZS52MS5Nb2RlbEV2aWRlbmNlEg4KBmFnZV9tcxgDIAEoBCLAAQoNTW9kZWxFdmlkZW5jZRINCgVtb2RlbBgBIAEoCRIQCghyZXF1ZXN0cxgCIAEoARIRCglzdWNjZXNzZXMYAyABKAESEgoKbGF0ZW5jeV9tcxgEIAEoARIeChZ0aW1lX3RvX2ZpcnN0X3Rva2VuX21zGAUgASgBEg0KBXRpbWVkGAYgASgBEhUKDWNvc3RfbmFub191c2QYByABKAESEQoJc2NvcmVfc3VtGAggASgBEg4KBnNjb3JlcxgJIAEoASKVAQoJSGVhcnRiZWF0EhAKCHJldmlzaW9uGAEgASgEEhAKCGNsb2NrX21zGAIgASgDEhQKDGxpdmVfcHJveGllcxgDIAEoDRIaChJhbnN3ZXJzX3NlbnRfYXRfbXMYBCABKAQSMgoNbW9kZWxfb3V0cHV0cxgFIAMoCzIbLndlaWdoYnJpZGdlLnYxLk1vZGVsT3V0cHV0IjAKC01vZGVsT3V0cHV0Eg0KBW1vZGVsGAEgASgJEhIKCnA5NV90b2tlbnMYAiABKA0iOQoLTGVhc2VSZWNhbGwSKgoHYnVja2V0cxgBIAMoCzIZLndlaWdoYnJpZGdlLnYxLkJ1Y2tldFJlZiImCg5SZXNvbHZlUmVxdWVzdBIUCgx0b2tlbl9zaGEyNTYYASABKAwiWQoPUmVzb2x2ZVJlc3BvbnNlEiAKA2tleRgBIAEoCzITLndlaWdoYnJpZGdlLnYxLktleRIQCghyZXZpc2lvbhgCIAEoBBISCgptYXhfYWdlX21zGAMgASgNIqABChVSZWNvcmRSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSNgoKdW5maW5pc2hlZBgFIAEoCzIiLndlaWdoYnJpZGdlLnYxLlVuZmluaXNoZWRSZXNwb25zZSJKChJVbmZpbmlzaGVkUmVzcG9uc2USEAoIZXZlbnRfaWQYASABKAkSDQoFbW9kZWwYAiABKAkSEwoLcHJvZHVjZXJfaWQYAyABKAkiGAoWUmVjb3JkUmVzcG9uc2VSZXNwb25zZSJAChNGaW5kUmVzcG9uc2VSZXF1ZXN0EhMKC3Jlc3BvbnNlX2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCSKQAgoURmluZFJlc3BvbnNlUmVzcG9uc2USQQoJb3duZXJzaGlwGAEgASgOMi4ud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVzcG9uc2UuT3duZXJzaGlwEhQKDGNvbm5lY3Rvcl9pZBgCIAEoCRI2Cgp1bmZpbmlzaGVkGAMgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlImcKCU93bmVyc2hpcBIZChVPV05FUlNISVBfVU5TUEVDSUZJRUQQABIVChFPV05FUlNISVBfVU5LTk9XThABEhEKDU9XTkVSU0hJUF9PV04QAhIVChFPV05FUlNISVBfRk9SRUlHThADIsIBChVTZXR0bGVSZXNwb25zZVJlcXVlc3QSEwoLcmVzcG9uc2VfaWQYASABKAkSFAoMY29ubmVjdG9yX2lkGAIgASgJEhQKDHByaW5jaXBhbF9pZBgDIAEoCRIpCgV1c2FnZRgEIAEoCzIaLndlaWdoYnJpZGdlLnYxLlRva2VuVXNhZ2USLQoHZGV0YWlscxgFIAEoCzIcLndlaWdoYnJpZGdlLnYxLlVzYWdlRGV0YWlscxIOCgZzdGF0dXMYBiABKAkilwIKFlNldHRsZVJlc3BvbnNlUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZS5SZXN1bHQSFQoNY29zdF9uYW5vX3VzZBgCIAEoAxIbChNjb3JyZWN0aW9uX25hbm9fdXNkGAMgASgDEhAKCHVucHJpY2VkGAQgAygJIngKBlJlc3VsdBIWChJSRVNVTFRfVU5TUEVDSUZJRUQQABISCg5SRVNVTFRfU0VUVExFRBABEhoKFlJFU1VMVF9BTFJFQURZX1NFVFRMRUQQAhISCg5SRVNVTFRfUEVORElORxADEhIKDlJFU1VMVF9VTktOT1dOEAQiNAodTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QSEwoLcHJvZHVjZXJfaWQYASABKAkiVgoeTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1Jlc3BvbnNlEjQKCXJlc3BvbnNlcxgBIAMoCzIhLndlaWdoYnJpZGdlLnYxLlVuc2V0dGxlZFJlc3BvbnNlIqwBChFVbnNldHRsZWRSZXNwb25zZRITCgtyZXNwb25zZV9pZBgBIAEoCRIUCgxjb25uZWN0b3JfaWQYAiABKAkSFAoMcHJpbmNpcGFsX2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRI2Cgp1bmZpbmlzaGVkGAUgASgLMiIud2VpZ2hicmlkZ2UudjEuVW5maW5pc2hlZFJlc3BvbnNlEg4KBmFnZV9tcxgGIAEoBCJHChFDbG9zZUVwb2NoUmVxdWVzdBITCgtwcm9kdWNlcl9pZBgBIAEoCRINCgVlcG9jaBgCIAEoCRIOCgZsYXN0X24YAyADKAQiJwoSQ2xvc2VFcG9jaFJlc3BvbnNlEhEKCWlzX2Nsb3NlZBgBIAEoCCKIAQoMTGVhc2VSZXF1ZXN0EhMKC3Byb2R1Y2VyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgJEisKB2J1ZGdldHMYAyADKAsyGi53ZWlnaGJyaWRnZS52MS5CdWRnZXRDYWxsEicKBXJhdGVzGAQgAygLMhgud2VpZ2hicmlkZ2UudjEuUmF0ZUNhbGwivQEKCkJ1ZGdldENhbGwSKQoGYnVja2V0GAEgASgLMhkud2VpZ2hicmlkZ2UudjEuQnVja2V0UmVmEgsKA3NlcRgCIAEoBBIZChFyZXR1cm5lZF9uYW5vX3VzZBgDIAEoAxIYChBtaW5pbXVtX25hbm9fdXNkGAQgASgDEiUKGGJ1cm5fbmFub191c2RfcGVyX3NlY29uZBgFIAEoA0gAiAEBQhsKGV9idXJuX25hbm9fdXNkX3Blcl9zZWNvbmQieQoIUmF0ZUNhbGwSEQoJcG9saWN5X2lkGAEgASgJEhcKD2NvdW50ZXJfdmVyc2lvbhgCIAEoDRIPCgdzdWJqZWN0GAMgASgJEg4KBm1pbnV0ZRgEIAEoBBIQCghyZXF1ZXN0cxgFIAEoAxIOCgZ0b2tlbnMYBiABKAMiZwoNTGVhc2VSZXNwb25zZRIsCgdidWRnZXRzGAEgAygLMhsud2VpZ2hicmlkZ2UudjEuQnVkZ2V0TGVhc2USKAoFcmF0ZXMYAiADKAsyGS53ZWlnaGJyaWRnZS52MS5SYXRlR3JhbnQi2QIKC0J1ZGdldExlYXNlEgsKA3NlcRgBIAEoBBIYChBncmFudGVkX25hbm9fdXNkGAIgASgDEhsKDmxpbWl0X25hbm9fdXNkGAMgASgDSACIAQESFgoOc3BlbnRfbmFub191c2QYBCABKAMSFwoPbGVhc2VkX25hbm9fdXNkGAUgASgDEjQKB291dGNvbWUYBiABKA4yIy53ZWlnaGJyaWRnZS52MS5CdWRnZXRMZWFzZS5PdXRjb21lIosBCgdPdXRjb21lEhcKE09VVENPTUVfVU5TUEVDSUZJRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIVChFPVVRDT01FX0VYSEFVU1RFRBACEhUKEU9VVENPTUVfQ09OVEVOREVEEAMSEAoMT1VUQ09NRV9PVkVSEAQSEgoOT1VUQ09NRV9DTE9TRUQQBUIRCg9fbGltaXRfbmFub191c2QiaQoJUmF0ZUdyYW50Eg4KBm1pbnV0ZRgBIAEoBBIQCghyZXF1ZXN0cxgCIAEoAxIOCgZ0b2tlbnMYAyABKAMSFQoNcmVxdWVzdHNfbGVmdBgEIAEoAxITCgt0b2tlbnNfbGVmdBgFIAEoAyKCAQoVUmVjb3JkRmVlZGJhY2tSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSFAoMcHJpbmNpcGFsX2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRINCgVzY29yZRgEIAEoARIUCgdjb21tZW50GAUgASgJSACIAQFCCgoIX2NvbW1lbnQiygEKFlJlY29yZEZlZWRiYWNrUmVzcG9uc2USPQoGcmVzdWx0GAEgASgOMi0ud2VpZ2hicmlkZ2UudjEuUmVjb3JkRmVlZGJhY2tSZXNwb25zZS5SZXN1bHQicQoGUmVzdWx0EhYKElJFU1VMVF9VTlNQRUNJRklFRBAAEhIKDlJFU1VMVF9DT1VOVEVEEAESEgoOUkVTVUxUX1BFTkRJTkcQAhISCg5SRVNVTFRfVU5LTk9XThADEhMKD1JFU1VMVF9UT09fTUFOWRAEMrgGCg5Db250cm9sU2VydmljZRJICgVXYXRjaBIcLndlaWdoYnJpZGdlLnYxLldhdGNoUmVxdWVzdBodLndlaWdoYnJpZGdlLnYxLldhdGNoUmVzcG9uc2UoATABEkoKB1Jlc29sdmUSHi53ZWlnaGJyaWRnZS52MS5SZXNvbHZlUmVxdWVzdBofLndlaWdoYnJpZGdlLnYxLlJlc29sdmVSZXNwb25zZRJfCg5SZWNvcmRSZXNwb25zZRIlLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZFJlc3BvbnNlUmVzcG9uc2USWQoMRmluZFJlc3BvbnNlEiMud2VpZ2hicmlkZ2UudjEuRmluZFJlc3BvbnNlUmVxdWVzdBokLndlaWdoYnJpZGdlLnYxLkZpbmRSZXNwb25zZVJlc3BvbnNlEl8KDlNldHRsZVJlc3BvbnNlEiUud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXF1ZXN0GiYud2VpZ2hicmlkZ2UudjEuU2V0dGxlUmVzcG9uc2VSZXNwb25zZRJ3ChZMaXN0VW5zZXR0bGVkUmVzcG9uc2VzEi0ud2VpZ2hicmlkZ2UudjEuTGlzdFVuc2V0dGxlZFJlc3BvbnNlc1JlcXVlc3QaLi53ZWlnaGJyaWRnZS52MS5MaXN0VW5zZXR0bGVkUmVzcG9uc2VzUmVzcG9uc2USUwoKQ2xvc2VFcG9jaBIhLndlaWdoYnJpZGdlLnYxLkNsb3NlRXBvY2hSZXF1ZXN0GiIud2VpZ2hicmlkZ2UudjEuQ2xvc2VFcG9jaFJlc3BvbnNlEkQKBUxlYXNlEhwud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXF1ZXN0Gh0ud2VpZ2hicmlkZ2UudjEuTGVhc2VSZXNwb25zZRJfCg5SZWNvcmRGZWVkYmFjaxIlLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVxdWVzdBomLndlaWdoYnJpZGdlLnYxLlJlY29yZEZlZWRiYWNrUmVzcG9uc2ViBnByb3RvMw", [file_weighbridge_v1_resources, file_weighbridge_v1_usage]);
 
 /**
  * What a proxy stores on its disk, sealed, so that it can start while the control plane is unreachable.
@@ -691,6 +693,14 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
    * @generated from field: string key_id = 4;
    */
   keyId: string;
+
+  /**
+   * Set if the vendor returned the response before it finished it (`background`): its attempt is charged a reservation, which
+   * SettleResponse corrects.
+   *
+   * @generated from field: weighbridge.v1.UnfinishedResponse unfinished = 5;
+   */
+  unfinished?: UnfinishedResponse | undefined;
 };
 
 /**
@@ -699,6 +709,41 @@ export type RecordResponseRequest = Message<"weighbridge.v1.RecordResponseReques
  */
 export const RecordResponseRequestSchema: GenMessage<RecordResponseRequest> = /*@__PURE__*/
   messageDesc(file_weighbridge_v1_control, 18);
+
+/**
+ * A response that a vendor returned before it finished it. Its attempt is charged its reservation until the response is settled.
+ *
+ * @generated from message weighbridge.v1.UnfinishedResponse
+ */
+export type UnfinishedResponse = Message<"weighbridge.v1.UnfinishedResponse"> & {
+  /**
+   * The id of the attempt's usage event: a UUIDv7. The ledger may not have the event yet.
+   *
+   * @generated from field: string event_id = 1;
+   */
+  eventId: string;
+
+  /**
+   * The model of the attempt.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * The UUID of the spool of the proxy that made it, which polls the vendor.
+   *
+   * @generated from field: string producer_id = 3;
+   */
+  producerId: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.UnfinishedResponse.
+ * Use `create(UnfinishedResponseSchema)` to create a new message.
+ */
+export const UnfinishedResponseSchema: GenMessage<UnfinishedResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 19);
 
 /**
  * @generated from message weighbridge.v1.RecordResponseResponse
@@ -711,7 +756,7 @@ export type RecordResponseResponse = Message<"weighbridge.v1.RecordResponseRespo
  * Use `create(RecordResponseResponseSchema)` to create a new message.
  */
 export const RecordResponseResponseSchema: GenMessage<RecordResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 19);
+  messageDesc(file_weighbridge_v1_control, 20);
 
 /**
  * @generated from message weighbridge.v1.FindResponseRequest
@@ -733,7 +778,7 @@ export type FindResponseRequest = Message<"weighbridge.v1.FindResponseRequest"> 
  * Use `create(FindResponseRequestSchema)` to create a new message.
  */
 export const FindResponseRequestSchema: GenMessage<FindResponseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 20);
+  messageDesc(file_weighbridge_v1_control, 21);
 
 /**
  * @generated from message weighbridge.v1.FindResponseResponse
@@ -750,6 +795,13 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
    * @generated from field: string connector_id = 2;
    */
   connectorId: string;
+
+  /**
+   * Set if the principal owns it and it is not settled: whoever reads its final usage at the vendor calls SettleResponse.
+   *
+   * @generated from field: weighbridge.v1.UnfinishedResponse unfinished = 3;
+   */
+  unfinished?: UnfinishedResponse | undefined;
 };
 
 /**
@@ -757,7 +809,7 @@ export type FindResponseResponse = Message<"weighbridge.v1.FindResponseResponse"
  * Use `create(FindResponseResponseSchema)` to create a new message.
  */
 export const FindResponseResponseSchema: GenMessage<FindResponseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 21);
+  messageDesc(file_weighbridge_v1_control, 22);
 
 /**
  * @generated from enum weighbridge.v1.FindResponseResponse.Ownership
@@ -795,7 +847,231 @@ export type FindResponseResponse_Ownership = (typeof FindResponseResponse_Owners
  * Describes the enum weighbridge.v1.FindResponseResponse.Ownership.
  */
 export const FindResponseResponse_OwnershipSchema: GenEnum<FindResponseResponse_Ownership> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 21, 0);
+  enumDesc(file_weighbridge_v1_control, 22, 0);
+
+/**
+ * What the vendor says of a response that it will not work on any more (`completed`, `incomplete`, `failed`, `cancelled`).
+ *
+ * @generated from message weighbridge.v1.SettleResponseRequest
+ */
+export type SettleResponseRequest = Message<"weighbridge.v1.SettleResponseRequest"> & {
+  /**
+   * @generated from field: string response_id = 1;
+   */
+  responseId: string;
+
+  /**
+   * @generated from field: string connector_id = 2;
+   */
+  connectorId: string;
+
+  /**
+   * Whose response it is.
+   *
+   * @generated from field: string principal_id = 3;
+   */
+  principalId: string;
+
+  /**
+   * What the response used in the end. Absent if the vendor reported none: the charge stays the reservation. With zeros, the
+   * response costs nothing.
+   *
+   * @generated from field: weighbridge.v1.TokenUsage usage = 4;
+   */
+  usage?: TokenUsage | undefined;
+
+  /**
+   * The conditions, the tool uses and the priced model of the response, as in a usage event; absent: the list price. `unpriced`
+   * is ignored, since the control plane computes the cost: at the price version of the attempt, or, if `priced_model` is set, at
+   * that model's newest price at the connector (if it has none, at the attempt's, and `unpriced` says `model:…`).
+   *
+   * @generated from field: weighbridge.v1.UsageDetails details = 5;
+   */
+  details?: UsageDetails | undefined;
+
+  /**
+   * The status that the vendor reports, such as `completed`, for the reason of the correction.
+   *
+   * @generated from field: string status = 6;
+   */
+  status: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.SettleResponseRequest.
+ * Use `create(SettleResponseRequestSchema)` to create a new message.
+ */
+export const SettleResponseRequestSchema: GenMessage<SettleResponseRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 23);
+
+/**
+ * @generated from message weighbridge.v1.SettleResponseResponse
+ */
+export type SettleResponseResponse = Message<"weighbridge.v1.SettleResponseResponse"> & {
+  /**
+   * @generated from field: weighbridge.v1.SettleResponseResponse.Result result = 1;
+   */
+  result: SettleResponseResponse_Result;
+
+  /**
+   * The response cost this. Only with RESULT_SETTLED.
+   *
+   * @generated from field: int64 cost_nano_usd = 2;
+   */
+  costNanoUsd: bigint;
+
+  /**
+   * The difference from the charge before, which was added to the ledger. Only with RESULT_SETTLED.
+   *
+   * @generated from field: int64 correction_nano_usd = 3;
+   */
+  correctionNanoUsd: bigint;
+
+  /**
+   * What the price list has no price for, as in UsageDetails. Only with RESULT_SETTLED.
+   *
+   * @generated from field: repeated string unpriced = 4;
+   */
+  unpriced: string[];
+};
+
+/**
+ * Describes the message weighbridge.v1.SettleResponseResponse.
+ * Use `create(SettleResponseResponseSchema)` to create a new message.
+ */
+export const SettleResponseResponseSchema: GenMessage<SettleResponseResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 24);
+
+/**
+ * @generated from enum weighbridge.v1.SettleResponseResponse.Result
+ */
+export const SettleResponseResponse_Result = {
+  /**
+   * @generated from enum value: RESULT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * This call settled it.
+   *
+   * @generated from enum value: RESULT_SETTLED = 1;
+   */
+  SETTLED: 1,
+
+  /**
+   * An earlier call settled it. Stop polling.
+   *
+   * @generated from enum value: RESULT_ALREADY_SETTLED = 2;
+   */
+  ALREADY_SETTLED: 2,
+
+  /**
+   * The ledger does not have the attempt yet, and nothing changed. Call again.
+   *
+   * @generated from enum value: RESULT_PENDING = 3;
+   */
+  PENDING: 3,
+
+  /**
+   * No unfinished response of this principal and connector has this id. Stop polling.
+   *
+   * @generated from enum value: RESULT_UNKNOWN = 4;
+   */
+  UNKNOWN: 4,
+} as const;
+
+/**
+ * @generated from enum weighbridge.v1.SettleResponseResponse.Result
+ */
+export type SettleResponseResponse_Result = (typeof SettleResponseResponse_Result)[keyof typeof SettleResponseResponse_Result] | UnknownEnum;
+
+/**
+ * Describes the enum weighbridge.v1.SettleResponseResponse.Result.
+ */
+export const SettleResponseResponse_ResultSchema: GenEnum<SettleResponseResponse_Result> = /*@__PURE__*/
+  enumDesc(file_weighbridge_v1_control, 24, 0);
+
+/**
+ * @generated from message weighbridge.v1.ListUnsettledResponsesRequest
+ */
+export type ListUnsettledResponsesRequest = Message<"weighbridge.v1.ListUnsettledResponsesRequest"> & {
+  /**
+   * The UUID of a spool.
+   *
+   * @generated from field: string producer_id = 1;
+   */
+  producerId: string;
+};
+
+/**
+ * Describes the message weighbridge.v1.ListUnsettledResponsesRequest.
+ * Use `create(ListUnsettledResponsesRequestSchema)` to create a new message.
+ */
+export const ListUnsettledResponsesRequestSchema: GenMessage<ListUnsettledResponsesRequest> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 25);
+
+/**
+ * @generated from message weighbridge.v1.ListUnsettledResponsesResponse
+ */
+export type ListUnsettledResponsesResponse = Message<"weighbridge.v1.ListUnsettledResponsesResponse"> & {
+  /**
+   * The oldest first, at most 1,000. Once those are settled, ask again.
+   *
+   * @generated from field: repeated weighbridge.v1.UnsettledResponse responses = 1;
+   */
+  responses: UnsettledResponse[];
+};
+
+/**
+ * Describes the message weighbridge.v1.ListUnsettledResponsesResponse.
+ * Use `create(ListUnsettledResponsesResponseSchema)` to create a new message.
+ */
+export const ListUnsettledResponsesResponseSchema: GenMessage<ListUnsettledResponsesResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 26);
+
+/**
+ * @generated from message weighbridge.v1.UnsettledResponse
+ */
+export type UnsettledResponse = Message<"weighbridge.v1.UnsettledResponse"> & {
+  /**
+   * @generated from field: string response_id = 1;
+   */
+  responseId: string;
+
+  /**
+   * @generated from field: string connector_id = 2;
+   */
+  connectorId: string;
+
+  /**
+   * @generated from field: string principal_id = 3;
+   */
+  principalId: string;
+
+  /**
+   * @generated from field: string key_id = 4;
+   */
+  keyId: string;
+
+  /**
+   * @generated from field: weighbridge.v1.UnfinishedResponse unfinished = 5;
+   */
+  unfinished?: UnfinishedResponse | undefined;
+
+  /**
+   * How long ago it was recorded. It leaves the list at 24 hours.
+   *
+   * @generated from field: uint64 age_ms = 6;
+   */
+  ageMs: bigint;
+};
+
+/**
+ * Describes the message weighbridge.v1.UnsettledResponse.
+ * Use `create(UnsettledResponseSchema)` to create a new message.
+ */
+export const UnsettledResponseSchema: GenMessage<UnsettledResponse> = /*@__PURE__*/
+  messageDesc(file_weighbridge_v1_control, 27);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochRequest
@@ -824,7 +1100,7 @@ export type CloseEpochRequest = Message<"weighbridge.v1.CloseEpochRequest"> & {
  * Use `create(CloseEpochRequestSchema)` to create a new message.
  */
 export const CloseEpochRequestSchema: GenMessage<CloseEpochRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 22);
+  messageDesc(file_weighbridge_v1_control, 28);
 
 /**
  * @generated from message weighbridge.v1.CloseEpochResponse
@@ -843,7 +1119,7 @@ export type CloseEpochResponse = Message<"weighbridge.v1.CloseEpochResponse"> & 
  * Use `create(CloseEpochResponseSchema)` to create a new message.
  */
 export const CloseEpochResponseSchema: GenMessage<CloseEpochResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 23);
+  messageDesc(file_weighbridge_v1_control, 29);
 
 /**
  * @generated from message weighbridge.v1.LeaseRequest
@@ -875,7 +1151,7 @@ export type LeaseRequest = Message<"weighbridge.v1.LeaseRequest"> & {
  * Use `create(LeaseRequestSchema)` to create a new message.
  */
 export const LeaseRequestSchema: GenMessage<LeaseRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 24);
+  messageDesc(file_weighbridge_v1_control, 30);
 
 /**
  * Asks for, and returns, the lease of one epoch on one bucket.
@@ -922,7 +1198,7 @@ export type BudgetCall = Message<"weighbridge.v1.BudgetCall"> & {
  * Use `create(BudgetCallSchema)` to create a new message.
  */
 export const BudgetCallSchema: GenMessage<BudgetCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 25);
+  messageDesc(file_weighbridge_v1_control, 31);
 
 /**
  * Asks for more requests and tokens in a minute than each proxy may use without a grant.
@@ -968,7 +1244,7 @@ export type RateCall = Message<"weighbridge.v1.RateCall"> & {
  * Use `create(RateCallSchema)` to create a new message.
  */
 export const RateCallSchema: GenMessage<RateCall> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 26);
+  messageDesc(file_weighbridge_v1_control, 32);
 
 /**
  * @generated from message weighbridge.v1.LeaseResponse
@@ -992,7 +1268,7 @@ export type LeaseResponse = Message<"weighbridge.v1.LeaseResponse"> & {
  * Use `create(LeaseResponseSchema)` to create a new message.
  */
 export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 27);
+  messageDesc(file_weighbridge_v1_control, 33);
 
 /**
  * @generated from message weighbridge.v1.BudgetLease
@@ -1038,7 +1314,7 @@ export type BudgetLease = Message<"weighbridge.v1.BudgetLease"> & {
  * Use `create(BudgetLeaseSchema)` to create a new message.
  */
 export const BudgetLeaseSchema: GenMessage<BudgetLease> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 28);
+  messageDesc(file_weighbridge_v1_control, 34);
 
 /**
  * @generated from enum weighbridge.v1.BudgetLease.Outcome
@@ -1092,7 +1368,7 @@ export type BudgetLease_Outcome = (typeof BudgetLease_Outcome)[keyof typeof Budg
  * Describes the enum weighbridge.v1.BudgetLease.Outcome.
  */
 export const BudgetLease_OutcomeSchema: GenEnum<BudgetLease_Outcome> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 28, 0);
+  enumDesc(file_weighbridge_v1_control, 34, 0);
 
 /**
  * @generated from message weighbridge.v1.RateGrant
@@ -1133,7 +1409,7 @@ export type RateGrant = Message<"weighbridge.v1.RateGrant"> & {
  * Use `create(RateGrantSchema)` to create a new message.
  */
 export const RateGrantSchema: GenMessage<RateGrant> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 29);
+  messageDesc(file_weighbridge_v1_control, 35);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackRequest
@@ -1172,7 +1448,7 @@ export type RecordFeedbackRequest = Message<"weighbridge.v1.RecordFeedbackReques
  * Use `create(RecordFeedbackRequestSchema)` to create a new message.
  */
 export const RecordFeedbackRequestSchema: GenMessage<RecordFeedbackRequest> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 30);
+  messageDesc(file_weighbridge_v1_control, 36);
 
 /**
  * @generated from message weighbridge.v1.RecordFeedbackResponse
@@ -1189,7 +1465,7 @@ export type RecordFeedbackResponse = Message<"weighbridge.v1.RecordFeedbackRespo
  * Use `create(RecordFeedbackResponseSchema)` to create a new message.
  */
 export const RecordFeedbackResponseSchema: GenMessage<RecordFeedbackResponse> = /*@__PURE__*/
-  messageDesc(file_weighbridge_v1_control, 31);
+  messageDesc(file_weighbridge_v1_control, 37);
 
 /**
  * @generated from enum weighbridge.v1.RecordFeedbackResponse.Result
@@ -1236,7 +1512,7 @@ export type RecordFeedbackResponse_Result = (typeof RecordFeedbackResponse_Resul
  * Describes the enum weighbridge.v1.RecordFeedbackResponse.Result.
  */
 export const RecordFeedbackResponse_ResultSchema: GenEnum<RecordFeedbackResponse_Result> = /*@__PURE__*/
-  enumDesc(file_weighbridge_v1_control, 31, 0);
+  enumDesc(file_weighbridge_v1_control, 37, 0);
 
 /**
  * What the control plane serves to proxies.
@@ -1284,6 +1560,28 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof FindResponseRequestSchema;
     output: typeof FindResponseResponseSchema;
+  },
+  /**
+   * Corrects the charge of an unfinished response by its final usage. Any proxy may call it, as often as it likes: the first
+   * call that finds the attempt in the ledger counts.
+   *
+   * @generated from rpc weighbridge.v1.ControlService.SettleResponse
+   */
+  settleResponse: {
+    methodKind: "unary";
+    input: typeof SettleResponseRequestSchema;
+    output: typeof SettleResponseResponseSchema;
+  },
+  /**
+   * The unfinished responses of a spool that were recorded less than 24 hours ago and are not settled: a proxy that starts
+   * polls them on.
+   *
+   * @generated from rpc weighbridge.v1.ControlService.ListUnsettledResponses
+   */
+  listUnsettledResponses: {
+    methodKind: "unary";
+    input: typeof ListUnsettledResponsesRequestSchema;
+    output: typeof ListUnsettledResponsesResponseSchema;
   },
   /**
    * Closes an epoch of a spool that writes no more, with the number of events that it wrote. Retry until it succeeds.

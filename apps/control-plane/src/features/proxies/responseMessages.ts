@@ -1,0 +1,97 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import {
+  FindResponseResponse_Ownership,
+  type FindResponseResponseSchema,
+  type ListUnsettledResponsesResponseSchema,
+  type RecordResponseRequest,
+  type SettleResponseRequest,
+  SettleResponseResponse_Result,
+  type SettleResponseResponseSchema,
+  type TokenUsage as TokenUsageMessage,
+  type UsageDetails,
+} from '@weighbridge/contracts';
+import {
+  type MeteredUsage,
+  NO_TOOL_USES,
+  STANDARD_SERVICE,
+  serviceConditions,
+  type TokenUsage,
+} from '@weighbridge/domain';
+import type { OwnedResponse, Ownership, UnsettledResponse } from '../responses/responses.service.ts';
+import type { FinalResponse, Settlement } from '../responses/settleResponse.service.ts';
+
+/** Stored responses as the protobuf messages of proxies. */
+
+export function ownedResponse(request: RecordResponseRequest): OwnedResponse {
+  const { responseId, connectorId, principalId, keyId, unfinished } = request;
+  return { responseId, connectorId, principalId, keyId, unfinished };
+}
+
+export function ownershipMessage(owner: Ownership): MessageInitShape<typeof FindResponseResponseSchema> {
+  switch (owner.kind) {
+    case 'own': {
+      const { connectorId, unfinished } = owner;
+      return {
+        ownership: FindResponseResponse_Ownership.OWN,
+        connectorId,
+        ...(unfinished && { unfinished }),
+      };
+    }
+    case 'foreign':
+      return { ownership: FindResponseResponse_Ownership.FOREIGN };
+    case 'unknown':
+      return { ownership: FindResponseResponse_Ownership.UNKNOWN };
+  }
+}
+
+export function unsettledMessage(
+  responses: readonly UnsettledResponse[],
+): MessageInitShape<typeof ListUnsettledResponsesResponseSchema> {
+  return { responses: responses.map(({ ageMs, ...response }) => ({ ...response, ageMs: BigInt(ageMs) })) };
+}
+
+export function finalResponse(request: SettleResponseRequest): FinalResponse {
+  const { responseId, connectorId, principalId, usage, details, status } = request;
+  return {
+    ...{ responseId, connectorId, principalId, status },
+    usage: usage && meteredUsage(usage, details),
+    pricedModel: details?.pricedModel ?? '',
+  };
+}
+
+function meteredUsage(usage: TokenUsageMessage, details: UsageDetails | undefined): MeteredUsage {
+  if (!details) return { tokens: tokenUsage(usage), service: STANDARD_SERVICE, toolUses: NO_TOOL_USES };
+  const { serviceTier, speed, geography, toolUses } = details;
+  return { tokens: tokenUsage(usage), service: serviceConditions(serviceTier, speed, geography), toolUses };
+}
+
+function tokenUsage(usage: TokenUsageMessage): TokenUsage {
+  return {
+    inputTokens: usage.input,
+    cacheReadTokens: usage.cacheRead,
+    cacheWriteTokens: usage.cacheWrite,
+    cacheWrite1hTokens: usage.cacheWrite1h,
+    outputTokens: usage.output,
+    inputAudioTokens: usage.inputAudio,
+    inputImageTokens: usage.inputImage,
+    cacheReadAudioTokens: usage.cacheReadAudio,
+    outputAudioTokens: usage.outputAudio,
+    outputImageTokens: usage.outputImage,
+  };
+}
+
+export function settlementMessage(
+  settlement: Settlement,
+): MessageInitShape<typeof SettleResponseResponseSchema> {
+  const result = RESULTS[settlement.kind];
+  if (settlement.kind !== 'settled') return { result };
+  const { costNanoUsd, correctionNanoUsd, unpriced } = settlement;
+  return { result, costNanoUsd, correctionNanoUsd, unpriced: [...unpriced] };
+}
+
+const RESULTS: Record<Settlement['kind'], SettleResponseResponse_Result> = {
+  settled: SettleResponseResponse_Result.SETTLED,
+  already_settled: SettleResponseResponse_Result.ALREADY_SETTLED,
+  pending: SettleResponseResponse_Result.PENDING,
+  unknown: SettleResponseResponse_Result.UNKNOWN,
+};

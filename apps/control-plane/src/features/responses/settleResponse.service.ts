@@ -1,0 +1,114 @@
+import { MAX_COST_NANO_USD } from '@weighbridge/contracts';
+import type { Tx } from '@weighbridge/database';
+import {
+  type Cost,
+  costOf,
+  decimalUsd,
+  type MeteredUsage,
+  type ModelPrice,
+  type NanoUsd,
+  newUuid,
+  totalInputTokens,
+  totalTokens,
+} from '@weighbridge/domain';
+import { type AttemptRow, correctedCost, lockAttempt, recordCorrection } from '@weighbridge/ledger';
+import { dearestKnownPrices, newestPriceAt, priceOfVersion } from './attemptPrices.service.ts';
+import { lockStoredResponse, markSettled } from './responses.repository.ts';
+import type { ResponseDeps } from './responses.service.ts';
+
+/** What a vendor says of a response that it will not work on any more. */
+export interface FinalResponse {
+  readonly responseId: string;
+  readonly connectorId: string;
+  readonly principalId: string;
+  /** Undefined if the vendor reported none. */
+  readonly usage: MeteredUsage | undefined;
+  /** The model whose price applies instead of that of the attempt; empty if it is the attempt's. */
+  readonly pricedModel: string;
+  readonly status: string;
+}
+
+export type Settlement =
+  | ({ readonly kind: 'settled'; readonly correctionNanoUsd: NanoUsd } & Cost)
+  /** Settled before; not in the ledger yet; no unfinished response. */
+  | { readonly kind: 'already_settled' | 'pending' | 'unknown' };
+
+/**
+ * Corrects the charge of an unfinished response by what it cost in the end, once: the response is locked, and marked in the
+ * transaction that adds the correction. Concurrent and repeated calls change nothing.
+ */
+export async function settleResponse({ db, now }: ResponseDeps, final: FinalResponse): Promise<Settlement> {
+  return await db.transaction().execute(async (tx): Promise<Settlement> => {
+    const response = await lockStoredResponse(tx, final.responseId, final.connectorId);
+    if (!response?.event_id || response.principal_id !== final.principalId) return { kind: 'unknown' };
+    if (response.settled_at) return { kind: 'already_settled' };
+    const attempt = await lockAttempt(tx, response.event_id);
+    if (!attempt) return { kind: 'pending' };
+    const at = now();
+    const cost = await finalCost(tx, attempt, final);
+    const correctionNanoUsd = await possibleCorrection(tx, attempt, cost.costNanoUsd);
+    if (correctionNanoUsd !== 0n) {
+      await recordCorrection(tx, {
+        correctionId: newUuid(),
+        requestId: attempt.request_id,
+        eventId: attempt.event_id,
+        amountNanoUsd: correctionNanoUsd,
+        reason: reasonOf(final, attempt, cost),
+        now: at,
+      });
+    }
+    await markSettled(tx, response, at);
+    return { kind: 'settled', correctionNanoUsd, ...cost };
+  });
+}
+
+/** What the response cost; the charge of the attempt if the vendor reported no usage. */
+async function finalCost(tx: Tx, attempt: AttemptRow, { usage, pricedModel }: FinalResponse): Promise<Cost> {
+  if (!usage) return { costNanoUsd: attempt.cost_nano_usd, unpriced: [] };
+  const otherModel = pricedModel !== '' && pricedModel !== attempt.model ? pricedModel : undefined;
+  const ofModel = otherModel && (await newestPriceAt(tx, attempt.connector_id, otherModel));
+  const price = ofModel || (await priceOfAttempt(tx, attempt));
+  const cost = costOf(usage, price, await dearestKnownPrices(tx));
+  const unpriced = otherModel && !ofModel ? [`model:${otherModel}`, ...cost.unpriced] : cost.unpriced;
+  const { costNanoUsd } = cost;
+  return { costNanoUsd: capped(costNanoUsd), unpriced };
+}
+
+/** What the ledger takes. */
+function capped(cost: NanoUsd): NanoUsd {
+  return cost < MAX_COST_NANO_USD ? cost : MAX_COST_NANO_USD;
+}
+
+async function priceOfAttempt(tx: Tx, attempt: AttemptRow): Promise<ModelPrice> {
+  const price = await priceOfVersion(tx, attempt);
+  if (price) return price;
+  const { model, price_source, price_version } = attempt;
+  throw new Error(`version ${price_version} of the ${price_source} price of ${model} is not on record`);
+}
+
+/** The difference from the charge, as far as an operator's corrections leave the cost of the attempt within its bounds. */
+async function possibleCorrection(tx: Tx, attempt: AttemptRow, cost: NanoUsd): Promise<NanoUsd> {
+  const before = await correctedCost(tx, attempt.event_id);
+  const after = before + cost - attempt.cost_nano_usd;
+  if (after < 0n) return -before;
+  return capped(after) - before;
+}
+
+const MAX_STATUS = 32;
+/** Of a reason, which has at most 1,000 characters. */
+const MAX_PARTS = 800;
+
+function reasonOf({ status, usage }: FinalResponse, attempt: AttemptRow, { costNanoUsd }: Cost): string {
+  const shown = status.slice(0, MAX_STATUS).replaceAll(/[^a-z0-9_ -]/gi, '?') || 'ended';
+  const was = `it was charged ${decimalUsd(attempt.cost_nano_usd)} USD`;
+  const start = `background response ${shown}: `;
+  if (!usage) return `${start}${was}`;
+  const { tokens, service, toolUses } = usage;
+  const input = totalInputTokens(tokens);
+  const parts = [
+    `${input} input and ${totalTokens(tokens) - input} output tokens`,
+    ...Object.values(service).filter((condition) => condition !== ''),
+    ...Object.entries(toolUses).map(([tool, uses]) => `${tool} ${uses} times`),
+  ];
+  return `${start}${parts.join(', ').slice(0, MAX_PARTS)}, ${decimalUsd(costNanoUsd)} USD; ${was}`;
+}
