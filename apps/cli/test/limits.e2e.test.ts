@@ -21,7 +21,9 @@ async function callerUnder(name: string, policy: Record<string, unknown>): Promi
 interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  readonly body: { readonly error?: { readonly code: string; readonly message: string } };
+  readonly body: {
+    readonly error?: { readonly code: string; readonly message: string; readonly param?: string };
+  };
 }
 
 async function ask(
@@ -154,6 +156,44 @@ describe('a hard budget', () => {
     expect(Object.keys(body)).not.toEqual(
       expect.arrayContaining([expect.stringMatching(/tool|max_completion_tokens/)]),
     );
+  });
+});
+
+describe('a hard budget whose policy allows a field', () => {
+  it('lets that field pass, and no other', async () => {
+    const caller = await callerUnder('allowed', {
+      limit_micro_usd: 30_000,
+      window: 'month',
+      counter_scope: 'policy',
+      budget_mode: 'hard',
+      hard_allow_fields: ['messages[].content[].type=image_url'],
+    });
+    const part = (type: string) => ({
+      max_tokens: 5,
+      messages: [{ role: 'user', content: [{ type, [type]: { url: 'https://x.example/y' } }] }],
+    });
+    expect((await ask(caller, part('image_url'))).status).toBe(200);
+    expect((await ask(caller, part('video_url'))).body.error).toMatchObject({
+      code: 'not_allowed_in_hard_mode',
+      param: 'messages[0].content[0].type',
+    });
+  });
+});
+
+describe('a policy that allows certain models', () => {
+  it('holds for each model that a request names', async () => {
+    const caller = await callerUnder('models', {
+      limit_micro_usd: 30_000,
+      window: 'month',
+      allowed_models: ['mock/echo'],
+    });
+    expect((await ask(caller, { models: ['echo', 'mock/echo'], metadata: { model: 'x' } })).status).toBe(200);
+    expect((await ask(caller, { models: ['echo', 'dear'] })).body.error).toMatchObject({
+      code: 'model_not_allowed',
+      param: 'models[1]',
+    });
+    const tools = [{ type: 'image_generation', model: 'dear' }];
+    expect((await ask(caller, { tools })).body.error?.param).toBe('tools[0].model');
   });
 });
 

@@ -246,6 +246,7 @@ export interface Policies {
   default_for: "service" | "user" | "all" | null;
   deleted_at: Timestamp | null;
   enforcement: "enforce" | "shadow" | "off";
+  hard_allow_fields: Generated<string[]>;
   id: string;
   limit_nano_usd: bigint | null;
   max_parallel: number | null;

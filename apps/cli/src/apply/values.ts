@@ -23,6 +23,7 @@ function normal(field: string, value: unknown): unknown {
     case 'models':
     case 'capabilities':
     case 'allowed_models':
+    case 'hard_allow_fields':
       return [...new Set(value as string[])];
     case 'name':
       return String(value).trim();

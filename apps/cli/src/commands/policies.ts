@@ -119,6 +119,11 @@ function policyOptions(command: Command): Command {
         'balanced reserves an estimate, hard the most that a request can cost',
       ).choices(['balanced', 'hard']),
     )
+    .option(
+      '--hard-allow-field <field>',
+      'a request field that hard budgets let pass unbounded, such as "tools[].type=mcp"; may be repeated',
+      collectList,
+    )
     .option('--allow <pattern>', 'an allowed model; * matches any text; may be repeated', collectList)
     .option('--requests-per-minute <n>', 'limit of requests per minute, or none', countOrNone)
     .option('--tokens-per-minute <n>', 'limit of tokens per minute, or none', countOrNone)
@@ -145,6 +150,7 @@ function changes(options: Readonly<Record<string, never>>): PolicyChanges {
     counter_scope: options.counterScope,
     enforcement: options.enforcement,
     budget_mode: options.budgetMode,
+    hard_allow_fields: options.hardAllowField,
     allowed_models: options.allow,
     requests_per_minute: noneAsNull(options.requestsPerMinute),
     tokens_per_minute: noneAsNull(options.tokensPerMinute),

@@ -194,6 +194,9 @@ describe('policies update', () => {
     expect(await bodyOf('--allow', 'openai/*', '--allow', 'mock/echo')).toEqual({
       allowed_models: ['openai/*', 'mock/echo'],
     });
+    expect(await bodyOf('--hard-allow-field', 'tools', '--hard-allow-field', 'a[].b=c')).toEqual({
+      hard_allow_fields: ['tools', 'a[].b=c'],
+    });
   });
 });
 

@@ -29,6 +29,7 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
   next_page_token: '',
   timezone: 'UTC',
   allowed_models: ['openai/*'],
+  hard_allow_fields: ['messages[].content[].type=image_url'],
   models: ['openai/*'],
   base_url: 'https://api.openai.com/v1',
   credential: '<VENDOR_KEY>',

@@ -1557,6 +1557,8 @@ export interface components {
             enforcement?: "enforce" | "shadow" | "off";
             /** @enum {string} */
             budget_mode?: "balanced" | "hard";
+            /** @description Fields of requests that hard budgets let pass although nothing bounds their cost, as the refusal names them: `messages[].content[].type`, or `messages[].content[].type=image_url` for one value. A field includes all that is in it. */
+            hard_allow_fields?: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
             requests_per_minute?: number | null;
@@ -1668,6 +1670,8 @@ export interface components {
             enforcement: "enforce" | "shadow" | "off";
             /** @enum {string} */
             budget_mode: "balanced" | "hard";
+            /** @description Fields of requests that hard budgets let pass although nothing bounds their cost, as the refusal names them: `messages[].content[].type`, or `messages[].content[].type=image_url` for one value. A field includes all that is in it. */
+            hard_allow_fields: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models: string[];
             requests_per_minute: number | null;
@@ -1703,6 +1707,8 @@ export interface components {
             enforcement?: "enforce" | "shadow" | "off";
             /** @enum {string} */
             budget_mode?: "balanced" | "hard";
+            /** @description Fields of requests that hard budgets let pass although nothing bounds their cost, as the refusal names them: `messages[].content[].type`, or `messages[].content[].type=image_url` for one value. A field includes all that is in it. */
+            hard_allow_fields?: string[];
             /** @description Anchored patterns; `*` matches any characters. Empty: all models. */
             allowed_models?: string[];
             requests_per_minute?: number | null;
@@ -2787,6 +2793,9 @@ export interface operations {
                      *           "counter_scope": "key",
                      *           "enforcement": "enforce",
                      *           "budget_mode": "balanced",
+                     *           "hard_allow_fields": [
+                     *             "messages[].content[].type=image_url"
+                     *           ],
                      *           "allowed_models": [
                      *             "openai/*"
                      *           ],
@@ -2842,6 +2851,9 @@ export interface operations {
                  *       "counter_scope": "key",
                  *       "enforcement": "enforce",
                  *       "budget_mode": "balanced",
+                 *       "hard_allow_fields": [
+                 *         "messages[].content[].type=image_url"
+                 *       ],
                  *       "allowed_models": [
                  *         "openai/*"
                  *       ],
@@ -2881,6 +2893,9 @@ export interface operations {
                      *       "counter_scope": "key",
                      *       "enforcement": "enforce",
                      *       "budget_mode": "balanced",
+                     *       "hard_allow_fields": [
+                     *         "messages[].content[].type=image_url"
+                     *       ],
                      *       "allowed_models": [
                      *         "openai/*"
                      *       ],
@@ -2944,6 +2959,9 @@ export interface operations {
                      *       "counter_scope": "key",
                      *       "enforcement": "enforce",
                      *       "budget_mode": "balanced",
+                     *       "hard_allow_fields": [
+                     *         "messages[].content[].type=image_url"
+                     *       ],
                      *       "allowed_models": [
                      *         "openai/*"
                      *       ],
@@ -3005,6 +3023,9 @@ export interface operations {
                      *       "counter_scope": "key",
                      *       "enforcement": "enforce",
                      *       "budget_mode": "balanced",
+                     *       "hard_allow_fields": [
+                     *         "messages[].content[].type=image_url"
+                     *       ],
                      *       "allowed_models": [
                      *         "openai/*"
                      *       ],
@@ -3065,6 +3086,9 @@ export interface operations {
                  *       "counter_scope": "key",
                  *       "enforcement": "enforce",
                  *       "budget_mode": "balanced",
+                 *       "hard_allow_fields": [
+                 *         "messages[].content[].type=image_url"
+                 *       ],
                  *       "allowed_models": [
                  *         "openai/*"
                  *       ],
@@ -3104,6 +3128,9 @@ export interface operations {
                      *       "counter_scope": "key",
                      *       "enforcement": "enforce",
                      *       "budget_mode": "balanced",
+                     *       "hard_allow_fields": [
+                     *         "messages[].content[].type=image_url"
+                     *       ],
                      *       "allowed_models": [
                      *         "openai/*"
                      *       ],

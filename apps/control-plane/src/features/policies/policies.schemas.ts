@@ -7,6 +7,10 @@ const MAX_PER_MINUTE = 2_147_483_647;
 const PerMinute = Nullable(Type.Integer({ minimum: 1, maximum: MAX_PER_MINUTE }));
 const DefaultFor = OneOf(['service', 'user', 'all']);
 
+/** Names of fields, each with `[]` for each level of a list, and a value after `=`. */
+const FIELD_PATTERN =
+  '^[A-Za-z_][A-Za-z0-9_-]*(\\[\\])*(\\.[A-Za-z_][A-Za-z0-9_-]*(\\[\\])*)*(=[A-Za-z0-9_.:/-]+)?$';
+
 const name = Type.String();
 const settingsWithDefaults = {
   limit_micro_usd: Nullable(
@@ -17,6 +21,11 @@ const settingsWithDefaults = {
   counter_scope: OneOf(['key', 'principal', 'policy']),
   enforcement: OneOf(['enforce', 'shadow', 'off']),
   budget_mode: OneOf(['balanced', 'hard']),
+  hard_allow_fields: Type.Array(Type.String({ pattern: FIELD_PATTERN, maxLength: 300 }), {
+    maxItems: 100,
+    description:
+      'Fields of requests that hard budgets let pass although nothing bounds their cost, as the refusal names them: `messages[].content[].type`, or `messages[].content[].type=image_url` for one value. A field includes all that is in it.',
+  }),
   allowed_models: Type.Array(Type.String({ minLength: 1, maxLength: 300 }), {
     maxItems: 500,
     description: 'Anchored patterns; `*` matches any characters. Empty: all models.',

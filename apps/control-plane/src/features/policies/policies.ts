@@ -10,6 +10,7 @@ export const POLICY_DEFAULTS: Omit<PolicySettings, 'name'> = {
   counter_scope: 'principal',
   enforcement: 'enforce',
   budget_mode: 'balanced',
+  hard_allow_fields: [],
   allowed_models: [],
   requests_per_minute: null,
   tokens_per_minute: null,

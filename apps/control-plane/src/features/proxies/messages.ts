@@ -150,6 +150,7 @@ export function keyMessage(
       enforcement: ENFORCEMENT[counter.policy.enforcement],
       ...(counter.policy.limit_nano_usd !== null && { limitNanoUsd: counter.policy.limit_nano_usd }),
       allowedModels: counter.policy.allowed_models,
+      hardAllowFields: counter.policy.hard_allow_fields,
       ...policyCache(counter.policy.cache as CacheSettings | null),
     })),
   };
