@@ -100,17 +100,25 @@ describe('an encoded response', () => {
 });
 
 describe('where the vendor reports no usage', () => {
-  it.each(ROUTES)(
-    '%s is counted by a tokenizer and marked as estimated, streamed and not',
-    async (path, body) => {
-      for (const stream of [false, true])
-        await post(path, { ...body, stream }, { 'x-mock-no-usage': 'true' });
-      // 'Hello there, weighbridge' is 5 tokens, and the message format adds 7.
-      const input = path === '/v1/responses' ? 5 : 12;
-      const counted = { estimated: true, usage: { input, output: 5 } };
-      expect(settled(proxy.events)).toMatchObject([counted, counted]);
-    },
-  );
+  it.each(ROUTES)('%s costs its reservation, streamed and not', async (path, body) => {
+    for (const stream of [false, true]) await post(path, { ...body, stream }, { 'x-mock-no-usage': 'true' });
+    const [whole, streamed] = settled(proxy.events);
+    for (const event of [whole, streamed]) {
+      expect(event).toMatchObject({ estimated: true, outcome: 'SUCCESS' });
+      expect(event?.usage.output).toBeGreaterThanOrEqual(5);
+      expect(event?.usage.input).toBeGreaterThanOrEqual(12);
+    }
+  });
+
+  it.each(ROUTES)('%s is counted by a tokenizer, if that costs more', async (path, body) => {
+    const limit = path === '/v1/responses' ? 'max_output_tokens' : 'max_tokens';
+    const headers = { 'x-mock-no-usage': 'true', 'x-mock-output-tokens': '3000' };
+    for (const stream of [false, true]) await post(path, { ...body, [limit]: 3_000, stream }, headers);
+    for (const event of settled(proxy.events)) {
+      expect(event.estimated).toBe(true);
+      expect(Math.abs((event.usage.output ?? 0) / 3000 - 1)).toBeLessThan(0.1);
+    }
+  });
 
   it('a long stream is extrapolated from its beginning', async () => {
     await post(
@@ -123,11 +131,13 @@ describe('where the vendor reports no usage', () => {
     expect(Math.abs((event?.usage.output ?? 0) / 4000 - 1)).toBeLessThan(0.05);
   });
 
-  it.each(ROUTES)('an explicit zero is accepted: %s', async (path, body) => {
+  it.each(ROUTES)('or reports zeros, it costs its reservation: %s', async (path, body) => {
     for (const stream of [false, true])
       await post(path, { ...body, stream }, { 'x-mock-zero-usage': 'true' });
-    const zero = { estimated: false, cost: 0n };
-    expect(settled(proxy.events)).toMatchObject([zero, zero]);
+    for (const event of settled(proxy.events)) {
+      expect(event).toMatchObject({ estimated: true, outcome: 'SUCCESS' });
+      expect(event.cost).toBeGreaterThan(0n);
+    }
   });
 
   it('a response with a wrong content type is read all the same', async () => {

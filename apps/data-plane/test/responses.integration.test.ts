@@ -182,10 +182,10 @@ describe('responses', () => {
     expect(vendor.requests).toHaveLength(4);
   });
 
-  it('in the background are charged by their output limit', async () => {
+  it('in the background are charged their reservation: the size of the input, and the output limit', async () => {
     const made = await alice.responses.create({ ...hello, background: true, max_output_tokens: 50 });
     expect(made.status).toBe('queued');
-    expect(settled(proxy.events)).toMatchObject([{ estimated: true, usage: { input: 5, output: 50 } }]);
+    expect(settled(proxy.events)).toMatchObject([{ estimated: true, usage: { input: 27, output: 50 } }]);
     expect(await alice.responses.retrieve(made.id)).toMatchObject({ status: 'completed' });
     const unlimited = alice.responses.create({ ...hello, background: true });
     await expect(unlimited).rejects.toMatchObject({ status: 400, code: 'max_output_tokens_required' });

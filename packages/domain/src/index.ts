@@ -4,6 +4,7 @@ export * from './dearestPrices.ts';
 export * from './estimate.ts';
 export * from './ids.ts';
 export * from './keyToken.ts';
+export * from './messagesIterations.ts';
 export * from './meteredUsage.ts';
 export * from './modelId.ts';
 export * from './modelPrice.ts';

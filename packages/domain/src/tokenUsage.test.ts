@@ -1,7 +1,9 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   estimateTokens,
   NO_TOKENS,
+  totalInputTokens,
   totalTokens,
   usageFromChat,
   usageFromMessages,
@@ -113,6 +115,86 @@ describe('usage of responses', () => {
 
   it.each([null, undefined, {}, { prompt_tokens: 3 }])('is undefined for %j', (usage) => {
     expect(usageFromResponses(usage)).toBeUndefined();
+  });
+});
+
+describe('usage of media', () => {
+  const details = {
+    cached_tokens: 40,
+    cached_tokens_details: { text_tokens: 25, audio_tokens: 10, image_tokens: 5 },
+    audio_tokens: 30,
+    image_tokens: 20,
+    text_tokens: 50,
+  };
+  const classes = {
+    inputTokens: 35,
+    cacheReadTokens: 30,
+    cacheReadAudioTokens: 10,
+    inputAudioTokens: 20,
+    inputImageTokens: 15,
+    outputTokens: 3,
+    outputAudioTokens: 4,
+    outputImageTokens: 5,
+  };
+
+  it('separates audio and images, cached or not, and sums to the total', () => {
+    const output = { reasoning_tokens: 2, audio_tokens: 4, image_tokens: 5 };
+    const chat = usageFromChat({
+      prompt_tokens: 110,
+      prompt_tokens_details: details,
+      completion_tokens: 12,
+      completion_tokens_details: output,
+    });
+    const response = usageFromResponses({
+      input_tokens: 110,
+      input_tokens_details: details,
+      output_tokens: 12,
+      output_tokens_details: output,
+    });
+    expect(chat).toMatchObject(classes);
+    expect(response).toEqual(chat);
+    expect(chat && totalTokens(chat)).toBe(122);
+  });
+
+  it('has disjoint classes that sum to the total, whatever the details say', () => {
+    const count = fc.oneof(fc.nat(50), fc.constantFrom(null, -1, 1.5, '3', 1e30));
+    fc.assert(
+      fc.property(
+        fc.nat(100),
+        fc.nat(100),
+        fc.record({
+          cached_tokens: count,
+          audio_tokens: count,
+          image_tokens: count,
+          cache_write_tokens: count,
+          cached_tokens_details: fc.record({ audio_tokens: count, image_tokens: count }),
+        }),
+        fc.record({ audio_tokens: count, image_tokens: count }),
+        (input, output, inputDetails, outputDetails) => {
+          const usage = usageFromChat({
+            prompt_tokens: input,
+            completion_tokens: output,
+            prompt_tokens_details: inputDetails,
+            completion_tokens_details: outputDetails,
+          });
+          expect(usage && totalTokens(usage)).toBe(input + output);
+          expect(usage && totalInputTokens(usage)).toBe(input);
+          expect(Math.min(...Object.values(usage ?? {}))).toBeGreaterThanOrEqual(0);
+        },
+      ),
+    );
+  });
+});
+
+describe.each([
+  ['chat completions', usageFromChat, 'prompt_tokens', 'completion_tokens'],
+  ['responses', usageFromResponses, 'input_tokens', 'output_tokens'],
+  ['messages', usageFromMessages, 'input_tokens', 'output_tokens'],
+] as const)('usage of %s', (_name, parse, input, output) => {
+  it.each([-1, 1.5, 1e30, '3', [], {}, true])('is undefined with an output of %j', (nonsense) => {
+    expect(parse({ [input]: 3, [output]: nonsense })).toBeUndefined();
+    expect(parse({ [input]: nonsense, [output]: 3 })).toBeUndefined();
+    expect(parse({ [input]: 3, [output]: null })).toMatchObject({ outputTokens: 0 });
   });
 });
 

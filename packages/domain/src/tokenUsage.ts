@@ -60,6 +60,22 @@ export function totalInputTokens(usage: TokenUsage): number {
   );
 }
 
+/** Adds usage class by class. */
+export function addTokens(one: TokenUsage, other: TokenUsage): TokenUsage {
+  return {
+    inputTokens: one.inputTokens + other.inputTokens,
+    cacheReadTokens: one.cacheReadTokens + other.cacheReadTokens,
+    cacheWriteTokens: one.cacheWriteTokens + other.cacheWriteTokens,
+    cacheWrite1hTokens: one.cacheWrite1hTokens + other.cacheWrite1hTokens,
+    outputTokens: one.outputTokens + other.outputTokens,
+    inputAudioTokens: one.inputAudioTokens + other.inputAudioTokens,
+    inputImageTokens: one.inputImageTokens + other.inputImageTokens,
+    cacheReadAudioTokens: one.cacheReadAudioTokens + other.cacheReadAudioTokens,
+    outputAudioTokens: one.outputAudioTokens + other.outputAudioTokens,
+    outputImageTokens: one.outputImageTokens + other.outputImageTokens,
+  };
+}
+
 /**
  * Parses the `usage` object of chat completions and embeddings in the `openai` dialect, in which `prompt_tokens` includes
  * cached tokens (https://platform.openai.com/docs/api-reference/chat/object). Undefined if it has no usable counts; then
@@ -67,7 +83,8 @@ export function totalInputTokens(usage: TokenUsage): number {
  */
 export function usageFromChat(usage: unknown): TokenUsage | undefined {
   if (!isRecord(usage)) return undefined;
-  return inclusive(usage, usage.prompt_tokens, usage.prompt_tokens_details, usage.completion_tokens);
+  const { prompt_tokens: input, completion_tokens: output } = usage;
+  return inclusive(usage, input, usage.prompt_tokens_details, output, usage.completion_tokens_details);
 }
 
 /**
@@ -76,59 +93,102 @@ export function usageFromChat(usage: unknown): TokenUsage | undefined {
  */
 export function usageFromResponses(usage: unknown): TokenUsage | undefined {
   if (!isRecord(usage)) return undefined;
-  return inclusive(usage, usage.input_tokens, usage.input_tokens_details, usage.output_tokens);
+  const { input_tokens: input, output_tokens: output } = usage;
+  return inclusive(usage, input, usage.input_tokens_details, output, usage.output_tokens_details);
 }
 
 /**
  * Parses the `usage` object of messages, in which `input_tokens` excludes tokens read from and written to the cache
  * (https://docs.anthropic.com/en/api/messages). Written tokens come as a sum, and from newer models also by time to live.
+ * Its `iterations` are not included.
  */
 export function usageFromMessages(usage: unknown): TokenUsage | undefined {
   if (!isRecord(usage)) return undefined;
   const inputTokens = tokenCount(usage.input_tokens);
-  if (inputTokens === undefined) return undefined;
+  const cacheReadTokens = optionalCount(usage.cache_read_input_tokens);
+  const sum = optionalCount(usage.cache_creation_input_tokens);
+  const outputTokens = optionalCount(usage.output_tokens);
+  if (inputTokens === undefined || cacheReadTokens === undefined) return undefined;
+  if (sum === undefined || outputTokens === undefined) return undefined;
   const byLife = isRecord(usage.cache_creation) ? usage.cache_creation : {};
   const oneHour = tokenCount(byLife.ephemeral_1h_input_tokens) ?? 0;
   const fiveMinutes = tokenCount(byLife.ephemeral_5m_input_tokens) ?? 0;
   // The sum and its parts may disagree, or one may be missing: the rest has the default time to live.
-  const written = Math.max(tokenCount(usage.cache_creation_input_tokens) ?? 0, oneHour + fiveMinutes);
+  const written = Math.max(sum, oneHour + fiveMinutes);
   return {
     ...NO_TOKENS,
     inputTokens,
-    cacheReadTokens: tokenCount(usage.cache_read_input_tokens) ?? 0,
+    cacheReadTokens,
     cacheWriteTokens: written - oneHour,
     cacheWrite1hTokens: oneHour,
-    outputTokens: tokenCount(usage.output_tokens) ?? 0,
+    outputTokens,
   };
 }
 
-/** In the `openai` dialect, the input includes cache reads and writes, and the output includes reasoning. */
+/**
+ * In the `openai` dialect, the input includes cache reads and writes, audio and images; cached tokens and audio include
+ * cached audio; and the output includes reasoning, audio and images.
+ */
 function inclusive(
   usage: Record<string, unknown>,
   inputField: unknown,
-  detailsField: unknown,
+  inputDetails: unknown,
   outputField: unknown,
+  outputDetails: unknown,
 ): TokenUsage | undefined {
   const input = tokenCount(inputField);
-  if (input === undefined) return undefined;
-  const output = tokenCount(outputField) ?? 0;
+  const output = optionalCount(outputField);
+  if (input === undefined || output === undefined) return undefined;
   const total = tokenCount(usage.total_tokens) ?? 0;
-  const details = isRecord(detailsField) ? detailsField : {};
+  return {
+    ...inputClasses(input, isRecord(inputDetails) ? inputDetails : {}, usage),
+    // Some vendors exclude reasoning from the output but bill it: their total includes it.
+    ...outputClasses(Math.max(output, total - input), isRecord(outputDetails) ? outputDetails : {}),
+  };
+}
+
+function inputClasses(input: number, details: Record<string, unknown>, usage: Record<string, unknown>) {
   // The second is from DeepSeek, the third from Moonshot.
   const cached =
     tokenCount(details.cached_tokens) ??
     tokenCount(usage.prompt_cache_hit_tokens) ??
     tokenCount(usage.cached_tokens) ??
     0;
-  const cacheReadTokens = Math.min(cached, input);
-  const cacheWriteTokens = Math.min(tokenCount(details.cache_write_tokens) ?? 0, input - cacheReadTokens);
+  const cachedDetails = isRecord(details.cached_tokens_details) ? details.cached_tokens_details : {};
+  let rest = input;
+  const take = (tokens: number): number => {
+    const taken = Math.min(Math.max(tokens, 0), rest);
+    rest -= taken;
+    return taken;
+  };
+  const allCached = Math.min(cached, input);
+  const audio = tokenCount(details.audio_tokens) ?? 0;
+  const image = tokenCount(details.image_tokens) ?? 0;
+  const cachedAudio = Math.min(tokenCount(cachedDetails.audio_tokens) ?? 0, allCached);
+  const cacheReadAudioTokens = take(cachedAudio);
+  const cacheReadTokens = take(allCached - cachedAudio);
+  const inputAudioTokens = take(audio - cachedAudio);
+  const inputImageTokens = take(image - (tokenCount(cachedDetails.image_tokens) ?? 0));
+  const cacheWriteTokens = take(tokenCount(details.cache_write_tokens) ?? 0);
   return {
-    ...NO_TOKENS,
-    inputTokens: input - cacheReadTokens - cacheWriteTokens,
+    inputTokens: rest,
     cacheReadTokens,
     cacheWriteTokens,
-    // Some vendors exclude reasoning from the output but bill it: their total includes it.
-    outputTokens: Math.max(output, total - input),
+    cacheWrite1hTokens: 0,
+    inputAudioTokens,
+    inputImageTokens,
+    cacheReadAudioTokens,
+  };
+}
+
+function outputClasses(output: number, details: Record<string, unknown>) {
+  const outputAudioTokens = Math.min(tokenCount(details.audio_tokens) ?? 0, output);
+  const image = tokenCount(details.image_tokens) ?? 0;
+  const outputImageTokens = Math.min(image, output - outputAudioTokens);
+  return {
+    outputTokens: output - outputAudioTokens - outputImageTokens,
+    outputAudioTokens,
+    outputImageTokens,
   };
 }
 
@@ -140,8 +200,18 @@ export function estimateTokens(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN);
 }
 
+/** The largest number that is taken for a count: sums of several stay exact. */
+const MAX_COUNT = 2 ** 48;
+
 function tokenCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT
+    ? value
+    : undefined;
+}
+
+/** 0 if it is absent; undefined if it is no count. */
+function optionalCount(value: unknown): number | undefined {
+  return value === undefined || value === null ? 0 : tokenCount(value);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

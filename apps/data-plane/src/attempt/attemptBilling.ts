@@ -1,25 +1,24 @@
 import { Outcome, usageShard } from '@weighbridge/contracts';
-import {
-  costOf,
-  type Estimate,
-  type NanoUsd,
-  NO_TOKENS,
-  NO_TOOL_USES,
-  STANDARD_SERVICE,
-  totalTokens,
-} from '@weighbridge/domain';
+import { type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
 import type { LeaseBook, Reservation } from '../budget/leaseBook.ts';
 import type { ResolvedKey } from '../control/resolvedKey.ts';
-import { priceAt } from '../control/routingTable.ts';
+import type { RoutingTable } from '../control/routingTable.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
 import { type AttemptEnd, LIST_PRICE_DETAILS } from '../observe/observedAttempt.ts';
 import type { RecordedAttempt, UsageLog } from '../record/usageLog.ts';
-import { type Charge, type ChargedAttempt, chargeFor, chargeReservation } from './charge.ts';
+import {
+  type Charge,
+  type ChargedAttempt,
+  chargeFor,
+  chargeReservation,
+  type ReservationCharge,
+} from './charge.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
+import { type PricedCharge, priceCharge } from './priceCharge.ts';
 import { estimateReservation } from './reservationEstimate.ts';
-import { type BilledRequest, cappedCost, eventHead, eventTail } from './usageEvent.ts';
+import { type BilledRequest, eventHead, eventTail } from './usageEvent.ts';
 
 export interface BillingDeps {
   readonly usage: UsageLog;
@@ -31,6 +30,8 @@ export interface BillingDeps {
   readonly newEventId: () => string;
   readonly now: () => Date;
   readonly countTokens: CountTokens;
+  /** Has the prices of other models that worked on a response. */
+  readonly table: () => RoutingTable | undefined;
   readonly logger: Logger;
 }
 
@@ -42,9 +43,6 @@ export interface AttemptCounter {
   recorded(model: string): void;
   usedTokens: number;
 }
-
-/** A charge with its price. */
-type PricedCharge = Pick<AttemptEnd, 'usage' | 'estimated' | 'costNanoUsd' | 'details'>;
 
 /** The money of one attempt: its reservation in the budgets, and its record in the spool. */
 export class AttemptBilling {
@@ -143,7 +141,7 @@ export class AttemptBilling {
 
   /** What the attempt is charged: its reservation if its tokens can't be counted. */
   charge(attempt: ChargedAttempt, sentAt: number): AttemptEnd | Promise<AttemptEnd> {
-    let charge: Charge | Promise<Charge>;
+    let charge: Charge | ReservationCharge | Promise<Charge | ReservationCharge>;
     try {
       charge = chargeFor(
         attempt,
@@ -169,33 +167,24 @@ export class AttemptBilling {
   #priced(
     { outcome, status, firstByteAt, facts }: ChargedAttempt,
     sentAt: number,
-    charge: Charge,
+    charge: Charge | ReservationCharge,
   ): AttemptEnd {
     const { responseId } = facts;
     return { ...this.#withCost(charge), outcome, status, dispatchedAt: sentAt, firstByteAt, responseId };
   }
 
-  #withCost({ usage, service, toolUses, estimated, costNanoUsd }: Charge): PricedCharge {
-    const { model, connector } = this.modelRequest;
+  #withCost(charge: Charge | ReservationCharge): PricedCharge {
+    if ('costNanoUsd' in charge) return { ...charge, details: LIST_PRICE_DETAILS };
     try {
-      if (costNanoUsd !== undefined) {
-        return { usage, estimated, costNanoUsd: cappedCost(costNanoUsd), details: LIST_PRICE_DETAILS };
-      }
-      const metered = { tokens: usage, service, toolUses };
-      const cost = costOf(metered, priceAt(model, connector).price, model.dearest);
-      const { unpriced } = cost;
-      const isAtListPrice =
-        service === STANDARD_SERVICE && toolUses === NO_TOOL_USES && unpriced.length === 0;
-      const details = isAtListPrice
-        ? LIST_PRICE_DETAILS
-        : { ...LIST_PRICE_DETAILS, service, toolUses, unpriced };
-      return { usage, estimated, costNanoUsd: cappedCost(cost.costNanoUsd), details };
+      const priced = priceCharge(charge, this.modelRequest, this.#deps.table());
+      if (!charge.atLeastReserved || priced.costNanoUsd >= this.#reserved.costNanoUsd) return priced;
     } catch (error) {
       return this.#fallBackToReservation(error);
     }
+    return { ...chargeReservation(this.#reserved), details: LIST_PRICE_DETAILS };
   }
 
-  #fallBackToReservation(error: unknown): Required<Charge> & PricedCharge {
+  #fallBackToReservation(error: unknown): ReservationCharge & PricedCharge {
     this.#logError(error, 'failed to compute the cost of an attempt; charging its reservation');
     return { ...chargeReservation(this.#reserved), details: LIST_PRICE_DETAILS };
   }

@@ -5,16 +5,17 @@ import {
   type NanoUsd,
   NO_TOKENS,
   NO_TOOL_USES,
-  type ServiceConditions,
-  STANDARD_SERVICE,
+  type OtherUsage,
   type TokenUsage,
   type ToolUses,
+  totalTokens,
 } from '@weighbridge/domain';
 import type { RequestBody } from '../formats/requestBody.ts';
 import { textOfRequest } from '../formats/requestText.ts';
-import type { ResponseFacts } from '../formats/responseFormat.ts';
+import { noFacts, type ResponseFacts, type SaidConditions } from '../formats/responseFormat.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
-import type { PreparedRequest } from './plan.ts';
+import { mayHideUsage, wroteForAnHour } from './hiddenUsage.ts';
+import type { ModelRequest, PreparedRequest } from './plan.ts';
 
 /** How a response ended, and what was read from it. */
 export interface ResponseResult {
@@ -23,7 +24,14 @@ export interface ResponseResult {
   /** Monotonic, in milliseconds; undefined if no byte came. */
   readonly firstByteAt: number | undefined;
   /** What the model wrote, as far as it was read, and by how much the whole is longer: to count tokens from. */
-  readonly output: () => { readonly text: string; readonly ratio: number };
+  readonly output: () => Output;
+}
+
+export interface Output {
+  readonly text: string;
+  readonly ratio: number;
+  /** The size of what was not read; it may hold more than text. */
+  readonly unreadBytes?: number;
 }
 
 export interface ChargedAttempt extends ResponseResult {
@@ -34,67 +42,147 @@ export interface ChargedAttempt extends ResponseResult {
 }
 
 export interface Charge {
+  /** Of the model that answered. */
   readonly usage: TokenUsage;
-  readonly service: ServiceConditions;
+  readonly said: SaidConditions;
   readonly toolUses: ToolUses;
+  /** Billed beside `usage`, each at the price of its model. */
+  readonly others: readonly OtherUsage[];
+  /** The vendor's name of the model that answered; empty if it is not known. */
+  readonly model: string;
   readonly estimated: boolean;
-  /** Set if the cost is not that of the usage: the attempt is charged its reservation. */
-  readonly costNanoUsd?: NanoUsd;
+  /** The attempt is charged its reservation if that is more: what it used was not seen whole. */
+  readonly atLeastReserved: boolean;
 }
 
-const AT_LIST_PRICE = { service: STANDARD_SERVICE, toolUses: NO_TOOL_USES };
+/** What is charged if the real cost stays unknown. */
+export interface ReservationCharge {
+  readonly usage: TokenUsage;
+  readonly estimated: true;
+  readonly costNanoUsd: NanoUsd;
+}
+
+const NOTHING_SAID = noFacts();
+const NOTHING: Charge = {
+  usage: NO_TOKENS,
+  said: NOTHING_SAID.said,
+  toolUses: NO_TOOL_USES,
+  others: NOTHING_SAID.others,
+  model: '',
+  estimated: false,
+  atLeastReserved: false,
+};
 
 /** A larger body is estimated by its size: parsing it would take longer than the precision is worth. */
 const MAX_COUNTED_BYTES = 1024 * 1024;
 
 /**
- * What a vendor charges for an attempt. In this order: the usage that the vendor reported, zeros included; nothing for an
- * error status or a request that was never sent; the reservation if the attempt broke off before the response began,
- * since it may have cost as much as any other; otherwise tokens that are counted here.
+ * What a vendor charges for an attempt. In this order: the usage that the vendor reported of the whole response; nothing for
+ * an error status or a request that was never sent; the reservation if the attempt broke off before the response began, since
+ * it may have cost as much as any other, and for a response that the vendor still works on; otherwise tokens that are counted
+ * here. Of a response that was served whole, or may have cost what can't be seen, they cost no less than the reservation.
  */
 export function chargeFor(
   attempt: ChargedAttempt,
   prepared: PreparedRequest,
   reservation: Estimate,
   countTokens: CountTokens,
-): Charge | Promise<Charge> {
+): Charge | ReservationCharge | Promise<Charge> {
   const { facts, status, outcome, neverSent, firstByteAt } = attempt;
-  const { service, toolUses } = facts;
-  if (facts.usage) return { usage: facts.usage, service, toolUses, estimated: false };
-  if (status >= 300 || neverSent) return { ...AT_LIST_PRICE, usage: NO_TOKENS, estimated: false };
+  const usage = wholeUsage(attempt);
+  if (usage) return reported(facts, oneHourUsage(facts, usage, prepared));
+  if (status >= 300 || neverSent) return NOTHING;
   if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return chargeReservation(reservation);
+  if (prepared.modelRequest?.generation.backgroundOutputTokens !== undefined) {
+    return chargeReservation(reservation);
+  }
   return countCharge(attempt, prepared, countTokens);
 }
 
-async function countCharge(
-  { facts, output }: ResponseResult,
-  { body, modelRequest }: PreparedRequest,
-  countTokens: CountTokens,
-): Promise<Charge> {
-  const { service, toolUses } = facts;
-  // A stream that broke off may have reported its input at the start.
-  const input = facts.partialUsage ?? { ...NO_TOKENS, inputTokens: await countRequest(body, countTokens) };
-  const pending = facts.pending ? modelRequest?.generation.backgroundOutputTokens : undefined;
-  if (pending !== undefined)
-    return { usage: { ...input, outputTokens: pending }, service, toolUses, estimated: true };
-  const { text, ratio } = output();
-  const outputTokens = Math.max(input.outputTokens, Math.ceil((await countTokens(text)) * ratio));
-  return { usage: { ...input, outputTokens }, service, toolUses, estimated: true };
+/** The usage of the whole response; undefined if the vendor did not report it, or reported what can't be. */
+function wholeUsage({ facts, outcome }: ChargedAttempt): TokenUsage | undefined {
+  const { usage, isFinal, failed } = facts;
+  if (!usage || !(isFinal || outcome === Outcome.SUCCESS)) return undefined;
+  // No response is made of nothing, but one that failed may be free.
+  return totalTokens(usage) > 0 || failed ? usage : undefined;
 }
 
-/** The charge of an attempt whose real cost stays unknown. */
-export function chargeReservation({ inputTokens, outputTokens, costNanoUsd }: Estimate): Required<Charge> {
+function reported({ said, toolUses, others, model }: ResponseFacts, usage: TokenUsage): Charge {
+  return { usage, said, toolUses, others, model, estimated: false, atLeastReserved: false };
+}
+
+/** Cache writes that are not reported by their time to live. */
+function oneHourUsage(
+  { hasCacheLives }: ResponseFacts,
+  usage: TokenUsage,
+  { modelRequest }: PreparedRequest,
+): TokenUsage {
+  const { cacheWriteTokens } = usage;
+  if (cacheWriteTokens === 0 || hasCacheLives || !modelRequest || !wroteForAnHour(modelRequest)) return usage;
+  return { ...usage, cacheWriteTokens: 0, cacheWrite1hTokens: usage.cacheWrite1hTokens + cacheWriteTokens };
+}
+
+async function countCharge(
+  { facts, output, outcome }: ResponseResult,
+  prepared: PreparedRequest,
+  countTokens: CountTokens,
+): Promise<Charge> {
+  const { said, toolUses, others, model } = facts;
+  // A stream that broke off may have reported its input at the start, or what it used so far.
+  const partial = [facts.usage, facts.partialUsage].find((usage) => usage && totalTokens(usage) > 0);
+  const input = partial ?? {
+    ...NO_TOKENS,
+    inputTokens: await countRequest(prepared, countTokens),
+  };
+  const { text, ratio, unreadBytes = 0 } = output();
+  const unread = Math.min(estimateTokens(unreadBytes), mostOutput(prepared));
+  const written = Math.ceil((await countTokens(text)) * ratio) + unread;
+  const outputTokens = Math.max(input.outputTokens, written);
   return {
-    ...AT_LIST_PRICE,
-    usage: { ...NO_TOKENS, inputTokens, outputTokens },
+    usage: { ...input, outputTokens },
+    said,
+    toolUses,
+    others,
+    model,
     estimated: true,
-    costNanoUsd,
+    atLeastReserved:
+      outcome === Outcome.SUCCESS || facts.unreadable || mayHideUsage(prepared, facts, partial !== undefined),
   };
 }
 
-async function countRequest(body: RequestBody | undefined, countTokens: CountTokens): Promise<number> {
+/** The output limit of a model whose own limit is unknown. */
+const UNKNOWN_MODEL_OUTPUT = 32_768;
+
+/** The most output tokens that the response may have; what was not read may be media, which has fewer than text. */
+function mostOutput({ modelRequest }: PreparedRequest): number {
+  const output = modelRequest?.generation.output;
+  if (!output) return 0;
+  const { maxTokens = modelRequest.model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT, choices } = output;
+  return maxTokens * choices;
+}
+
+/** The charge of an attempt whose real cost stays unknown. */
+export function chargeReservation({ inputTokens, outputTokens, costNanoUsd }: Estimate): ReservationCharge {
+  return { usage: { ...NO_TOKENS, inputTokens, outputTokens }, estimated: true, costNanoUsd };
+}
+
+const COMMA = 0x2c;
+
+async function countRequest(
+  { body, modelRequest }: PreparedRequest,
+  countTokens: CountTokens,
+): Promise<number> {
   if (!body) return 0;
-  if (body.length > MAX_COUNTED_BYTES) return estimateTokens(body.length);
+  if (body.length > MAX_COUNTED_BYTES) return estimateLarge(body, modelRequest);
   const { text, framingTokens } = textOfRequest(body.toBuffer());
   return (await countTokens(text)) + framingTokens;
+}
+
+/** The input of embeddings may be numbers of tokens, as short as a digit and a comma. */
+function estimateLarge(body: RequestBody, modelRequest: ModelRequest | undefined): number {
+  const tokens = estimateTokens(body.length);
+  if (modelRequest?.generation.output) return tokens;
+  let commas = 0;
+  for (const piece of body.pieces) for (const byte of piece) if (byte === COMMA) commas++;
+  return Math.max(tokens, commas + 1);
 }

@@ -1,28 +1,33 @@
 import { AppError } from '@weighbridge/errors';
-import type { StreamReader } from '../formats/streamReader.ts';
+import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { MAX_HELD_BYTES } from './relay.ts';
 
-/** Holds the start of a stream until the owner of the stored response is recorded: only then may the client learn its id. */
+/** Holds the start of a response until the owner of the stored response is recorded: only then may the client learn its id. */
 export class OwnershipHold {
-  readonly #reader: Pick<StreamReader, 'facts'>;
+  readonly #reader: { readonly facts: Pick<ResponseFacts, 'responseId'> };
   readonly #saveOwner: (responseId: string) => Promise<void>;
   #isSaved = false;
   #held: Buffer[] = [];
   #heldBytes = 0;
 
-  constructor(reader: Pick<StreamReader, 'facts'>, saveOwner: (responseId: string) => Promise<void>) {
+  constructor(
+    reader: { readonly facts: Pick<ResponseFacts, 'responseId'> },
+    saveOwner: (responseId: string) => Promise<void>,
+  ) {
     this.#reader = reader;
     this.#saveOwner = saveOwner;
   }
 
-  write(bytes: Buffer, client: ClientConnection): Promise<void> | undefined {
+  /** `begin` is called before the first byte is written. */
+  write(bytes: Buffer, client: ClientConnection, begin?: () => void): Promise<void> | undefined {
     if (this.#isSaved) return client.write(bytes);
     this.#held.push(bytes);
     this.#heldBytes += bytes.length;
-    if (this.#heldBytes > MAX_HELD_BYTES) throw responseIdTooLate();
     const { responseId } = this.#reader.facts;
-    return responseId === '' ? undefined : this.#saveAndWrite(responseId, client);
+    if (responseId !== '') return this.#saveAndWrite(responseId, client, begin);
+    if (this.#heldBytes > MAX_HELD_BYTES) throw responseIdTooLate();
+    return undefined;
   }
 
   /** The held bytes of a stream that never named its id. */
@@ -32,14 +37,19 @@ export class OwnershipHold {
     return Buffer.concat(held);
   }
 
-  async #saveAndWrite(responseId: string, client: ClientConnection): Promise<void> {
+  async #saveAndWrite(
+    responseId: string,
+    client: ClientConnection,
+    begin: (() => void) | undefined,
+  ): Promise<void> {
     await this.#saveOwner(responseId);
     this.#isSaved = true;
+    begin?.();
     await client.write(this.rest());
   }
 }
 
-export function responseIdTooLate(): AppError {
+function responseIdTooLate(): AppError {
   const message =
     'The vendor sent the id of the response too late to record its owner. The response was not delivered, but it is charged.';
   return new AppError('upstream', 'response_not_recorded', message, {

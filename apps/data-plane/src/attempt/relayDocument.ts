@@ -1,34 +1,30 @@
 import { microFromNano, type NanoUsd } from '@weighbridge/domain';
 import { decodeBody, type Encoding, encodingOf } from '../formats/contentEncoding.ts';
-import { noFacts, type ResponseFormat, textOfBody } from '../formats/responseFormat.ts';
-import { StreamTap } from '../formats/streamTap.ts';
+import { DocumentReader, factsOf } from '../formats/documentReader.ts';
+import { type ResponseFacts, type ResponseFormat, textOfBody } from '../formats/responseFormat.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
+import type { Output } from './charge.ts';
 import { sendFailure } from './errorResponse.ts';
-import { responseIdTooLate } from './ownershipHold.ts';
+import { OwnershipHold } from './ownershipHold.ts';
 import { redactBody, redactHeaders } from './redactCredential.ts';
 import { contentTypeOf, failedRequest, isCacheable, MAX_HELD_BYTES, outcomeOf, type Relay } from './relay.ts';
 
 /** Up to this size, turning a body into a string takes less time than a second buffer in the write. */
 const MAX_TEXT_BYTES = 4 * 1024;
-/** A larger response is passed on without its usage being read. */
-const MAX_READ_BYTES = 32 * 1024 * 1024;
+/** A compressed response that is held is decoded up to this size; a larger one is read in pieces. */
+const MAX_DECODED_BYTES = 8 * 1024 * 1024;
 
 /** Passes on a response that is one JSON document, or anything else that is no stream of events. */
 export async function relayDocument(relay: Relay): Promise<void> {
   const { attempt, response, client } = relay;
-  const format = relay.plan.operation.responseFormat;
-  const { chunks, firstByteAt, failure: broken } = await readBody(relay);
-  let failure = broken;
-
-  const body = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
-  const encoding = encodingOf(response.headers['content-encoding']);
-  const plain = encoding === undefined ? body : await decoded(encoding, body);
-  const facts = readFacts(format, failure ? undefined : plain);
-  if (facts.responseId && relay.saveOwner && response.status < 300) {
+  const read = await readResponse(relay);
+  let { failure } = read;
+  const { body, plain, facts, firstByteAt, output } = read;
+  // Of a large response, the owner is saved already.
+  if (body && facts.responseId && relay.saveOwner && response.status < 300) {
     failure ??= await relay.saveOwner(facts.responseId).then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
-  const output = () => ({ text: textOfBody(format, plain ?? body), ratio: 1 });
   const cost = await attempt.settle({ outcome, facts, firstByteAt, output });
 
   if (client.hasDisconnected) return;
@@ -36,42 +32,106 @@ export async function relayDocument(relay: Relay): Promise<void> {
     const error = upstreamError(failure, attempt.prepared.connector.provider);
     return sendFailure(failedRequest(relay), error, { emitsPlainText: false });
   }
-  if (client.response.headersSent) return void client.response.end();
+  if (!body) return void client.response.end();
   writeWhole(relay, response.status < 400 ? body : redactedError(relay, body, plain), cost);
   if (isCacheable(relay, outcome))
     relay.capture?.endBody(plain, contentTypeOf(response) ?? 'application/json');
 }
 
-interface ReadBody {
-  /** Empty beyond what is read. */
-  readonly chunks: readonly Buffer[];
+interface ReadResponse {
+  /** Undefined if the response was passed on already, because it was too large to be held. */
+  readonly body: Buffer | undefined;
+  /** The body, decoded; undefined if it can't be. */
+  readonly plain: Buffer | undefined;
+  readonly facts: ResponseFacts;
   readonly firstByteAt: number | undefined;
+  readonly output: () => Output;
   readonly failure: unknown;
 }
 
-/** Collects the body; passes it on once it is too large to be held. */
-async function readBody({ response, client, headers, saveOwner }: Relay): Promise<ReadBody> {
+/** Collects the response; passes it on once it is too large to be held. */
+async function readResponse(relay: Relay): Promise<ReadResponse> {
+  const { response, client, plan } = relay;
   const chunks: Buffer[] = [];
   let bytes = 0;
   let firstByteAt: number | undefined;
+  let large: LargeDocument | undefined;
+  let failure: unknown;
   try {
     await response.body.forEachChunk((chunk) => {
       firstByteAt ??= performance.now();
       bytes += chunk.length;
-      if (bytes <= MAX_READ_BYTES) chunks.push(chunk);
-      else chunks.length = 0;
-      // The owner must be saved before the client sees a byte, so such a response is held whole.
-      if (saveOwner && bytes > MAX_READ_BYTES) throw responseIdTooLate();
-      if (saveOwner || bytes <= MAX_HELD_BYTES) return undefined;
-      const due = client.response.headersSent ? chunk : Buffer.concat(chunks);
+      if (large) return large.pass(chunk);
+      chunks.push(chunk);
+      if (bytes <= MAX_HELD_BYTES && client.memory.tryTake(chunk.length)) return undefined;
+      large = new LargeDocument(relay);
+      return large.pass(Buffer.concat(chunks.splice(0)));
+    });
+  } catch (error) {
+    failure = error;
+    response.body.destroy();
+  }
+  if (large) {
+    const facts = await large.end();
+    const output = () => ({ text: '', ratio: 1, unreadBytes: bytes });
+    return { body: undefined, plain: undefined, facts, firstByteAt, output, failure };
+  }
+  const [first] = chunks;
+  const body = chunks.length === 1 && first ? first : Buffer.concat(chunks);
+  return { ...(await readHeld(relay, plan.operation.responseFormat, body)), firstByteAt, failure };
+}
+
+/** What a response that is held whole reports. */
+async function readHeld({ response, client }: Relay, format: ResponseFormat, body: Buffer) {
+  const contentEncoding = response.headers['content-encoding'];
+  const encoding = encodingOf(contentEncoding);
+  const plain = encoding === undefined ? body : await decoded(encoding, body);
+  if (plain) {
+    const output = () => ({ text: textOfBody(format, plain), ratio: 1 });
+    return { body, plain, facts: factsOf(format, plain), output };
+  }
+  const reader = new DocumentReader(format, contentEncoding, client.memory);
+  await reader.push(body);
+  const output = () => ({ text: '', ratio: 1, unreadBytes: body.length });
+  return { body, plain, facts: await reader.end(), output };
+}
+
+/** Passes on a response that is too large to be held, and reads it meanwhile. */
+class LargeDocument {
+  readonly #relay: Relay;
+  readonly #reader: DocumentReader;
+  /** Set if the owner must be saved before the client sees a byte. */
+  readonly #hold: OwnershipHold | undefined;
+
+  constructor(relay: Relay) {
+    const { response, plan, client, saveOwner } = relay;
+    this.#relay = relay;
+    this.#reader = new DocumentReader(
+      plan.operation.responseFormat,
+      response.headers['content-encoding'],
+      client.memory,
+    );
+    this.#hold = saveOwner && response.status < 300 ? new OwnershipHold(this.#reader, saveOwner) : undefined;
+  }
+
+  pass(chunk: Buffer): Promise<void> | undefined {
+    const reading = this.#reader.push(chunk);
+    return reading ? reading.then(() => this.#write(chunk)) : this.#write(chunk);
+  }
+
+  end(): Promise<ResponseFacts> {
+    return this.#reader.end();
+  }
+
+  #write(chunk: Buffer): Promise<void> | undefined {
+    const { client, response, headers } = this.#relay;
+    const begin = () => {
       if (!client.response.headersSent && !client.hasDisconnected)
         client.response.writeHead(response.status, headers.list);
-      return client.write(due);
-    });
-    return { chunks, firstByteAt, failure: undefined };
-  } catch (failure) {
-    response.body.destroy();
-    return { chunks, firstByteAt, failure };
+    };
+    if (this.#hold) return this.#hold.write(chunk, client, begin);
+    begin();
+    return client.write(chunk);
   }
 }
 
@@ -97,19 +157,7 @@ function redactedError({ headers, attempt }: Relay, body: Buffer, plain: Buffer 
 }
 
 async function decoded(encoding: Encoding | 'unknown', body: Buffer): Promise<Buffer | undefined> {
-  return encoding === 'unknown' ? undefined : await decodeBody(encoding, body, MAX_READ_BYTES);
-}
-
-function readFacts(format: ResponseFormat, body: Buffer | undefined) {
-  const facts = noFacts();
-  if (!body) return facts;
-  format.readBody(body, facts);
-  if (facts.usage || facts.responseId || body[0] === 0x7b) return facts;
-  // A stream of events with another content type.
-  const tap = new StreamTap({ format, hideUsage: false });
-  tap.push(body);
-  tap.end();
-  return tap.facts;
+  return encoding === 'unknown' ? undefined : await decodeBody(encoding, body, MAX_DECODED_BYTES);
 }
 
 function reasonOf(error: unknown): unknown {

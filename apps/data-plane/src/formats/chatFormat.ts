@@ -1,37 +1,53 @@
 import { usageFromChat } from '@weighbridge/domain';
+import { isRecord, type JsonRecord, joinTexts, recordsIn } from './jsonFields.ts';
+import { PrunedItems, type Shape, shape } from './jsonPruner.ts';
 import {
-  bytesAt,
-  findFields,
-  isRecord,
-  type JsonRecord,
-  joinTexts,
-  recordsIn,
-  valueAt,
-} from './jsonFields.ts';
-import { fieldMarker, type ResponseFormat } from './responseFormat.ts';
-import { responseIdAt } from './responseId.ts';
+  addToolUses,
+  fieldMarker,
+  nameOf,
+  type ResponseFacts,
+  type ResponseFormat,
+  saidOf,
+} from './responseFormat.ts';
+import { responseIdOf } from './responseId.ts';
+import { usesInUsage } from './toolUses.ts';
 
-const BODY_FIELDS = new Set(['id', 'usage']);
-const CHUNK_FIELDS = new Set(['id', 'choices', 'usage', 'error']);
+/** A citation of a page that the vendor searched for. */
+const isCitation = ({ type }: JsonRecord) => type === 'url_citation';
+const MESSAGE: Shape = shape({ annotations: { items: shape({ type: 'value' }), keeps: isCitation } });
+const isTelling = (choice: JsonRecord) => isFinished(choice) || citesPages(choice);
+const RESPONSE: Shape = shape({
+  id: 'value',
+  model: 'value',
+  service_tier: 'value',
+  usage: 'value',
+  // Groq reports the usage of a stream here.
+  x_groq: { members: shape({ usage: 'value', service_tier: 'value' }) },
+  error: 'presence',
+  choices: {
+    items: shape({ finish_reason: 'value', message: { members: MESSAGE }, delta: { members: MESSAGE } }),
+    keeps: isTelling,
+  },
+});
 
 /** Chat completions (https://platform.openai.com/docs/api-reference/chat), and embeddings, which report usage alike. */
 export const chatFormat: ResponseFormat = {
-  markers: [fieldMarker('usage'), fieldMarker('error')],
+  markers: [fieldMarker('usage'), fieldMarker('error'), fieldMarker('annotations')],
+  eventShape: RESPONSE,
+  bodyShape: RESPONSE,
 
-  readEvent(data, facts) {
-    const fields = findFields(data, CHUNK_FIELDS);
-    if (facts.responseId === '') facts.responseId = responseIdAt(data, fields.get('id'));
-    if (fields.has('error') && !fields.has('choices')) facts.failed = true;
-    const usage = usageFromChat(valueAt(data, fields.get('usage')));
-    if (!usage) return false;
-    facts.usage = usage;
-    return isEmptyArray(bytesAt(data, fields.get('choices')));
+  readEvent(chunk, facts) {
+    const { choices } = chunk;
+    if (chunk.error && choices === undefined) facts.failed = true;
+    if (!readResponse(chunk, facts)) return false;
+    const isOnlyUsage = choices instanceof PrunedItems && choices.count === 0;
+    // Some vendors report what was used so far in every chunk.
+    facts.isFinal = isOnlyUsage || (choices instanceof PrunedItems && choices.kept.some(isFinished));
+    return isOnlyUsage;
   },
 
   readBody(body, facts) {
-    const fields = findFields(body, BODY_FIELDS);
-    facts.usage = usageFromChat(valueAt(body, fields.get('usage')));
-    facts.responseId = responseIdAt(body, fields.get('id'));
+    facts.isFinal = readResponse(body, facts);
   },
 
   textOfEvent: (chunk) =>
@@ -44,6 +60,41 @@ export const chatFormat: ResponseFormat = {
       .join(''),
 };
 
+/** Returns true if it reports usage. */
+function readResponse(response: JsonRecord, facts: ResponseFacts): boolean {
+  const groq = isRecord(response.x_groq) ? response.x_groq : NOTHING;
+  facts.responseId ||= responseIdOf(response.id);
+  facts.model = nameOf(response.model) || facts.model;
+  const serviceTier = saidOf(response.service_tier) ?? saidOf(groq.service_tier);
+  if (serviceTier !== undefined) facts.said = { serviceTier };
+  const { choices } = response;
+  if (choices instanceof PrunedItems && choices.kept.some(citesPages)) addToolUses(facts, ONE_SEARCH);
+  const reported = response.usage ?? groq.usage;
+  addToolUses(facts, usesInUsage(reported));
+  const usage = usageFromChat(reported);
+  if (!usage) return false;
+  facts.usage = usage;
+  if (SEARCH_MODEL.test(facts.model)) addToolUses(facts, ONE_SEARCH);
+  return true;
+}
+
+/** OpenAI's models that search for every answer (https://platform.openai.com/docs/guides/tools-web-search). */
+const SEARCH_MODEL = /-search-(preview|api)/;
+
+const NOTHING: JsonRecord = {};
+/** A model that searched says so by its citations alone. */
+const ONE_SEARCH = { web_search: 1 };
+
+function isFinished({ finish_reason: reason }: JsonRecord): boolean {
+  return typeof reason === 'string';
+}
+
+function citesPages({ message, delta }: JsonRecord): boolean {
+  return [message, delta].some(
+    (part) => isRecord(part) && part.annotations instanceof PrunedItems && part.annotations.kept.length > 0,
+  );
+}
+
 function textOfMessage(message: unknown): string {
   if (!isRecord(message)) return '';
   const calls = recordsIn(message.tool_calls).map(({ function: called }) => called as JsonRecord | undefined);
@@ -54,8 +105,4 @@ function textOfMessage(message: unknown): string {
     message.refusal,
     ...calls.flatMap((called) => (isRecord(called) ? [called.name, called.arguments] : [])),
   ]);
-}
-
-function isEmptyArray(bytes: Buffer): boolean {
-  return /^\[\s*\]$/.test(bytes.toString('latin1', 0, 16));
 }

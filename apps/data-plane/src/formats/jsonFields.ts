@@ -5,7 +5,7 @@ export type JsonRecord = Readonly<Record<string, unknown>>;
 /** The last value of a repeated field counts, as `JSON.parse` does it. */
 const LENIENT = { duplicates: 'last' } as const;
 
-/** Where the wanted fields of a vendor's JSON object are; empty if the bytes are not a JSON object. */
+/** Where the wanted fields of a JSON object are; empty if the bytes are not a JSON object. */
 export function findFields(bytes: Buffer, wanted: ReadonlySet<string>): ReadonlyMap<string, Span> {
   try {
     return scanObject(bytes, wanted, LENIENT);
@@ -18,17 +18,6 @@ export function findFields(bytes: Buffer, wanted: ReadonlySet<string>): Readonly
 /** The parsed value of a field; undefined if it is absent. */
 export function valueAt(bytes: Buffer, span: Span | undefined): unknown {
   return span && JSON.parse(bytes.toString('utf8', span.start, span.end));
-}
-
-/** The bytes of a field's value; empty if it is absent. */
-export function bytesAt(bytes: Buffer, span: Span | undefined): Buffer {
-  return span ? bytes.subarray(span.start, span.end) : Buffer.alloc(0);
-}
-
-/** A field's string; empty if it is absent or not a string. */
-export function textAt(bytes: Buffer, span: Span | undefined): string {
-  const value = valueAt(bytes, span);
-  return typeof value === 'string' ? value : '';
 }
 
 export function isRecord(value: unknown): value is JsonRecord {

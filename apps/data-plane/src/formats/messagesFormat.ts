@@ -1,40 +1,66 @@
-import { usageFromMessages } from '@weighbridge/domain';
-import { bytesAt, findFields, isRecord, joinTexts, recordsIn, textAt, valueAt } from './jsonFields.ts';
-import { fieldMarker, type ResponseFacts, type ResponseFormat } from './responseFormat.ts';
-import { responseIdAt } from './responseId.ts';
+import { usageFromMessages, usageOfIterations } from '@weighbridge/domain';
+import { isRecord, type JsonRecord, joinTexts, recordsIn } from './jsonFields.ts';
+import { PrunedItems, shape } from './jsonPruner.ts';
+import {
+  addToolUses,
+  fieldMarker,
+  nameOf,
+  type ResponseFacts,
+  type ResponseFormat,
+  saidOf,
+} from './responseFormat.ts';
+import { responseIdOf } from './responseId.ts';
+import { ToolItemCounter, usesInUsage } from './toolUses.ts';
 
-const EVENT_FIELDS = new Set(['type', 'message', 'usage']);
-const MESSAGE_FIELDS = new Set(['id', 'usage']);
+const isServerTool = ({ type }: JsonRecord) => type === 'server_tool_use';
+const BLOCK = shape({ type: 'value', name: 'value' });
+const MESSAGE = shape({
+  id: 'value',
+  model: 'value',
+  usage: 'value',
+  content: { items: BLOCK, keeps: isServerTool },
+});
+const EVENT = shape({
+  type: 'value',
+  message: { members: MESSAGE },
+  usage: 'value',
+  delta: { members: shape({ stop_reason: 'value' }) },
+  content_block: { members: BLOCK },
+});
 
 /**
  * Messages (https://docs.anthropic.com/en/api/messages-streaming). `message_start` reports the input. `message_delta`
  * reports the cumulative output, and may report the input again.
  */
 export const messagesFormat: ResponseFormat = {
-  markers: [fieldMarker('usage'), fieldMarker('error')],
+  markers: [fieldMarker('usage'), fieldMarker('error'), fieldMarker('content_block')],
+  eventShape: EVENT,
+  bodyShape: MESSAGE,
 
-  readEvent(data, facts) {
-    const fields = findFields(data, EVENT_FIELDS);
-    const type = textAt(data, fields.get('type'));
+  readEvent({ type, message, usage, delta, content_block: block }, facts) {
     if (type === 'error') facts.failed = true;
-    if (type === 'message_start') {
-      const message = bytesAt(data, fields.get('message'));
-      const start = findFields(message, MESSAGE_FIELDS);
-      facts.responseId = responseIdAt(message, start.get('id'));
-      mergeUsage(facts, valueAt(message, start.get('usage')));
+    if (type === 'message_start' && isRecord(message)) {
+      facts.responseId = responseIdOf(message.id);
+      facts.model = nameOf(message.model);
+      mergeUsage(facts, message.usage);
       facts.partialUsage = usageFromMessages(facts.usageFields);
     }
+    if (type === 'content_block_start' && isRecord(block) && isServerTool(block)) countBlock(facts, block);
     if (type === 'message_delta') {
-      mergeUsage(facts, valueAt(data, fields.get('usage')));
-      facts.usage = usageFromMessages(facts.usageFields);
+      mergeUsage(facts, usage);
+      readUsage(facts);
+      facts.isFinal = isRecord(delta) && typeof delta.stop_reason === 'string';
     }
     return false;
   },
 
-  readBody(body, facts) {
-    const fields = findFields(body, MESSAGE_FIELDS);
-    facts.usage = usageFromMessages(valueAt(body, fields.get('usage')));
-    facts.responseId = responseIdAt(body, fields.get('id'));
+  readBody({ id, model, usage, content }, facts) {
+    facts.responseId = responseIdOf(id);
+    facts.model = nameOf(model);
+    mergeUsage(facts, usage);
+    readUsage(facts);
+    facts.isFinal = facts.usage !== undefined;
+    if (content instanceof PrunedItems) for (const block of content.kept) countBlock(facts, block);
   },
 
   textOfEvent: ({ delta }) =>
@@ -55,5 +81,33 @@ export const messagesFormat: ResponseFormat = {
 function mergeUsage(facts: ResponseFacts, usage: unknown): void {
   if (!isRecord(usage)) return;
   const reported = Object.entries(usage).filter(([, value]) => value !== null);
-  facts.usageFields = { ...facts.usageFields, ...Object.fromEntries(reported) };
+  const fields = { ...facts.usageFields, ...Object.fromEntries(reported) };
+  facts.usageFields = fields;
+  facts.hasCacheLives = isRecord(fields.cache_creation);
+  facts.said = {
+    serviceTier: saidOf(fields.service_tier),
+    speed: saidOf(fields.speed),
+    geography: saidOf(fields.inference_geo),
+  };
+  addToolUses(facts, usesInUsage(fields));
+}
+
+function readUsage(facts: ResponseFacts): void {
+  const usage = usageFromMessages(facts.usageFields);
+  const iterations = usage && usageOfIterations(facts.usageFields.iterations, usage);
+  facts.usage = iterations?.own ?? usage;
+  if (!iterations) return;
+  facts.others = iterations.others;
+  facts.model = iterations.fallbackModel || facts.model;
+}
+
+/** Tools that are billed by use. The others, such as the advisor, are billed by their tokens, or not at all. */
+const BILLED_TOOLS: ReadonlySet<unknown> = new Set(['web_search']);
+
+/** A stream that breaks off has not reported its server tools. */
+function countBlock(facts: ResponseFacts, { name }: JsonRecord): void {
+  if (typeof name !== 'string' || !BILLED_TOOLS.has(name)) return;
+  facts.toolItems ??= new ToolItemCounter();
+  facts.toolItems.count(name);
+  addToolUses(facts, facts.toolItems.uses);
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { chatFormat } from './chatFormat.ts';
 import { messagesFormat } from './messagesFormat.ts';
-import { noFacts } from './responseFormat.ts';
+import { noFacts, readBody } from './responseFormat.ts';
 import { isResponseId } from './responseId.ts';
 import { responsesFormat } from './responsesFormat.ts';
 
@@ -59,7 +59,7 @@ describe.each(DIALECTS)('a whole response of %s', (_name, format, oracle) => {
       fc.property(answer, (text) => {
         const parsed: Record<string, unknown> = JSON.parse(text);
         const facts = noFacts();
-        format.readBody(Buffer.from(text), facts);
+        readBody(format, Buffer.from(text), facts);
         expect(facts).toMatchObject({
           usage: oracle(parsed.usage),
           responseId: typeof parsed.id === 'string' && isResponseId(parsed.id) ? parsed.id : '',
@@ -76,7 +76,7 @@ describe.each(DIALECTS)('a whole response of %s', (_name, format, oracle) => {
   ])('has no id where the vendor sent an id with %s', (_what, id) => {
     const idOf = (sent: string) => {
       const facts = noFacts();
-      format.readBody(Buffer.from(JSON.stringify({ id: sent })), facts);
+      readBody(format, Buffer.from(JSON.stringify({ id: sent })), facts);
       return facts.responseId;
     };
     expect(idOf(id)).toBe('');
@@ -89,7 +89,7 @@ describe.each(DIALECTS)('a whole response of %s', (_name, format, oracle) => {
         const bytes = Buffer.from(text);
         const at = where % (bytes.length + 1);
         const facts = noFacts();
-        format.readBody(Buffer.concat([bytes.subarray(0, at), noise, bytes.subarray(at)]), facts);
+        readBody(format, Buffer.concat([bytes.subarray(0, at), noise, bytes.subarray(at)]), facts);
         expect(typeof facts.responseId).toBe('string');
       }),
       { numRuns: 1_000 },

@@ -1,11 +1,14 @@
-import {
-  NO_TOOL_USES,
-  type ServiceConditions,
-  STANDARD_SERVICE,
-  type TokenUsage,
-  type ToolUses,
-} from '@weighbridge/domain';
+import { NO_TOOL_USES, type OtherUsage, type TokenUsage, type ToolUses } from '@weighbridge/domain';
 import { isRecord, type JsonRecord, parseJson } from './jsonFields.ts';
+import { pruneJson, type Shape } from './jsonPruner.ts';
+import { mostUses, type ToolItemCounter } from './toolUses.ts';
+
+/** The conditions that a response says it was served under; undefined where it says nothing. */
+export interface SaidConditions {
+  readonly serviceTier?: string | undefined;
+  readonly speed?: string | undefined;
+  readonly geography?: string | undefined;
+}
 
 /** What a response reports about itself; for a stream, what it has reported so far. */
 export interface ResponseFacts {
@@ -13,11 +16,21 @@ export interface ResponseFacts {
   usage: TokenUsage | undefined;
   /** What an interrupted stream reported: its whole input, but not its whole output. */
   partialUsage: TokenUsage | undefined;
-  /** The conditions that the response was served under, which decide its price. */
-  service: ServiceConditions;
+  /** The usage is that of the whole response: nothing that follows changes it. */
+  isFinal: boolean;
+  /** Cache writes are reported by their time to live. */
+  hasCacheLives: boolean;
+  /** They decide the price. */
+  said: SaidConditions;
   toolUses: ToolUses;
+  /** What the vendor bills beside `usage`. */
+  others: readonly OtherUsage[];
+  /** Counts the output items of a stream. */
+  toolItems: ToolItemCounter | undefined;
   /** The vendor's usage object, merged from several events. */
   usageFields: JsonRecord;
+  /** The vendor's name of the model that answered; empty if it is not named. */
+  model: string;
   responseId: string;
   /** The vendor is still working after it answered, so the usage is not known yet. */
   pending: boolean;
@@ -31,10 +44,14 @@ export interface ResponseFacts {
 export interface ResponseFormat {
   /** Field names, as `fieldMarker` writes them. Only the first event and events with one of these are parsed. */
   readonly markers: readonly Buffer[];
-  /** Updates `facts` from an event's data, a JSON object. Returns true if the event only reports usage. */
-  readEvent(data: Buffer, facts: ResponseFacts): boolean;
-  /** Updates `facts` from a whole response, a JSON object. */
-  readBody(body: Buffer, facts: ResponseFacts): void;
+  /** What is read of an event's data, a JSON object. */
+  readonly eventShape: Shape;
+  /** What is read of a whole response, a JSON object. */
+  readonly bodyShape: Shape;
+  /** Updates `facts` from what was read of an event. Returns true if the event only reports usage. */
+  readEvent(event: JsonRecord, facts: ResponseFacts): boolean;
+  /** Updates `facts` from what was read of a whole response. */
+  readBody(body: JsonRecord, facts: ResponseFacts): void;
   /** The text that the model wrote, from a parsed event: counted if the vendor reports no usage. */
   textOfEvent(event: JsonRecord): string;
   /** The same from a parsed whole response. */
@@ -45,9 +62,14 @@ export function noFacts(): ResponseFacts {
   return {
     usage: undefined,
     partialUsage: undefined,
-    service: STANDARD_SERVICE,
+    isFinal: false,
+    hasCacheLives: false,
+    said: NOTHING_SAID,
     toolUses: NO_TOOL_USES,
+    others: NO_OTHERS,
+    toolItems: undefined,
     usageFields: {},
+    model: '',
     responseId: '',
     pending: false,
     failed: false,
@@ -55,9 +77,37 @@ export function noFacts(): ResponseFacts {
   };
 }
 
+const NOTHING_SAID: SaidConditions = {};
+const NO_OTHERS: readonly OtherUsage[] = [];
+
+/** Updates `facts` from the data of an event that is held whole. Returns true if the event only reports usage. */
+export function readEvent(format: ResponseFormat, data: Buffer, facts: ResponseFacts): boolean {
+  return format.readEvent(pruneJson(data, format.eventShape), facts);
+}
+
+/** Updates `facts` from a response that is held whole. */
+export function readBody(format: ResponseFormat, body: Buffer, facts: ResponseFacts): void {
+  format.readBody(pruneJson(body, format.bodyShape), facts);
+}
+
+/** Uses that were reported in two places are counted once. */
+export function addToolUses(facts: ResponseFacts, uses: ToolUses): void {
+  if (uses !== NO_TOOL_USES) facts.toolUses = mostUses(facts.toolUses, uses);
+}
+
 /** A field's name as JSON writes it. A name with escapes would not match, but no vendor writes one. */
 export function fieldMarker(name: string): Buffer {
   return Buffer.from(`"${name}"`);
+}
+
+/** A vendor's text; empty if it is none, or longer than a model's name. */
+export function nameOf(value: unknown): string {
+  return typeof value === 'string' && value.length <= 256 ? value : '';
+}
+
+/** A vendor's text; undefined if it is none. */
+export function saidOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /** What the model wrote in a whole response; the body itself if it is not a JSON object. */

@@ -1,6 +1,3 @@
-import { textAt } from './jsonFields.ts';
-import type { Span } from './scanJson.ts';
-
 const MAX_LENGTH = 512;
 /** No control characters and no lone surrogates: no database stores them. */
 const TEXT = /^[^\p{Cc}\p{Cs}]+$/u;
@@ -10,8 +7,7 @@ export function isResponseId(text: string): boolean {
   return text.length <= MAX_LENGTH && TEXT.test(text);
 }
 
-/** The id in a vendor's response; empty if it has none that can be stored. */
-export function responseIdAt(bytes: Buffer, span: Span | undefined): string {
-  const id = textAt(bytes, span);
-  return isResponseId(id) ? id : '';
+/** The id in a vendor's response; empty if it is none that can be stored. */
+export function responseIdOf(id: unknown): string {
+  return typeof id === 'string' && isResponseId(id) ? id : '';
 }

@@ -1,26 +1,53 @@
-import { usageFromResponses } from '@weighbridge/domain';
-import { bytesAt, findFields, joinTexts, recordsIn, textAt, valueAt } from './jsonFields.ts';
-import { fieldMarker, type ResponseFacts, type ResponseFormat } from './responseFormat.ts';
-import { responseIdAt } from './responseId.ts';
+import { totalTokens, usageFromResponses } from '@weighbridge/domain';
+import { isRecord, type JsonRecord, joinTexts, recordsIn } from './jsonFields.ts';
+import { PrunedItems, shape } from './jsonPruner.ts';
+import {
+  addToolUses,
+  fieldMarker,
+  nameOf,
+  type ResponseFacts,
+  type ResponseFormat,
+  saidOf,
+} from './responseFormat.ts';
+import { responseIdOf } from './responseId.ts';
+import { isToolItem, ToolItemCounter, usesInToolUsage, usesInUsage } from './toolUses.ts';
 
-const EVENT_FIELDS = new Set(['type', 'response']);
-const RESPONSE_FIELDS = new Set(['id', 'status', 'usage']);
-/** The status of a `background` response that the vendor still works on. */
-const UNFINISHED = new Set(['queued', 'in_progress']);
+const ITEM = shape({ type: 'value', container_id: 'value', action: 'value', model: 'value' });
+const isImageTool = ({ type }: JsonRecord) => type === 'image_generation';
+const RESPONSE = shape({
+  id: 'value',
+  status: 'value',
+  model: 'value',
+  service_tier: 'value',
+  usage: 'value',
+  tool_usage: 'value',
+  output: { items: ITEM, keeps: isToolItem },
+  tools: { items: shape({ type: 'value', model: 'value' }), keeps: isImageTool },
+});
+const EVENT = shape({
+  type: 'value',
+  response: { members: RESPONSE },
+  item: { members: ITEM },
+});
+/** The status of a response that the vendor still works on. */
+const UNFINISHED = new Set<unknown>(['queued', 'in_progress']);
+/** The events before a response is finished: what they report is not its usage. */
+const EARLY_EVENTS = new Set<unknown>(['response.created', 'response.queued', 'response.in_progress']);
 
 /** Responses (https://platform.openai.com/docs/api-reference/responses). Events with a `response` report its usage. */
 export const responsesFormat: ResponseFormat = {
-  markers: [fieldMarker('response'), fieldMarker('error')],
+  markers: [fieldMarker('response'), fieldMarker('item'), fieldMarker('error')],
+  eventShape: EVENT,
+  bodyShape: RESPONSE,
 
-  readEvent(data, facts) {
-    const fields = findFields(data, EVENT_FIELDS);
-    const type = textAt(data, fields.get('type'));
+  readEvent({ type, response, item }, facts) {
     if (type === 'error' || type === 'response.failed') facts.failed = true;
-    if (fields.has('response')) readResponse(bytesAt(data, fields.get('response')), facts);
+    if (type === 'response.output_item.done' && isRecord(item)) countItem(facts, item);
+    if (isRecord(response)) readResponse(response, facts, EARLY_EVENTS.has(type));
     return false;
   },
 
-  readBody: readResponse,
+  readBody: (body, facts) => readResponse(body, facts, false),
 
   textOfEvent: ({ type, delta }) =>
     typeof type === 'string' && type.endsWith('.delta') ? joinTexts([delta]) : '',
@@ -38,9 +65,44 @@ export const responsesFormat: ResponseFormat = {
     ),
 };
 
-function readResponse(bytes: Buffer, facts: ResponseFacts): void {
-  const fields = findFields(bytes, RESPONSE_FIELDS);
-  facts.responseId ||= responseIdAt(bytes, fields.get('id'));
-  facts.pending = UNFINISHED.has(textAt(bytes, fields.get('status')));
-  facts.usage = usageFromResponses(valueAt(bytes, fields.get('usage'))) ?? facts.usage;
+function readResponse(response: JsonRecord, facts: ResponseFacts, isEarly: boolean): void {
+  facts.responseId ||= responseIdOf(response.id);
+  facts.model = nameOf(response.model) || facts.model;
+  facts.pending = UNFINISHED.has(response.status);
+  // Until it is served, the tier is the one that was asked for.
+  if (facts.pending || isEarly) return;
+  facts.said = { serviceTier: saidOf(response.service_tier) };
+  const usage = usageFromResponses(response.usage);
+  if (usage) facts.usage = usage;
+  facts.isFinal = usage !== undefined;
+  addToolUses(facts, usesInUsage(response.usage));
+  addToolUses(facts, usesInToolUsage(response.tool_usage));
+  if (response.output instanceof PrunedItems && response.output.kept.length > 0) {
+    const items = new ToolItemCounter();
+    for (const item of response.output.kept) items.add(item);
+    addToolUses(facts, items.uses);
+  }
+  readImageTool(response, facts);
+}
+
+/** A stream that breaks off has not reported its tools. */
+function countItem(facts: ResponseFacts, item: JsonRecord): void {
+  if (!isToolItem(item)) return;
+  facts.toolItems ??= new ToolItemCounter();
+  facts.toolItems.add(item);
+  addToolUses(facts, facts.toolItems.uses);
+}
+
+/** What the tool draws with unless the request says otherwise (https://platform.openai.com/docs/guides/tools-image-generation). */
+const DEFAULT_IMAGE_MODEL = 'gpt-image-1';
+
+/** Images that a tool made are billed by the tokens of the model that made them. */
+function readImageTool({ tool_usage: reported, output, tools }: JsonRecord, facts: ResponseFacts): void {
+  const tokens = usageFromResponses(isRecord(reported) ? reported.image_gen : undefined);
+  if (!tokens || totalTokens(tokens) === 0) return;
+  const called = output instanceof PrunedItems ? output.kept : [];
+  const offered = tools instanceof PrunedItems ? tools.kept : [];
+  const named = [...called.filter(({ type }) => type === 'image_generation_call'), ...offered];
+  const model = named.map((item) => nameOf(item.model)).find((name) => name !== '') ?? DEFAULT_IMAGE_MODEL;
+  facts.others = [{ model, tokens }];
 }

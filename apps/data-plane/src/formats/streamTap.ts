@@ -1,5 +1,7 @@
 import type { HeldMemory } from '../shared/memoryBudget.ts';
-import { noFacts, type ResponseFacts, type ResponseFormat } from './responseFormat.ts';
+import { EventDataReader } from './eventDataReader.ts';
+import { JsonPruner } from './jsonPruner.ts';
+import { noFacts, type ResponseFacts, type ResponseFormat, readEvent } from './responseFormat.ts';
 import { eventData, SseSplitter } from './sseSplitter.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -33,6 +35,10 @@ export class StreamTap {
   readonly #hideUsage: boolean;
   readonly #onEvent: StreamTapOptions['onEvent'];
   #isFirst = true;
+  /** Set while the pieces of an event pass that is too large to be held. */
+  #large: EventDataReader | undefined;
+  /** Set if the stream is a JSON document, labelled as a stream. */
+  #document: JsonPruner | undefined;
 
   constructor({ format, hideUsage, onEvent, memory }: StreamTapOptions) {
     this.#splitter = new SseSplitter(memory);
@@ -48,7 +54,7 @@ export class StreamTap {
     const events = this.#splitter.push(chunk);
     let visible = 0;
     for (const event of events) {
-      const isOnlyUsage = !this.#isPiece(event) && this.#read(event);
+      const isOnlyUsage = this.#readPassed(event);
       this.#onEvent?.(event, isOnlyUsage);
       if (!isOnlyUsage || !this.#hideUsage) events[visible++] = event;
     }
@@ -60,19 +66,46 @@ export class StreamTap {
   /** The last bytes for the client, after the vendor's stream ended without an error. */
   end(): Buffer {
     const rest = this.#splitter.rest();
-    // A JSON document that is labelled as a stream.
-    if (this.#isFirst && rest[0] === OPEN_BRACE) this.#format.readBody(rest, this.facts);
-    const isOnlyUsage = rest.length > 0 && this.#read(rest);
+    const isOnlyUsage = this.#readRest(rest);
     if (rest.length > 0) this.#onEvent?.(rest, isOnlyUsage);
     return isOnlyUsage && this.#hideUsage ? NOTHING : rest;
   }
 
-  /** Whether the splitter gave up on the event: what it reports stays unknown. */
+  /** What the splitter passes on: an event, or a piece of a large one. Returns true if it only reports usage. */
+  #readPassed(event: Buffer): boolean {
+    if (this.#isFirst && event[0] === OPEN_BRACE) this.#document ??= new JsonPruner(this.#format.bodyShape);
+    if (this.#document) {
+      this.#document.push(event);
+      return false;
+    }
+    if (this.#isPiece(event)) {
+      this.#large ??= new EventDataReader(this.#format.eventShape);
+      this.#large.push(event);
+      if (this.#large.isComplete) this.#endLarge();
+      return false;
+    }
+    this.#endLarge();
+    return this.#read(event);
+  }
+
   #isPiece(event: Buffer): boolean {
     const { pieces } = this.#splitter;
-    if (pieces.length === 0 || !pieces.includes(event)) return false;
-    this.facts.unreadable = true;
-    return true;
+    return pieces.length > 0 && pieces.includes(event);
+  }
+
+  #endLarge(): void {
+    if (!this.#large) return;
+    this.#isFirst = false;
+    this.#format.readEvent(this.#large.result, this.facts);
+    this.#large = undefined;
+  }
+
+  /** The bytes after the last complete event. */
+  #readRest(rest: Buffer): boolean {
+    const isOnlyUsage = rest.length > 0 && this.#readPassed(rest);
+    this.#endLarge();
+    if (this.#document) this.#format.readBody(this.#document.result, this.facts);
+    return isOnlyUsage;
   }
 
   /** Returns true if the event only reports usage. */
@@ -81,7 +114,7 @@ export class StreamTap {
     const data = eventData(event);
     if (data?.[0] !== OPEN_BRACE) return false;
     this.#isFirst = false;
-    return this.#format.readEvent(data, this.facts);
+    return readEvent(this.#format, data, this.facts);
   }
 
   #hasMarker(event: Buffer): boolean {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { Outcome } from '@weighbridge/contracts';
 import { eventually } from '@weighbridge/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -65,12 +66,16 @@ describe('settlement', () => {
     expect(app.usage.openAttempts).toBe(0);
   });
 
-  it('estimates where the vendor does not say, and believes an explicit zero', async () => {
+  it('charges no less than was reserved where the vendor does not say, or says what cannot be', async () => {
+    const reserve = { estimated: true, usage: { output: 1_024 }, outcome: Outcome.SUCCESS };
     await (await app.ask({ stream: true }, { 'x-mock-no-usage': 'true', 'x-mock-chunks': '9' })).text();
-    expect(app.events[0]).toMatchObject({ estimated: true, outcome: Outcome.SUCCESS });
-    expect(app.events[0]?.costNanoUsd).toBeGreaterThan(0n);
     await (await app.ask({}, { 'x-mock-zero-usage': 'true' })).text();
-    expect(app.events[1]).toMatchObject({ estimated: false, costNanoUsd: 0n });
+    expect(app.events).toMatchObject([reserve, reserve]);
+    expect(app.events[0]?.costNanoUsd).toBeGreaterThan(2_048_000n);
+    // What was counted counts, if it is more.
+    const long = { 'x-mock-no-usage': 'true', 'x-mock-output-tokens': '3000' };
+    await (await app.ask({ max_tokens: 4_000 }, long)).text();
+    expect(app.events[2]?.usage?.output).toBeGreaterThan(2_000);
   });
 
   it('tells a caller in the stream that the vendor broke off, and settles', async () => {
@@ -113,21 +118,33 @@ describe('settlement', () => {
     expect(vendor.bill[0]?.outputTokens).toBe(50);
   });
 
-  it('passes an answer on that is too large to hold, byte for byte, and reads its usage', async () => {
-    const filler = randomBytes(2_000_000).toString('hex');
-    const answer = JSON.stringify({
-      id: 'c-1',
-      filler,
-      usage: { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 },
-    });
+  it.each(['application/json', 'text/event-stream'])(
+    'passes an answer of 40 MiB on that says it is %s, byte for byte, and reads its usage',
+    async (type) => {
+      const filler = randomBytes(20 * 1024 * 1024).toString('hex');
+      const answer = JSON.stringify({
+        id: 'c-1',
+        filler,
+        usage: { prompt_tokens: 5, completion_tokens: 38_000, total_tokens: 38_005 },
+      });
+      app = await startInferenceApp(
+        await listen((_request, response) => response.writeHead(200, { 'content-type': type }).end(answer)),
+      );
+      const response = await app.ask();
+      expect((await response.text()) === answer).toBe(true);
+      expect(response.headers.has('x-svc-cost-micro-usd')).toBe(false);
+      expect(app.events).toMatchObject([{ usage: { input: 5, output: 38_000 }, responseId: 'c-1' }]);
+    },
+  );
+
+  it('reads the usage of a large answer that is compressed', async () => {
+    const answer = `{"filler":"${randomBytes(3_000_000).toString('hex')}","usage":{"prompt_tokens":5,"completion_tokens":9}}`;
+    const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
     app = await startInferenceApp(
-      await listen((_request, response) =>
-        response.writeHead(200, { 'content-type': 'application/json' }).end(answer),
-      ),
+      await listen((_request, response) => response.writeHead(200, headers).end(gzipSync(answer))),
     );
-    const response = await app.ask();
-    expect(await response.text()).toBe(answer);
-    expect(response.headers.has('x-svc-cost-micro-usd')).toBe(false);
-    expect(app.events).toMatchObject([{ usage: { input: 5, output: 1 }, responseId: 'c-1' }]);
+    const response = await app.ask({}, { 'accept-encoding': 'gzip' });
+    expect((await response.text()) === answer).toBe(true);
+    expect(app.events).toMatchObject([{ usage: { input: 5, output: 9 }, estimated: false }]);
   });
 });

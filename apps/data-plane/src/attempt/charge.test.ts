@@ -1,0 +1,197 @@
+import { create } from '@bufbuild/protobuf';
+import { ConnectorSchema, Outcome } from '@weighbridge/contracts';
+import { dearestPrices, NO_TOKENS } from '@weighbridge/domain';
+import { describe, expect, it } from 'vitest';
+import { readGenerationRequest } from '../formats/generationRequest.ts';
+import { CHAT_COMPLETIONS, MESSAGES, OPERATIONS, type Operation, RESPONSES } from '../formats/operation.ts';
+import { RequestBody } from '../formats/requestBody.ts';
+import { noFacts, type ResponseFacts } from '../formats/responseFormat.ts';
+import { type ChargedAttempt, chargeFor } from './charge.ts';
+import type { PreparedRequest } from './plan.ts';
+
+const price = {
+  input: 1n,
+  output: 1n,
+  cacheRead: 1n,
+  cacheWrite: 1n,
+  cacheWrite1h: 1n,
+  version: 1,
+  tiers: [],
+  variants: [],
+  toolPrices: {},
+};
+const RESERVE = { inputTokens: 900, outputTokens: 100, costNanoUsd: 1_000n };
+const RESERVED = { costNanoUsd: 1_000n, usage: { inputTokens: 900, outputTokens: 100 }, estimated: true };
+
+interface Given {
+  readonly operation?: Operation;
+  readonly request?: object;
+  readonly capabilities?: readonly string[];
+}
+
+function prepared({ operation = CHAT_COMPLETIONS, request = {}, capabilities = [] }: Given): PreparedRequest {
+  const text = JSON.stringify({
+    model: 'mock/echo',
+    messages: [{ role: 'user', content: 'hi' }],
+    ...request,
+  });
+  const body = new RequestBody([Buffer.from(text)]);
+  const model = {
+    id: 'mock/echo',
+    provider: 'mock',
+    upstreamName: 'echo',
+    price,
+    dearest: dearestPrices([]),
+    free: false,
+    maxOutputTokens: 500,
+    contextWindow: 8_000,
+    score: undefined,
+    capabilities,
+  };
+  const connector = {
+    ...create(ConnectorSchema, { id: 'con_1' }),
+    serves: () => true,
+    negotiated: new Map(),
+  };
+  return {
+    connector,
+    body,
+    modelRequest: { model, connector, generation: readGenerationRequest(operation, body) },
+  };
+}
+
+const chargeOf = async (
+  facts: Partial<ResponseFacts>,
+  attempt: Partial<ChargedAttempt> = {},
+  given: Given = {},
+) =>
+  await chargeFor(
+    {
+      outcome: Outcome.SUCCESS,
+      status: 200,
+      neverSent: false,
+      firstByteAt: 1,
+      output: () => ({ text: 'text', ratio: 1 }),
+      ...attempt,
+      facts: { ...noFacts(), ...facts },
+    },
+    prepared(given),
+    RESERVE,
+    async (text) => text.length,
+  );
+const tokens = { ...NO_TOKENS, inputTokens: 5, outputTokens: 7 };
+
+describe('the usage that a vendor reports', () => {
+  it('is charged as it is, also if it is less than what was seen', async () => {
+    expect(await chargeOf({ usage: tokens })).toMatchObject({
+      usage: tokens,
+      estimated: false,
+      atLeastReserved: false,
+    });
+  });
+
+  it('counts of a stream that was left or cut, if it was the last word', async () => {
+    for (const outcome of [Outcome.CLIENT_GONE, Outcome.INTERRUPTED]) {
+      expect(await chargeOf({ usage: tokens, isFinal: true }, { outcome })).toMatchObject({
+        usage: tokens,
+        estimated: false,
+      });
+      expect(
+        await chargeOf({ usage: tokens }, { outcome, output: () => ({ text: 'x'.repeat(20), ratio: 2 }) }),
+      ).toMatchObject({
+        usage: { inputTokens: 5, outputTokens: 40 },
+        estimated: true,
+      });
+    }
+  });
+
+  it.each([undefined, NO_TOKENS])('is at least the reservation, if it is %j', async (usage) => {
+    expect(await chargeOf({ usage, isFinal: true })).toMatchObject({
+      usage: { outputTokens: 4 },
+      estimated: true,
+      atLeastReserved: true,
+    });
+  });
+
+  it('may be zero for a response that failed', async () => {
+    const failed = { usage: NO_TOKENS, isFinal: true, failed: true };
+    expect(await chargeOf(failed, { outcome: Outcome.UPSTREAM_ERROR })).toMatchObject({
+      estimated: false,
+      usage: NO_TOKENS,
+    });
+  });
+
+  it('is for an hour where the request asked for that, and the vendor does not say', async () => {
+    const usage = { ...tokens, cacheWriteTokens: 11 };
+    const ofHour = {
+      operation: MESSAGES,
+      request: { system: [{ cache_control: { type: 'ephemeral', ttl: '1h' } }] },
+    };
+    expect(await chargeOf({ usage }, {}, ofHour)).toMatchObject({
+      usage: { cacheWriteTokens: 0, cacheWrite1hTokens: 11 },
+    });
+    expect(await chargeOf({ usage, hasCacheLives: true }, {}, ofHour)).toMatchObject({ usage });
+    const other = { operation: MESSAGES, request: { system: 'ttl: 1h', cache_control: { ttl: '5m' } } };
+    expect(await chargeOf({ usage }, {}, other)).toMatchObject({ usage });
+  });
+});
+
+describe('a response that was not seen whole', () => {
+  const left = { outcome: Outcome.CLIENT_GONE };
+  it.each([
+    ['text alone', {}, false],
+    ['a model that reasons', { capabilities: ['reasoning'] }, true],
+    [
+      'a model that reasons, switched off',
+      { capabilities: ['reasoning'], request: { reasoning_effort: 'none' } },
+      false,
+    ],
+    ['thinking', { operation: MESSAGES, request: { thinking: { type: 'enabled' } } }, true],
+    ['thinking, switched off', { operation: MESSAGES, request: { thinking: { type: 'disabled' } } }, false],
+    ['reasoning', { operation: RESPONSES, request: { reasoning: { effort: 'high' } } }, true],
+    ['an image', { request: { messages: [{ content: [{ type: 'image_url' }] }] } }, true],
+    ['spoken output', { request: { modalities: ['text', 'audio'] } }, true],
+    ["a vendor's tool", { operation: RESPONSES, request: { tools: [{ type: 'web_search' }] } }, true],
+    ["a client's tool", { request: { tools: [{ type: 'function', function: { name: 'f' } }] } }, false],
+  ] as [string, Given, boolean][])(
+    'costs at least its reservation with %s: %s',
+    async (_what, given, isFloored) => {
+      expect(await chargeOf({}, left, given)).toMatchObject({ atLeastReserved: isFloored });
+      expect(await chargeOf({}, { outcome: Outcome.INTERRUPTED }, given)).toMatchObject({
+        atLeastReserved: isFloored,
+      });
+    },
+  );
+
+  it('costs what was seen, if its input is known and it writes text', async () => {
+    const given = { request: { messages: [{ content: [{ type: 'image_url' }] }] } };
+    expect(await chargeOf({ partialUsage: tokens }, left, given)).toMatchObject({ atLeastReserved: false });
+    expect(await chargeOf({ partialUsage: tokens, toolUses: { web_search: 1 } }, left)).toMatchObject({
+      atLeastReserved: true,
+    });
+    expect(await chargeOf({ unreadable: true }, left)).toMatchObject({ atLeastReserved: true });
+  });
+
+  it('costs its reservation if it did not begin, or runs in the background', async () => {
+    expect(await chargeOf({}, { ...left, firstByteAt: undefined })).toMatchObject(RESERVED);
+    const background = { operation: RESPONSES, request: { background: true, max_output_tokens: 50 } };
+    expect(await chargeOf({ pending: true }, {}, background)).toMatchObject(RESERVED);
+    expect(await chargeOf({ pending: true }, left, background)).toMatchObject(RESERVED);
+    expect(await chargeOf({ usage: tokens, isFinal: true }, {}, background)).toMatchObject({ usage: tokens });
+  });
+
+  it('is estimated by its size if it was not read, up to its limit', async () => {
+    const unread = (bytes: number) => ({ output: () => ({ text: '', ratio: 1, unreadBytes: bytes }) });
+    expect(await chargeOf({}, unread(350))).toMatchObject({ usage: { outputTokens: 100 } });
+    expect(await chargeOf({}, unread(10 ** 9))).toMatchObject({ usage: { outputTokens: 500 } });
+    const limited = { request: { max_tokens: 20, n: 3 } };
+    expect(await chargeOf({}, unread(10 ** 9), limited)).toMatchObject({ usage: { outputTokens: 60 } });
+  });
+});
+
+it('counts each number of a large input of embeddings as a token', async () => {
+  const operation = OPERATIONS.find(({ path }) => path === '/embeddings') as Operation;
+  const request = { input: Array(600_000).fill(1), messages: undefined };
+  const { usage } = (await chargeOf({}, {}, { operation, request })) as { usage: { inputTokens: number } };
+  expect(usage.inputTokens).toBeGreaterThanOrEqual(600_000);
+});

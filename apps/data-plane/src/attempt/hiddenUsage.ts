@@ -1,0 +1,85 @@
+import { isRecord, parseJson } from '../formats/jsonFields.ts';
+import type { ResponseFacts } from '../formats/responseFormat.ts';
+import type { ModelRequest, PreparedRequest } from './plan.ts';
+
+/**
+ * Whether a response that was not read to its end may have cost more than can be seen of it: reasoning that is not shown,
+ * media, whose tokens can't be counted from their bytes, or tools that the vendor runs. `isInputKnown`: the vendor has
+ * reported the input.
+ */
+export function mayHideUsage(
+  { modelRequest }: PreparedRequest,
+  { toolUses }: ResponseFacts,
+  isInputKnown: boolean,
+): boolean {
+  if (!modelRequest) return false;
+  for (const _ in toolUses) return true;
+  if (mayReason(modelRequest)) return true;
+  const body = modelRequest.generation.body.toBuffer();
+  return HIDDEN_OUTPUT.some((marker) => body.includes(marker)) || (!isInputKnown && hasMedia(body));
+}
+
+/** The request asked the vendor to keep a part of the prompt in its cache for an hour. */
+export function wroteForAnHour({ generation }: ModelRequest): boolean {
+  const body = generation.body.toBuffer();
+  for (let at = body.indexOf(TTL); at >= 0; at = body.indexOf(TTL, at + TTL.length)) {
+    if (ONE_HOUR.test(body.toString('latin1', at + TTL.length, at + TTL.length + 32))) return true;
+  }
+  return false;
+}
+
+const TTL = '"ttl"';
+const ONE_HOUR = /^\s*:\s*"1h"/;
+
+function mayReason({ model, generation }: ModelRequest): boolean {
+  if (!generation.asksToReason && !model.capabilities.includes('reasoning')) return false;
+  return !isSwitchedOff(generation);
+}
+
+/** A larger value is no setting. */
+const MAX_SETTING_BYTES = 4_096;
+
+/** The fields of a request that set how its model reasons; off by any of them. */
+function isSwitchedOff({ body, spans }: ModelRequest['generation']): boolean {
+  const settingOf = (field: string): unknown => {
+    const span = spans.get(field);
+    if (!span || span.end - span.start > MAX_SETTING_BYTES) return undefined;
+    return parseJson(body.toBuffer().subarray(span.start, span.end));
+  };
+  const reasoning = settingOf('reasoning');
+  const thinking = settingOf('thinking');
+  return (
+    settingOf('reasoning_effort') === 'none' ||
+    (isRecord(reasoning) && (reasoning.effort === 'none' || reasoning.enabled === false)) ||
+    (isRecord(thinking) && thinking.type === 'disabled')
+  );
+}
+
+/** What names tools of vendors, and output that is not text, in any dialect. A false hit charges the reservation. */
+const HIDDEN_OUTPUT = [
+  'web_search',
+  'web_fetch',
+  'file_search',
+  'code_interpreter',
+  'code_execution',
+  'image_generation',
+  'advisor_',
+  '"mcp',
+  '"modalities"',
+].map((marker) => Buffer.from(marker));
+
+const MEDIA = [
+  '"image_url"',
+  '"input_image"',
+  '"image"',
+  '"input_audio"',
+  '"audio"',
+  '"input_file"',
+  '"file"',
+  '"document"',
+  '"video_url"',
+].map((marker) => Buffer.from(marker));
+
+function hasMedia(body: Buffer): boolean {
+  return MEDIA.some((marker) => body.includes(marker));
+}
