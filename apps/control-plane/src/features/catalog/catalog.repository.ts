@@ -178,6 +178,30 @@ export async function insertModel(
     .executeTakeFirst();
 }
 
+/** Inserts models in one statement, and returns the ids of those that were not there. */
+export async function insertModels(
+  tx: Tx,
+  models: readonly {
+    readonly row: Parameters<typeof insertModel>[1];
+    readonly facts: ModelFacts;
+    readonly shipped: ShippedJson;
+  }[],
+): Promise<string[]> {
+  if (models.length === 0) return [];
+  const values = models.map(({ row, facts, shipped }) => ({
+    ...row,
+    ...factColumns(facts),
+    shipped: JSON.stringify(shipped),
+  }));
+  const rows = await tx
+    .insertInto('models')
+    .values(values)
+    .onConflict((conflict) => conflict.column('id').doNothing())
+    .returning('id')
+    .execute();
+  return rows.map(({ id }) => id);
+}
+
 export async function updateModel(
   tx: Tx,
   id: string,
@@ -215,6 +239,23 @@ export async function insertPriceVersion(
     }))
     .returningAll()
     .executeTakeFirstOrThrow();
+}
+
+/** Adds the first versions of shipped prices in one statement, for models that never had a price. */
+export async function insertFirstPrices(
+  tx: Tx,
+  prices: readonly { readonly modelId: string; readonly price: Price }[],
+  now: Date,
+): Promise<void> {
+  if (prices.length === 0) return;
+  const values = prices.map(({ modelId, price }) => ({
+    model_id: modelId,
+    version: 1,
+    origin: 'catalog' as const,
+    ...priceColumns(price),
+    created_at: now,
+  }));
+  await tx.insertInto('model_prices').values(values).execute();
 }
 
 function isPriced(row: ExpressionBuilder<{ models: Models }, 'models'>) {

@@ -3,7 +3,8 @@ import type { Tx } from '@weighbridge/database';
 import { recordChange } from '../changes/changes.service.ts';
 import {
   findNewestPrices,
-  insertModel,
+  insertFirstPrices,
+  insertModels,
   insertPriceVersion,
   lockModels,
   type ModelPriceRow,
@@ -44,10 +45,16 @@ export async function importCatalog(
 ): Promise<{ changedModels: number; newPrices: number }> {
   const known = new Map((await lockModels(tx)).map((row) => [row.id, row]));
   const prices = await findNewestPrices(tx, [...known.keys()]);
-  let changedModels = 0;
-  let newPrices = 0;
+  const added = await addModels(
+    tx,
+    models.filter(({ id }) => !known.has(id)),
+    now,
+  );
+  let { changedModels, newPrices } = added;
   for (const model of models) {
-    if (await importModel(tx, known.get(model.id), model, now)) changedModels++;
+    const row = known.get(model.id);
+    if (!row) continue;
+    if (await updateFromRelease(tx, row, model, now)) changedModels++;
     if (!needsShippedPrice(prices.get(model.id), model)) continue;
     const price = model.price ?? undefined;
     await insertPriceVersion(tx, { modelId: model.id, origin: 'catalog', price, now });
@@ -56,19 +63,29 @@ export async function importCatalog(
   return { changedModels, newPrices };
 }
 
-async function importModel(
+/** Adds models that the catalog has never had: on the first start all, so in one statement each. */
+async function addModels(
   tx: Tx,
-  row: ModelRow | undefined,
-  model: ShippedModel,
+  models: readonly ShippedModel[],
   now: Date,
-): Promise<boolean> {
-  const shipped = shippedJson(model);
-  if (!row) {
+): Promise<{ changedModels: number; newPrices: number }> {
+  const entries = models.map((model) => {
     const { id, provider } = model;
-    const entry = { id, provider, origin: 'catalog', disabled: false, updated_at: now } as const;
-    await insertModel(tx, entry, shippedFacts(shipped), shipped);
-    return true;
-  }
+    const shipped = shippedJson(model);
+    const row = { id, provider, origin: 'catalog', disabled: false, updated_at: now } as const;
+    return { row, facts: shippedFacts(shipped), shipped };
+  });
+  // One that an operator creates at the same moment is left out, and follows at the next start.
+  const inserted = new Set(await insertModels(tx, entries));
+  const priced = models.flatMap(({ id, price }) =>
+    price && inserted.has(id) ? [{ modelId: id, price }] : [],
+  );
+  await insertFirstPrices(tx, priced, now);
+  return { changedModels: inserted.size, newPrices: priced.length };
+}
+
+async function updateFromRelease(tx: Tx, row: ModelRow, model: ShippedModel, now: Date): Promise<boolean> {
+  const shipped = shippedJson(model);
   if (isDeepStrictEqual(row.shipped, shipped)) return false;
   await updateModel(tx, row.id, { shipped: JSON.stringify(shipped), updated_at: now });
   if (row.deleted_at) await restoreShipped(tx, row.id, shipped, now);
