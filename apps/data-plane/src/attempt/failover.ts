@@ -144,7 +144,7 @@ class Failover {
 
   async #supersede(target: Target, attempt: Attempt): Promise<void> {
     await attempt.supersede();
-    this.#superseded = new SupersededResponse(attempt);
+    this.#superseded = new SupersededResponse(attempt, this.#client.memory);
     const { provider } = target.connector;
     const message = `The vendor ${provider} answered with status ${attempt.response.status}. Try again.`;
     this.#failure = new AppError('upstream', 'upstream_error', message);
@@ -164,7 +164,7 @@ class Failover {
 }
 
 /** Settles an attempt whose response is a redirect, and rejects. */
-export async function refuseRedirect(attempt: Attempt): Promise<never> {
+async function refuseRedirect(attempt: Attempt): Promise<never> {
   attempt.response.body.destroy();
   await attempt.supersede();
   throw redirectError(attempt.prepared.connector.provider);

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { HeldMemory, MemoryBudget } from '../shared/memoryBudget.ts';
 import { ResponseBody } from '../upstream/responseBody.ts';
 import type { Attempt } from './attempt.ts';
 import { SupersededResponse } from './supersededResponse.ts';
@@ -10,11 +11,11 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function supersede() {
+function supersede(memory = new HeldMemory(new MemoryBudget(1_000))) {
   const calls: string[] = [];
   const body = new ResponseBody({ pause() {}, resume() {}, abort: () => calls.push('abort') });
   const attempt = { response: { status: 500, headers: {}, body } } as unknown as Attempt;
-  return { superseded: new SupersededResponse(attempt), body, calls };
+  return { superseded: new SupersededResponse(attempt, memory), body, calls };
 }
 
 it('drops a response whose body does not arrive in time, though no one takes it', async () => {
@@ -39,4 +40,15 @@ it('holds a complete response for as long as it takes, and leaves no timer behin
   await taken?.body.forEachChunk((chunk) => void chunks.push(String(chunk)));
   expect(chunks).toEqual(['all']);
   expect(calls).toEqual([]);
+});
+
+it('drops a response for which memory is short', async () => {
+  const budget = new MemoryBudget(1_000);
+  const { superseded, body, calls } = supersede(new HeldMemory(budget));
+  body.push(Buffer.alloc(800));
+  body.push(Buffer.alloc(800));
+  body.end();
+  expect(await superseded.take()).toBeUndefined();
+  expect(calls).toEqual(['abort']);
+  expect(budget.usedBytes).toBeLessThanOrEqual(800);
 });

@@ -1,3 +1,4 @@
+import type { HeldMemory } from '../shared/memoryBudget.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import { ResponseBody } from '../upstream/responseBody.ts';
 import type { Attempt } from './attempt.ts';
@@ -7,17 +8,18 @@ const MAX_WAIT_MS = 1_000;
 
 /**
  * The error response of an attempt that another one replaces. It is read in the background, in case no later attempt
- * succeeds; a body that takes too long or is too large is dropped, and its connection with it.
+ * succeeds; a body that takes too long or is too large, or for which memory is short, is dropped, and its connection with it.
  */
 export class SupersededResponse {
   readonly attempt: Attempt;
   readonly #body: Promise<Buffer | undefined>;
 
-  constructor(attempt: Attempt) {
+  /** `memory` holds the body until the request ends. */
+  constructor(attempt: Attempt, memory: HeldMemory) {
     const { body } = attempt.response;
     this.attempt = attempt;
     const timer = setTimeout(() => body.destroy(), MAX_WAIT_MS);
-    this.#body = readBody(body).finally(() => clearTimeout(timer));
+    this.#body = readBody(body, memory).finally(() => clearTimeout(timer));
   }
 
   /** The response as if it had just arrived; undefined if its body was dropped. */
@@ -28,13 +30,13 @@ export class SupersededResponse {
 }
 
 /** Undefined if the body breaks off or is too large to be held. */
-async function readBody(body: ResponseBody): Promise<Buffer | undefined> {
+async function readBody(body: ResponseBody, memory: HeldMemory): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
     await body.forEachChunk((chunk) => {
       bytes += chunk.length;
-      if (bytes > MAX_KEPT_BYTES) body.destroy();
+      if (bytes > MAX_KEPT_BYTES || !memory.tryTake(chunk.length)) body.destroy();
       else chunks.push(chunk);
       return undefined;
     });

@@ -96,7 +96,8 @@ function respondWithError(
 /** Before the response is committed, an error rejects; after that, it is logged and the response is ended. */
 async function serve(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
   try {
-    await runPlanned(deps, request, client);
+    if (request.action.kind === 'generation') await runPlanned(deps, request, client);
+    else await runStored(deps, request, client);
   } catch (error) {
     if (!client.isCommitted) throw error;
     request.observed.outcome = 'fault';
@@ -104,6 +105,17 @@ async function serve(deps: RunDeps, request: InferenceRequest, client: ClientCon
     const { action } = request;
     const operation = action.kind === 'generation' ? action.operation : STORED_RESPONSE;
     sendInternalError({ client, operation, requestId: request.id }, error);
+  }
+}
+
+/** A request for a stored response counts against the rate limits too, before its owner is looked up. */
+async function runStored(deps: RunDeps, request: InferenceRequest, client: ClientConnection): Promise<void> {
+  const { key } = request;
+  const hold = key.rates.length > 0 ? await admitTokens(deps, key, 0, client.headers) : undefined;
+  try {
+    await runPlanned(deps, request, client);
+  } finally {
+    if (hold) deps.rates.settle(hold, 0);
   }
 }
 

@@ -8,7 +8,7 @@ import { isResponseId } from '../formats/responseId.ts';
 
 /**
  * The connectors to ask for a stored response: the one that made it; for an id that was never seen here, every one that
- * could have and that the caller's policies allow. Another principal's response is a 404.
+ * could have and that the caller's policies allow, by priority. Another principal's response is a 404.
  */
 export async function connectorsOfResponse(
   owners: ResponseOwners,

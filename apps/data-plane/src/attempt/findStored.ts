@@ -1,0 +1,108 @@
+import { AppError } from '@weighbridge/errors';
+import type { RoutableConnector } from '../control/routingTable.ts';
+import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
+import { isRedirect, redirectError, upstreamError } from '../upstream/upstreamErrors.ts';
+import type { Attempt } from './attempt.ts';
+import type { ClientConnection } from './clientConnection.ts';
+import type { Delivered } from './failover.ts';
+import type { StoredPlan } from './plan.ts';
+import type { RequestAttempts } from './requestAttempts.ts';
+import { SupersededResponse } from './supersededResponse.ts';
+import { verdictOnStatus } from './verdict.ts';
+
+/** Connectors that are asked for one response: more would multiply a client's requests. */
+const MAX_ASKED = 3;
+
+export interface StoredForwarding {
+  readonly plan: StoredPlan;
+  readonly client: ClientConnection;
+  readonly attempts: RequestAttempts;
+}
+
+/**
+ * Asks connectors for a stored response, one after another: an account that does not have it answers 404. One that fails is
+ * passed over, since another may have it; but if none has it, the client gets the failure, since that one may.
+ */
+export function findStored(
+  health: Pick<ConnectorHealth, 'isReady'>,
+  forwarding: StoredForwarding,
+): Promise<Delivered> {
+  return new StoredSearch(health, forwarding).run();
+}
+
+class StoredSearch {
+  readonly #client: ClientConnection;
+  readonly #attempts: RequestAttempts;
+  readonly #connectors: readonly RoutableConnector[];
+  #upstreamMs = 0;
+  /** Of the first connector that failed: its error response, or why there was none. */
+  #failure: SupersededResponse | Error | undefined;
+  #notFound: SupersededResponse | undefined;
+
+  constructor(
+    health: Pick<ConnectorHealth, 'isReady'>,
+    { plan: { connectors }, client, attempts }: StoredForwarding,
+  ) {
+    this.#client = client;
+    this.#attempts = attempts;
+    const ready = connectors.filter((connector) => health.isReady(connector));
+    const [skipped] = connectors.filter((connector) => !ready.includes(connector));
+    // If none is ready, they are asked all the same.
+    this.#connectors = (ready.length > 0 ? ready : connectors).slice(0, MAX_ASKED);
+    if (ready.length > 0 && skipped) this.#failure = failing(skipped);
+  }
+
+  async run(): Promise<Delivered> {
+    for (const [at, connector] of this.#connectors.entries()) {
+      const attempt = this.#attempts.start();
+      await attempt.run(() => ({ connector, body: undefined, modelRequest: undefined }));
+      this.#upstreamMs += attempt.waitedMs;
+      if (attempt.state === 'answered') {
+        const isLast = at === this.#connectors.length - 1 && !this.#failure;
+        if (isFinal(attempt) || (isLast && !isRedirect(attempt.response))) return this.#deliver(attempt);
+        await this.#passOver(attempt);
+      } else this.#failure ??= upstreamError(attempt.error, connector.provider);
+      if (this.#client.hasDisconnected || this.#client.cancellation.isCancelled) break;
+    }
+    return await this.#deliverLast();
+  }
+
+  /** Another connector may have what this one does not have, or could not say. */
+  async #passOver(attempt: Attempt): Promise<void> {
+    const { response, prepared } = attempt;
+    await attempt.supersede();
+    if (isRedirect(response)) {
+      response.body.destroy();
+      this.#failure ??= redirectError(prepared.connector.provider);
+      return;
+    }
+    const passedOver = new SupersededResponse(attempt, this.#client.memory);
+    if (response.status === 404) this.#notFound = passedOver;
+    else this.#failure ??= passedOver;
+  }
+
+  async #deliverLast(): Promise<Delivered> {
+    const last = this.#failure ?? this.#notFound;
+    if (!(last instanceof SupersededResponse)) throw last ?? new Error('no connector was asked');
+    const response = await last.take();
+    if (!response) throw failing(last.attempt.prepared.connector);
+    return { attempt: last.attempt, response, upstreamMs: this.#upstreamMs };
+  }
+
+  #deliver(attempt: Attempt): Delivered {
+    return { attempt, response: attempt.response, upstreamMs: this.#upstreamMs };
+  }
+}
+
+function failing({ provider }: RoutableConnector): AppError {
+  const message = `The vendor ${provider}, which may have this response, fails at present. Try again.`;
+  return new AppError('upstream', 'upstream_error', message);
+}
+
+/** An answer that says what became of the response, rather than that it is not there or that the connector fails. */
+function isFinal({ response }: Attempt): boolean {
+  const { status } = response;
+  if (status === 404 || isRedirect(response)) return false;
+  // A conflict is about the response itself.
+  return status === 409 || verdictOnStatus(status).retry === undefined;
+}
