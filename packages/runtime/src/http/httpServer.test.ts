@@ -124,3 +124,56 @@ describe('a draining server', () => {
     await connection.closed;
   });
 });
+
+describe('a body that no one reads', () => {
+  const HEAD = (length: string) => `POST /x HTTP/1.1\r\nhost: x\r\n${length}\r\n\r\n`;
+  const REFUSE: RequestListener = (_request, response) =>
+    void response.writeHead(404, { 'content-length': 7 }).end('refused');
+
+  it.each(['content-length: 30000000', 'transfer-encoding: chunked'])(
+    'with %s closes the connection after the response, and is not received',
+    async (length) => {
+      let isRead = false;
+      await serve((request, response) => {
+        request.on('data', () => {
+          isRead = true;
+        });
+        request.pause();
+        REFUSE(request, response);
+      });
+      const socket = connect(server.port, '127.0.0.1').setEncoding('utf8');
+      socket.on('error', () => {});
+      let text = '';
+      socket.on('data', (piece) => {
+        text += piece;
+      });
+      socket.write(HEAD(length));
+      const piece = Buffer.from(
+        length.startsWith('content') ? 'x'.repeat(60_000) : `ea60\r\n${'x'.repeat(60_000)}\r\n`,
+      );
+      const closed = new Promise((resolve) => socket.on('close', resolve));
+      for (let at = 0; at < 400; at++) socket.write(piece);
+      await closed;
+      expect(text).toMatch(/^HTTP\/1.1 404 .*Connection: close.*refused$/s);
+      expect(isRead).toBe(false);
+      // Most of it never left the client.
+      expect(socket.bytesWritten - socket.writableLength).toBeLessThan(20_000_000);
+    },
+  );
+
+  it('is discarded if it is small, and the connection stays open', async () => {
+    await serve(REFUSE);
+    const connection = await client();
+    expect(await connection.asks('/', /refused$/)).toContain('Connection: keep-alive');
+    const socket = connect(server.port, '127.0.0.1').setEncoding('utf8');
+    let text = '';
+    socket.on('data', (piece) => {
+      text += piece;
+    });
+    socket.write(HEAD('content-length: 5'));
+    await expect.poll(() => text).toMatch(/refused$/);
+    socket.write(`hello${GET('/next')}`);
+    await expect.poll(() => text.match(/refused/g)).toHaveLength(2);
+    socket.destroy();
+  });
+});

@@ -1,0 +1,110 @@
+import { request } from 'node:http';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { HELLO } from './post.ts';
+import { ALICE, type TestProxy } from './proxy.ts';
+import { startVendor } from './servers.ts';
+import { startProxyForTest } from './useProxy.ts';
+
+const MIB = 1024 * 1024;
+const EVENT = `data: ${JSON.stringify({ choices: [{ delta: { content: 'x' } }] })}\n\n`;
+const BOMB = Buffer.alloc(200 * MIB, EVENT);
+const USAGE = `data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 9 } })}\n\n`;
+
+interface Answer {
+  readonly status: number | undefined;
+  readonly body: Buffer;
+  readonly isWhole: boolean;
+}
+
+/** Without fetch, which decodes the response. */
+function ask(proxy: TestProxy, fields: object, headers: Record<string, string>): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const options = {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ALICE}`, 'content-type': 'application/json', ...headers },
+    };
+    const sent = request(`${proxy.url}/v1/chat/completions`, options, (answer) => {
+      const chunks: Buffer[] = [];
+      answer.on('data', (chunk) => chunks.push(chunk));
+      answer.on('error', () => {});
+      answer.on('close', () =>
+        resolve({ status: answer.statusCode, body: Buffer.concat(chunks), isWhole: answer.complete }),
+      );
+    });
+    sent.on('error', reject);
+    sent.end(JSON.stringify({ ...HELLO, ...fields }));
+  });
+}
+
+/** A vendor that answers every request with these bytes. */
+function vendorOf(body: Buffer, contentType: string, encoding?: string): Promise<string> {
+  return startVendor((received, response) => {
+    received.resume();
+    const headers = encoding === undefined ? {} : { 'content-encoding': encoding };
+    response.writeHead(200, { 'content-type': contentType, ...headers }).end(body);
+  });
+}
+
+const ENCODERS = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
+const wantsUsage = { stream: true, stream_options: { include_usage: true } };
+
+describe.each(Object.entries(ENCODERS))('a bomb in %s', (encoding, encode) => {
+  const bomb = encode(BOMB);
+
+  it.each([
+    ['stream', 'text/event-stream', wantsUsage],
+    ['document', 'application/json', {}],
+  ])('passes unchanged as a %s, and is not decoded beyond a limit', async (_what, type, fields) => {
+    const proxy = await startProxyForTest({
+      vendorUrl: await vendorOf(bomb, type, encoding),
+      memoryBudgetBytes: 64 * MIB,
+    });
+    let mostBytes = 0;
+    const watch = setInterval(() => {
+      mostBytes = Math.max(mostBytes, proxy.memory.usedBytes);
+    }, 1);
+    const answer = await ask(proxy, fields, { 'accept-encoding': encoding });
+    clearInterval(watch);
+    expect([answer.status, answer.isWhole]).toEqual([200, true]);
+    expect(answer.body.equals(bomb)).toBe(true);
+    expect(mostBytes).toBeLessThanOrEqual(64 * MIB);
+    expect(proxy.events).toMatchObject([{ estimated: true }]);
+    expect(proxy.events[0]?.costNanoUsd).toBeGreaterThan(0n);
+    await expect.poll(() => proxy.memory.usedBytes).toBe(0);
+  });
+
+  it('ends a stream that can only be passed decoded, with an error', async () => {
+    const proxy = await startProxyForTest({ vendorUrl: await vendorOf(bomb, 'text/event-stream', encoding) });
+    // The usage that the client did not ask for would be hidden, so the vendor was asked for plain text.
+    const answer = await ask(proxy, { stream: true }, {});
+    expect(answer.body.subarray(-500).toString()).toContain('too large when decompressed');
+    expect(answer.body.length).toBeLessThan(64 * MIB);
+    expect(proxy.events).toMatchObject([{ estimated: true }]);
+    await expect.poll(() => proxy.memory.usedBytes).toBe(0);
+  });
+});
+
+describe('an event that is too large to be held', () => {
+  it('passes unchanged, and the usage after it is read', async () => {
+    const stream = Buffer.from(`data: ${'x'.repeat(20 * MIB)}\n\n${EVENT}${USAGE}data: [DONE]\n\n`);
+    for (const memoryBudgetBytes of [256 * MIB, 4 * MIB]) {
+      const vendorUrl = await vendorOf(stream, 'text/event-stream');
+      const proxy = await startProxyForTest({ vendorUrl, memoryBudgetBytes });
+      const answer = await ask(proxy, wantsUsage, {});
+      expect(answer.body.equals(stream)).toBe(true);
+      expect(proxy.events).toMatchObject([{ estimated: false, usage: { input: 7, output: 9 } }]);
+      await expect.poll(() => proxy.memory.usedBytes).toBe(0);
+    }
+  });
+
+  it.each(['\n', '\r', 'data:\n', 'data:\r', ':\n\n'])('made of %j passes in time', async (unit) => {
+    const stream = Buffer.concat([Buffer.alloc(8 * MIB, unit), Buffer.from(`\n\n${USAGE}`)]);
+    const proxy = await startProxyForTest({ vendorUrl: await vendorOf(stream, 'text/event-stream') });
+    const startedAt = performance.now();
+    const answer = await ask(proxy, wantsUsage, {});
+    expect(performance.now() - startedAt).toBeLessThan(15_000);
+    expect(answer.body.equals(stream)).toBe(true);
+    expect(proxy.events).toMatchObject([{ estimated: false, usage: { input: 7 } }]);
+  });
+});
