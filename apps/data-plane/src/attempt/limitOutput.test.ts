@@ -38,6 +38,7 @@ function targetOf(provider: string, more: Partial<RoutableModel> = {}) {
     dearest: dearestPrices([price]),
     free: false,
     maxOutputTokens: 500,
+    capabilities: [],
     contextWindow: 10_000,
     ...more,
   } as RoutableModel;
@@ -178,5 +179,14 @@ describe('the reservation', () => {
     // Without one, the default of the workspace counts.
     expect(await reserved('anthropic', '', MESSAGES, more)).toBe(3n);
     expect(await reserved('anthropic', ',"inference_geo":"global"', MESSAGES, more)).toBe(2n);
+  });
+
+  it('is at the price of images if the model writes some', async () => {
+    const capabilities = ['image_output'];
+    const images = { ...price, variants: [], outputImage: 30_000_000n };
+    expect(await reserved('gemini', '', CHAT_COMPLETIONS, { price: images, capabilities })).toBe(30n);
+    expect(await reserved('gemini', '', CHAT_COMPLETIONS, { price: images })).toBe(2n);
+    // Without a price, at the dearest that is known.
+    expect(await reserved('gemini', '', CHAT_COMPLETIONS, { capabilities })).toBe(120_000n);
   });
 });

@@ -7,9 +7,10 @@ import {
   type ServiceConditions,
   STANDARD_SERVICE,
   serviceConditions,
+  type TokenPrices,
   type ToolUses,
 } from '@weighbridge/domain';
-import { priceAt } from '../control/routingTable.ts';
+import { priceAt, type RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import type { AskedService } from '../formats/generationRequest.ts';
 
@@ -30,11 +31,26 @@ export function allowedPrices(asked: AskedService, { model, connector }: Target)
     // A vendor out of fast capacity serves at its usual speed.
     for (const speed of new Set(['', conditionOf({ speed: asked.speed }).speed])) {
       for (const geography of allowedGeographies(asked.geography, known)) {
-        prices.push(pricesFor({ serviceTier, speed, geography }, price, model.dearest));
+        const served = pricesFor({ serviceTier, speed, geography }, price, model.dearest);
+        prices.push(withMediaOutput(served, model));
       }
     }
   }
   return prices;
+}
+
+/** A model that writes images or audio may answer with nothing else. */
+function withMediaOutput(prices: ContextPrices, { capabilities, dearest }: RoutableModel): ContextPrices {
+  const writesImages = capabilities.includes('image_output');
+  const writesAudio = capabilities.includes('audio_output');
+  if (!writesImages && !writesAudio) return prices;
+  const dearestOutput = <Rates extends TokenPrices>(rates: Rates): Rates => {
+    const image = writesImages ? (rates.outputImage ?? dearest.media.outputImage) : 0n;
+    const audio = writesAudio ? (rates.outputAudio ?? dearest.media.outputAudio) : 0n;
+    const media = image > audio ? image : audio;
+    return rates.output > media ? rates : { ...rates, output: media };
+  };
+  return { ...dearestOutput(prices), tiers: prices.tiers.map(dearestOutput) };
 }
 
 /** What the vendor's tools cost besides tokens. A tool without a price counts at the dearest that is known. */

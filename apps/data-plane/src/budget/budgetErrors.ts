@@ -3,32 +3,53 @@ import { AppError } from '@weighbridge/errors';
 import type { BudgetedPolicy } from '../control/keyPolicies.ts';
 import type { BucketFigures } from './lease.ts';
 
-/** Spend plus this request's reservation exceed the limit: a retry helps only in another window. */
+/** Spend plus this request's reservation exceed the limit: a retry helps only in another window, if at all. */
 export function budgetExhausted(
   policy: BudgetedPolicy,
-  { limitNanoUsd, spentNanoUsd }: Pick<BucketFigures, 'limitNanoUsd' | 'spentNanoUsd'>,
+  figures: Pick<BucketFigures, 'limitNanoUsd' | 'spentNanoUsd'>,
+  estimateNanoUsd: bigint,
   showsParentFigures: boolean,
 ): AppError {
+  const { limitNanoUsd, spentNanoUsd } = figures;
   const reset = policy.windowEndMs === undefined ? null : new Date(policy.windowEndMs).toISOString();
-  const when = reset ? `It resets at ${reset}.` : 'It has no reset: ask an operator to raise it.';
   // A parent policy's figures include other principals' spend: only operators see them.
   const mayKnow = policy.isGoverning || showsParentFigures;
   return new AppError(
     'quota',
     'budget_exhausted',
-    `What is left of the budget of ${policy.isGoverning ? 'this key' : 'a parent policy'} does not cover this request. ${when}`,
+    exhaustedMessage(policy, mayKnow ? figures : undefined, estimateNanoUsd, reset),
     {
       headers: { 'x-should-retry': 'false' },
-      details: mayKnow
-        ? {
-            policy_id: policy.bucket.policyId,
-            limit_micro_usd: limitNanoUsd === undefined ? null : microFromNano(limitNanoUsd),
-            spent_micro_usd: microFromNano(spentNanoUsd),
-            reset,
-          }
-        : { reset },
+      details: {
+        estimate_micro_usd: microFromNano(estimateNanoUsd),
+        ...(mayKnow && {
+          policy_id: policy.bucket.policyId,
+          limit_micro_usd: limitNanoUsd === undefined ? null : microFromNano(limitNanoUsd),
+          spent_micro_usd: microFromNano(spentNanoUsd),
+        }),
+        reset,
+      },
     },
   );
+}
+
+function exhaustedMessage(
+  { isGoverning }: BudgetedPolicy,
+  figures: Pick<BucketFigures, 'limitNanoUsd' | 'spentNanoUsd'> | undefined,
+  estimateNanoUsd: bigint,
+  reset: string | null,
+): string {
+  const { limitNanoUsd, spentNanoUsd = 0n } = figures ?? {};
+  const whose = isGoverning ? 'this key' : 'a parent policy';
+  const estimate = `${microFromNano(estimateNanoUsd)} micro-USD`;
+  if (limitNanoUsd !== undefined && estimateNanoUsd > limitNanoUsd) {
+    return `This request may cost ${estimate}, more than the whole budget of ${whose}: waiting does not help. Lower max_tokens (max_output_tokens of responses), send a shorter input, or ask an operator to raise the limit.`;
+  }
+  const when = reset ? `It resets at ${reset}.` : 'It has no reset: ask an operator to raise it.';
+  // With nothing left, a smaller request is refused too.
+  const smaller =
+    limitNanoUsd !== undefined && spentNanoUsd < limitNanoUsd ? ' A lower max_tokens may fit.' : '';
+  return `What is left of the budget of ${whose} does not cover this request, which may cost ${estimate}. ${when}${smaller}`;
 }
 
 /** There is headroom, but running requests hold it. */

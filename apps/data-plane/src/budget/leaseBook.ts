@@ -241,7 +241,7 @@ function assertNotExhausted(
   const { figures } = lease;
   if (figures?.outcome === BudgetLease_Outcome.CLOSED) throw budgetUnavailable('the epoch is closed');
   if (figures && lease.available < needed && isExhausted(lease, needed)) {
-    throw budgetExhausted(policy, figures, showsParentFigures);
+    throw budgetExhausted(policy, figures, needed, showsParentFigures);
   }
 }
 

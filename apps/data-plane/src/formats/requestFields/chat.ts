@@ -47,13 +47,19 @@ export const CHAT_MESSAGE = object({
   audio: stored('audio of an earlier response, which the vendor stores'),
   // Of DeepSeek, Groq, OpenRouter, xAI and Mistral: thoughts of an earlier response, as text.
   ...freeFields('reasoning', 'reasoning_content', 'reasoning_details', 'annotations', 'prefix', 'id'),
+  // Messages of earlier responses, which clients send back as they are.
+  ...freeFields('parsed', 'executed_tools', 'extra_content', 'citations'),
+  images: unbounded(MEDIA),
 });
 
 /** What a chat's tools may be. */
 export const CHAT_TOOLS = variants(
   'type',
   {
-    function: object(freeFields('type', 'function', 'cache_control', 'defer_loading')),
+    function: object({
+      ...freeFields('type', 'function', 'cache_control', 'defer_loading'),
+      ...freeFields('name', 'description', 'parameters', 'strict'),
+    }),
     custom: object(freeFields('type', 'custom')),
     // Groq's and Mistral's; those of OpenAI where a vendor takes them here.
     browser_search: serverTool('web_search'),
@@ -134,8 +140,7 @@ function vendorFields() {
     enable_search: unbounded('each search is billed, and nothing bounds their number'),
     // Groq.
     ...freeFields('reasoning_format', 'disable_tool_validation', 'citation_options'),
-    ...freeFields('exclude_domains', 'include_domains', 'search_settings'),
-    documents: unbounded('documents that the vendor may fetch'),
+    ...freeFields('exclude_domains', 'include_domains', 'search_settings', 'documents'),
     compound_custom: unbounded('the vendor chooses models and runs tools', {
       kind: 'object',
       fields: { models: object({ answering_model: model, reasoning_model: model }), tools: free },
@@ -147,7 +152,8 @@ function vendorFields() {
     search_parameters: unbounded('each source is billed, and nothing bounds their number'),
     deferred: unbounded('the answer is fetched later, and may be billed after it was settled'),
     // Together.
-    ...freeFields('compliance', 'context_length_exceeded_behavior', 'echo'),
+    ...freeFields('compliance', 'context_length_exceeded_behavior'),
+    echo: unbounded('the prompt may be billed as output, beside the output limit'),
     safety_model: unbounded('a second model', { kind: 'kinds', scalar: model }),
     // Cohere.
     ...freeFields('safety_mode', 'strict_tools'),

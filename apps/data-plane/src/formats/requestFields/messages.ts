@@ -18,7 +18,7 @@ import { MESSAGES_TOOL_DEFINITIONS, MESSAGES_TOOLS } from './messagesTools.ts';
 import { MEDIA, OUTPUT_TOKENS, SECOND_PASS, SERVICE_TIER } from './notes.ts';
 
 const BLOCK_FIELDS = freeFields('type', 'cache_control');
-const TEXT = object({ ...BLOCK_FIELDS, ...freeFields('text', 'citations') });
+const TEXT = object({ ...BLOCK_FIELDS, ...freeFields('text', 'citations', 'parsed_output') });
 const DOCUMENT = object({
   ...BLOCK_FIELDS,
   ...freeFields('citations', 'context', 'title'),

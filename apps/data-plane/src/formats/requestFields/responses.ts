@@ -17,7 +17,15 @@ import {
 import { MEDIA, OUTPUT_TOKENS, SECOND_PASS, SERVICE_TIER } from './notes.ts';
 import { RESPONSES_TOOLS } from './responsesTools.ts';
 
-const TEXT_FIELDS = freeFields('type', 'text', 'prompt_cache_breakpoint', 'annotations', 'logprobs');
+const TEXT_FIELDS = freeFields(
+  'type',
+  'text',
+  'prompt_cache_breakpoint',
+  'annotations',
+  'logprobs',
+  // SDKs add it to what they parsed.
+  'parsed',
+);
 
 /** The parts of an item's content, or of the output of a call. */
 export const RESPONSES_PARTS = variants('type', {
@@ -52,7 +60,7 @@ export const RESPONSES_ITEMS = variants(
   'type',
   {
     message: MESSAGE,
-    function_call: object({ ...CALL_FIELDS, arguments: free }),
+    function_call: object({ ...CALL_FIELDS, ...freeFields('arguments', 'parsed_arguments') }),
     function_call_output: OUTPUT,
     custom_tool_call: object({ ...CALL_FIELDS, input: free }),
     custom_tool_call_output: OUTPUT,
