@@ -89,7 +89,6 @@ describe('a model of the catalog', () => {
         [
           {
             name: 'a',
-            capabilities: ['image_input'],
             adds: {
               input_audio_price: { price: '32' },
               cache_write_1h_price: { of: 'input_price', times: '2' },

@@ -199,8 +199,7 @@ function withAdded(facts: Facts, model: ModelFacts, rates: Rates): Rates {
     // A class that the vendor does not price costs the input.
     else all[name] = times(rates[added.of] ?? rates.input_price, added.times ?? '1');
   }
-  const readsImages = facts.image_input_costs_input && model.capabilities.includes('image_input');
-  if (readsImages) all.input_image_price ??= rates.input_price;
+  if (facts.image_input_costs_input) all.input_image_price ??= rates.input_price;
   return ordered(all);
 }
 
