@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { HELLO, HELLO_BY_ROUTE, post } from './post.ts';
-import { ALICE, type TestProxy } from './proxy.ts';
+import { ALICE, BOB, type TestProxy } from './proxy.ts';
 import { connectTo, head } from './rawClient.ts';
 import { startVendor } from './servers.ts';
 import { startProxyForTest, useVendor } from './useProxy.ts';
@@ -204,9 +204,12 @@ describe('memory of responses', () => {
     }
     const cached = proxy.memory.usedBytes;
     expect(cached).toBeGreaterThan(20 * 1024);
-    for (const held of [MIB + cached, 2 * MIB]) {
+    for (const [key, held] of [
+      [ALICE, MIB + cached],
+      [BOB, 2 * MIB],
+    ] as const) {
       const client = await connectTo(proxy.url);
-      client.write(head(CHAT, { ...KEY, 'content-length': MIB }));
+      client.write(head(CHAT, { authorization: `Bearer ${key}`, 'content-length': MIB }));
       await expect.poll(() => proxy.memory.usedBytes).toBe(held);
     }
     // Nothing was refused: the cache made room.

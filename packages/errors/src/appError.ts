@@ -28,6 +28,8 @@ export interface AppErrorOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** The underlying error: for the log, never for the client. */
   readonly cause?: unknown;
+  /** False if a 5xx is no failure to log: clients can cause as many as they like. Default: true. */
+  readonly isLogged?: boolean;
 }
 
 /**
@@ -41,6 +43,7 @@ export class AppError extends Error {
   readonly param: string | undefined;
   readonly details: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, string>>;
+  readonly isLogged: boolean;
 
   constructor(kind: ErrorKind, code: string, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -49,6 +52,7 @@ export class AppError extends Error {
     this.param = options.param;
     this.details = options.details ?? {};
     this.headers = options.headers ?? {};
+    this.isLogged = options.isLogged ?? true;
   }
 }
 

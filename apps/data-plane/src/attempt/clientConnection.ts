@@ -15,7 +15,8 @@ export interface DrainLimits {
 
 /** The client disconnected before anything was sent to a vendor. */
 export function clientGone(): AppError {
-  return new AppError('unavailable', 'caller_left', 'The client disconnected before anything was sent.');
+  const message = 'The client disconnected before anything was sent.';
+  return new AppError('unavailable', 'caller_left', message, { isLogged: false });
 }
 
 /** The client's side of a request: whether it is still connected, and how fast it reads. */

@@ -32,7 +32,7 @@ export interface IncomingRequest {
   /** Set if the request is authenticated already. */
   readonly key: ResolvedKey | undefined;
   /** Reads the body; undefined if the client disconnected before its end. */
-  readonly readAction: () => Action | Promise<Action | undefined>;
+  readonly readAction: (key: ResolvedKey) => Action | Promise<Action | undefined>;
 }
 
 /** A request whose key is known and whose body has arrived. */

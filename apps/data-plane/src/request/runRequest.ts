@@ -62,7 +62,7 @@ export async function runRequest(
     // Before the body is read: no one uploads 32 MiB to learn that a key is wrong.
     const key = incoming.key ?? (await authenticate(deps.keys, headers, dialect, deps.now().getTime()));
     observed.key = key;
-    const reading = incoming.readAction();
+    const reading = incoming.readAction(key);
     const action = reading instanceof Promise ? await reading : reading;
     // The client disconnected during the upload.
     if (!action) return deps.observer.answered(observed, 0);
@@ -86,7 +86,8 @@ function respondWithError(
 ): void {
   const sent = errorResponse(dialect, error, id);
   observer.failed(observed, error, sent.status);
-  if (sent.status >= 500) logger.error({ err: error, requestId: id }, 'request failed');
+  const isLogged = !(error instanceof AppError) || error.isLogged;
+  if (sent.status >= 500 && isLogged) logger.error({ err: error, requestId: id }, 'request failed');
   const { response, headers } = client;
   if (response.headersSent || response.destroyed) return;
   addRequestId(headers, dialect, id);

@@ -20,7 +20,7 @@ import { currentTable, runRequest } from '../request/runRequest.ts';
 import { HeldMemory } from '../shared/memoryBudget.ts';
 import { allowOrigins } from './cors.ts';
 import { type FastPathDeps, fastPath } from './fastPath.ts';
-import { readBody, takeBodyMemory } from './readBody.ts';
+import { type BodyLimits, readBody, takeBodyMemory } from './readBody.ts';
 import { splitUrl } from './requestUrl.ts';
 
 declare module 'fastify' {
@@ -129,7 +129,7 @@ function passBodiesUnparsed(app: FastifyInstance, deps: AppDeps): void {
         const memory = new HeldMemory(deps.memory);
         reply.raw.once('close', () => request.memory?.close());
         request.memory = memory;
-        takeBodyMemory(request.raw, { limitBytes: request.routeOptions.bodyLimit, memory });
+        takeBodyMemory(request.raw, bodyLimits(request, memory));
       });
       done(null, payload);
     } catch (error) {
@@ -139,9 +139,12 @@ function passBodiesUnparsed(app: FastifyInstance, deps: AppDeps): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
     const { memory = new HeldMemory(deps.memory) } = request;
-    const limits = { limitBytes: request.routeOptions.bodyLimit, memory };
-    return (await readBody(payload, limits, (body) => body)) ?? raise(clientGone());
+    return (await readBody(payload, bodyLimits(request, memory), (body) => body)) ?? raise(clientGone());
   });
+}
+
+function bodyLimits({ routeOptions, key }: FastifyRequest, memory: HeldMemory): BodyLimits {
+  return { limitBytes: routeOptions.bodyLimit, memory, principalId: key?.principalId ?? '' };
 }
 
 /** Before the body is read: no one uploads 32 MiB to learn that a key is wrong. */

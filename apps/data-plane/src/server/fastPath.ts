@@ -3,6 +3,7 @@ import { newId } from '@weighbridge/domain';
 import { isJsonType } from '@weighbridge/runtime';
 import { ClientConnection, type DrainLimits } from '../attempt/clientConnection.ts';
 import { ResponseHeaders } from '../attempt/responseHeaders.ts';
+import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { OPERATIONS, type Operation } from '../formats/operation.ts';
 import { endpointOf } from '../observe/endpoints.ts';
 import type { Action } from '../request/requestContext.ts';
@@ -59,7 +60,6 @@ function generate(
   // Every response varies by origin if the service answers some origins and not others.
   const headers = new ResponseHeaders(deps.corsOrigins.length > 0 ? ['vary', 'origin'] : []);
   const memory = new HeldMemory(deps.memory);
-  const limits = { limitBytes: deps.bodyLimitBytes, memory };
   const incoming = {
     id: newId('req'),
     dialect: operation.dialect,
@@ -68,7 +68,8 @@ function generate(
     query,
     receivedAt: performance.now(),
     key: undefined,
-    readAction: () => readGeneration(operation, request, limits),
+    readAction: ({ principalId }: ResolvedKey) =>
+      readGeneration(operation, request, { limitBytes: deps.bodyLimitBytes, memory, principalId }),
   };
   return runRequest(deps, incoming, new ClientConnection(response, headers, deps.drainLimits, memory));
 }

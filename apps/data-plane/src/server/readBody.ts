@@ -11,16 +11,20 @@ export interface BodyLimits {
   readonly limitBytes: number;
   /** Holds the body. */
   readonly memory: HeldMemory;
+  readonly principalId: string;
 }
 
 /**
  * Takes the memory for a body whose length the head says. Throws a 413 or 503 before a byte is read; the memory of another
  * body is taken as it arrives.
  */
-export function takeBodyMemory({ headers }: IncomingMessage, { limitBytes, memory }: BodyLimits): void {
+export function takeBodyMemory(
+  { headers }: IncomingMessage,
+  { limitBytes, memory, principalId }: BodyLimits,
+): void {
   const length = Number(headers['content-length'] ?? 0);
   if (length > limitBytes) throw bodyTooLarge(limitBytes);
-  memory.takeBody(length, length);
+  memory.takeBody(length, length, principalId);
 }
 
 /**
@@ -94,10 +98,10 @@ class BodyReading {
   }
 
   #grow(bytes: number): void {
-    const { limitBytes, memory } = this.#limits;
+    const { limitBytes, memory, principalId } = this.#limits;
     if (bytes > limitBytes) throw bodyTooLarge(limitBytes);
     const taken = Math.ceil(bytes / STEP_BYTES) * STEP_BYTES;
-    memory.takeBody(taken - this.#takenBytes, taken);
+    memory.takeBody(taken - this.#takenBytes, taken, principalId);
     this.#takenBytes = taken;
   }
 

@@ -19,7 +19,7 @@ describe('the memory budget', () => {
           const held = requests[request];
           if (what === 'body') {
             try {
-              held?.takeBody(bytes, bytes);
+              held?.takeBody(bytes, bytes, 'ada');
             } catch {}
           } else if (what === 'release') held?.release(bytes);
           else if (what === 'close') held?.close();
@@ -39,7 +39,7 @@ describe('the memory budget', () => {
     held.close();
     expect(held.tryTake(1)).toBe(false);
     held.take(1);
-    expect(() => held.takeBody(1, 1)).toThrow();
+    expect(() => held.takeBody(1, 1, 'ada')).toThrow();
     expect(budget.usedBytes).toBe(0);
   });
 
@@ -47,8 +47,8 @@ describe('the memory budget', () => {
     const budget = new MemoryBudget(1_000);
     const refused: MemoryUse[] = [];
     budget.onRefusal((use) => refused.push(use));
-    new HeldMemory(budget).takeBody(900, 900);
-    expect(() => new HeldMemory(budget).takeBody(101, 101)).toThrow(
+    new HeldMemory(budget).takeBody(900, 900, 'ada');
+    expect(() => new HeldMemory(budget).takeBody(101, 101, 'ada')).toThrow(
       expect.objectContaining({ kind: 'unavailable', code: 'memory_budget_exhausted' }),
     );
     expect(refused).toEqual(['request']);
@@ -56,13 +56,35 @@ describe('the memory budget', () => {
 
   it('has room for small bodies when large ones fill the rest', () => {
     const budget = new MemoryBudget(8 * MIB);
-    const take = (bytes: number) => new HeldMemory(budget).takeBody(bytes, bytes);
+    const take = (bytes: number) => new HeldMemory(budget).takeBody(bytes, bytes, 'ada');
     expect(budget.maxBodyBytes).toBe(6 * MIB);
     for (const bytes of [3 * MIB, 3 * MIB]) take(bytes);
     expect(() => take(MIB + 1)).toThrow();
-    take(MIB);
-    take(MIB);
+    for (const principal of ['bob', 'cy']) new HeldMemory(budget).takeBody(MIB, MIB, principal);
     expect(() => take(1)).toThrow();
+  });
+
+  it('leaves its last quarter to principals that hold little', () => {
+    const budget = new MemoryBudget(8 * MIB);
+    const bodies: HeldMemory[] = [];
+    const take = (principal: string) => {
+      const held = new HeldMemory(budget);
+      held.takeBody(MIB, MIB, principal);
+      bodies.push(held);
+    };
+    for (let at = 0; at < 6; at++) take('ada');
+    expect(() => take('ada')).toThrow();
+    take('bob');
+    take('bob');
+    expect(() => take('cy')).toThrow();
+    for (const held of bodies) held.close();
+    for (const held of bodies) held.close();
+    expect(budget.usedBytes).toBe(0);
+    // What ada held before is forgotten.
+    budget.take(6 * MIB);
+    take('ada');
+    take('ada');
+    expect(budget.usedBytes).toBe(8 * MIB);
   });
 
   it('evicts what can be given up before it refuses', () => {

@@ -6,6 +6,8 @@ export type MemoryUse = 'request' | 'response' | 'cache';
 
 /** Up to this size, a body counts as small. */
 const SMALL_BODY_BYTES = 1024 * 1024;
+/** Up to this size, a body is not counted by its principal: it would take thousands of connections to matter. */
+const UNOWNED_BODY_BYTES = 16 * 1024;
 
 /**
  * The bytes that request bodies, held responses and cached responses together may take in this process, so that its memory
@@ -14,6 +16,8 @@ const SMALL_BODY_BYTES = 1024 * 1024;
 export class MemoryBudget {
   readonly limitBytes: number;
   readonly #reservedBytes: number;
+  /** Of bodies, by principal. */
+  readonly #ownedBytes = new Map<string, number>();
   #usedBytes = 0;
   #evict: (bytes: number) => void = () => {};
   #refused: (use: MemoryUse) => void = () => {};
@@ -46,17 +50,27 @@ export class MemoryBudget {
   }
 
   /**
-   * Takes `bytes` more for a request's body of `total` bytes. A quarter of the budget is for small bodies only: a few clients
-   * that send large ones slowly can't keep all others out.
+   * Takes `bytes` more for a request's body of `total` bytes. The last quarter of the budget is for small bodies of principals
+   * that hold less than a quarter: one that sends many bodies slowly can't keep the others out.
    */
-  tryTakeBody(bytes: number, total: number): boolean {
-    const limit = total > SMALL_BODY_BYTES ? this.limitBytes - this.#reservedBytes : this.limitBytes;
-    if (this.#fits(bytes, limit)) {
-      this.#usedBytes += bytes;
-      return true;
+  tryTakeBody(bytes: number, total: number, principalId: string): boolean {
+    const isOwned = total > UNOWNED_BODY_BYTES;
+    const owned = isOwned ? (this.#ownedBytes.get(principalId) ?? 0) : 0;
+    const isGreedy = total > SMALL_BODY_BYTES || owned >= this.#reservedBytes;
+    if (!this.#fits(bytes, isGreedy ? this.limitBytes - this.#reservedBytes : this.limitBytes)) {
+      this.#refused('request');
+      return false;
     }
-    this.#refused('request');
-    return false;
+    this.#usedBytes += bytes;
+    if (isOwned) this.#ownedBytes.set(principalId, owned + bytes);
+    return true;
+  }
+
+  /** Forgets that a principal's body of `bytes` was taken in one or several steps; `release` returns it. */
+  disown(bytes: number, principalId: string): void {
+    const left = (this.#ownedBytes.get(principalId) ?? 0) - bytes;
+    if (left > 0) this.#ownedBytes.set(principalId, left);
+    else this.#ownedBytes.delete(principalId);
   }
 
   /** Counts bytes that are in memory already, free or not. */
@@ -92,6 +106,8 @@ export class MemoryBudget {
 export class HeldMemory {
   readonly #budget: MemoryBudget;
   #bytes = 0;
+  #owner = '';
+  #ownedBytes = 0;
   #isClosed = false;
 
   constructor(budget: MemoryBudget) {
@@ -109,10 +125,13 @@ export class HeldMemory {
     return true;
   }
 
-  /** For `bytes` more of the request's body, which has `total`. Throws a 503 if fewer are free. */
-  takeBody(bytes: number, total: number): void {
-    if (this.#isClosed || !this.#budget.tryTakeBody(bytes, total)) throw memoryExhausted();
+  /** For `bytes` more of the request's body, which has `total` so far. Throws a 503 if fewer are free. */
+  takeBody(bytes: number, total: number, principalId: string): void {
+    if (this.#isClosed || !this.#budget.tryTakeBody(bytes, total, principalId)) throw memoryExhausted();
     this.#bytes += bytes;
+    if (total <= UNOWNED_BODY_BYTES) return;
+    this.#owner = principalId;
+    this.#ownedBytes += bytes;
   }
 
   /** Counts bytes that are in memory already, free or not. */
@@ -132,12 +151,15 @@ export class HeldMemory {
   close(): void {
     this.#isClosed = true;
     this.release(this.#bytes);
+    if (this.#ownedBytes > 0) this.#budget.disown(this.#ownedBytes, this.#owner);
+    this.#ownedBytes = 0;
   }
 }
 
 function memoryExhausted(): AppError {
   const message = 'This proxy has no memory free for another request of this size. Try again.';
-  return new AppError('unavailable', 'memory_budget_exhausted', message);
+  // Counted, not logged: there may be thousands.
+  return new AppError('unavailable', 'memory_budget_exhausted', message, { isLogged: false });
 }
 
 export function addMemoryMetrics(metrics: Metrics, budget: MemoryBudget): void {

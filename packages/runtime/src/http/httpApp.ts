@@ -45,8 +45,8 @@ export function createHttpApp(options: HttpAppOptions): FastifyInstance {
   const sendError = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const known = error instanceof AppError ? error : (fromFastify(error as FastifyError, request) ?? error);
     const { status, headers, body } = errorResponse(known, request);
-    const isGone = known instanceof AppError && known.code === 'caller_left';
-    if (status >= 500 && !isGone) request.log.error({ err: error, requestId: request.id }, 'request failed');
+    const isLogged = !(known instanceof AppError) || known.isLogged;
+    if (status >= 500 && isLogged) request.log.error({ err: error, requestId: request.id }, 'request failed');
     return reply
       .code(status)
       .headers({ 'x-request-id': request.id, ...headers })
