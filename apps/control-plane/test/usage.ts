@@ -22,6 +22,8 @@ export interface Used {
   readonly cacheHit?: boolean;
   readonly admittedAt?: Date;
   readonly attribution?: Readonly<Record<string, unknown>>;
+  /** As the column has them. */
+  readonly details?: Readonly<Record<string, unknown>>;
   readonly workloadType?: string;
 }
 
@@ -76,6 +78,7 @@ export async function recordAttempts(db: Database, attempts: readonly Used[]): P
         first_byte_us: 1_234,
         duration_us: 1_500_000,
         attribution: JSON.stringify({ ...used.attribution, ...workloadType.attribution }),
+        details: used.details ? JSON.stringify(used.details) : null,
         response_id: '',
       },
       buckets,

@@ -409,6 +409,7 @@ export interface UsageEvents {
   connector_id: string;
   corrects: string | null;
   cost_nano_usd: bigint;
+  details: Json | null;
   duration_us: number;
   epoch: string | null;
   estimated: boolean;

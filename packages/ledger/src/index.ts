@@ -11,6 +11,7 @@ export { type CounterDefinition, openCounter } from './budgets/openCounter.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
 export { setBucketLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
+export { type BillingDetails, detailsColumn, detailsOf } from './events/billingDetails.ts';
 export { createDecodeCache, type DecodeCache } from './events/decodeCache.ts';
 export { decodeBatch } from './events/decodeUsage.ts';
 export {

@@ -18,6 +18,7 @@ export interface EventFields {
   readonly durationUs?: number;
   readonly firstByteUs?: number | null;
   readonly attribution?: Readonly<Record<string, unknown>>;
+  readonly details?: Readonly<Record<string, unknown>>;
 }
 
 /** The nth event of a test. */
@@ -53,6 +54,7 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
       first_byte_us: fields.firstByteUs === undefined ? 1 : fields.firstByteUs,
       duration_us: fields.durationUs ?? 2,
       attribution: JSON.stringify(fields.attribution ?? {}),
+      details: fields.details ? JSON.stringify(fields.details) : null,
       response_id: '',
     },
     buckets: (fields.policies ?? ['pol_a']).map((policyId) => ({

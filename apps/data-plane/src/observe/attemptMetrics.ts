@@ -59,8 +59,12 @@ export function createAttemptMetrics(
   }
 
   function countTokens(series: TargetSeries, model: string, usage: TokenUsage): void {
-    const { inputTokens, cacheReadTokens, cacheWriteTokens, cacheWrite1hTokens, outputTokens } = usage;
+    const { cacheWriteTokens, cacheWrite1hTokens } = usage;
     const input = totalInputTokens(usage);
+    // Of all modalities, as in the ledger.
+    const inputTokens = usage.inputTokens + usage.inputAudioTokens + usage.inputImageTokens;
+    const cacheReadTokens = usage.cacheReadTokens + usage.cacheReadAudioTokens;
+    const outputTokens = usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens;
     if (input > 0) {
       series.inputTokens.observe(input);
       series.input.add(inputTokens);
@@ -83,6 +87,11 @@ export function createAttemptMetrics(
     }
   }
 
+  function countUnpriced(model: string, unpriced: readonly string[]): void {
+    // Once per attempt: it may have used several tools.
+    for (const field of new Set(unpriced.map(unpricedField))) families.unpriced.of(model, field).add(1);
+  }
+
   return (observed, modelRequest, end, endedAt) => {
     const series = ofTarget(modelRequest);
     const outcome = attemptOutcome(end);
@@ -97,6 +106,7 @@ export function createAttemptMetrics(
       series.firstChunk.observe((firstByteAt - dispatchedAt) / 1_000);
     }
     countTokens(series, modelRequest.model.id, end.usage);
+    if (end.details.unpriced.length > 0) countUnpriced(modelRequest.model.id, end.details.unpriced);
     if (costNanoUsd === 0n) return;
     series.cost.add(costNanoUsd);
     const policy = policyOf(observed);
@@ -105,6 +115,17 @@ export function createAttemptMetrics(
     series.estimatedCost ??= families.estimatedCost.of(modelRequest.model.id);
     series.estimatedCost.add(costNanoUsd);
   };
+}
+
+/** The names before the colon of what is unpriced. */
+const UNPRICED_FIELDS: ReadonlySet<string> = new Set(['service_tier', 'speed', 'geography', 'tool', 'model']);
+
+/** A label of few values: vendors choose the names of tiers and tools. What has no colon is a modality. */
+function unpricedField(unpriced: string): string {
+  const colon = unpriced.indexOf(':');
+  if (colon === -1) return 'modality';
+  const field = unpriced.slice(0, colon);
+  return UNPRICED_FIELDS.has(field) ? field : 'other';
 }
 
 function createFamilies(metrics: Metrics) {
@@ -155,8 +176,14 @@ function createFamilies(metrics: Metrics) {
     genAiProvider(connector.provider),
     model.id,
   ];
+  const unpriced = metrics.counterFamily(
+    'weighbridge_unpriced_usage_total',
+    'Attempts that used what their price has no price for: it was charged at the dearest known price.',
+    ['model', 'field'],
+  );
   return {
     tokens,
+    unpriced,
     estimatedCost,
     firstChunk: (modelRequest: ObservedModelRequest) => firstChunk.of(...labelsOf(modelRequest)),
     costByPolicy: metrics.costCounterFamily(

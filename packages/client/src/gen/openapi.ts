@@ -1002,11 +1002,39 @@ export interface components {
             streamed: boolean;
             /** @description Answered from the response cache: no request was sent to a vendor, and it cost nothing. */
             cache_hit: boolean;
+            /** @description Input tokens of all modalities that were not cached. */
             input_tokens: number;
             cache_read_tokens: number;
             cache_write_tokens: number;
             cache_write_1h_tokens: number;
+            /** @description Output tokens of all modalities. */
             output_tokens: number;
+            /** @description Part of input_tokens. */
+            input_audio_tokens: number;
+            /** @description Part of input_tokens. */
+            input_image_tokens: number;
+            /** @description Part of cache_read_tokens. */
+            cache_read_audio_tokens: number;
+            /** @description Part of output_tokens. */
+            output_audio_tokens: number;
+            /** @description Part of output_tokens. */
+            output_image_tokens: number;
+            /** @description Such as priority; null: what the list price covers. */
+            service_tier: string | null;
+            /** @description Such as fast; null: what the list price covers. */
+            speed: string | null;
+            /** @description Such as us; null: what the list price covers. */
+            geography: string | null;
+            /** @description How often the vendor ran its own tools, by the tool's name. */
+            tool_uses: {
+                [key: string]: number;
+            };
+            /** @description The price lacked something that it used: that was charged at the dearest known price. */
+            price_incomplete: boolean;
+            /** @description What the price lacked, such as service_tier:priority, tool:web_search or output_audio. */
+            unpriced: string[];
+            /** @description The model whose price applied, if it is not the one in `model`. */
+            priced_model: string | null;
             cost_micro_usd: number;
             /** @description The exact cost, as a decimal integer. */
             cost_nano_usd: string;
@@ -1195,6 +1223,8 @@ export interface components {
              */
             amount_nano_usd: string;
             reason: string;
+            /** @description As in an attempt: what the price lacked when a background response was settled. */
+            unpriced: string[];
             /** Format: date-time */
             recorded_at: string;
         };
@@ -4149,7 +4179,7 @@ export interface operations {
                 env?: string;
                 /** @description Labels such as key1=val1,key2=val2; escape a comma, = or \ in keys and values with \. */
                 label?: string;
-                /** @description Comma-separated names out of principal, key, policy, model, provider, user, team, project, env, workload_type, namespace, workload and label:<key>; escape a comma or \ in a key with \. By default all is one group. */
+                /** @description Comma-separated names out of principal, key, policy, model, provider, service_tier, user, team, project, env, workload_type, namespace, workload and label:<key>; escape a comma or \ in a key with \. By default all is one group. */
                 group_by?: string;
                 /** @description By default the range is one bucket. */
                 bucket?: "hour" | "day" | "month";
@@ -4239,6 +4269,7 @@ export interface operations {
                 /** @description Only requests with an attempt that cost at least this much. */
                 min_cost_micro_usd?: string;
                 estimated?: "true" | "false";
+                price_incomplete?: "true" | "false";
             };
             header?: never;
             path?: never;
@@ -4287,6 +4318,20 @@ export interface operations {
                      *               "cache_write_tokens": 1,
                      *               "cache_write_1h_tokens": 1,
                      *               "output_tokens": 350,
+                     *               "input_audio_tokens": 1,
+                     *               "input_image_tokens": 1,
+                     *               "cache_read_audio_tokens": 1,
+                     *               "output_audio_tokens": 1,
+                     *               "output_image_tokens": 1,
+                     *               "service_tier": "text",
+                     *               "speed": "text",
+                     *               "geography": "text",
+                     *               "tool_uses": {},
+                     *               "price_incomplete": false,
+                     *               "unpriced": [
+                     *                 "text"
+                     *               ],
+                     *               "priced_model": "text",
                      *               "cost_micro_usd": 12345000,
                      *               "cost_nano_usd": "text",
                      *               "price_version": 1,
@@ -4305,6 +4350,9 @@ export interface operations {
                      *               "amount_micro_usd": 12345000,
                      *               "amount_nano_usd": "12345000000",
                      *               "reason": "text",
+                     *               "unpriced": [
+                     *                 "text"
+                     *               ],
                      *               "recorded_at": "2026-11-20T10:00:00.000Z"
                      *             }
                      *           ],
@@ -4382,6 +4430,20 @@ export interface operations {
                      *           "cache_write_tokens": 1,
                      *           "cache_write_1h_tokens": 1,
                      *           "output_tokens": 350,
+                     *           "input_audio_tokens": 1,
+                     *           "input_image_tokens": 1,
+                     *           "cache_read_audio_tokens": 1,
+                     *           "output_audio_tokens": 1,
+                     *           "output_image_tokens": 1,
+                     *           "service_tier": "text",
+                     *           "speed": "text",
+                     *           "geography": "text",
+                     *           "tool_uses": {},
+                     *           "price_incomplete": false,
+                     *           "unpriced": [
+                     *             "text"
+                     *           ],
+                     *           "priced_model": "text",
                      *           "cost_micro_usd": 12345000,
                      *           "cost_nano_usd": "text",
                      *           "price_version": 1,
@@ -4400,6 +4462,9 @@ export interface operations {
                      *           "amount_micro_usd": 12345000,
                      *           "amount_nano_usd": "12345000000",
                      *           "reason": "text",
+                     *           "unpriced": [
+                     *             "text"
+                     *           ],
                      *           "recorded_at": "2026-11-20T10:00:00.000Z"
                      *         }
                      *       ],
@@ -4460,6 +4525,9 @@ export interface operations {
                      *       "amount_micro_usd": 12345000,
                      *       "amount_nano_usd": "12345000000",
                      *       "reason": "text",
+                     *       "unpriced": [
+                     *         "text"
+                     *       ],
                      *       "recorded_at": "2026-11-20T10:00:00.000Z"
                      *     }
                      */

@@ -16,6 +16,11 @@ const EXCEEDED = ofPod('weighbridge_reserve_exceeded_total', 'data-plane-0', 'mo
 const USED = ofPod('weighbridge_budget_used_ratio', 'metering-0', 'policy="pol_1"');
 const COST = ofPod('weighbridge_cost_usd_total', 'data-plane-0', `${CONNECTOR},model="openai/gpt-5"`);
 const ESTIMATED = ofPod('weighbridge_cost_estimated_usd_total', 'data-plane-0', 'model="openai/gpt-5"');
+const UNPRICED = ofPod(
+  'weighbridge_unpriced_usage_total',
+  'data-plane-0',
+  'model="openai/gpt-5",field="service_tier"',
+);
 const STREAMED = 'endpoint="messages"';
 const atConnector = { namespace: NAMESPACE, connector: 'con_1' };
 
@@ -123,6 +128,17 @@ export const TRAFFIC_CASES: readonly AlertCase[] = [
       says: 'For 10% of the cost of the last hour, the vendor reported no usage.',
     },
     quiet: { series: { [COST]: '0+100x120', [ESTIMATED]: '0+1x120' }, at: '100m' },
+  },
+  {
+    alert: 'WeighbridgePriceIncomplete',
+    fires: {
+      // A new counter starts at 1, which is not an increase yet.
+      series: { [UNPRICED]: '_x10 1+0x20' },
+      at: '15m',
+      labels: { namespace: NAMESPACE, model: 'openai/gpt-5', field: 'service_tier' },
+      says: 'openai/gpt-5 has no price for the service_tier of 1 attempts. They were charged at the dearest known price.',
+    },
+    quiet: { series: { [UNPRICED]: '1+0x200' }, at: '3h' },
   },
   {
     alert: 'WeighbridgeOwnFaults',

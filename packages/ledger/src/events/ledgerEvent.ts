@@ -5,6 +5,7 @@ import {
   PriceSource,
   type UsageEventFields,
 } from '@weighbridge/contracts';
+import { detailsColumn } from './billingDetails.ts';
 import type { EventAttribution, EventPayer } from './eventParts.ts';
 import type { EventOrigin, IdRange, LedgerEvent } from './usage.ts';
 import { atMost, checkedId, checkedTime, checkText, MAX_INTEGER } from './validation.ts';
@@ -49,11 +50,13 @@ export function ledgerEvent(
       model_requested: payer.model_requested,
       model: payer.model,
       connector_id: payer.connector_id,
-      input_tokens: input,
-      cache_read_tokens: cacheRead,
+      // With the other modalities, so that the columns add up to the vendor's total.
+      input_tokens: input + inputAudio + inputImage,
+      cache_read_tokens: cacheRead + cacheReadAudio,
       cache_write_tokens: cacheWrite,
       cache_write_1h_tokens: cacheWrite1h,
-      output_tokens: output,
+      output_tokens: output + outputAudio + outputImage,
+      details: detailsColumn(event.usage, event.details),
       cost_nano_usd: event.costNanoUsd,
       price_version: atMost(MAX_INTEGER, 'price_version', event.priceVersion),
       price_source: event.priceSource === PriceSource.CONNECTOR ? 'connector' : 'catalog',

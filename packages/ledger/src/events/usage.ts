@@ -10,11 +10,13 @@ type DerivedColumn = 'bucket_keys' | 'provider' | 'kind' | 'corrects' | 'reason'
 
 /** A priced attempt that was sent to a vendor, or a response from the cache. The ledger records it unchanged. */
 export interface LedgerEvent {
-  readonly row: Omit<Insertable<UsageEvents>, DerivedColumn> & {
+  readonly row: Omit<Insertable<UsageEvents>, DerivedColumn | 'details'> & {
     readonly admitted_at: Date;
     readonly settled_at: Date;
     /** JSON. */
     readonly attribution: string;
+    /** JSON; null if it has none. */
+    readonly details?: string | null;
   };
   /** The buckets that it was admitted on, the governing policy's first. */
   readonly buckets: readonly BucketRef[];

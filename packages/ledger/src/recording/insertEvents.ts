@@ -71,17 +71,19 @@ const COLUMNS: readonly Column[] = [
 
 const NAMES = COLUMNS.map(({ name }) => name).join(', ');
 /** The columns whose parameters have another type. */
-const CONVERTED = 'bucket_keys, admitted_at, settled_at, attribution';
+const CONVERTED = 'bucket_keys, admitted_at, settled_at, details, attribution';
 const INSERT = `
   WITH added AS (
     INSERT INTO usage_events (${NAMES}, ${CONVERTED})
-    SELECT ${NAMES}, bucket_keys::text[], to_timestamp(admitted_at / 1000), to_timestamp(settled_at / 1000), attribution
+    SELECT ${NAMES}, bucket_keys::text[], to_timestamp(admitted_at / 1000), to_timestamp(settled_at / 1000),
+      details::jsonb, attribution
     FROM ROWS FROM (
       unnest(
         ${COLUMNS.map(({ type }, at) => `$${at + 1}::${type}[]`).join(', ')},
-        $${COLUMNS.length + 1}::text[], $${COLUMNS.length + 2}::float8[], $${COLUMNS.length + 3}::float8[]
+        $${COLUMNS.length + 1}::text[], $${COLUMNS.length + 2}::float8[], $${COLUMNS.length + 3}::float8[],
+        $${COLUMNS.length + 4}::text[]
       ),
-      jsonb_array_elements($${COLUMNS.length + 4}::jsonb)
+      jsonb_array_elements($${COLUMNS.length + 5}::jsonb)
     ) AS event (${NAMES}, ${CONVERTED})
     ON CONFLICT (event_id) DO NOTHING
     RETURNING event_id
@@ -99,6 +101,7 @@ export async function insertEvents(tx: Tx, events: readonly CountedEvent[]): Pro
       // A number takes a tenth of the time to parse that a date does.
       binaryArray(FLOAT8, events, ({ row }) => row.admitted_at.getTime()),
       binaryArray(FLOAT8, events, ({ row }) => row.settled_at.getTime()),
+      binaryArray(TEXT, events, ({ row }) => row.details),
       // One JSON array: in an array of texts, each quote would have to be escaped.
       `[${events.map(({ row }) => row.attribution).join(',')}]`,
     ]),

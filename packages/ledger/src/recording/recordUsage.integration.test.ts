@@ -169,6 +169,17 @@ describe('recordUsage', () => {
     });
     expect(await readSpend(ledger.db, bucket, text)).toMatchObject({ spent: 9n, principalSpent: 9n });
   });
+
+  it('stores what the cost of an event depends on, beside events that have none', async () => {
+    const details = { service_tier: 'priority', tool_uses: { '"a", {b} \\ NULL ☃': 2 }, unpriced: ['x'] };
+    const events = [1, 2, 3].map((n) => {
+      const { row, ...rest } = ledgerEvent(n);
+      return { ...rest, row: { ...row, details: n === 2 ? JSON.stringify(details) : null } };
+    });
+    await recordUsage(ledger.db, eventsOnly(events));
+    const rows = await ledger.db.selectFrom('usage_events').select('details').orderBy('event_id').execute();
+    expect(rows.map((row) => row.details)).toEqual([null, details, null]);
+  });
 });
 
 describe('received numbers', () => {

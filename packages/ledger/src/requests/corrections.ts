@@ -16,6 +16,8 @@ export interface Correction {
   /** Added to the attempt's cost; negative if it cost less. */
   readonly amountNanoUsd: NanoUsd;
   readonly reason: string;
+  /** As `detailsColumn` writes it: what the corrected cost depends on. */
+  readonly details?: string | null;
   readonly now: Date;
 }
 
@@ -83,7 +85,7 @@ async function findRow(tx: Tx, eventId: string): Promise<AttemptRow> {
 async function insertCorrection(
   tx: Tx,
   corrected: AttemptRow,
-  { correctionId, amountNanoUsd, reason, now }: Correction,
+  { correctionId, amountNanoUsd, reason, details = null, now }: Correction,
   bucketKeys: string[],
 ): Promise<AttemptRow | undefined> {
   // The correction belongs to the same request, key and model as the attempt.
@@ -113,6 +115,7 @@ async function insertCorrection(
       http_status: 0,
       streamed: false,
       duration_us: 0,
+      details,
       response_id: '',
     })
     .onConflict((conflict) => conflict.column('event_id').doNothing())

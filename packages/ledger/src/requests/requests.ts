@@ -13,6 +13,8 @@ export interface RequestFilter extends LedgerFilter {
   readonly outcome?: string | undefined;
   readonly minCost?: NanoUsd | undefined;
   readonly estimated?: boolean | undefined;
+  /** Whether the price list lacked a price for something that it used. */
+  readonly priceIncomplete?: boolean | undefined;
 }
 
 /** A request's position in the list: its first attempt that matches the filter. */
@@ -106,6 +108,11 @@ function conditions(
   if (filter.outcome !== undefined) all.push(sql`${column('outcome')} = ${filter.outcome}`);
   if (filter.minCost !== undefined) all.push(sql`${column('cost_nano_usd')} >= ${filter.minCost}`);
   if (filter.estimated !== undefined) all.push(sql`${column('estimated')} = ${filter.estimated}`);
+  if (filter.priceIncomplete !== undefined) {
+    // Not negated where it is wanted: the partial index has these words.
+    const isIncomplete = sql`${column('details')} ? 'unpriced'`;
+    all.push(filter.priceIncomplete ? isIncomplete : sql`coalesce(NOT ${isIncomplete}, true)`);
+  }
   return sql.join(all, sql` AND `);
 }
 

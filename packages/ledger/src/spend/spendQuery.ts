@@ -7,6 +7,7 @@ export const SPEND_DIMENSIONS = [
   'policy',
   'model',
   'provider',
+  'service_tier',
   'user',
   'team',
   'project',

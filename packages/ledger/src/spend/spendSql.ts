@@ -27,6 +27,7 @@ interface Range {
 
 const HOUR_MS = 3_600_000;
 const LABEL = 'label:';
+const SERVICE_TIER = 'service_tier';
 /** The dimensions that are columns of both tables. The others are in an event's attribution. */
 const COLUMNS: Readonly<Record<string, string>> = {
   principal: 'principal_id',
@@ -92,11 +93,11 @@ function fromPage({ filter, bucketEdges }: SpendQuery, after: readonly string[] 
   return { from: isLater ? new Date(bucket) : filter.from, to: filter.to };
 }
 
-/** Whether `usage_by_hour` has what the query needs: no labels, and no time bucket that starts within an hour. */
+/** Whether `usage_by_hour` has what the query needs: no labels or tiers, and no time bucket that starts within an hour. */
 function hasHours({ filter, groupBy, bucketEdges }: SpendQuery): boolean {
   const inside = bucketEdges.filter((edge) => edge > filter.from && edge < filter.to);
   return (
-    !groupBy.some(isLabel) &&
+    !groupBy.some((dimension) => isLabel(dimension) || dimension === SERVICE_TIER) &&
     (filter.labels ?? []).length === 0 &&
     inside.every((edge) => edge.getTime() % HOUR_MS === 0)
   );
@@ -159,6 +160,7 @@ function distinguishesModels({ filter, groupBy }: SpendQuery): boolean {
 
 function eventValue(dimension: SpendDimension): RawBuilder<unknown> {
   if (isLabel(dimension)) return sql`attribution -> 'labels' ->> ${dimension.slice(LABEL.length)}::text`;
+  if (dimension === SERVICE_TIER) return sql`details ->> 'service_tier'`;
   const column = COLUMNS[dimension];
   return column === undefined ? sql`attribution ->> ${sql.lit(dimension)}` : sql.ref(column);
 }

@@ -43,6 +43,9 @@ export const Correction = Type.Object(
       examples: ['12345000000'],
     }),
     reason: Type.String(),
+    unpriced: Type.Array(Type.String(), {
+      description: 'As in an attempt: what the price lacked when a background response was settled.',
+    }),
     recorded_at: DateTime,
   },
   { title: 'Correction' },

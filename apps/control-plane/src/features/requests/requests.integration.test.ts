@@ -76,6 +76,18 @@ describe('GET /requests/{request_id}', () => {
           cache_write_tokens: 3,
           cache_write_1h_tokens: 2,
           output_tokens: 5,
+          input_audio_tokens: 0,
+          input_image_tokens: 0,
+          cache_read_audio_tokens: 0,
+          output_audio_tokens: 0,
+          output_image_tokens: 0,
+          service_tier: null,
+          speed: null,
+          geography: null,
+          tool_uses: {},
+          price_incomplete: false,
+          unpriced: [],
+          priced_model: null,
           cost_micro_usd: 0,
           cost_nano_usd: '100',
           price_version: 1,
@@ -106,6 +118,28 @@ describe('GET /requests/{request_id}', () => {
     const range = `from=${at(-60).toISOString()}&to=${at(60).toISOString()}`;
     const spend = await api.call('GET', `/spend?${range}`);
     expect(spend.body.data).toMatchObject([{ requests: 2, attempts: 1, cost_micro_usd: 1 }]);
+  });
+
+  it('shows what the cost depends on, and lists the requests whose price was incomplete', async () => {
+    const details = {
+      input_audio_tokens: 3,
+      output_image_tokens: 2,
+      service_tier: 'priority',
+      geography: 'us',
+      tool_uses: { web_search: 2 },
+      unpriced: ['tool:web_search'],
+      priced_model: 'mock/other',
+    };
+    const [incomplete = '', complete] = await recordAttempts(api.db, [
+      { details, admittedAt: at(0) },
+      { details: { service_tier: 'flex' }, admittedAt: at(1) },
+    ]);
+    expect((await api.call('GET', `/requests/${incomplete}`)).body.attempts).toMatchObject([
+      { ...details, input_tokens: 10, input_image_tokens: 0, speed: null, price_incomplete: true },
+    ]);
+    expect((await list({ price_incomplete: 'true' })).ids).toEqual([incomplete]);
+    expect((await list({ price_incomplete: 'false' })).ids).toEqual([complete]);
+    expect((await list()).ids).toEqual([complete, incomplete]);
   });
 
   it('shows corrections, and includes them in the cost', async () => {

@@ -29,11 +29,33 @@ export const Attempt = Type.Object(
     cache_hit: Type.Boolean({
       description: 'Answered from the response cache: no request was sent to a vendor, and it cost nothing.',
     }),
-    input_tokens: Count,
+    input_tokens: Type.Integer({ description: 'Input tokens of all modalities that were not cached.' }),
     cache_read_tokens: Count,
     cache_write_tokens: Count,
     cache_write_1h_tokens: Count,
-    output_tokens: Count,
+    output_tokens: Type.Integer({ description: 'Output tokens of all modalities.' }),
+    input_audio_tokens: Type.Integer({ description: 'Part of input_tokens.' }),
+    input_image_tokens: Type.Integer({ description: 'Part of input_tokens.' }),
+    cache_read_audio_tokens: Type.Integer({ description: 'Part of cache_read_tokens.' }),
+    output_audio_tokens: Type.Integer({ description: 'Part of output_tokens.' }),
+    output_image_tokens: Type.Integer({ description: 'Part of output_tokens.' }),
+    service_tier: Nullable(
+      Type.String({ description: 'Such as priority; null: what the list price covers.' }),
+    ),
+    speed: Nullable(Type.String({ description: 'Such as fast; null: what the list price covers.' })),
+    geography: Nullable(Type.String({ description: 'Such as us; null: what the list price covers.' })),
+    tool_uses: Type.Record(Type.String(), Count, {
+      description: "How often the vendor ran its own tools, by the tool's name.",
+    }),
+    price_incomplete: Type.Boolean({
+      description: 'The price lacked something that it used: that was charged at the dearest known price.',
+    }),
+    unpriced: Type.Array(Type.String(), {
+      description: 'What the price lacked, such as service_tier:priority, tool:web_search or output_audio.',
+    }),
+    priced_model: Nullable(
+      Type.String({ description: 'The model whose price applied, if it is not the one in `model`.' }),
+    ),
     cost_micro_usd: MicroUsd,
     cost_nano_usd: Type.String({ description: 'The exact cost, as a decimal integer.' }),
     price_version: Type.Integer(),
@@ -103,5 +125,6 @@ export const RequestListQuery = Strict({
     Type.String({ description: 'Only requests with an attempt that cost at least this much.' }),
   ),
   estimated: Type.Optional(OneOf(['true', 'false'])),
+  price_incomplete: Type.Optional(OneOf(['true', 'false'])),
 });
 export type RequestListQuery = Static<typeof RequestListQuery>;

@@ -43,6 +43,7 @@ export async function listRequests(
     outcome: query.outcome,
     minCost: minCost(query.min_cost_micro_usd),
     estimated: query.estimated && query.estimated === 'true',
+    priceIncomplete: query.price_incomplete && query.price_incomplete === 'true',
   };
   const rows = await withinTimeout(findRequests(deps.db, filter, { after, limit: wanted.size + 1 }));
   const feedback = await readFeedback(

@@ -2,8 +2,10 @@ import { isId, microFromNano } from '@weighbridge/domain';
 import type { FeedbackRow } from '@weighbridge/evidence';
 import {
   type AttemptRow,
+  type BillingDetails,
   type BucketRef,
   bucketOfKey,
+  detailsOf,
   type LedgerRequest,
   type RequestPosition,
 } from '@weighbridge/ledger';
@@ -73,6 +75,7 @@ export function presentCorrection(row: AttemptRow): Correction {
     amount_micro_usd: microFromNano(row.cost_nano_usd),
     amount_nano_usd: String(row.cost_nano_usd),
     reason: row.reason ?? '',
+    unpriced: [...detailsOf(row).unpriced],
     recorded_at: row.settled_at.toISOString(),
   };
 }
@@ -93,6 +96,7 @@ function presentAttempt(row: AttemptRow): Attempt {
     cache_write_tokens: row.cache_write_tokens,
     cache_write_1h_tokens: row.cache_write_1h_tokens,
     output_tokens: row.output_tokens,
+    ...presentDetails(detailsOf(row)),
     cost_micro_usd: microFromNano(row.cost_nano_usd),
     cost_nano_usd: String(row.cost_nano_usd),
     price_version: row.price_version,
@@ -102,6 +106,23 @@ function presentAttempt(row: AttemptRow): Attempt {
     first_byte_ms: row.first_byte_us === null ? null : row.first_byte_us / 1_000,
     duration_ms: row.duration_us / 1_000,
     response_id: row.response_id === '' ? null : row.response_id,
+  };
+}
+
+function presentDetails(details: BillingDetails) {
+  return {
+    input_audio_tokens: details.inputAudioTokens,
+    input_image_tokens: details.inputImageTokens,
+    cache_read_audio_tokens: details.cacheReadAudioTokens,
+    output_audio_tokens: details.outputAudioTokens,
+    output_image_tokens: details.outputImageTokens,
+    service_tier: details.serviceTier || null,
+    speed: details.speed || null,
+    geography: details.geography || null,
+    tool_uses: { ...details.toolUses },
+    price_incomplete: details.unpriced.length > 0,
+    unpriced: [...details.unpriced],
+    priced_model: details.pricedModel || null,
   };
 }
 

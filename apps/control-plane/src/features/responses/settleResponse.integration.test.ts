@@ -184,6 +184,9 @@ describe('an unfinished response', () => {
       costNanoUsd: 6_000_000_000n + 2_000_000n,
       unpriced: ['output_audio', 'tool:shell'],
     });
+    expect((await api.call('GET', `/requests/${response.requestId}`)).body).toMatchObject({
+      corrections: [{ unpriced: ['output_audio', 'tool:shell'] }],
+    });
   });
 
   it('is priced as the model that it names, if the catalog has its price', async () => {

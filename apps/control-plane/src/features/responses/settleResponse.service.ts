@@ -1,4 +1,5 @@
-import { MAX_COST_NANO_USD } from '@weighbridge/contracts';
+import { create } from '@bufbuild/protobuf';
+import { MAX_COST_NANO_USD, TokenUsageSchema } from '@weighbridge/contracts';
 import type { Tx } from '@weighbridge/database';
 import {
   type Cost,
@@ -11,7 +12,13 @@ import {
   totalInputTokens,
   totalTokens,
 } from '@weighbridge/domain';
-import { type AttemptRow, correctedCost, lockAttempt, recordCorrection } from '@weighbridge/ledger';
+import {
+  type AttemptRow,
+  correctedCost,
+  detailsColumn,
+  lockAttempt,
+  recordCorrection,
+} from '@weighbridge/ledger';
 import { dearestKnownPrices, newestPriceAt, priceOfVersion } from './attemptPrices.service.ts';
 import { lockStoredResponse, markSettled } from './responses.repository.ts';
 import type { ResponseDeps } from './responses.service.ts';
@@ -54,6 +61,7 @@ export async function settleResponse({ db, now }: ResponseDeps, final: FinalResp
         eventId: attempt.event_id,
         amountNanoUsd: correctionNanoUsd,
         reason: reasonOf(final, attempt, cost),
+        details: detailsOfFinal(final, attempt, cost),
         now: at,
       });
     }
@@ -92,6 +100,21 @@ async function possibleCorrection(tx: Tx, attempt: AttemptRow, cost: NanoUsd): P
   const after = before + cost - attempt.cost_nano_usd;
   if (after < 0n) return -before;
   return capped(after) - before;
+}
+
+/** The tokens are in the reason: those of a correction are 0, since the attempt has its own. */
+function detailsOfFinal(
+  { usage, pricedModel }: FinalResponse,
+  attempt: AttemptRow,
+  { unpriced }: Cost,
+): string | null {
+  if (!usage) return null;
+  const { service, toolUses } = usage;
+  const details = { ...service, toolUses: { ...toolUses }, unpriced: [...unpriced] };
+  return detailsColumn(create(TokenUsageSchema), {
+    ...details,
+    pricedModel: pricedModel === attempt.model ? '' : pricedModel,
+  });
 }
 
 const MAX_STATUS = 32;

@@ -154,6 +154,23 @@ describe('GET /spend', () => {
     }
   });
 
+  it('groups by the tier of service, also over whole hours', async () => {
+    await recordAttempts(api.db, [
+      { costNano: 1_000n, admittedAt: day('03T09:00:00') },
+      { costNano: 2_000n, admittedAt: day('03T09:10:00'), details: { service_tier: 'priority' } },
+      {
+        costNano: 3_000n,
+        admittedAt: day('04T09:10:00'),
+        details: { service_tier: 'priority', speed: 'fast' },
+      },
+    ]);
+    const { rows } = await spend({ group_by: 'service_tier', from: '2026-11-01T00:00:00Z' });
+    expect(rows.map(({ group, cost_micro_usd }) => [group.service_tier, cost_micro_usd])).toEqual([
+      [null, 1],
+      ['priority', 5],
+    ]);
+  });
+
   it('groups and filters by labels with any key and value', async () => {
     const keys = [
       'cost center',
