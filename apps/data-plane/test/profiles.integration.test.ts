@@ -6,6 +6,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
+import { post } from './post.ts';
 import { ALICE, HARD, ONE_MODEL, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 
 const CHAT = [Route.CHAT_COMPLETIONS, Route.RESPONSES];
@@ -269,6 +270,26 @@ describe('under a hard budget', () => {
     expect(limitAt(1)).toBeGreaterThan(15_000);
     expect(limitAt(1)).toBeLessThan(20_000);
   });
+});
+
+it('a free model does not open a budget to the models that a request names beside it', async () => {
+  const free = { id: 'acme/free', upstreamName: 'free', nanoPerToken: 0n };
+  const large = { id: 'acme/large', upstreamName: 'echo', nanoPerToken: 5_000n };
+  await start([profile('ordered')], { models: [free, large] });
+  const ask = async (key: string, more: object) => {
+    const body = { model: 'acme/free', messages, ...more };
+    const answer = await post(proxy, '/v1/chat/completions', body, { authorization: `Bearer ${key}` });
+    return answer.status;
+  };
+  for (const [key, status] of [
+    [HARD, 400],
+    [SPENT, 429],
+  ] as const) {
+    expect(await ask(key, { models: ['echo'] })).toBe(status);
+    expect(await ask(key, { models: ['acme/large'] })).toBe(status);
+  }
+  expect(faulty[0]?.requests).toEqual([]);
+  expect(await ask(SPENT, {})).not.toBe(429);
 });
 
 describe('a profile that cannot be served', () => {

@@ -78,7 +78,7 @@ export class AttemptBilling {
   tryReserve(prepared: PreparedRequest): boolean {
     const { key } = this.#request;
     this.#prepared = prepared;
-    this.#estimate = estimateReservation(this.#deps.usualTokens, key, prepared);
+    this.#estimate = estimateReservation(this.#deps.usualTokens, prepared);
     if (this.#isUnlimited(key)) return true;
     this.#reservation = this.#deps.budget.tryReserve(key.budgets, this.#estimate.costNanoUsd);
     return this.#reservation !== undefined;
@@ -96,7 +96,9 @@ export class AttemptBilling {
 
   /** An exhausted budget never blocks what costs nothing. */
   #isUnlimited({ budgets }: ResolvedKey): boolean {
-    return budgets.length === 0 || this.modelRequest.model.free;
+    const { model, generation } = this.modelRequest;
+    // Instead of a model that is free, another one may answer.
+    return budgets.length === 0 || (model.free && !generation.namesSeveralModels);
   }
 
   /** Writes the INTENT; nothing may be sent before that resolves. Rejects with a 503 if it can't be written. */

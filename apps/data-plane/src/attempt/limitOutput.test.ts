@@ -61,15 +61,8 @@ async function sent(operation: Operation, text: string, target = targetOf('mock'
   );
   const out = upstreamBody(limited, 'm');
   const modelRequest = { ...target, generation: limited };
-  const estimate = estimateReservation(
-    () => undefined,
-    { isHard: true },
-    {
-      connector: target.connector,
-      body: out,
-      modelRequest,
-    },
-  );
+  const prepared = { connector: target.connector, body: out, modelRequest };
+  const estimate = estimateReservation(() => undefined, prepared);
   return { body: JSON.parse(out.toBuffer().toString()), estimate, text: out.toBuffer().toString() };
 }
 

@@ -53,4 +53,6 @@ export interface PreparedRequest {
 /** A generation request for one model at one connector, with the limits that hold there. */
 export interface ModelRequest extends Target {
   readonly generation: GenerationRequest;
+  /** The other models that the request names: any of them may answer, at its own price. Default: none. */
+  readonly alternatives?: readonly Target[];
 }

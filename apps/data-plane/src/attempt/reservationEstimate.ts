@@ -5,7 +5,6 @@ import {
   type NanoUsd,
   type OutputSize,
 } from '@weighbridge/domain';
-import type { ResolvedKey } from '../control/resolvedKey.ts';
 import { priceAt } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
@@ -17,12 +16,12 @@ import { cappedCost } from './usageEvent.ts';
 /** What an attempt reserves, and is charged if its real cost stays unknown. */
 export function estimateReservation(
   usualTokens: (model: string) => number | undefined,
-  { isHard }: Pick<ResolvedKey, 'isHard'>,
   { body, modelRequest }: PreparedRequest,
 ): Estimate {
   if (!modelRequest) throw new Error('only a request to a model is estimated');
-  const { model, generation } = modelRequest;
-  const { hard } = generation;
+  const { model, generation, alternatives = [] } = modelRequest;
+  const { hard, asked } = generation;
+  const targets = [modelRequest, ...alternatives];
   const size = {
     inputBytes: body?.length ?? 0,
     addedInputTokens: hard?.addedInputTokens,
@@ -31,12 +30,18 @@ export function estimateReservation(
       : expectedToolCost(generation, modelRequest),
     output: expectedOutput(generation, usualTokens(model.id)),
   };
-  const estimate =
-    isHard && !model.free
-      ? hardEstimate(size, allowedPrices(generation.asked, modelRequest))
-      : balancedEstimate(size, expectedPrices(generation.asked, modelRequest));
+  const estimate = hard
+    ? hardEstimate(
+        size,
+        targets.flatMap((target) => allowedPrices(asked, target)),
+      )
+    : dearest(targets.map((target) => balancedEstimate(size, expectedPrices(asked, target))));
   const { inputTokens, outputTokens, costNanoUsd } = estimate;
   return { inputTokens, outputTokens, costNanoUsd: cappedCost(costNanoUsd) };
+}
+
+function dearest(estimates: readonly Estimate[]): Estimate {
+  return estimates.reduce((most, one) => (one.costNanoUsd > most.costNanoUsd ? one : most));
 }
 
 /** Most models have no tools that the vendor bills, and most requests no tools: they are not looked through. */

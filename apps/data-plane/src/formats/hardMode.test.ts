@@ -287,6 +287,11 @@ describe('tools that the vendor runs', () => {
     expect(
       forced('/messages', `${CHAT},"tools":[${search},${tool}],"tool_choice":{"type":"any"}}`),
     ).toBeUndefined();
+    // A function of the same name is another tool.
+    const sameName = '{"type":"function","name":"mcp"}';
+    expect(
+      forced('/responses', `${INPUT},"tool_choice":${sameName},"tools":[{"type":"mcp"},${sameName}]}`),
+    ).toBeUndefined();
     expect(forced('/responses', `${INPUT},"tool_choice":"auto","tools":[{"type":"mcp"}]}`)).toBeUndefined();
   });
 

@@ -1,6 +1,6 @@
 import { AppError } from '@weighbridge/errors';
 import { scanFields } from './generationRequest.ts';
-import { valueAt } from './jsonFields.ts';
+import { isRecord, recordsIn, valueAt } from './jsonFields.ts';
 import type { Operation } from './operation.ts';
 import type { Field } from './requestFields/field.ts';
 import type { RemovedTool, RequestFindings, Violation } from './requestFindings.ts';
@@ -77,12 +77,12 @@ function cutsOutside(cuts: readonly Span[], body: Buffer): Span[] {
 function assertNotForced(body: Buffer, removed: readonly RemovedTool[], hasNoTools: boolean): void {
   const span = scanFields(body, CHOICE_FIELDS).get('tool_choice');
   if (!span) return;
-  const names = removed.flatMap((tool) => tool.names);
+  const names = new Set(removed.flatMap((tool) => tool.names));
   const isLong = span.end - span.start > MAX_CHOICE_BYTES;
   const choice = isLong ? undefined : valueAt(body, span);
-  const forced = isLong || textsIn(choice).some((text) => names.includes(text));
-  const isAny = typeof choice === 'object' && choice !== null && 'type' in choice && choice.type === 'any';
-  if (!forced && !(hasNoTools && (choice === 'required' || isAny))) return;
+  const forced = isLong || isForced(choice, names);
+  const isAny = choice === 'required' || (isRecord(choice) && choice.type === 'any');
+  if (!forced && !(hasNoTools && isAny)) return;
   const [first] = removed;
   throw new AppError(
     'invalid_request',
@@ -92,13 +92,19 @@ function assertNotForced(body: Buffer, removed: readonly RemovedTool[], hasNoToo
   );
 }
 
-function boundHint(tool: RemovedTool | undefined): string {
-  return tool?.bound ? `, bound the uses by ${tool.bound}` : '';
+/** By its type, or by its name in the form of messages; or as one of several. */
+function isForced(choice: unknown, names: ReadonlySet<string>): boolean {
+  if (typeof choice === 'string') return names.has(choice);
+  if (!isRecord(choice)) return false;
+  const { type, name, tools, allowed_tools: allowed } = choice;
+  if (type === 'tool') return typeof name === 'string' && names.has(name);
+  if (typeof type === 'string' && names.has(type)) return true;
+  const listed = isRecord(allowed) ? allowed.tools : tools;
+  return recordsIn(listed).some((tool) => typeof tool.type === 'string' && names.has(tool.type));
 }
 
-function textsIn(value: unknown): string[] {
-  if (typeof value === 'string') return [value];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+function boundHint(tool: RemovedTool | undefined): string {
+  return tool?.bound ? `, bound the uses by ${tool.bound}` : '';
 }
 
 /** An entry allows the field and all within it; with `=`, a value of it. */

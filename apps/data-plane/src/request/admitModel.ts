@@ -45,6 +45,25 @@ export function assertNamedModelsAllowed(
   });
 }
 
+/** The models of this service that the request names beside its own, as far as they are known. */
+export function namedTargets(
+  { operation, body }: Pick<GenerationRequest, 'operation' | 'body'>,
+  connector: RoutableConnector,
+  table: RoutingTable,
+): Target[] {
+  const ids = new Set<string>();
+  body.read((bytes) => {
+    findNamedModels(bytes, operation.requestFields, (_path, name) => {
+      // A request may name any number, but few that exist.
+      for (const id of idsOf(name, connector, table)) if (table.models.has(id)) ids.add(id);
+    });
+  });
+  return [...ids].flatMap((id) => {
+    const model = table.models.get(id);
+    return model ? [{ model, connector }] : [];
+  });
+}
+
 /** The models of this service that an account may know by the name. */
 function idsOf(name: string, connector: RoutableConnector, table: RoutingTable): string[] {
   const { provider } = connector;

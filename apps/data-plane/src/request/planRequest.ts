@@ -18,7 +18,7 @@ import { targetAt, targetsForModels } from '../routing/modelTargets.ts';
 import { drawOf, pinKeyOf } from '../routing/pinKey.ts';
 import { findProfile, type ProfileDeps, targetsForProfile } from '../routing/profileTargets.ts';
 import type { PinDecision, SessionPins } from '../routing/sessionPins.ts';
-import { admitModel, assertAllowed, assertNamedModelsAllowed } from './admitModel.ts';
+import { admitModel, assertAllowed, assertNamedModelsAllowed, namedTargets } from './admitModel.ts';
 import { connectorsOfResponse, ownerOfPrevious } from './storedResponses.ts';
 
 export interface PlanDeps extends Pick<ProfileDeps, 'strata'> {
@@ -148,8 +148,9 @@ class GenerationPlanner {
 
   /** While usage can't be recorded, only free models are used. */
   #recordable(targets: Targets): Targets {
-    if (!this.#generation.operation.isBilled || this.#deps.usage.hasRoom()) return targets;
-    const [first, ...others] = targets.filter(({ model: { free } }) => free);
+    const { operation, namesSeveralModels } = this.#generation;
+    if (!operation.isBilled || this.#deps.usage.hasRoom()) return targets;
+    const [first, ...others] = targets.filter(({ model: { free } }) => free && !namesSeveralModels);
     return first ? [first, ...others] : raise(usageBacklog());
   }
 
@@ -187,15 +188,25 @@ class GenerationPlanner {
       assertAllowed(key, target.model);
       if (key.restrictsModels) assertNamedModelsAllowed(key, this.#generation, [target], this.#table);
     }
-    if (!isHard) return prepared(target, this.#generation);
+    if (!isHard) return this.#prepared(target, this.#generation);
     const terms = this.#hardTerms(key);
     return limitOutput(this.#deps.budget, key, this.#generation, terms, target).then((limited) =>
-      prepared(target, limited),
+      this.#prepared(target, limited),
     );
   }
 
   #isHard({ isHard }: ResolvedKey, { model }: Target): boolean {
-    return isHard && this.#generation.operation.isBilled && !model.free;
+    const { operation, namesSeveralModels } = this.#generation;
+    // Instead of a model that is free, another one may answer.
+    return isHard && operation.isBilled && (!model.free || namesSeveralModels);
+  }
+
+  #prepared({ model, connector }: Target, generation: GenerationRequest): PreparedRequest {
+    const body = upstreamBody(generation, upstreamNameAt(model, connector));
+    if (!generation.namesSeveralModels)
+      return { connector, body, modelRequest: { model, connector, generation } };
+    const alternatives = namedTargets(generation, connector, this.#table);
+    return { connector, body, modelRequest: { model, connector, generation, alternatives } };
   }
 
   /** Throws a 400 if the maximum cost of the request can't be known. */
@@ -206,11 +217,6 @@ class GenerationPlanner {
     }
     return this.#hard.terms;
   }
-}
-
-function prepared({ model, connector }: Target, generation: GenerationRequest): PreparedRequest {
-  const body = upstreamBody(generation, upstreamNameAt(model, connector));
-  return { connector, body, modelRequest: { model, connector, generation } };
 }
 
 /** Finds the connectors that may have a stored response; rejects with a 404 if the caller may not see it. */

@@ -5,7 +5,7 @@ import type { ClientConnection } from '../attempt/clientConnection.ts';
 import { addRequestId, errorResponse, sendError, sendInternalError } from '../attempt/errorResponse.ts';
 import type { Delivered, FailoverDeps } from '../attempt/failover.ts';
 import { forward } from '../attempt/forward.ts';
-import type { Plan } from '../attempt/plan.ts';
+import type { ModelRequest, Plan } from '../attempt/plan.ts';
 import { relayResponse } from '../attempt/relayResponse.ts';
 import { RequestAttempts } from '../attempt/requestAttempts.ts';
 import { headerText, type ResponseHeaders } from '../attempt/responseHeaders.ts';
@@ -192,7 +192,8 @@ async function relay(
       attempt,
       response,
       plan,
-      capture: modelRequest && caching?.capture(modelRequest, client.memory),
+      // Another request may have the tools that this one lost.
+      capture: isAsSent(modelRequest) ? caching?.capture(modelRequest, client.memory) : undefined,
       client,
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
@@ -262,6 +263,10 @@ function responseHeaders(
   }
   headers.list.push('x-svc-overhead-ms', overheadMs.toFixed(3));
   return headers;
+}
+
+function isAsSent(request: ModelRequest | undefined): request is ModelRequest {
+  return request !== undefined && (request.generation.hard?.removedTools.length ?? 0) === 0;
 }
 
 const MAX_DROPPED_SHOWN = 8;

@@ -1,6 +1,7 @@
 import {
   bounded,
   count,
+  describedByVendor,
   fillsContext,
   free,
   freeFields,
@@ -19,9 +20,12 @@ import { MEDIA, OUTPUT_TOKENS, SECOND_PASS, SERVICE_TIER } from './notes.ts';
 
 const BLOCK_FIELDS = freeFields('type', 'cache_control');
 const TEXT = object({ ...BLOCK_FIELDS, ...freeFields('text', 'citations', 'parsed_output') });
+/** For citations, the vendor marks each sentence. */
+const CITED = { citations: fillsContext } as const;
 const DOCUMENT = object({
   ...BLOCK_FIELDS,
-  ...freeFields('citations', 'context', 'title'),
+  ...CITED,
+  ...freeFields('context', 'title'),
   source: variants('type', {
     text: object(freeFields('type', 'data', 'media_type')),
     content: object({
@@ -35,7 +39,8 @@ const DOCUMENT = object({
 });
 const SEARCH_RESULT = object({
   ...BLOCK_FIELDS,
-  ...freeFields('citations', 'source', 'title'),
+  ...CITED,
+  ...freeFields('source', 'title'),
   content: textOr(variants('type', { text: TEXT })),
 });
 const TOOL_REFERENCE = object({ ...BLOCK_FIELDS, tool_name: free });
@@ -106,8 +111,11 @@ export const MESSAGES_MESSAGE = object({
   output_config: object({ effort: free }),
 });
 
+/** The vendor adds a prompt that explains it. */
+const FORMAT = describedByVendor(free);
 const OUTPUT_CONFIG = object({
-  ...freeFields('effort', 'format'),
+  effort: free,
+  format: FORMAT,
   // It tells the model what is left; it limits nothing.
   task_budget: free,
 });
@@ -130,6 +138,7 @@ export const MESSAGES_FIELDS = {
   tools: list(MESSAGES_TOOLS),
   thinking: THINKING,
   output_config: OUTPUT_CONFIG,
+  output_format: FORMAT,
   service_tier: priced(SERVICE_TIER),
   speed: priced('the speed in the answer; the speed that the request asks for is reserved'),
   inference_geo: priced('the geography in the answer; without one, the dearest is reserved'),
@@ -169,7 +178,6 @@ export const MESSAGES_FIELDS = {
     'diagnostics',
     'fallback_credit_token',
     'metadata',
-    'output_format',
     'stop_sequences',
     'stream',
     'temperature',
