@@ -55,7 +55,11 @@ export interface InferenceApp {
 }
 
 /** Starts an app in front of a vendor, until the end of the test. */
-export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number): Promise<InferenceApp> {
+export async function startInferenceApp(
+  baseUrl: string,
+  maxSpoolBytes?: number,
+  provider = 'mock',
+): Promise<InferenceApp> {
   const log = await openTestUsageLog(maxSpoolBytes);
   onTestFinished(() => log.close());
   const upstreams = createUpstreams(TIMEOUTS);
@@ -63,7 +67,7 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
   const logger = createLogger('test');
   logger.level = 'silent';
   const token = mintToken();
-  const table = routingTable(snapshotOf(baseUrl));
+  const table = routingTable(snapshotOf(baseUrl, provider));
   /** The limit and spend of a bucket. */
   const figuresOf = (bucket: BucketRef): TestBucket | undefined => {
     const policy = app.key?.policies.find((one) => one.bucket?.policyId === bucket.policyId);
@@ -126,7 +130,7 @@ export async function startInferenceApp(baseUrl: string, maxSpoolBytes?: number)
         method: 'POST',
         headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
         body: JSON.stringify({
-          model: 'mock/echo',
+          model: `${provider}/echo`,
           messages: [{ role: 'user', content: 'hello there' }],
           ...fields,
         }),
@@ -167,13 +171,11 @@ export async function refusal(pending: Promise<Response>) {
   return { status: response.status, ...error };
 }
 
-function snapshotOf(baseUrl: string) {
-  const model = (name: string) => ({ id: `mock/${name}`, provider: 'mock', upstreamName: name });
+function snapshotOf(baseUrl: string, provider: string) {
+  const model = (name: string) => ({ id: `${provider}/${name}`, provider, upstreamName: name });
   return create(SnapshotSchema, {
     revision: 1n,
-    connectors: [
-      { id: 'con_1', provider: 'mock', dialect: Dialect.OPENAI, baseUrl, allowPrivateAddress: true },
-    ],
+    connectors: [{ id: 'con_1', provider, dialect: Dialect.OPENAI, baseUrl, allowPrivateAddress: true }],
     models: [
       { ...model('echo'), price: { version: 3, rates: PRICE } },
       { ...model('free'), price: { version: 1, rates: FREE } },

@@ -27,9 +27,15 @@ interface Given {
   readonly operation?: Operation;
   readonly request?: object;
   readonly capabilities?: readonly string[];
+  readonly provider?: string;
 }
 
-function prepared({ operation = CHAT_COMPLETIONS, request = {}, capabilities = [] }: Given): PreparedRequest {
+function prepared({
+  operation = CHAT_COMPLETIONS,
+  request = {},
+  capabilities = [],
+  provider = 'openai',
+}: Given): PreparedRequest {
   const text = JSON.stringify({
     model: 'mock/echo',
     messages: [{ role: 'user', content: 'hi' }],
@@ -49,7 +55,7 @@ function prepared({ operation = CHAT_COMPLETIONS, request = {}, capabilities = [
     capabilities,
   };
   const connector = {
-    ...create(ConnectorSchema, { id: 'con_1' }),
+    ...create(ConnectorSchema, { id: 'con_1', provider }),
     serves: () => true,
     negotiated: new Map(),
   };
@@ -162,6 +168,14 @@ describe('a response that was not seen whole', () => {
       });
     },
   );
+
+  it('costs at least its reservation where the vendor goes on without its client', async () => {
+    const given = { provider: 'mistral' };
+    expect(await chargeOf({}, left, given)).toMatchObject({ atLeastReserved: true });
+    expect(await chargeOf({}, { outcome: Outcome.INTERRUPTED }, given)).toMatchObject({
+      atLeastReserved: false,
+    });
+  });
 
   it('costs what was seen, if its input is known and it writes text', async () => {
     const given = { request: { messages: [{ content: [{ type: 'image_url' }] }] } };

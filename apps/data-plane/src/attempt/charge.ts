@@ -14,6 +14,7 @@ import type { RequestBody } from '../formats/requestBody.ts';
 import { textOfRequest } from '../formats/requestText.ts';
 import { noFacts, type ResponseFacts, type SaidConditions } from '../formats/responseFormat.ts';
 import type { CountTokens } from '../formats/tokenCounter.ts';
+import { stopsBillingOnDisconnect } from './disconnects.ts';
 import { mayHideUsage, wroteForAnHour } from './hiddenUsage.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
 
@@ -146,7 +147,10 @@ async function countCharge(
     model,
     estimated: true,
     atLeastReserved:
-      outcome === Outcome.SUCCESS || facts.unreadable || mayHideUsage(prepared, facts, partial !== undefined),
+      outcome === Outcome.SUCCESS ||
+      facts.unreadable ||
+      (outcome === Outcome.CLIENT_GONE && !stopsBillingOnDisconnect(prepared.connector)) ||
+      mayHideUsage(prepared, facts, partial !== undefined),
   };
 }
 
@@ -154,7 +158,7 @@ async function countCharge(
 const UNKNOWN_MODEL_OUTPUT = 32_768;
 
 /** The most output tokens that the response may have; what was not read may be media, which has fewer than text. */
-function mostOutput({ modelRequest }: PreparedRequest): number {
+export function mostOutput({ modelRequest }: PreparedRequest): number {
   const output = modelRequest?.generation.output;
   if (!output) return 0;
   const { maxTokens = modelRequest.model.maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT, choices } = output;

@@ -36,6 +36,8 @@ export class ClientConnection implements Slotted {
   #isCommitted = false;
   #hasDisconnected = false;
   #drainedBytes = 0;
+  #maxDrainedBytes: number;
+  #onDisconnect: (() => void) | undefined;
   #drainTimer: NodeJS.Timeout | undefined;
   #wake: (() => void) | undefined;
 
@@ -44,6 +46,7 @@ export class ClientConnection implements Slotted {
     this.headers = headers;
     this.memory = memory;
     this.#limits = limits;
+    this.#maxDrainedBytes = limits.drainBytes;
     response.on('close', this.#onClose);
     // A socket that fails closes too; without a listener the error would end the process.
     response.on('error', this.#onDrain);
@@ -64,6 +67,16 @@ export class ClientConnection implements Slotted {
     return this.#hasDisconnected;
   }
 
+  /** Called once if the client disconnects from now on. */
+  onDisconnect(listener: () => void): void {
+    this.#onDisconnect = listener;
+  }
+
+  /** After a disconnect, no more than this is read: a vendor that goes on has ignored the limits of the request. */
+  boundDrain(bytes: number): void {
+    this.#maxDrainedBytes = Math.min(this.#limits.drainBytes, bytes);
+  }
+
   /** Throws if the client disconnected or the service ends: what was not sent yet costs nothing. */
   assertWaiting(): void {
     this.cancellation.throwIfCancelled();
@@ -74,7 +87,7 @@ export class ClientConnection implements Slotted {
   write(bytes: Buffer): Promise<void> | undefined {
     if (this.#hasDisconnected) {
       this.#drainedBytes += bytes.length;
-      if (this.#drainedBytes > this.#limits.drainBytes) this.cancellation.cancel();
+      if (this.#drainedBytes > this.#maxDrainedBytes) this.cancellation.cancel();
       return undefined;
     }
     if (bytes.length === 0 || this.response.write(bytes)) return undefined;
@@ -145,5 +158,6 @@ export class ClientConnection implements Slotted {
     if (this.response.writableFinished || this.#hasDisconnected) return;
     this.#hasDisconnected = true;
     this.#drainTimer = setTimeout(() => this.cancellation.cancel(), this.#limits.drainMs);
+    this.#onDisconnect?.();
   };
 }

@@ -1,5 +1,7 @@
 import { StreamReader } from '../formats/streamReader.ts';
 import { upstreamError } from '../upstream/upstreamErrors.ts';
+import { mostOutput } from './charge.ts';
+import { stopsBillingOnDisconnect } from './disconnects.ts';
 import { sendFailure } from './errorResponse.ts';
 import { OwnershipHold } from './ownershipHold.ts';
 import { contentTypeOf, failedRequest, isCacheable, outcomeOf, type Relay } from './relay.ts';
@@ -29,10 +31,12 @@ export async function relayStream(relay: Relay): Promise<void> {
     client.response.writeHead(response.status, headers.list);
     client.response.flushHeaders();
   }
+  const left = new LeftStream(relay, reader);
   try {
     await response.body.forEachChunk((chunk) => {
       firstByteAt ??= performance.now();
       const passed = reader.push(chunk);
+      left.check();
       return passed instanceof Promise ? passed.then(write) : write(passed);
     });
     await write(await reader.end());
@@ -52,4 +56,38 @@ export async function relayStream(relay: Relay): Promise<void> {
     sendFailure(failedRequest(relay), error, { emitsPlainText });
   } else client.response.end();
   if (isCacheable(relay, outcome)) relay.capture?.endStream(contentTypeOf(response) ?? 'text/event-stream');
+}
+
+/** What becomes of a stream that its client leaves: cancelled, where that ends its cost; else read to its end, within limits. */
+class LeftStream {
+  readonly #relay: Relay;
+  readonly #reader: StreamReader;
+  readonly #cancels: boolean;
+
+  constructor(relay: Relay, reader: StreamReader) {
+    const { client, attempt } = relay;
+    this.#relay = relay;
+    this.#reader = reader;
+    this.#cancels = cancelsIfLeft(relay);
+    client.boundDrain(ANY_DRAIN_BYTES + mostOutput(attempt.prepared) * BYTES_PER_TOKEN);
+    if (this.#cancels) client.onDisconnect(() => this.check());
+  }
+
+  /** Of a stream that was read to its last word, only the end is missing. */
+  check(): void {
+    const { client } = this.#relay;
+    if (!this.#cancels || !client.hasDisconnected || this.#reader.facts.isFinal) return;
+    client.cancellation.cancel();
+  }
+}
+
+/** More than an event takes for each of its tokens, and what a stream may have besides. */
+const BYTES_PER_TOKEN = 2_048;
+const ANY_DRAIN_BYTES = 1024 * 1024;
+
+/** A background response goes on without its stream: its usage is asked for later. */
+function cancelsIfLeft({ attempt }: Relay): boolean {
+  const { connector, modelRequest } = attempt.prepared;
+  const isBackground = modelRequest?.generation.backgroundOutputTokens !== undefined;
+  return isBackground || stopsBillingOnDisconnect(connector);
 }

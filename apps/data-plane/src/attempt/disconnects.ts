@@ -1,0 +1,21 @@
+/**
+ * Providers that stop generating, and billing, once the connection is closed
+ * (https://openrouter.ai/docs/api-reference/streaming#stream-cancellation, as of 2026-11). Of any other, a stream is read to
+ * its end, since it is billed to its end.
+ */
+const STOPS_BILLING: ReadonlySet<string> = new Set([
+  'anthropic',
+  'azure',
+  'cohere',
+  'deepinfra',
+  'deepseek',
+  'fireworks',
+  'openai',
+  'together',
+  'xai',
+]);
+
+/** Whether a stream that its client left is cancelled, because the vendor then bills no more than it has sent. */
+export function stopsBillingOnDisconnect({ provider }: { readonly provider: string }): boolean {
+  return STOPS_BILLING.has(provider);
+}

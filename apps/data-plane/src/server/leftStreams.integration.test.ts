@@ -1,0 +1,92 @@
+import type { ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Outcome } from '@weighbridge/contracts';
+import { eventually } from '@weighbridge/testing';
+import { expect, it, vi } from 'vitest';
+import { startInferenceApp } from '../../test/inferenceApp.ts';
+import { listen } from '../../test/servers.ts';
+
+const chunk = (content: string) =>
+  `data: ${JSON.stringify({ id: 'c-1', choices: [{ delta: { content } }] })}\n\n`;
+const usage = { prompt_tokens: 3, completion_tokens: 2_000 };
+const LAST = `data: ${JSON.stringify({ id: 'c-1', choices: [], usage })}\n\ndata: [DONE]\n\n`;
+
+/** A vendor whose stream goes on as the test says. */
+async function openStream() {
+  let stream: ServerResponse | undefined;
+  const closed = vi.fn();
+  const url = await listen((_request, response) => {
+    stream = response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.on('close', () => closed(response.writableFinished));
+    response.write(chunk('Hello there'));
+  });
+  return {
+    url,
+    closed,
+    write: (text: string) => stream?.write(text),
+    end: (text: string) => stream?.end(text),
+  };
+}
+
+async function leave(app: Awaited<ReturnType<typeof startInferenceApp>>, fields: object = {}): Promise<void> {
+  const leaving = new AbortController();
+  const response = await app.ask({ stream: true, ...fields }, {}, { signal: leaving.signal });
+  await response.body?.getReader().read();
+  leaving.abort();
+}
+
+it('cancels a stream at once where that ends its cost, and charges what was seen', async () => {
+  const vendor = await openStream();
+  const app = await startInferenceApp(vendor.url, undefined, 'openai');
+  await leave(app);
+  await eventually(() => expect(vendor.closed).toHaveBeenCalledWith(false), {
+    timeoutMs: 2_000,
+    intervalMs: 5,
+  });
+  await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+  expect(app.events).toMatchObject([{ outcome: Outcome.CLIENT_GONE, estimated: true, usage: { output: 2 } }]);
+});
+
+it('charges at least the reservation where reasoning may be hidden in it', async () => {
+  const vendor = await openStream();
+  const app = await startInferenceApp(vendor.url, undefined, 'openai');
+  await leave(app, { reasoning_effort: 'high', max_tokens: 700 });
+  await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+  expect(app.events).toMatchObject([
+    { outcome: Outcome.CLIENT_GONE, estimated: true, usage: { output: 700 } },
+  ]);
+});
+
+it('reads on where the vendor bills a stream to its end', async () => {
+  const vendor = await openStream();
+  const app = await startInferenceApp(vendor.url);
+  await leave(app);
+  // Long enough for the proxy to see that its client left.
+  for (let i = 0; i < 20; i++) {
+    vendor.write(chunk('more'));
+    await sleep(10);
+  }
+  expect(vendor.closed).not.toHaveBeenCalled();
+  vendor.end(LAST);
+  await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+  expect(app.events).toMatchObject([
+    { outcome: Outcome.CLIENT_GONE, estimated: false, usage: { input: 3, output: 2_000 } },
+  ]);
+});
+
+it('reads no more than the request can cost, and charges at least the reservation', async () => {
+  const vendor = await openStream();
+  const app = await startInferenceApp(vendor.url);
+  await leave(app, { max_tokens: 9 });
+  const filler = chunk('x'.repeat(100_000));
+  await eventually(
+    () => {
+      for (let i = 0; i < 10; i++) vendor.write(filler);
+      expect(vendor.closed).toHaveBeenCalledWith(false);
+    },
+    { timeoutMs: 5_000, intervalMs: 20 },
+  );
+  await eventually(() => expect(app.events).toHaveLength(1), { timeoutMs: 2_000, intervalMs: 5 });
+  expect(app.events).toMatchObject([{ outcome: Outcome.CLIENT_GONE, estimated: true }]);
+  expect(app.events[0]?.usage?.output).toBeGreaterThan(9);
+});
