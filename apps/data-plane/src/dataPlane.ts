@@ -139,6 +139,7 @@ export async function startDataPlane(
     usage,
     upstreams,
     inFlight: new InFlightRequests(),
+    producerId: spool.producerId,
   };
   addMetrics(parts, spool, run);
   return await openApi(parts, run, context);

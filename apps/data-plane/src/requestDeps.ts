@@ -15,6 +15,8 @@ import type { Limits } from './limits.ts';
 import { createObserver } from './observe/observer.ts';
 import type { UsageRecording } from './record/usageRecording.ts';
 import type { InFlightRequests } from './request/inFlightRequests.ts';
+import { createReadStored } from './request/readStored.ts';
+import { UnfinishedResponses } from './request/unfinishedResponses.ts';
 import { createRequestCounters } from './requestCounters.ts';
 import type { EvidenceStore } from './routing/evidenceStore.ts';
 import { openSessionPins } from './routing/openSessionPins.ts';
@@ -40,11 +42,14 @@ export interface ProxyParts {
   readonly usage: UsageRecording;
   readonly upstreams: Upstreams;
   readonly inFlight: InFlightRequests;
+  /** The spool of this proxy. */
+  readonly producerId: string;
 }
 
 /** The dependencies of the HTTP application and its requests. */
-export function createRequestDeps(parts: ProxyParts, { logger }: ServiceContext): AppDeps {
+export function createRequestDeps(parts: ProxyParts, context: ServiceContext): AppDeps {
   const { config, keys, state, heartbeats, limits, evidence, controlPlane, metrics } = parts;
+  const { logger } = context;
   const counters = createRequestCounters(metrics);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
   addMemoryMetrics(metrics, memory);
@@ -73,7 +78,8 @@ export function createRequestDeps(parts: ProxyParts, { logger }: ServiceContext)
     strata: evidence.strata,
     recordFeedback: controlPlane.recordFeedback,
     onFailover: counters.onFailover,
-    owners: createResponseOwners(controlPlane),
+    owners: createResponseOwners(controlPlane, parts.producerId),
+    unfinished: settleBackgroundResponses(parts, memory, context),
     pins: openSessionPins({ bucket: parts.pinBucket, ttlMs: config.pins.ttlMs, health, metrics }),
     countTokens: createTokenCounter(),
     memory,
@@ -93,4 +99,23 @@ export function createRequestDeps(parts: ProxyParts, { logger }: ServiceContext)
     bodyLimitBytes: Math.min(config.bodyLimitBytes, memory.maxBodyBytes),
     notReady: () => notReadyReason(parts),
   };
+}
+
+/** Polls background responses until the process ends; the next one on this spool goes on. */
+function settleBackgroundResponses(
+  { controlPlane, producerId, state, upstreams }: ProxyParts,
+  memory: MemoryBudget,
+  { logger, onShutdown }: ServiceContext,
+): UnfinishedResponses {
+  const unfinished = new UnfinishedResponses({
+    read: createReadStored({ table: () => state.table, upstreams, memory }),
+    settle: controlPlane.settleResponse,
+    listUnsettled: () => controlPlane.listUnsettledResponses({ producerId }),
+    nowMs: () => performance.now(),
+    random: Math.random,
+    logger,
+  });
+  unfinished.start();
+  onShutdown('background responses', async () => unfinished.close());
+  return unfinished;
 }

@@ -100,6 +100,7 @@ export async function startInferenceApp(
     recordFeedback: async () => create(RecordFeedbackResponseSchema),
     onFailover: () => {},
     owners: { record: async () => {}, find: async () => ({ kind: 'unknown' }) },
+    unfinished: { watch: () => {}, tell: () => {} },
     pins: { decide: async ({ targets }) => ({ targets, savePin: () => {} }) },
     countTokens: createTokenCounter(),
     memory,

@@ -10,6 +10,7 @@ import {
   Outcome,
   type ProfileSchema,
   Route,
+  SettleResponseResponse_Result,
   type Snapshot,
   SnapshotSchema,
   type UsageEvent,
@@ -34,7 +35,9 @@ import { createTokenCounter } from '../src/formats/tokenCounter.ts';
 import type { ContentOptions } from '../src/observe/contentCapture.ts';
 import { createObserver } from '../src/observe/observer.ts';
 import { InFlightRequests } from '../src/request/inFlightRequests.ts';
+import { createReadStored, type ReadStoredDeps } from '../src/request/readStored.ts';
 import type { FeedbackDeps } from '../src/request/recordFeedback.ts';
+import { type UnfinishedDeps, UnfinishedResponses } from '../src/request/unfinishedResponses.ts';
 import { createPinStore } from '../src/routing/pinStore.ts';
 import { createSessionPins, type PinResult } from '../src/routing/sessionPins.ts';
 import { type AppDeps, buildApp, inferenceHandler } from '../src/server/app.ts';
@@ -63,6 +66,8 @@ export interface TestProxy {
   readonly pinStoreErrors: unknown[];
   /** Publishes another snapshot. */
   publish(changes: Pick<TestProxyOptions, 'connectors' | 'profiles'>): void;
+  /** What background responses used in the end, oldest first. */
+  readonly settledResponses: Parameters<UnfinishedDeps['settle']>[0][];
   /** Makes recording an owner fail. */
   failRecords: boolean;
   close(): Promise<void>;
@@ -199,10 +204,12 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     publish: (changes) => {
       table = routingTable(snapshotOf({ ...options, ...changes }), table);
     },
+    settledResponses: [],
     failRecords: false,
     close: async () => {},
   };
   addMemoryMetrics(proxy.metrics, proxy.memory);
+  const unfinished = unfinishedOf(proxy, { table: () => table, upstreams, memory: proxy.memory });
   const deps: AppDeps = {
     keys: keysOf(proxy),
     table: () => table,
@@ -216,6 +223,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     recordFeedback: options.recordFeedback ?? (async () => raise(new Error('the control plane is away'))),
     onFailover: (connectorId, reason) => void failovers.push(`${connectorId}: ${reason}`),
     owners: ownersOf(proxy),
+    unfinished,
     pins: createSessionPins({
       store: createPinStore(options.pinBucket ?? createInProcessBucket(PIN_BUCKET), Date.now),
       health,
@@ -262,6 +270,7 @@ export async function startProxy(options: TestProxyOptions): Promise<TestProxy> 
     url: server.url,
     close: async () => {
       await server.close(0);
+      unfinished.close();
       await upstreams.close();
       await app.close();
       await closeUsage();
@@ -290,6 +299,24 @@ function keysOf(proxy: TestProxy) {
   return { find: keyOf, refresh: keyOf };
 }
 
+/** As the control plane settles them: once. */
+function unfinishedOf(proxy: TestProxy, deps: ReadStoredDeps): UnfinishedResponses {
+  return new UnfinishedResponses({
+    read: createReadStored(deps),
+    settle: async (final) => {
+      const isNew = !proxy.settledResponses.some(({ responseId }) => responseId === final.responseId);
+      if (isNew) proxy.settledResponses.push(final);
+      return {
+        result: isNew ? SettleResponseResponse_Result.SETTLED : SettleResponseResponse_Result.ALREADY_SETTLED,
+      };
+    },
+    listUnsettled: async () => ({ responses: [] }),
+    nowMs: () => performance.now(),
+    random: Math.random,
+    logger: createLogger('test'),
+  });
+}
+
 function ownersOf(proxy: TestProxy): ResponseOwners {
   return {
     async record(response) {
@@ -300,7 +327,7 @@ function ownersOf(proxy: TestProxy): ResponseOwners {
       const found = proxy.recorded.find((one) => one.responseId === responseId);
       if (!found) return { kind: 'unknown' };
       return found.key.principalId === principalId
-        ? { kind: 'own', connectorId: found.connectorId }
+        ? { kind: 'own', connectorId: found.connectorId, isUnfinished: found.unfinished !== undefined }
         : { kind: 'foreign' };
     },
   };

@@ -187,9 +187,47 @@ describe('responses', () => {
     expect(made.status).toBe('queued');
     expect(settled(proxy.events)).toMatchObject([{ estimated: true, usage: { input: 27, output: 50 } }]);
     expect(await alice.responses.retrieve(made.id)).toMatchObject({ status: 'completed' });
+    // The first read tells what it used.
+    await expect
+      .poll(() => proxy.settledResponses)
+      .toMatchObject([
+        {
+          responseId: made.id,
+          status: 'completed',
+          principalId: 'alice',
+          usage: { output: expect.any(Number) },
+        },
+      ]);
     const unlimited = alice.responses.create({ ...hello, background: true });
     await expect(unlimited).rejects.toMatchObject({ status: 400, code: 'max_output_tokens_required' });
     expect(proxy.events).toHaveLength(1);
+  });
+
+  it('in the background are polled until their usage is known, also if their stream was left', async () => {
+    const settledOutput = () =>
+      proxy.settledResponses.map(({ usage, connectorId }) => ({
+        connectorId,
+        output: Number(usage?.output),
+      }));
+    proxy.settledResponses.length = 0;
+    const headers = { 'x-mock-background-ms': '500', 'x-mock-output-tokens': '7' };
+    await alice.responses.create({ ...hello, background: true, max_output_tokens: 50 }, { headers });
+    expect(settled(proxy.events)).toMatchObject([{ estimated: true, usage: { output: 50 } }]);
+    await expect.poll(settledOutput, { timeout: 8_000 }).toEqual([{ connectorId: 'con_0', output: 7 }]);
+
+    const leaving = new AbortController();
+    const streamed = await alice.responses.create(
+      { ...hello, background: true, stream: true, max_output_tokens: 60 },
+      {
+        headers: { 'x-mock-chunks': '50', 'x-mock-chunk-delay-ms': '20', 'x-mock-output-tokens': '50' },
+        signal: leaving.signal,
+      },
+    );
+    for await (const event of streamed) if (event.type === 'response.output_text.delta') break;
+    leaving.abort();
+    await expect
+      .poll(() => settled(proxy.events), { timeout: 5_000 })
+      .toMatchObject([{}, { outcome: 'CLIENT_GONE', estimated: true, usage: { output: 60 } }]);
   });
 
   it('without an id are not passed on', async () => {

@@ -117,6 +117,11 @@ export class Attempt {
     return this.#state;
   }
 
+  /** The id of its usage event; empty if it is not billed. */
+  get eventId(): string {
+    return this.#billing?.eventId ?? '';
+  }
+
   /** Throws before it is prepared. */
   get prepared(): PreparedRequest {
     return this.#prepared ?? unexpected('nothing is prepared');

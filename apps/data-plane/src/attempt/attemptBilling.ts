@@ -56,6 +56,7 @@ export class AttemptBilling {
   #reservation: Reservation | undefined;
   /** Undefined for a free attempt that could not be recorded. */
   #record: RecordedAttempt | undefined;
+  #eventId = '';
   #isOpen = false;
   #recordedAt = 0;
 
@@ -68,6 +69,11 @@ export class AttemptBilling {
   /** It may be sent or was sent, and its charge is not decided yet. */
   get isOpen(): boolean {
     return this.#isOpen;
+  }
+
+  /** Of its usage event; empty before it is recorded. */
+  get eventId(): string {
+    return this.#eventId;
   }
 
   get modelRequest(): ModelRequest {
@@ -108,6 +114,7 @@ export class AttemptBilling {
     const { modelRequest } = this;
     const model = modelRequest.model.id;
     const eventId = newEventId();
+    this.#eventId = eventId;
     const { attempt, modelAttempt } = this.#counter.next(model);
     try {
       this.#record = usage.begin({

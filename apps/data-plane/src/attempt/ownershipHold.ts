@@ -19,6 +19,10 @@ export class OwnershipHold {
     this.#saveOwner = saveOwner;
   }
 
+  get isSaved(): boolean {
+    return this.#isSaved;
+  }
+
   /** `begin` is called before the first byte is written. */
   write(bytes: Buffer, client: ClientConnection, begin?: () => void): Promise<void> | undefined {
     if (this.#isSaved) return client.write(bytes);

@@ -38,6 +38,8 @@ export interface GenerationPlan extends AnyPlan {
 
 export interface StoredPlan extends AnyPlan {
   readonly kind: 'stored_response';
+  /** Set if the response itself is read, and its final usage is not known yet. */
+  readonly unfinished: { readonly responseId: string; readonly connectorId: string } | undefined;
   /** In the order in which they are asked. */
   readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
 }

@@ -1,5 +1,6 @@
 import { Outcome } from '@weighbridge/contracts';
 import type { CacheFill } from '../cache/streamCapture.ts';
+import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { UpstreamResponse } from '../upstream/httpExchange.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
@@ -17,6 +18,8 @@ export interface Relay {
   readonly requestId: string;
   /** Saves who owns the response, before the client learns its id; undefined if the vendor does not store it. */
   readonly saveOwner: ((responseId: string) => Promise<void>) | undefined;
+  /** Called with what a successful response reports, once it is settled; undefined if no one needs it. */
+  readonly onRead: ((facts: ResponseFacts) => void) | undefined;
   /** Undefined if the response is not cached. */
   readonly capture: CacheFill | undefined;
 }

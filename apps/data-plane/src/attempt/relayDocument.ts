@@ -26,6 +26,7 @@ export async function relayDocument(relay: Relay): Promise<void> {
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
   const cost = await attempt.settle({ outcome, facts, firstByteAt, output });
+  if (response.status < 300) relay.onRead?.(facts);
 
   if (client.hasDisconnected) return;
   if (failure) {

@@ -31,7 +31,7 @@ export async function relayStream(relay: Relay): Promise<void> {
     client.response.writeHead(response.status, headers.list);
     client.response.flushHeaders();
   }
-  const left = new LeftStream(relay, reader);
+  const left = new LeftStream(relay, reader, hold);
   try {
     await response.body.forEachChunk((chunk) => {
       firstByteAt ??= performance.now();
@@ -48,6 +48,7 @@ export async function relayStream(relay: Relay): Promise<void> {
 
   const outcome = outcomeOf(relay, failure, reader.facts.failed);
   await attempt.settle({ outcome, facts: reader.facts, firstByteAt, output: () => reader.output(format) });
+  if (response.status < 300) relay.onRead?.(reader.facts);
   const { emitsPlainText } = reader;
   reader.close();
   if (client.hasDisconnected) return;
@@ -62,21 +63,22 @@ export async function relayStream(relay: Relay): Promise<void> {
 class LeftStream {
   readonly #relay: Relay;
   readonly #reader: StreamReader;
-  readonly #cancels: boolean;
+  /** Whether it may be cancelled now. */
+  readonly #cancels: () => boolean;
 
-  constructor(relay: Relay, reader: StreamReader) {
+  constructor(relay: Relay, reader: StreamReader, hold: OwnershipHold | undefined) {
     const { client, attempt } = relay;
     this.#relay = relay;
     this.#reader = reader;
-    this.#cancels = cancelsIfLeft(relay);
+    this.#cancels = cancelsIfLeft(relay, hold);
     client.boundDrain(ANY_DRAIN_BYTES + mostOutput(attempt.prepared) * BYTES_PER_TOKEN);
-    if (this.#cancels) client.onDisconnect(() => this.check());
+    client.onDisconnect(() => this.check());
   }
 
   /** Of a stream that was read to its last word, only the end is missing. */
   check(): void {
     const { client } = this.#relay;
-    if (!this.#cancels || !client.hasDisconnected || this.#reader.facts.isFinal) return;
+    if (!client.hasDisconnected || this.#reader.facts.isFinal || !this.#cancels()) return;
     client.cancellation.cancel();
   }
 }
@@ -85,9 +87,11 @@ class LeftStream {
 const BYTES_PER_TOKEN = 2_048;
 const ANY_DRAIN_BYTES = 1024 * 1024;
 
-/** A background response goes on without its stream: its usage is asked for later. */
-function cancelsIfLeft({ attempt }: Relay): boolean {
+/** A background response goes on without its stream; its usage is asked for later, if its id and owner are known. */
+function cancelsIfLeft({ attempt }: Relay, hold: OwnershipHold | undefined): () => boolean {
   const { connector, modelRequest } = attempt.prepared;
   const isBackground = modelRequest?.generation.backgroundOutputTokens !== undefined;
-  return isBackground || stopsBillingOnDisconnect(connector);
+  if (isBackground) return () => hold?.isSaved ?? true;
+  const stops = stopsBillingOnDisconnect(connector);
+  return () => stops;
 }

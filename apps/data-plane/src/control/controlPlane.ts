@@ -7,10 +7,14 @@ import {
   type FindResponseResponse,
   type LeaseRequestSchema,
   type LeaseResponse,
+  type ListUnsettledResponsesRequestSchema,
+  type ListUnsettledResponsesResponse,
   type RecordFeedbackRequestSchema,
   type RecordFeedbackResponse,
   type RecordResponseRequestSchema,
   type ResolveResponse,
+  type SettleResponseRequestSchema,
+  type SettleResponseResponse,
 } from '@weighbridge/contracts';
 import type { Tracing } from '@weighbridge/runtime';
 import { type CloseEpoch, type ControlAddress, openControlClient } from './controlClient.ts';
@@ -31,6 +35,13 @@ export interface ControlPlane {
   readonly findResponse: (
     response: MessageInitShape<typeof FindResponseRequestSchema>,
   ) => Promise<FindResponseResponse>;
+  /** Tells the final usage of a response that was unfinished. */
+  readonly settleResponse: (
+    final: MessageInitShape<typeof SettleResponseRequestSchema>,
+  ) => Promise<SettleResponseResponse>;
+  readonly listUnsettledResponses: (
+    request: MessageInitShape<typeof ListUnsettledResponsesRequestSchema>,
+  ) => Promise<ListUnsettledResponsesResponse>;
   readonly recordFeedback: (
     feedback: MessageInitShape<typeof RecordFeedbackRequestSchema>,
   ) => Promise<RecordFeedbackResponse>;
@@ -54,6 +65,8 @@ export function connectControlPlane(options: ControlPlaneOptions): ControlPlane 
     recordResponse: (response) => callUnary(client, method.recordResponse, response, call),
     recordFeedback: (feedback) => callUnary(client, method.recordFeedback, feedback, call),
     findResponse: (response) => callUnary(client, method.findResponse, response, call),
+    settleResponse: (final) => callUnary(client, method.settleResponse, final, call),
+    listUnsettledResponses: (request) => callUnary(client, method.listUnsettledResponses, request, call),
     closeEpoch,
     lease: (request) => callUnary(client, method.lease, request, call),
     refusal: () => watcher.refusal,

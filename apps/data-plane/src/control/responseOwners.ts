@@ -8,11 +8,18 @@ export interface NewResponse {
   readonly responseId: string;
   readonly connectorId: string;
   readonly key: ResolvedKey;
+  /** Set if the vendor works on it in the background: the attempt that made it, which is charged its reservation. */
+  readonly unfinished: { readonly eventId: string; readonly model: string } | undefined;
 }
 
 /** The owner of a stored response: the caller, with the connector that made it; another principal; or unknown. */
 type Owner =
-  | { readonly kind: 'own'; readonly connectorId: string }
+  | {
+      readonly kind: 'own';
+      readonly connectorId: string;
+      /** Its final usage is not known yet. */
+      readonly isUnfinished: boolean;
+    }
   | { readonly kind: 'foreign' }
   | { readonly kind: 'unknown' };
 
@@ -27,15 +34,20 @@ export interface ResponseOwners {
 const RECORD_TRIES = 3;
 const RETRY_PAUSE_MS = 100;
 
-export function createResponseOwners({
-  recordResponse,
-  findResponse,
-}: Pick<ControlPlane, 'recordResponse' | 'findResponse'>): ResponseOwners {
+/** `producerId` is the spool of this proxy. */
+export function createResponseOwners(
+  { recordResponse, findResponse }: Pick<ControlPlane, 'recordResponse' | 'findResponse'>,
+  producerId: string,
+): ResponseOwners {
   return {
-    async record({ responseId, connectorId, key }) {
+    async record({ responseId, connectorId, key, unfinished }) {
+      const owner = { principalId: key.principalId, keyId: key.id };
       for (let tries = 1; ; tries++) {
         try {
-          await recordResponse({ responseId, connectorId, principalId: key.principalId, keyId: key.id });
+          await recordResponse({
+            ...{ responseId, connectorId, ...owner },
+            ...(unfinished && { unfinished: { ...unfinished, producerId } }),
+          });
           return;
         } catch (error) {
           if (tries === RECORD_TRIES) throw notRecorded(error);
@@ -49,7 +61,10 @@ export function createResponseOwners({
         const message = 'Stored responses cannot be looked up right now. Try again.';
         throw new AppError('unavailable', 'control_plane_unreachable', message, { cause: error });
       });
-      if (found.ownership === Ownership.OWN) return { kind: 'own', connectorId: found.connectorId };
+      if (found.ownership === Ownership.OWN) {
+        const { connectorId, unfinished } = found;
+        return { kind: 'own', connectorId, isUnfinished: unfinished !== undefined };
+      }
       return { kind: found.ownership === Ownership.FOREIGN ? 'foreign' : 'unknown' };
     },
   };

@@ -32,6 +32,8 @@ export interface ResponseFacts {
   /** The vendor's name of the model that answered; empty if it is not named. */
   model: string;
   responseId: string;
+  /** What the vendor says of a response that it stores, such as `completed`; empty if it says nothing. */
+  status: string;
   /** The vendor is still working after it answered, so the usage is not known yet. */
   pending: boolean;
   /** The vendor reported an error after it answered 200. */
@@ -71,6 +73,7 @@ export function noFacts(): ResponseFacts {
     usageFields: {},
     model: '',
     responseId: '',
+    status: '',
     pending: false,
     failed: false,
     unreadable: false,

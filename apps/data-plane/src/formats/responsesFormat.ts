@@ -68,6 +68,7 @@ export const responsesFormat: ResponseFormat = {
 function readResponse(response: JsonRecord, facts: ResponseFacts, isEarly: boolean): void {
   facts.responseId ||= responseIdOf(response.id);
   facts.model = nameOf(response.model) || facts.model;
+  facts.status = nameOf(response.status);
   facts.pending = UNFINISHED.has(response.status);
   // Until it is served, the tier is the one that was asked for.
   if (facts.pending || isEarly) return;

@@ -226,10 +226,14 @@ export async function planStored(
   { method, responseId, rest }: StoredResponseAction,
   table: RoutingTable,
 ): Promise<StoredPlan> {
+  const { connectors, isUnfinished } = await connectorsOfResponse(deps.owners, key, responseId, table);
+  // A response that is read or cancelled comes whole, with its usage if it is final.
+  const isWhole = rest === '' ? method === 'GET' : rest === '/cancel';
   return {
     kind: 'stored_response',
     operation: STORED_RESPONSE,
-    connectors: await connectorsOfResponse(deps.owners, key, responseId, table),
+    connectors,
+    unfinished: isUnfinished && isWhole ? { responseId, connectorId: connectors[0].id } : undefined,
     method,
     path: `${STORED_RESPONSE.path}/${encodeURIComponent(responseId)}${rest}`,
     hideUsage: false,

@@ -15,6 +15,7 @@ import type { KeyCache } from '../control/keyCache.ts';
 import type { RoutingTable } from '../control/routingTable.ts';
 import { STORED_RESPONSE } from '../formats/operation.ts';
 import type { RemovedTool } from '../formats/requestFindings.ts';
+import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { Observer } from '../observe/observer.ts';
 import type { RequestObservation } from '../observe/requestObservation.ts';
 import { isRateHeader } from '../rates/rateHeaders.ts';
@@ -27,6 +28,7 @@ import { admitByRates, admitTokens, type RateDeps, writeRateHeaders } from './ra
 import { type RequestCaching, requestCaching } from './requestCaching.ts';
 import { type IncomingRequest, type InferenceRequest, RequestContext } from './requestContext.ts';
 import { respondFromCache } from './respondFromCache.ts';
+import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
 export interface RunDeps
   extends Omit<AttemptDeps, 'budget' | 'observer'>,
@@ -40,6 +42,7 @@ export interface RunDeps
   readonly memory: MemoryBudget;
   readonly inFlight: InFlightRequests;
   readonly cache: ResponseCache;
+  readonly unfinished: Pick<UnfinishedResponses, 'watch' | 'tell'>;
   readonly observer: Observer;
   readonly logger: Logger;
 }
@@ -187,6 +190,8 @@ async function relay(
   const { attempt, response } = delivered;
   const { connector, modelRequest } = attempt.prepared;
   if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.savePin(modelRequest);
+  const isBackground = modelRequest?.generation.backgroundOutputTokens !== undefined;
+  const unfinished = isBackground ? { eventId: attempt.eventId, model: modelRequest.model.id } : undefined;
   try {
     await relayResponse({
       attempt,
@@ -198,13 +203,39 @@ async function relay(
       requestId: request.id,
       headers: responseHeaders(request, plan, delivered, client.headers),
       saveOwner: modelRequest?.generation.isStored
-        ? (responseId) => deps.owners.record({ responseId, connectorId: connector.id, key: request.key })
+        ? (responseId) =>
+            deps.owners.record({ responseId, connectorId: connector.id, key: request.key, unfinished })
         : undefined,
+      onRead: settlesLater(deps, request, plan, unfinished && connector.id),
     });
   } catch (error) {
     response.body.destroy();
     throw error;
   }
+}
+
+/**
+ * What becomes of the facts of a background response, when it is made (at `connectorId`) and when a client reads it: its
+ * charge is corrected by them, or by what the vendor says later.
+ */
+function settlesLater(
+  { unfinished }: RunDeps,
+  { key: { principalId } }: InferenceRequest,
+  plan: Plan,
+  connectorId: string | undefined,
+): ((facts: ResponseFacts) => void) | undefined {
+  if (plan.kind === 'stored_response') {
+    const stored = plan.unfinished;
+    return stored && ((facts) => unfinished.tell({ ...stored, principalId }, facts));
+  }
+  if (connectorId === undefined || !plan.generation.isStored) return undefined;
+  return (facts) => {
+    const { responseId } = facts;
+    if (responseId === '') return;
+    const made = { responseId, connectorId, principalId };
+    unfinished.watch(made);
+    unfinished.tell(made, facts);
+  };
 }
 
 /** Undefined if the cache plays no part. Sets `x-svc-cache` to `miss` or `bypass`; a hit overwrites it. */

@@ -6,6 +6,12 @@ import type { ResponseOwners } from '../control/responseOwners.ts';
 import type { RoutableConnector, RoutingTable } from '../control/routingTable.ts';
 import { isResponseId } from '../formats/responseId.ts';
 
+interface StoredAt {
+  readonly connectors: readonly [RoutableConnector, ...RoutableConnector[]];
+  /** The vendor may still work on it. */
+  readonly isUnfinished: boolean;
+}
+
 /**
  * The connectors to ask for a stored response: the one that made it; for an id that was never seen here, every one that
  * could have and that the caller's policies allow, by priority. Another principal's response is a 404.
@@ -15,19 +21,19 @@ export async function connectorsOfResponse(
   key: ResolvedKey,
   responseId: string,
   table: RoutingTable,
-): Promise<[RoutableConnector, ...RoutableConnector[]]> {
+): Promise<StoredAt> {
   if (!isResponseId(responseId) || !isSegment(responseId)) throw notFound(responseId);
   const owner = await owners.find(responseId, key.principalId);
   if (owner.kind === 'foreign') throw notFound(responseId);
   const enabled = [...table.connectors.values()].flat();
   if (owner.kind === 'own') {
     const owning = enabled.find((connector) => connector.id === owner.connectorId);
-    return [owning ?? raise(ownerGone())];
+    return { connectors: [owning ?? raise(ownerGone())], isUnfinished: owner.isUnfinished };
   }
   const [first, ...others] = enabled
     .filter((connector) => servesRoute(connector, Route.RESPONSES) && isAllowed(connector, key, table))
     .sort((a, b) => a.priority - b.priority);
-  return first ? [first, ...others] : raise(notFound(responseId));
+  return first ? { connectors: [first, ...others], isUnfinished: false } : raise(notFound(responseId));
 }
 
 /**

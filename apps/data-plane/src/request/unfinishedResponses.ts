@@ -1,0 +1,218 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import {
+  type ListUnsettledResponsesResponse,
+  SettleResponseResponse_Result as Result,
+  type SettleResponseRequestSchema,
+  type SettleResponseResponse,
+} from '@weighbridge/contracts';
+import type { Logger } from '@weighbridge/runtime';
+import type { ResponseFacts } from '../formats/responseFormat.ts';
+import { type FinalUsage, finalUsage } from './finalUsage.ts';
+import type { ReadStored } from './readStored.ts';
+
+/** A response that a vendor returned before it finished it. It is charged its reservation until it is settled. */
+export interface UnfinishedResponse {
+  readonly responseId: string;
+  readonly connectorId: string;
+  readonly principalId: string;
+}
+
+export interface UnfinishedDeps {
+  /** Reads a stored response from its vendor. */
+  readonly read: ReadStored;
+  readonly settle: (
+    final: MessageInitShape<typeof SettleResponseRequestSchema>,
+  ) => Promise<Pick<SettleResponseResponse, 'result'>>;
+  /** What earlier processes on this spool left unsettled. */
+  readonly listUnsettled: () => Promise<Pick<ListUnsettledResponsesResponse, 'responses'>>;
+  /** Monotonic. */
+  readonly nowMs: () => number;
+  /** From 0 up to 1. */
+  readonly random: () => number;
+  readonly logger: Logger;
+}
+
+const FIRST_PAUSE_MS = 2_000;
+const MAX_PAUSE_MS = 300_000;
+/** No vendor works on a response for longer; then its charge stays. */
+const MAX_AGE_MS = 24 * 3_600_000;
+const TICK_MS = 500;
+const MAX_CONCURRENT = 4;
+/** More are left to the next start, or to the first client that reads them. */
+const MAX_WATCHED = 10_000;
+/** The control plane lists no more at once. */
+const MAX_LISTED = 1_000;
+/** A vendor that has just made a response may not find it at once. */
+const MAX_NOT_FOUND = 5;
+
+interface Watched extends UnfinishedResponse {
+  readonly endsAtMs: number;
+  dueAtMs: number;
+  pauseMs: number;
+  notFound: number;
+  isBusy: boolean;
+  /** Known, but not settled yet. */
+  final: FinalUsage | undefined;
+}
+
+/**
+ * Learns what background responses used in the end, and settles them: it asks the vendor, less and less often, and is told of
+ * what clients read. The control plane settles each once, whoever tells it. One timer, stopped by `close`.
+ */
+export class UnfinishedResponses {
+  readonly #deps: UnfinishedDeps;
+  readonly #watched = new Map<string, Watched>();
+  readonly #closing = new AbortController();
+  #busy = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #listPauseMs = FIRST_PAUSE_MS;
+  /** When the list of earlier processes is asked for; undefined once it was read. */
+  #listAtMs: number | undefined;
+
+  constructor(deps: UnfinishedDeps) {
+    this.#deps = deps;
+  }
+
+  get size(): number {
+    return this.#watched.size;
+  }
+
+  /** Goes on with what earlier processes on this spool left. */
+  start(): void {
+    this.#listAtMs = this.#deps.nowMs();
+    this.#tickLater();
+  }
+
+  /** Asks the vendor until the response is final. */
+  watch(response: UnfinishedResponse, ageMs = 0): void {
+    const key = keyOf(response);
+    if (this.#closing.signal.aborted || this.#watched.has(key)) return;
+    if (this.#watched.size >= MAX_WATCHED) {
+      const { responseId } = response;
+      this.#deps.logger.warn(
+        { responseId },
+        'too many background responses; this one is settled when it is read',
+      );
+      return;
+    }
+    const { responseId, connectorId, principalId } = response;
+    const nowMs = this.#deps.nowMs();
+    this.#watched.set(key, {
+      ...{ responseId, connectorId, principalId },
+      endsAtMs: nowMs + MAX_AGE_MS - ageMs,
+      dueAtMs: nowMs + this.#jittered(FIRST_PAUSE_MS),
+      pauseMs: FIRST_PAUSE_MS,
+      notFound: 0,
+      isBusy: false,
+      final: undefined,
+    });
+    this.#tickLater();
+  }
+
+  /** To be called with what a response reports, whoever read it. */
+  tell(response: UnfinishedResponse, facts: ResponseFacts): void {
+    const final = finalUsage(facts);
+    if (!final) return;
+    this.watch(response);
+    const watched = this.#watched.get(keyOf(response));
+    if (!watched) return;
+    watched.final ??= final;
+    watched.dueAtMs = this.#deps.nowMs();
+  }
+
+  close(): void {
+    this.#closing.abort();
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#watched.clear();
+  }
+
+  #tickLater(): void {
+    if (this.#timer || this.#closing.signal.aborted) return;
+    if (this.#watched.size === 0 && this.#listAtMs === undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#tick();
+      this.#tickLater();
+    }, TICK_MS);
+    // Nothing waits for a background response.
+    this.#timer.unref();
+  }
+
+  #tick(): void {
+    const nowMs = this.#deps.nowMs();
+    if (this.#listAtMs !== undefined && nowMs >= this.#listAtMs) void this.#list();
+    for (const watched of this.#watched.values()) {
+      if (this.#busy >= MAX_CONCURRENT) return;
+      if (nowMs >= watched.endsAtMs) this.#watched.delete(keyOf(watched));
+      else if (!watched.isBusy && nowMs >= watched.dueAtMs) void this.#advance(watched);
+    }
+  }
+
+  async #list(): Promise<void> {
+    this.#listAtMs = Number.POSITIVE_INFINITY;
+    try {
+      const { responses } = await this.#deps.listUnsettled();
+      for (const { ageMs, ...response } of responses) this.watch(response, Number(ageMs));
+      const isAll = responses.length < MAX_LISTED;
+      this.#listAtMs = isAll ? undefined : this.#deps.nowMs() + MAX_PAUSE_MS;
+    } catch (error) {
+      this.#deps.logger.warn({ err: error }, 'failed to list unsettled responses; trying again');
+      this.#listAtMs = this.#deps.nowMs() + this.#jittered(this.#listPauseMs);
+      this.#listPauseMs = Math.min(MAX_PAUSE_MS, this.#listPauseMs * 2);
+    }
+  }
+
+  async #advance(watched: Watched): Promise<void> {
+    this.#busy++;
+    watched.isBusy = true;
+    try {
+      watched.final ??= await this.#ask(watched);
+      if (watched.final && (await this.#settle(watched, watched.final))) {
+        // It leaves the map below, unless it was closed meanwhile.
+        this.#watched.delete(keyOf(watched));
+        return;
+      }
+    } catch (error) {
+      const { responseId, connectorId } = watched;
+      this.#deps.logger.debug(
+        { err: error, responseId, connectorId },
+        'failed to settle a background response',
+      );
+    } finally {
+      this.#busy--;
+      watched.isBusy = false;
+      watched.dueAtMs = this.#deps.nowMs() + this.#jittered(watched.pauseMs);
+      watched.pauseMs = Math.min(MAX_PAUSE_MS, watched.pauseMs * 2);
+    }
+  }
+
+  /** Undefined if the vendor still works on it. */
+  async #ask(watched: Watched): Promise<FinalUsage | undefined> {
+    const facts = await this.#deps.read(watched, this.#closing.signal);
+    if (facts === 'not_found') {
+      watched.notFound++;
+      return watched.notFound < MAX_NOT_FOUND ? undefined : GONE;
+    }
+    watched.notFound = 0;
+    return finalUsage(facts);
+  }
+
+  /** True if nothing is left to do. */
+  async #settle({ responseId, connectorId, principalId }: Watched, final: FinalUsage): Promise<boolean> {
+    const { result } = await this.#deps.settle({ responseId, connectorId, principalId, ...final });
+    // The ledger does not have the attempt yet.
+    return result !== Result.PENDING && result !== Result.UNSPECIFIED;
+  }
+
+  #jittered(ms: number): number {
+    return ms * (0.8 + 0.4 * this.#deps.random());
+  }
+}
+
+/** Deleted before its usage was read: the charge stays. */
+const GONE: FinalUsage = { status: 'not_found' };
+
+function keyOf({ connectorId, responseId }: UnfinishedResponse): string {
+  return `${connectorId} ${responseId}`;
+}
