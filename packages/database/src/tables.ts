@@ -100,6 +100,7 @@ export interface Connectors {
   max_parallel: number | null;
   models: Generated<string[]>;
   name: string;
+  on_disconnect: string | null;
   origin: "environment" | "operator";
   priority: Generated<number>;
   provider: string;

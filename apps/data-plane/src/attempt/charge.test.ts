@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { ConnectorSchema, Outcome } from '@weighbridge/contracts';
+import { ConnectorSchema, OnDisconnect, Outcome } from '@weighbridge/contracts';
 import { dearestPrices, NO_TOKENS } from '@weighbridge/domain';
 import { describe, expect, it } from 'vitest';
 import { readGenerationRequest } from '../formats/generationRequest.ts';
@@ -28,6 +28,7 @@ interface Given {
   readonly request?: object;
   readonly capabilities?: readonly string[];
   readonly provider?: string;
+  readonly onDisconnect?: OnDisconnect;
 }
 
 function prepared({
@@ -35,6 +36,7 @@ function prepared({
   request = {},
   capabilities = [],
   provider = 'openai',
+  onDisconnect = OnDisconnect.UNSPECIFIED,
 }: Given): PreparedRequest {
   const text = JSON.stringify({
     model: 'mock/echo',
@@ -55,7 +57,7 @@ function prepared({
     capabilities,
   };
   const connector = {
-    ...create(ConnectorSchema, { id: 'con_1', provider }),
+    ...create(ConnectorSchema, { id: 'con_1', provider, onDisconnect }),
     serves: () => true,
     negotiated: new Map(),
   };
@@ -172,6 +174,11 @@ describe('a response that was not seen whole', () => {
   it('costs at least its reservation where the vendor goes on without its client', async () => {
     const given = { provider: 'mistral' };
     expect(await chargeOf({}, left, given)).toMatchObject({ atLeastReserved: true });
+    const cancels = { ...given, onDisconnect: OnDisconnect.CANCEL };
+    expect(await chargeOf({}, left, cancels)).toMatchObject({ atLeastReserved: false });
+    expect(await chargeOf({}, left, { onDisconnect: OnDisconnect.DRAIN })).toMatchObject({
+      atLeastReserved: true,
+    });
     expect(await chargeOf({}, { outcome: Outcome.INTERRUPTED }, given)).toMatchObject({
       atLeastReserved: false,
     });

@@ -1,3 +1,5 @@
+import { type Connector, OnDisconnect } from '@weighbridge/contracts';
+
 /**
  * Providers that stop generating, and billing, once the connection is closed
  * (https://openrouter.ai/docs/api-reference/streaming#stream-cancellation, as of 2026-11). Of any other, a stream is read to
@@ -16,6 +18,10 @@ const STOPS_BILLING: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether a stream that its client left is cancelled, because the vendor then bills no more than it has sent. */
-export function stopsBillingOnDisconnect({ provider }: { readonly provider: string }): boolean {
-  return STOPS_BILLING.has(provider);
+export function stopsBillingOnDisconnect({
+  provider,
+  onDisconnect,
+}: Pick<Connector, 'provider' | 'onDisconnect'>): boolean {
+  if (onDisconnect === OnDisconnect.CANCEL) return true;
+  return onDisconnect !== OnDisconnect.DRAIN && STOPS_BILLING.has(provider);
 }

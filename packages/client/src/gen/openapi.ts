@@ -1150,6 +1150,11 @@ export interface components {
             first_byte_timeout_ms: number | null;
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms: number | null;
+            /**
+             * @description What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.
+             * @enum {string|null}
+             */
+            on_disconnect: "cancel" | "drain" | null;
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models: string[];
             /** @description The name of a model at this account, by model id. */
@@ -1184,6 +1189,11 @@ export interface components {
             first_byte_timeout_ms?: number | null;
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms?: number | null;
+            /**
+             * @description What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.
+             * @enum {string|null}
+             */
+            on_disconnect?: "cancel" | "drain" | null;
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
             /** @description The name of a model at this account, by model id. */
@@ -1541,6 +1551,11 @@ export interface components {
             first_byte_timeout_ms?: number | null;
             /** @description Null: the proxy's own setting applies. */
             chunk_timeout_ms?: number | null;
+            /**
+             * @description What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.
+             * @enum {string|null}
+             */
+            on_disconnect?: "cancel" | "drain" | null;
             /** @description The models of its provider that it serves: anchored patterns of model ids; `*` matches any characters. Empty: all models. */
             models?: string[];
             /** @description The name of a model at this account, by model id. */
@@ -4974,6 +4989,7 @@ export interface operations {
                      *           "connect_timeout_ms": 1,
                      *           "first_byte_timeout_ms": 1,
                      *           "chunk_timeout_ms": 1,
+                     *           "on_disconnect": "cancel",
                      *           "models": [
                      *             "openai/*"
                      *           ],
@@ -5023,6 +5039,7 @@ export interface operations {
                  *       "connect_timeout_ms": 1,
                  *       "first_byte_timeout_ms": 1,
                  *       "chunk_timeout_ms": 1,
+                 *       "on_disconnect": "cancel",
                  *       "models": [
                  *         "openai/*"
                  *       ],
@@ -5057,6 +5074,7 @@ export interface operations {
                      *       "connect_timeout_ms": 1,
                      *       "first_byte_timeout_ms": 1,
                      *       "chunk_timeout_ms": 1,
+                     *       "on_disconnect": "cancel",
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -5116,6 +5134,7 @@ export interface operations {
                      *       "connect_timeout_ms": 1,
                      *       "first_byte_timeout_ms": 1,
                      *       "chunk_timeout_ms": 1,
+                     *       "on_disconnect": "cancel",
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -5173,6 +5192,7 @@ export interface operations {
                      *       "connect_timeout_ms": 1,
                      *       "first_byte_timeout_ms": 1,
                      *       "chunk_timeout_ms": 1,
+                     *       "on_disconnect": "cancel",
                      *       "models": [
                      *         "openai/*"
                      *       ],
@@ -5221,6 +5241,7 @@ export interface operations {
                  *       "connect_timeout_ms": 1,
                  *       "first_byte_timeout_ms": 1,
                  *       "chunk_timeout_ms": 1,
+                 *       "on_disconnect": "cancel",
                  *       "models": [
                  *         "openai/*"
                  *       ],
@@ -5255,6 +5276,7 @@ export interface operations {
                      *       "connect_timeout_ms": 1,
                      *       "first_byte_timeout_ms": 1,
                      *       "chunk_timeout_ms": 1,
+                     *       "on_disconnect": "cancel",
                      *       "models": [
                      *         "openai/*"
                      *       ],

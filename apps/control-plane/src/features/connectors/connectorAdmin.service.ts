@@ -86,6 +86,7 @@ export async function createConnector(
     connect_timeout_ms: input.connect_timeout_ms ?? null,
     first_byte_timeout_ms: input.first_byte_timeout_ms ?? null,
     chunk_timeout_ms: input.chunk_timeout_ms ?? null,
+    on_disconnect: input.on_disconnect ?? null,
     models: validModelPatterns(input.provider, input.models ?? []),
     upstream_names: JSON.stringify(validUpstreamNames(input.provider, input.upstream_names ?? {})),
     origin: 'operator' as const,
@@ -230,6 +231,7 @@ const PLAIN_FIELDS = [
   'connect_timeout_ms',
   'first_byte_timeout_ms',
   'chunk_timeout_ms',
+  'on_disconnect',
 ] as const;
 
 function assertNotFromEnvironment(row: ConnectorRow, input: ConnectorChanges): void {

@@ -25,6 +25,12 @@ const Weight = Type.Integer({
 const Timeout = Nullable(
   Type.Integer({ minimum: 1, maximum: 3_600_000, description: "Null: the proxy's own setting applies." }),
 );
+const OnDisconnect = Nullable(
+  OneOf(['cancel', 'drain'], {
+    description:
+      'What to do with a stream whose client disconnected: cancel it, if the vendor then stops billing, or read it to its end. Null: what is known of the provider.',
+  }),
+);
 const MaxParallel = Nullable(Type.Integer({ minimum: 1, maximum: 2_147_483_647 }));
 
 /** A connector. It shows where its credential is, never the credential itself. */
@@ -46,6 +52,7 @@ export const Connector = Type.Object(
     connect_timeout_ms: Timeout,
     first_byte_timeout_ms: Timeout,
     chunk_timeout_ms: Timeout,
+    on_disconnect: OnDisconnect,
     models: ModelPatterns,
     upstream_names: UpstreamNames,
     origin: OneOf(['environment', 'operator']),
@@ -80,6 +87,7 @@ const settings = {
   connect_timeout_ms: Type.Optional(Timeout),
   first_byte_timeout_ms: Type.Optional(Timeout),
   chunk_timeout_ms: Type.Optional(Timeout),
+  on_disconnect: Type.Optional(OnDisconnect),
   models: Type.Optional(ModelPatterns),
   upstream_names: Type.Optional(UpstreamNames),
 };

@@ -124,6 +124,7 @@ export async function toConnector(deps: ConnectorDeps, row: ConnectorRow): Promi
     connect_timeout_ms: row.connect_timeout_ms,
     first_byte_timeout_ms: row.first_byte_timeout_ms,
     chunk_timeout_ms: row.chunk_timeout_ms,
+    on_disconnect: row.on_disconnect as 'cancel' | 'drain' | null,
     models: row.models,
     upstream_names: row.upstream_names as Record<string, string>,
     origin: row.origin,

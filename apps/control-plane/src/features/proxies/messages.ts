@@ -7,6 +7,7 @@ import {
   Enforcement,
   type KeySchema,
   type ModelSchema,
+  OnDisconnect,
   type ProfileSchema,
   RecordFeedbackResponse_Result,
   Route,
@@ -57,8 +58,14 @@ export function connectorMessage(
     ...(row.connect_timeout_ms !== null && { connectTimeoutMs: row.connect_timeout_ms }),
     ...(row.first_byte_timeout_ms !== null && { firstByteTimeoutMs: row.first_byte_timeout_ms }),
     ...(row.chunk_timeout_ms !== null && { chunkTimeoutMs: row.chunk_timeout_ms }),
+    onDisconnect: ON_DISCONNECT[row.on_disconnect ?? ''] ?? OnDisconnect.UNSPECIFIED,
   };
 }
+
+const ON_DISCONNECT: Readonly<Record<string, OnDisconnect>> = {
+  cancel: OnDisconnect.CANCEL,
+  drain: OnDisconnect.DRAIN,
+};
 
 const ROUTES: Record<RouteName, Route> = {
   chat_completions: Route.CHAT_COMPLETIONS,
