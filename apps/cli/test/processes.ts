@@ -1,12 +1,16 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { startProcess } from '@weighbridge/testing';
 
 export type RunningProcess = Awaited<ReturnType<typeof startProcess>>;
 
-const root = new URL('../../../', import.meta.url);
+/** The folder of another checkout whose built apps are started instead: to see which tests an earlier release fails. */
+// biome-ignore lint/style/noProcessEnv: a setting of a test run.
+export const testedCheckout = process.env.TESTED_CHECKOUT || undefined;
+const root =
+  testedCheckout === undefined ? new URL('../../../', import.meta.url) : pathToFileURL(`${testedCheckout}/`);
 
 /**
  * Starts an app as a user does, from its built entry, with only these settings. A data plane without a SPOOL_DIR gets a

@@ -2,4 +2,4 @@ export { type MockVendor, type MockVendorOptions, startMockVendor } from './mock
 export type { BillEntry } from './records/bill.ts';
 export type { RecordedRequest } from './records/recorder.ts';
 export type { VendorTraits } from './shared/traits.ts';
-export type { VendorPrice } from './shared/vendorPrice.ts';
+export type { VendorPrice, VendorRates } from './shared/vendorPrice.ts';

@@ -41,6 +41,7 @@ export function parseChatRequest(
     choices: optionalInteger(request, 'n', MAX_CHOICES) ?? 1,
     maxOutputTokens: honours ? optionalInteger(request, honours) : parseOutputLimit(request),
     asked: parseAsked(request),
+    body: request,
     stream,
     includeUsage: parseIncludeUsage(request.stream_options, stream),
   };

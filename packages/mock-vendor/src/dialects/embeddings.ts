@@ -5,7 +5,7 @@ import { emptyLine } from '../shared/billLine.ts';
 import { assertKnown, EMBEDDINGS_FIELDS } from '../shared/knownFields.ts';
 import { optionalInteger, parseModel, parseObject } from '../shared/parameters.ts';
 import { tokensOfText } from '../shared/tokens.ts';
-import { badRequest, invalidType, missingParameter } from '../shared/vendorError.ts';
+import { assertSold, badRequest, invalidType, missingParameter } from '../shared/vendorError.ts';
 
 const DEFAULT_DIMENSIONS = 8;
 const MAX_DIMENSIONS = 4096;
@@ -18,6 +18,7 @@ export async function embeddings(exchange: Exchange): Promise<void> {
   const request = parseObject(body, traits);
   if (traits.strict) assertKnown(request, EMBEDDINGS_FIELDS);
   const model = parseModel(request);
+  assertSold(model, traits.prices);
   const inputs = parseInputs(request.input);
   const format = request.encoding_format ?? 'float';
   if (format !== 'float' && format !== 'base64') throw invalidType('encoding_format', "'float' or 'base64'");

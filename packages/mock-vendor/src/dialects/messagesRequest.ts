@@ -44,6 +44,7 @@ export function parseMessagesRequest(
     choices: 1,
     maxOutputTokens,
     asked: parseAsked(request),
+    body: request,
     stream: optionalBoolean(request, 'stream') ?? false,
   };
 }
@@ -58,6 +59,7 @@ function parseAsked(request: JsonRecord): Asked {
     geography: optionalText(request, 'inference_geo'),
     fallbacks: fallbacks.flatMap(parseFallback),
     serverTools: tools.flatMap(parseServerTool),
+    reportsIterations: true,
     maxToolCalls: undefined,
   };
 }
@@ -88,8 +90,8 @@ function parseMessages(messages: unknown): Message[] {
   return messages.map((message: unknown, at) => {
     if (!isRecord(message)) throw badRequest(`messages.${at}: Input should be an object`);
     const { role, content } = message;
-    if (role !== 'user' && role !== 'assistant') {
-      throw badRequest(`messages.${at}.role: Input should be 'user' or 'assistant'`);
+    if (role !== 'user' && role !== 'assistant' && role !== 'system') {
+      throw badRequest(`messages.${at}.role: Input should be 'user', 'assistant' or 'system'`);
     }
     const text = textOf(content, `messages.${at}.content`);
     return { role: isToolResult(content) ? 'tool' : role, text };

@@ -3,7 +3,7 @@ import type { Behaviour } from '../shared/behaviour.ts';
 import type { BillLine } from '../shared/billLine.ts';
 
 /** Anthropic's usage, with this many output tokens so far. */
-export function usageOf(modelOutput: ModelOutput, { usage }: Behaviour, outputTokens: number) {
+export function usageOf(modelOutput: ModelOutput, { usage, hidesCacheTtl }: Behaviour, outputTokens: number) {
   if (usage === 'none') return undefined;
   const share = usage === 'zero' ? 0 : 1;
   const { serving } = modelOutput;
@@ -13,10 +13,12 @@ export function usageOf(modelOutput: ModelOutput, { usage }: Behaviour, outputTo
     input_tokens: share * (modelOutput.inputTokens - modelOutput.cachedTokens - written),
     cache_creation_input_tokens: share * written,
     cache_read_input_tokens: share * modelOutput.cachedTokens,
-    cache_creation: {
-      ephemeral_5m_input_tokens: share * modelOutput.cacheWriteTokens,
-      ephemeral_1h_input_tokens: share * modelOutput.cacheWrite1hTokens,
-    },
+    cache_creation: hidesCacheTtl
+      ? null
+      : {
+          ephemeral_5m_input_tokens: share * modelOutput.cacheWriteTokens,
+          ephemeral_1h_input_tokens: share * modelOutput.cacheWrite1hTokens,
+        },
     output_tokens: share * outputTokens,
     service_tier: tier === '' || tier === 'auto' ? 'standard' : tier,
     ...(serving.speed !== '' && { speed: serving.speed }),

@@ -56,6 +56,7 @@ export function parseResponsesRequest(
     choices: 1,
     maxOutputTokens: optionalInteger(request, 'max_output_tokens'),
     asked: parseAsked(request),
+    body: request,
     stream: optionalBoolean(request, 'stream') ?? false,
     store: optionalBoolean(request, 'store') ?? true,
     background: optionalBoolean(request, 'background') ?? false,

@@ -6,18 +6,31 @@ const PIECE_BYTES = 64 * 1024;
 const KINDS = {
   text: { open: '"padding":"', unit: 'x', close: '"' },
   objects: { open: '"padding":[', unit: '{},', close: '{}]' },
+  lines: { open: '"padding":[', unit: '{},\n', close: '{}]' },
   spaces: { open: '', unit: ' ', close: '"padding":null' },
 };
 
-/** The JSON of an object with the padding that the request asked for: before or after its usage. */
-export function* padded(value: object, { paddingBytes, padding, usageAt }: Behaviour): Generator<string> {
+/** What vendors write first, and what says what a response costs. */
+const FIRST = ['id', 'object', 'type'];
+const USAGE = ['usage', 'status', 'model', 'service_tier', 'tool_usage'];
+
+/**
+ * The JSON of an object with the padding that the request asked for: before or after its usage. `lineStart` begins each
+ * further line.
+ */
+export function* padded(
+  value: object,
+  { paddingBytes, padding, usageAt }: Behaviour,
+  lineStart = '',
+): Generator<string> {
   if (paddingBytes === 0) {
     yield JSON.stringify(value);
     return;
   }
-  const [before, after] = usageAt === 'start' ? split(value) : [{}, value];
+  const [before, after] = split(value, usageAt === 'start' ? [...FIRST, ...USAGE] : FIRST);
   const head = JSON.stringify(before).slice(0, -1);
-  const { open, unit, close } = KINDS[padding];
+  const { open, unit: line, close } = KINDS[padding];
+  const unit = line.endsWith('\n') ? line + lineStart : line;
   yield `${head}${head === '{' ? '' : ','}${open}`;
   const piece = unit.repeat(Math.ceil(PIECE_BYTES / unit.length));
   for (let left = paddingBytes; left > 0; left -= piece.length) {
@@ -27,13 +40,11 @@ export function* padded(value: object, { paddingBytes, padding, usageAt }: Behav
   yield `${close}${tail === '}' ? '' : ','}${tail}`;
 }
 
-/** The fields that report usage, and the others. */
-function split(value: object): [object, object] {
-  const isUsage = (name: string) =>
-    ['usage', 'type', 'status', 'model', 'service_tier', 'tool_usage'].includes(name);
+/** The fields with these names, and the others. */
+function split(value: object, names: readonly string[]): [object, object] {
   const fields = Object.entries(value);
   return [
-    Object.fromEntries(fields.filter(([name]) => isUsage(name))),
-    Object.fromEntries(fields.filter(([name]) => !isUsage(name))),
+    Object.fromEntries(fields.filter(([name]) => names.includes(name))),
+    Object.fromEntries(fields.filter(([name]) => !names.includes(name))),
   ];
 }

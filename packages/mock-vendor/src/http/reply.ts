@@ -89,7 +89,7 @@ class MisbehavingReply implements Reply {
   async writeEvent(name: string, data: object): Promise<void> {
     if (name !== '') await this.write(`event: ${name}\n`);
     await this.write('data: ');
-    for (const piece of padded(data, this.#behaviour))
+    for (const piece of padded(data, this.#behaviour, 'data: '))
       await this.#send(this.#encoder.push(Buffer.from(piece)));
     await this.write('\n\n');
   }

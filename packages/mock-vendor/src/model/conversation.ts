@@ -9,6 +9,8 @@ export interface Conversation {
   /** The request's limit per choice, including reasoning. */
   readonly maxOutputTokens: number | undefined;
   readonly asked: Asked;
+  /** The whole request. */
+  readonly body?: unknown;
 }
 
 /** What a request asks for beyond text from its model. */
@@ -21,6 +23,8 @@ export interface Asked {
   readonly fallbacks: readonly Fallback[];
   /** Tools that run at the vendor. */
   readonly serverTools: readonly ServerTool[];
+  /** The dialect reports iterations beside the usage of the last one: only then does this vendor add some. */
+  readonly reportsIterations: boolean;
   /** The most calls of server-side tools together. */
   readonly maxToolCalls: number | undefined;
 }
@@ -46,6 +50,7 @@ export const NOTHING_ASKED: Asked = {
   geography: '',
   fallbacks: [],
   serverTools: [],
+  reportsIterations: false,
   maxToolCalls: undefined,
 };
 

@@ -7,13 +7,15 @@ import {
   tokensOfText,
 } from '../shared/tokens.ts';
 import { LENIENT, type VendorTraits } from '../shared/traits.ts';
-import { badRequest } from '../shared/vendorError.ts';
+import { assertSold, badRequest } from '../shared/vendorError.ts';
 import type { Conversation, Tool } from './conversation.ts';
+import { greedOf } from './greed.ts';
 import { type Serving, serve } from './serving.ts';
 import { argumentsFor } from './toolArguments.ts';
 
 /** A greedy vendor writes no more than this. */
 const GREEDY_OUTPUT_TOKENS = 4_096;
+const GREEDY_CHUNKS = 8;
 
 /** The model's output, independent of a dialect. All choices have the same. */
 export interface ModelOutput {
@@ -44,8 +46,10 @@ export function composeOutput(
   behaviour: Behaviour,
   traits: VendorTraits = LENIENT,
 ): ModelOutput {
+  const greed = greedOf(conversation, traits);
   const inputTokens =
-    behaviour.inputTokens ?? tokensOfPrompt(conversation.messages.map((message) => message.text));
+    greed.inputTokens +
+    (behaviour.inputTokens ?? tokensOfPrompt(conversation.messages.map((message) => message.text)));
   const { cachedTokens, cacheWriteTokens, cacheWrite1hTokens, media } = behaviour;
   const inputParts =
     cachedTokens + cacheWriteTokens + cacheWrite1hTokens + media.inputAudio + media.inputImage;
@@ -56,9 +60,15 @@ export function composeOutput(
   }
 
   const serving = serve(conversation, behaviour, traits);
+  assertSold(serving.model, traits.prices);
   const limit = serving.maxOutputTokens ?? Number.POSITIVE_INFINITY;
-  const { toolName, text: wanted, split } = speak(conversation, greedily(behaviour, limit, traits));
-  const reasoningTokens = Math.min(behaviour.reasoningTokens, limit);
+  const {
+    toolName,
+    text: wanted,
+    split,
+  } = traits.greedy ? speakGreedily(conversation, behaviour, limit) : speak(conversation, behaviour);
+  const wantedReasoning = greed.reasons ? Math.floor(Math.min(limit, GREEDY_OUTPUT_TOKENS) / 2) : 0;
+  const reasoningTokens = Math.min(behaviour.reasoningTokens || wantedReasoning, limit);
   const text = firstTokens(wanted, Math.min(limit - reasoningTokens, MAX_OUTPUT_TOKENS));
   return {
     toolName,
@@ -76,10 +86,15 @@ export function composeOutput(
   };
 }
 
-/** Without a script, a greedy vendor writes as much as it may. */
-function greedily(behaviour: Behaviour, limit: number, { greedy }: VendorTraits): Behaviour {
-  if (!greedy || behaviour.outputTokens !== undefined || behaviour.chunks !== undefined) return behaviour;
-  return { ...behaviour, outputTokens: Math.min(limit, GREEDY_OUTPUT_TOKENS) };
+/** A greedy vendor repeats all that was said, the stored conversation too, and then writes as much as it may. */
+function speakGreedily(conversation: Conversation, behaviour: Behaviour, limit: number): Speech {
+  if (behaviour.outputTokens !== undefined || behaviour.chunks !== undefined)
+    return speak(conversation, behaviour);
+  const said = conversation.messages.map((message) => message.text).join('\n');
+  const wanted = Math.min(limit, GREEDY_OUTPUT_TOKENS);
+  const rest = Math.max(0, wanted - tokensOfText(said));
+  const text = firstTokens(`${said} ${textOfTokens(rest)}`, wanted);
+  return { text, split: (cut) => evenly(words(cut), GREEDY_CHUNKS) };
 }
 
 interface Speech {
@@ -95,11 +110,15 @@ function speak(conversation: Conversation, behaviour: Behaviour): Speech {
     return { text, split: chunks === undefined ? words : (cut) => evenly(words(cut), chunks) };
   }
 
-  const last = conversation.messages.at(-1);
+  const last = conversation.messages.findLast(({ role }) => role !== 'system' && role !== 'developer');
   if (last?.role === 'tool' || last?.role === 'function') {
     return { text: `The tool answered: "${last.text}"`, split: words };
   }
 
+  const { toolCall } = behaviour;
+  if (toolCall && conversation.tools.some(({ name }) => name === toolCall.name)) {
+    return { toolName: toolCall.name, text: toolCall.arguments, split: smallPieces };
+  }
   const question = conversation.messages.findLast((message) => message.role === 'user')?.text ?? '';
   const tool = toolFor(conversation, question);
   if (tool) {

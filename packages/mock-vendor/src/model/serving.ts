@@ -2,6 +2,7 @@ import type { Behaviour } from '../shared/behaviour.ts';
 import { type BillLine, emptyLine } from '../shared/billLine.ts';
 import type { VendorTraits } from '../shared/traits.ts';
 import type { Conversation, Fallback } from './conversation.ts';
+import { type Greed, greedOf } from './greed.ts';
 
 /** How often a greedy vendor uses a tool that nothing limits. */
 const GREEDY_TOOL_USES = 3;
@@ -32,7 +33,7 @@ export function serve(conversation: Conversation, behaviour: Behaviour, traits: 
     geography: script.geography ?? asked.geography,
     fallback,
     toolUses: toolUses(conversation, script.toolUses, traits),
-    extra: extraLines(conversation, behaviour),
+    extra: extraLines(conversation, behaviour, greedOf(conversation, traits)),
   };
 }
 
@@ -72,8 +73,12 @@ function toolUses(
 
 function extraLines(
   { model, asked }: Conversation,
-  { serving: { compactionTokens, advisorTokens, imageToolTokens } }: Behaviour,
+  { serving: script }: Behaviour,
+  greed: Greed,
 ): Record<string, BillLine> {
+  const compactionTokens = script.compactionTokens || greed.compactionTokens;
+  const advisorTokens = script.advisorTokens || greed.advisorTokens;
+  const imageToolTokens = script.imageToolTokens || greed.imageToolTokens;
   const extra: Record<string, BillLine> = {};
   if (compactionTokens > 0) {
     extra.compaction = { ...emptyLine(model), inputTokens: compactionTokens, outputTokens: compactionTokens };

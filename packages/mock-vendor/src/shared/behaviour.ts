@@ -25,8 +25,12 @@ export interface Behaviour {
   readonly cachedTokens: number;
   readonly cacheWriteTokens: number;
   readonly cacheWrite1hTokens: number;
+  /** The usage says how much was written to the cache, not for how long. */
+  readonly hidesCacheTtl: boolean;
   readonly reasoningTokens: number;
   readonly hidesReasoning: boolean;
+  /** It calls this tool if the request has it. */
+  readonly toolCall: { readonly name: string; readonly arguments: string } | undefined;
   readonly usage: 'counted' | 'zero' | 'none';
   readonly usageAt: 'start' | 'end';
   readonly media: MediaTokens;
@@ -38,7 +42,7 @@ export interface Behaviour {
   readonly interruption: Interruption;
   readonly splitBytes: number | undefined;
   readonly paddingBytes: number;
-  readonly padding: 'text' | 'spaces' | 'objects';
+  readonly padding: 'text' | 'spaces' | 'objects' | 'lines';
   readonly encoding: 'gzip' | 'deflate' | 'br' | undefined;
   readonly contentType: string | undefined;
 }
@@ -77,6 +81,7 @@ export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
   const behaviour: Behaviour = {
     status: script.integer('status', 400, 599),
     ...text(script),
+    toolCall: script.call('tool'),
     ...delays(script),
     ...input(script),
     usage: usage(script),
@@ -89,7 +94,7 @@ export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
     interruption: interruption(script),
     splitBytes: script.integer('split', 1, MAX_SPLIT_BYTES),
     paddingBytes: script.integer('pad-bytes', 0, MAX_PADDING_BYTES) ?? 0,
-    padding: script.oneOf('padding', ['text', 'spaces', 'objects']) ?? 'text',
+    padding: script.oneOf('padding', ['text', 'spaces', 'objects', 'lines']) ?? 'text',
     encoding: encoding(script),
     contentType: script.text('content-type', 'text/html'),
   };
@@ -125,6 +130,7 @@ function input(script: ScriptHeaders) {
     cachedTokens: script.integer('cached-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
     cacheWriteTokens: script.integer('cache-write-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
     cacheWrite1hTokens: script.integer('cache-write-1h-tokens', 0, MAX_USAGE_TOKENS) ?? 0,
+    hidesCacheTtl: script.flag('hidden-cache-ttl'),
   };
 }
 

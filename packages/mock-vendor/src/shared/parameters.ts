@@ -19,7 +19,12 @@ export function parseObject(body: Buffer, { readsAnyCase = false } = {}): JsonRe
     throw badRequest('We could not parse the JSON body of your request. The API expects a JSON payload.');
   }
   if (!isRecord(value)) throw badRequest('Invalid body: expected a JSON object.');
-  return readsAnyCase ? (inLowerCase(value) as JsonRecord) : value;
+  if (!readsAnyCase) return value;
+  try {
+    return inLowerCase(value) as JsonRecord;
+  } catch {
+    throw badRequest('The JSON body of your request is nested too deeply.');
+  }
 }
 
 function inLowerCase(value: unknown): unknown {

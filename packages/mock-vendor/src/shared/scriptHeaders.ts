@@ -59,6 +59,17 @@ export class ScriptHeaders {
     return counts;
   }
 
+  /** A name and a JSON object, such as `weigh {"truck":1}`. */
+  call(name: string): { readonly name: string; readonly arguments: string } | undefined {
+    const value = this.#take(name);
+    if (value === undefined) return undefined;
+    const [, tool, text] = /^([\w.-]{1,64}) (\{.{0,1000}\})$/.exec(value) ?? [];
+    if (tool !== undefined && text !== undefined && isJson(text)) return { name: tool, arguments: text };
+    throw badRequest(
+      `${PREFIX}${name} must be the name of a tool and its arguments in JSON, such as weigh {"truck":1}.`,
+    );
+  }
+
   /** Throws a 400 if a header was not read: it is misspelt. */
   assertAllRead(): void {
     for (const name of this.#given.keys()) {
@@ -70,5 +81,14 @@ export class ScriptHeaders {
     const value = this.#given.get(PREFIX + name);
     this.#given.delete(PREFIX + name);
     return value;
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
 }

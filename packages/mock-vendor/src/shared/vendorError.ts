@@ -91,3 +91,9 @@ export function errorOfStatus(status: number): VendorError {
         : serverError(status);
   }
 }
+
+/** OpenAI's 404 for a model that is not on the vendor's price list. A vendor without one has every model. */
+export function assertSold(model: string, prices: Readonly<Record<string, unknown>>): void {
+  if (Object.keys(prices).length === 0 || Object.hasOwn(prices, model)) return;
+  throw errorOfStatus(404);
+}

@@ -1,0 +1,93 @@
+import { expect } from 'vitest';
+import {
+  chat,
+  expectCovered,
+  expectExact,
+  type HostileCase,
+  hard,
+  message,
+  PLENTY,
+  responses,
+} from './hostileCase.ts';
+
+const LARGE = { 'pad-bytes': String(40 * 2 ** 20), 'output-tokens': '38000' };
+const ROW = 'usage in answers of any size';
+
+/** What an answer reports, wherever it does, is what is charged. */
+export const ANSWERS: readonly HostileCase[] = [
+  {
+    row: ROW,
+    title: 'an answer of 40 MiB costs what its usage says, at its end or at its start',
+    async run({ tenant }) {
+      const tried = await tenant();
+      for (const place of ['end', 'start']) {
+        const answer = await tried.ask('/v1/chat/completions', chat('openai/plain'), {
+          script: { ...LARGE, 'usage-at': place },
+        });
+        expect(answer.text.length).toBeGreaterThan(40 * 2 ** 20);
+      }
+      await expectExact(tried, 2);
+    },
+  },
+  {
+    row: ROW,
+    title: 'a single event of 20 MiB that reports the usage is read',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const script = {
+        ...LARGE,
+        'pad-bytes': String(20 * 2 ** 20),
+        'output-tokens': '380',
+        padding: 'objects',
+      };
+      await tried.ask('/v1/messages', message({ stream: true }), { script });
+      await tried.ask('/v1/responses', responses({ stream: true }), { script });
+      await tried.ask('/v1/responses', responses({ stream: true }), {
+        script: { ...script, 'usage-at': 'start' },
+      });
+      await expectExact(tried, 3);
+    },
+  },
+  {
+    row: ROW,
+    title: 'a large answer without usage costs its reservation',
+    async run({ tenant }) {
+      const tried = await tenant(hard(PLENTY));
+      const body = chat('openai/plain', { max_completion_tokens: 38_000 });
+      await tried.ask('/v1/chat/completions', body, { script: { ...LARGE, 'no-usage': 'true' } });
+      await expectCovered(tried);
+    },
+  },
+  {
+    row: 'usage.iterations',
+    title: 'a compaction outside of the top-level usage is charged, streamed and not',
+    async run({ tenant }) {
+      const tried = await tenant();
+      for (const stream of [false, true]) {
+        await tried.ask('/v1/messages', message({ stream }), { script: { 'compaction-tokens': '5000' } });
+      }
+      await expectExact(tried, 2);
+    },
+  },
+  {
+    row: 'embeddings',
+    title: 'arrays of token numbers count where the vendor reports no usage',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const input = Array.from({ length: 20 }, () => Array.from({ length: 200 }, (_, at) => at));
+      await tried.ask('/v1/embeddings', { model: 'openai/plain', input }, { script: { 'no-usage': 'true' } });
+      await expectCovered(tried);
+    },
+  },
+  {
+    row: 'background',
+    title: 'hard mode refuses a background response without a limit',
+    async run({ tenant }) {
+      const tried = await tenant(hard(PLENTY));
+      const refused = await tried.ask('/v1/responses', responses({ background: true }));
+      expect(refused.status).toBe(400);
+      expect(refused.text).toContain('max_output_tokens');
+      expect(tried.entries()).toEqual([]);
+    },
+  },
+];

@@ -1,0 +1,3 @@
+import { hostileSuite } from './suite.ts';
+
+hostileSuite('distributed');

@@ -1,0 +1,109 @@
+import { readFile, rm } from 'node:fs/promises';
+import { type Cluster, startCluster } from '../faults/cluster.ts';
+import { manage, type Service } from '../mainJob.ts';
+import { testedCheckout } from '../processes.ts';
+import { newDataDir, startUp } from '../startUp.ts';
+
+/** The product as a tenant meets it: addresses, and nothing of its inside but the memory that the system shows. */
+export interface Product extends Service {
+  readonly mode: Mode;
+  /** The processes that a tenant can reach. */
+  readonly pids: { readonly inference: number; readonly management: number };
+  /** Their resident memory when they had just become ready. */
+  readonly residentAtStart: { readonly inference: number; readonly management: number };
+  output(): string;
+  close(): Promise<void>;
+}
+
+type StartedProduct = Omit<Product, 'residentAtStart'>;
+export type Mode = 'embedded' | 'distributed';
+
+/** The simulators run on loopback. */
+const MANAGEMENT = {
+  ALLOWED_UPSTREAM_HOSTS: '127.0.0.1',
+  WEIGHBRIDGE_KEY_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64'),
+};
+const INFERENCE = {
+  MEMORY_BUDGET_BYTES: String(96 * 2 ** 20),
+  UPSTREAM_MAX_RETRIES: '0',
+  DRAIN_TIMEOUT_MS: '1500',
+};
+
+export async function startProduct(mode: Mode): Promise<Product> {
+  const started = await (mode === 'embedded' ? startEmbedded() : startDistributed());
+  const { inference, management } = started.pids;
+  const residentAtStart = {
+    inference: await residentBytes(inference),
+    management: await residentBytes(management),
+  };
+  return { ...started, residentAtStart };
+}
+
+async function startEmbedded(): Promise<StartedProduct> {
+  const dataDir = await newDataDir('weighbridge-hostile-');
+  const { process, service } = await startUp(dataDir, { ...MANAGEMENT, ...INFERENCE });
+  return {
+    ...service,
+    mode: 'embedded',
+    pids: { inference: process.pid, management: process.pid },
+    output: process.output,
+    async close() {
+      await process.stop('SIGKILL');
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startDistributed(): Promise<StartedProduct> {
+  const cluster: Cluster = await startCluster({
+    // Another checkout makes its own schema.
+    ownPostgres: testedCheckout !== undefined,
+    env: { controlPlane: MANAGEMENT, dataPlane: INFERENCE },
+  });
+  const [proxy] = cluster.proxies;
+  if (!proxy) throw new Error('a cluster has a proxy');
+  return {
+    managementUrl: cluster.managementUrl,
+    inferenceUrl: cluster.inferenceUrl,
+    operatorKey: cluster.operatorKey,
+    mode: 'distributed',
+    pids: { inference: proxy.pid, management: cluster.controlPlane.pid },
+    output: () => `${cluster.controlPlane.output()}\n${proxy.output()}`,
+    close: cluster.close,
+  };
+}
+
+/** The resident memory of a process. Linux only. */
+async function residentBytes(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
+}
+
+/**
+ * How far a process is above what it had when it was started, at most while `work` runs. Not above what it had before the
+ * work: memory that an earlier attack took, and that is not given back, would hide the next one's.
+ */
+export async function growthDuring(
+  { pids, residentAtStart }: Product,
+  part: keyof Product['pids'],
+  work: () => Promise<unknown>,
+): Promise<number> {
+  let most = 0;
+  const timer = setInterval(async () => {
+    most = Math.max(most, await residentBytes(pids[part]).catch(() => 0));
+  }, 10);
+  try {
+    await work();
+    most = Math.max(most, await residentBytes(pids[part]));
+  } finally {
+    clearInterval(timer);
+  }
+  return most - residentAtStart[part];
+}
+
+/** Calls the operator API; throws unless it succeeds. */
+export async function operate(product: Product, method: string, path: string, body?: unknown) {
+  const answer = await manage(product, method, path, body === undefined ? {} : { body });
+  if (answer.status < 300) return answer.body;
+  throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body).slice(0, 400)}`);
+}

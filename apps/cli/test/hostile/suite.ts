@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { ANSWERS } from './answers.cases.ts';
+import { DIMENSIONS } from './dimensions.cases.ts';
+import type { HostileCase } from './hostileCase.ts';
+import { LIMITS } from './limits.cases.ts';
+import { MEMORY } from './memory.cases.ts';
+import type { Mode } from './product.ts';
+import { openScene, type Scene } from './scene.ts';
+import { TOOL_CASES } from './tools.cases.ts';
+
+const MONEY: readonly HostileCase[] = [...ANSWERS, ...DIMENSIONS, ...LIMITS, ...TOOL_CASES];
+
+/** The suite `hostile`: each attack against the product in this mode, which runs once for all of them. */
+export function hostileSuite(mode: Mode): void {
+  vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000, maxConcurrency: 4 });
+  let scene: Scene;
+  beforeAll(async () => {
+    scene = await openScene(mode);
+  });
+  afterAll(() => scene?.close());
+
+  // First: a process that has just started holds nothing. Only Linux shows the memory of another process.
+  describe.runIf(process.platform === 'linux')('memory', () => {
+    for (const { row, title, run } of MEMORY) it(`${row}: ${title}`, () => run(scene));
+  });
+  describe.concurrent('money', () => {
+    for (const { row, title, run } of MONEY) it(`${row}: ${title}`, () => run(scene));
+  });
+  it('no attack made the product fail: no unexpected error is in its log', () => {
+    const failures = scene.product
+      .output()
+      .split('\n')
+      .filter((line) => isFailure(line));
+    expect(failures).toEqual([]);
+  });
+}
+
+/** An error in the log that is neither a vendor's failure nor a client that left. */
+function isFailure(line: string): boolean {
+  if (/uncaught|unhandled|FATAL/i.test(line)) return true;
+  if (!/"level":(50|60)/.test(line)) return false;
+  return !/"type":"AppError"|could not be reached|closed the connection/.test(line);
+}
