@@ -1,4 +1,5 @@
 import { AppError } from '@weighbridge/errors';
+import { ChunkList } from '../formats/chunkList.ts';
 import type { ResponseFacts } from '../formats/responseFormat.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import { MAX_HELD_BYTES } from './relay.ts';
@@ -8,8 +9,7 @@ export class OwnershipHold {
   readonly #reader: { readonly facts: Pick<ResponseFacts, 'responseId'> };
   readonly #saveOwner: (responseId: string) => Promise<void>;
   #isSaved = false;
-  #held: Buffer[] = [];
-  #heldBytes = 0;
+  readonly #held = new ChunkList();
 
   constructor(
     reader: { readonly facts: Pick<ResponseFacts, 'responseId'> },
@@ -26,19 +26,20 @@ export class OwnershipHold {
   /** `begin` is called before the first byte is written. */
   write(bytes: Buffer, client: ClientConnection, begin?: () => void): Promise<void> | undefined {
     if (this.#isSaved) return client.write(bytes);
-    this.#held.push(bytes);
-    this.#heldBytes += bytes.length;
+    // At most for as long as the request, which then returns the memory.
+    client.memory.take(bytes.length);
+    this.#held.add(bytes);
     const { responseId } = this.#reader.facts;
     if (responseId !== '') return this.#saveAndWrite(responseId, client, begin);
-    if (this.#heldBytes > MAX_HELD_BYTES) throw responseIdTooLate();
+    if (this.#held.length > MAX_HELD_BYTES) throw responseIdTooLate();
     return undefined;
   }
 
   /** The held bytes of a stream that never named its id. */
   rest(): Buffer {
-    const held = this.#held;
-    this.#held = [];
-    return Buffer.concat(held);
+    const held = Buffer.concat(this.#held.chunks);
+    this.#held.clear();
+    return held;
   }
 
   async #saveAndWrite(
@@ -49,7 +50,9 @@ export class OwnershipHold {
     await this.#saveOwner(responseId);
     this.#isSaved = true;
     begin?.();
-    await client.write(this.rest());
+    const held = this.rest();
+    client.memory.release(held.length);
+    await client.write(held);
   }
 }
 

@@ -44,6 +44,8 @@ export function respondFromCache(
   headers.set('x-svc-overhead-ms', (performance.now() - receivedAt).toFixed(3));
   response.writeHead(200, headers.list);
   response.end(body);
+  // The cache may evict it before a slow client has it.
+  if (response.writableLength > 0) client.memory.take(body.length);
 }
 
 /** The connector that made it, if the request could go there now; else another one of its model. */

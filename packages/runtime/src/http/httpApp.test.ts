@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { AppError } from '@weighbridge/errors';
 import type { InjectOptions } from 'fastify';
 import { pino } from 'pino';
@@ -107,6 +108,28 @@ describe('the HTTP application', () => {
     expect(response.json()).toMatchObject({
       error: { code, message: expect.any(String), request_id: response.headers['x-request-id'] },
     });
+  });
+
+  it.each<[InjectOptions['method'], string, string, number]>([
+    ['POST', '/nope', 'application/json', 404],
+    ['POST', '/v0/nope', 'text/plain', 404],
+    ['PATCH', '/v0/things', 'text/plain', 405],
+    ['OPTIONS', '/v0/things', 'text/plain', 204],
+    ['OPTIONS', '/healthz', 'application/json', 204],
+    ['POST', '/v0/things', 'application/json', 413],
+  ])('answers %s %s with a large body of %s before it reads the body', async (method, url, type, status) => {
+    const { http } = await app();
+    let isRead = false;
+    const payload = new Readable({
+      read() {
+        isRead = true;
+        this.push('x'.repeat(1_000));
+      },
+      highWaterMark: 1,
+    });
+    const headers = { 'content-type': type, 'content-length': '100000000' };
+    const { statusCode } = await http.inject({ method: method as 'POST', url, headers, payload });
+    expect([statusCode, isRead]).toEqual([status, false]);
   });
 
   it('logs internal details, and does not send them to the client', async () => {
