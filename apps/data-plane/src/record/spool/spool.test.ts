@@ -50,9 +50,9 @@ describe('a spool', () => {
     const spool = await newTrackedPlace().open();
     const intent = { eventId: 'a', shard: 0, reserveNanoUsd: 1n };
     expect(() => spool.begin({ ...intent, head: new Uint8Array(1024 * 1024) })).toThrow('too large');
-    const head = new Uint8Array(1024 * 1024 - 2_000);
+    const head = new Uint8Array(1024 * 1024 - 5_000);
     const largest = spool.begin({ ...intent, head });
-    expect(() => largest.settle(new Uint8Array(2_000))).toThrow('too large');
+    expect(() => largest.settle(new Uint8Array(5_000))).toThrow('too large');
     largest.settle(new Uint8Array(1_024));
     await spool.durable();
     const [event] = await spool.own.read(0, 1n, 1);
