@@ -106,7 +106,7 @@ function limitField({ operation }: GenerationRequest, { provider }: RoutableConn
 
 /**
  * Vendors whose chat completions take `max_completion_tokens`: the reasoning models of OpenAI and Azure refuse the older
- * name; Groq and xAI call it deprecated. The others document `max_tokens`: Mistral, DeepSeek, Together and Cohere know no
- * other name, and the compatible endpoints of Gemini and Anthropic, OpenRouter and vLLM take both.
+ * name; Groq's SDK calls it deprecated; for xAI, `@ai-sdk/xai` sends the newer one. The requests of the others have
+ * `max_tokens`: those of `@mistralai/mistralai`, `together-ai`, `@ai-sdk/deepseek` and most self-hosted servers.
  */
 const TAKES_NEWER_NAME = new Set(['openai', 'azure', 'groq', 'xai']);

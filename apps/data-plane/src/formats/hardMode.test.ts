@@ -191,6 +191,87 @@ it.each([
   expect(refusal(path, text)).toBeUndefined();
 });
 
+it('allows what coding agents send', () => {
+  const claudeCode = {
+    model: 'claude-opus-5-5',
+    messages: [
+      { role: 'user', content: [{ type: 'text', text: 'hi', cache_control: { type: 'ephemeral' } }] },
+      {
+        role: 'system',
+        content: [{ type: 'text', text: '# Environment' }],
+        output_config: { effort: 'medium' },
+      },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: 'x', signature: 's' },
+          { type: 'tool_use', id: 't', name: 'Bash', input: { model: 'x' } },
+        ],
+      },
+      {
+        role: 'user',
+        content: [{ type: 'tool_result', tool_use_id: 't', content: 'done', is_error: false }],
+      },
+    ],
+    system: [{ type: 'text', text: 'be', cache_control: { type: 'ephemeral', ttl: '1h' } }],
+    tools: [{ name: 'Bash', description: 'd', input_schema: { type: 'object' }, defer_loading: true }],
+    metadata: { user_id: '{}' },
+    max_tokens: 128_000,
+    thinking: { type: 'adaptive', display: 'omitted' },
+    context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] },
+    output_config: { effort: 'medium' },
+    stream: true,
+  };
+  expect(check('/messages', JSON.stringify(claudeCode))).toMatchObject({
+    removedTools: [],
+    contextPasses: 0,
+  });
+
+  const custom = {
+    type: 'custom',
+    name: 'exec',
+    format: { type: 'grammar', syntax: 'lark', definition: 'x' },
+  };
+  const called = { type: 'function', name: 'wait', strict: false, parameters: {} };
+  const codex = {
+    model: 'gpt-6.1-sol',
+    stream: true,
+    input: [
+      {
+        type: 'additional_tools',
+        id: 'at_1',
+        role: 'developer',
+        tools: [
+          { type: 'namespace', name: 'functions', description: '', tools: [custom, called] },
+          { type: 'web_search', external_web_access: true },
+        ],
+      },
+      {
+        type: 'message',
+        id: 'msg_1',
+        role: 'user',
+        content: [{ type: 'input_text', text: 'hi' }],
+        internal_chat_message_metadata_passthrough: { turn_id: 't' },
+      },
+      { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
+      { type: 'custom_tool_call', call_id: 'c', name: 'exec', input: 'ls', status: 'completed' },
+      { type: 'custom_tool_call_output', call_id: 'c', output: [{ type: 'input_text', text: 'a' }] },
+    ],
+    tool_choice: 'auto',
+    parallel_tool_calls: false,
+    reasoning: { effort: 'low', context: 'all_turns' },
+    store: false,
+    include: ['reasoning.encrypted_content'],
+    prompt_cache_key: 'k',
+    text: { verbosity: 'low' },
+    client_metadata: { session_id: 's' },
+  };
+  expect(check('/responses', JSON.stringify(codex))).toMatchObject({
+    removedTools: [{ path: 'input[0].tools[1]', tool: 'web_search' }],
+    removedFields: [],
+  });
+});
+
 describe('a refusal', () => {
   it('says why, what would be accepted, and how an operator allows it', () => {
     const { message } = refusal('/chat/completions', content('[{"type":"file","file":{}}]')) ?? {};
