@@ -101,13 +101,19 @@ export async function insertEvents(tx: Tx, events: readonly CountedEvent[]): Pro
       // A number takes a tenth of the time to parse that a date does.
       binaryArray(FLOAT8, events, ({ row }) => row.admitted_at.getTime()),
       binaryArray(FLOAT8, events, ({ row }) => row.settled_at.getTime()),
-      binaryArray(TEXT, events, ({ row }) => row.details),
+      detailsOfEach(events),
       // One JSON array: in an array of texts, each quote would have to be escaped.
       `[${events.map(({ row }) => row.attribution).join(',')}]`,
     ]),
   );
   const added = new Set((rows[0] as { ids: string | null }).ids?.split(','));
   return events.filter((event) => added.has(event.row.event_id));
+}
+
+/** Most events have none: `unnest` fills a shorter array up with nulls. */
+function detailsOfEach(events: readonly CountedEvent[]): Buffer {
+  const last = events.findLastIndex(({ row }) => row.details != null);
+  return binaryArray(TEXT, events.slice(0, last + 1), ({ row }) => row.details);
 }
 
 /** The bucket keys of each event. Events that share their counters share the text. */
