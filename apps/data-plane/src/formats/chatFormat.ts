@@ -16,11 +16,14 @@ import { usesInUsage } from './toolUses.ts';
 const isCitation = ({ type }: JsonRecord) => type === 'url_citation';
 const MESSAGE: Shape = shape({ annotations: { items: shape({ type: 'value' }), keeps: isCitation } });
 const isTelling = (choice: JsonRecord) => isFinished(choice) || citesPages(choice);
-const RESPONSE: Shape = shape({
+const BODY = {
   id: 'value',
   model: 'value',
   service_tier: 'value',
   usage: 'value',
+} as const;
+const RESPONSE: Shape = shape({
+  ...BODY,
   // Groq reports the usage of a stream here.
   x_groq: { members: shape({ usage: 'value', service_tier: 'value' }) },
   error: 'presence',
@@ -35,6 +38,8 @@ export const chatFormat: ResponseFormat = {
   markers: [fieldMarker('usage'), fieldMarker('error'), fieldMarker('annotations')],
   eventShape: RESPONSE,
   bodyShape: RESPONSE,
+  plainBodyShape: shape(BODY),
+  details: [Buffer.from('url_citation'), Buffer.from('x_groq')],
 
   readEvent(chunk, facts) {
     const { choices } = chunk;

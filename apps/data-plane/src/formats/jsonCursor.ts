@@ -43,9 +43,31 @@ const ESCAPES = new Set([...'"\\/bfnrtu'].map((character) => character.charCodeA
 /** Deep enough for most. Scans do not overlap, so they share it. */
 const SHARED_STACK = new Uint8Array(64);
 
+/** Finds the next of one byte. What was searched is not searched again: that would take quadratic time where it is rare. */
+class Finder {
+  readonly #byte: number;
+  #from = 0;
+  #found = -1;
+
+  constructor(byte: number) {
+    this.#byte = byte;
+  }
+
+  next(bytes: Buffer, at: number): number {
+    if (at < this.#from || at > this.#found) {
+      const found = bytes.indexOf(this.#byte, at);
+      this.#from = at;
+      this.#found = found < 0 ? bytes.length : found;
+    }
+    return this.#found;
+  }
+}
+
 /** Moves over the tokens of JSON bytes, without parsing values: memory stays flat however large or deeply nested they are. */
 export class JsonCursor {
   readonly bytes: Buffer;
+  readonly #quotes = new Finder(QUOTE);
+  readonly #backslashes = new Finder(BACKSLASH);
   at = 0;
   /** One bit per open container below the top level: set for an object. Unlike recursion, it cannot overflow. */
   #stack = SHARED_STACK;
@@ -159,13 +181,8 @@ export class JsonCursor {
 
   /** The end of text without escapes, for long strings: an image is a string of megabytes. */
   #plainEnd(at: number): number {
-    const end = Math.min(this.#next(QUOTE, at), this.#next(BACKSLASH, at));
+    const end = Math.min(this.#quotes.next(this.bytes, at), this.#backslashes.next(this.bytes, at));
     return firstControlCharacter(this.bytes, at, end);
-  }
-
-  #next(byte: number, at: number): number {
-    const found = this.bytes.indexOf(byte, at);
-    return found < 0 ? this.bytes.length : found;
   }
 
   #escape(at: number): number {

@@ -1,10 +1,23 @@
 import type { JsonRecord } from './jsonFields.ts';
 
 /** What is wanted of an object: its members by name. */
-export type Shape = ReadonlyMap<string, Wanted>;
+export class Shape extends Map<string, Wanted> {
+  /** One bit for each length of a name: most keys are told apart by it, without being read. */
+  readonly #lengths: number;
+
+  constructor(members: Readonly<Record<string, Wanted>>) {
+    super(Object.entries(members));
+    this.#lengths = [...this.keys()].reduce((lengths, { length }) => lengths | (1 << length), 0);
+  }
+
+  /** False if no wanted name has this length; names are shorter than 32 bytes. */
+  hasLength(length: number): boolean {
+    return length < 32 && ((this.#lengths >>> length) & 1) === 1;
+  }
+}
 
 export function shape(members: Readonly<Record<string, Wanted>>): Shape {
-  return new Map(Object.entries(members));
+  return new Shape(members);
 }
 
 /**
@@ -91,6 +104,8 @@ export class JsonPruner {
   #isKey = false;
   /** The next byte of the string is escaped. */
   #isEscaped = false;
+  /** The key has an escape. */
+  #hasEscape = false;
   /** What is wanted of the value that is read. */
   #wanted: Wanted | undefined;
   /** Where in the chunk the bytes to retain begin; -1 if none are. */
@@ -166,6 +181,7 @@ export class JsonPruner {
     if (byte === QUOTE) {
       this.#isKey = true;
       this.#isEscaped = false;
+      this.#hasEscape = false;
       this.#from = at;
       this.#state = 'string';
     } else if (byte === CLOSE_OBJECT) this.#close();
@@ -284,7 +300,10 @@ export class JsonPruner {
       }
       const byte = chunk[at];
       if (byte === QUOTE) return at + 1;
-      at += byte === BACKSLASH ? 2 : 1;
+      if (byte === BACKSLASH) {
+        this.#hasEscape = true;
+        at += 2;
+      } else at++;
     }
     // The chunk ends in a backslash.
     if (at > length) this.#isEscaped = true;
@@ -302,42 +321,49 @@ export class JsonPruner {
     const frame = this.#frame;
     if (!frame) return;
     this.#state = 'colon';
-    const name = this.#keyName(chunk, end);
+    const name = this.#keyName(chunk, end, frame.shape);
     this.#wanted = name === undefined ? undefined : frame.shape.get(name);
     frame.name = this.#wanted && name;
   }
 
-  #keyName(chunk: Buffer, end: number): string | undefined {
-    const bytes = this.#retained(chunk, end, MAX_KEY_BYTES);
-    if (!bytes) return undefined;
-    const text = bytes.toString('latin1');
-    if (!text.includes('\\')) return text.slice(1, -1);
-    const parsed = parsedOrUndefined(bytes);
+  #keyName(chunk: Buffer, end: number, wanted: Shape): string | undefined {
+    const length = this.#pieceBytes + end - this.#from - 2;
+    if (!this.#hasEscape && !wanted.hasLength(length)) {
+      this.#drop();
+      return undefined;
+    }
+    const text = this.#retained(chunk, end, MAX_KEY_BYTES);
+    if (text === undefined || !this.#hasEscape) return text?.slice(1, -1);
+    const parsed = parsedOrUndefined(text);
     return typeof parsed === 'string' ? parsed : undefined;
   }
 
   #endValue(chunk: Buffer, end: number): void {
     this.#state = 'after';
     if (this.#from < 0) return;
-    const bytes = this.#retained(chunk, end, MAX_VALUE_BYTES);
-    this.#assign(bytes && parsedOrUndefined(bytes));
+    const text = this.#retained(chunk, end, MAX_VALUE_BYTES);
+    if (text === undefined) this.#assign(undefined);
+    // Without escapes, what stands between the quotes is the text.
+    else if (text.charCodeAt(0) === QUOTE && !text.includes('\\')) this.#assign(text.slice(1, -1));
+    else this.#assign(parsedOrUndefined(text));
   }
 
-  /** What was retained, up to `end`; undefined if that is more than `most`. */
-  #retained(chunk: Buffer, end: number, most: number): Buffer | undefined {
+  /** What was retained, up to `end`; undefined if that is more than `most` bytes. */
+  #retained(chunk: Buffer, end: number, most: number): string | undefined {
     const from = this.#from;
     const pieces = this.#pieces;
-    const bytes = this.#pieceBytes + end - from;
+    const before = this.#pieceBytes;
+    this.#drop();
+    if (before + end - from > most) return undefined;
+    if (before === 0) return chunk.toString('utf8', from, end);
+    return Buffer.concat([...pieces, chunk.subarray(from, end)]).toString('utf8');
+  }
+
+  #drop(): void {
     this.#from = -1;
-    if (bytes > most) {
-      this.#pieces = [];
-      this.#pieceBytes = 0;
-      return undefined;
-    }
-    if (this.#pieceBytes === 0) return chunk.subarray(from, end);
+    if (this.#pieceBytes === 0) return;
     this.#pieces = [];
     this.#pieceBytes = 0;
-    return Buffer.concat([...pieces, chunk.subarray(from, end)]);
   }
 
   /** Copies what is retained of the chunk; of what is too large, only the size. */
@@ -360,9 +386,9 @@ function indexOrEnd(chunk: Buffer, byte: number, from: number): number {
   return at < 0 ? chunk.length : at;
 }
 
-function parsedOrUndefined(bytes: Buffer): unknown {
+function parsedOrUndefined(text: string): unknown {
   try {
-    return JSON.parse(bytes.toString('utf8'));
+    return JSON.parse(text);
   } catch {
     return undefined;
   }

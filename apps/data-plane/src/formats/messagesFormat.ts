@@ -14,10 +14,9 @@ import { ToolItemCounter, usesInUsage } from './toolUses.ts';
 
 const isServerTool = ({ type }: JsonRecord) => type === 'server_tool_use';
 const BLOCK = shape({ type: 'value', name: 'value' });
+const BODY = { id: 'value', model: 'value', usage: 'value' } as const;
 const MESSAGE = shape({
-  id: 'value',
-  model: 'value',
-  usage: 'value',
+  ...BODY,
   content: { items: BLOCK, keeps: isServerTool },
 });
 const EVENT = shape({
@@ -36,6 +35,8 @@ export const messagesFormat: ResponseFormat = {
   markers: [fieldMarker('usage'), fieldMarker('error'), fieldMarker('content_block')],
   eventShape: EVENT,
   bodyShape: MESSAGE,
+  plainBodyShape: shape(BODY),
+  details: [Buffer.from('server_tool_use')],
 
   readEvent({ type, message, usage, delta, content_block: block }, facts) {
     if (type === 'error') facts.failed = true;

@@ -50,6 +50,9 @@ export interface ResponseFormat {
   readonly eventShape: Shape;
   /** What is read of a whole response, a JSON object. */
   readonly bodyShape: Shape;
+  /** The same without the parts that only count if one of `details` is in the response: most have none of them. */
+  readonly plainBodyShape: Shape;
+  readonly details: readonly Buffer[];
   /** Updates `facts` from what was read of an event. Returns true if the event only reports usage. */
   readEvent(event: JsonRecord, facts: ResponseFacts): boolean;
   /** Updates `facts` from what was read of a whole response. */
@@ -90,7 +93,8 @@ export function readEvent(format: ResponseFormat, data: Buffer, facts: ResponseF
 
 /** Updates `facts` from a response that is held whole. */
 export function readBody(format: ResponseFormat, body: Buffer, facts: ResponseFacts): void {
-  format.readBody(pruneJson(body, format.bodyShape), facts);
+  const isPlain = !format.details.some((detail) => body.includes(detail));
+  format.readBody(pruneJson(body, isPlain ? format.plainBodyShape : format.bodyShape), facts);
 }
 
 /** Uses that were reported in two places are counted once. */

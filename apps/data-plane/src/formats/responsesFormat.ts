@@ -14,13 +14,16 @@ import { isToolItem, ToolItemCounter, usesInToolUsage, usesInUsage } from './too
 
 const ITEM = shape({ type: 'value', container_id: 'value', action: 'value', model: 'value' });
 const isImageTool = ({ type }: JsonRecord) => type === 'image_generation';
-const RESPONSE = shape({
+const BODY = {
   id: 'value',
   status: 'value',
   model: 'value',
   service_tier: 'value',
   usage: 'value',
   tool_usage: 'value',
+} as const;
+const RESPONSE = shape({
+  ...BODY,
   output: { items: ITEM, keeps: isToolItem },
   tools: { items: shape({ type: 'value', model: 'value' }), keeps: isImageTool },
 });
@@ -39,6 +42,8 @@ export const responsesFormat: ResponseFormat = {
   markers: [fieldMarker('response'), fieldMarker('item'), fieldMarker('error')],
   eventShape: EVENT,
   bodyShape: RESPONSE,
+  plainBodyShape: shape(BODY),
+  details: [Buffer.from('_call"'), Buffer.from('image_gen')],
 
   readEvent({ type, response, item }, facts) {
     if (type === 'error' || type === 'response.failed') facts.failed = true;

@@ -154,4 +154,15 @@ describe('scanObject', () => {
       { numRuns: 3_000 },
     );
   });
+
+  it.each([
+    ['strings without escapes', `"${'x'.repeat(300)}",`],
+    ['text with rare escapes', `${'x'.repeat(300)}\\n`],
+  ])('takes linear time for many %s', (_what, part) => {
+    const filler = part.repeat(60_000);
+    const value = part.startsWith('"') ? `[${filler}1]` : `"${filler}"`;
+    const began = performance.now();
+    expect(scanObject(bytes(`{"a":${value},"b":2}`), new Set(['b'])).size).toBe(1);
+    expect(performance.now() - began).toBeLessThan(2_000);
+  });
 });
