@@ -77,6 +77,26 @@ async function everyRoute(service: Service): Promise<void> {
   });
 }
 
+/** A background response that nobody reads costs its reservation, until the proxy has learned what it used. */
+async function backgroundResponse(service: Service, principal: string): Promise<void> {
+  const { id, key } = await issueKey(service, principal);
+  const openai = sdk(service, key);
+  const spent = async () => {
+    const { body } = await manage(service, 'GET', `/api/v1/keys/${id}/usage`);
+    return body.bucket_spent_micro_usd as number;
+  };
+  const headers = {
+    'x-mock-input-tokens': '100',
+    'x-mock-output-tokens': '7',
+    'x-mock-background-ms': '1000',
+  };
+  const body = { model: 'mock/echo', input: text, background: true, max_output_tokens: 5_000 };
+  const made = await openai.responses.create(body, { headers });
+  expect(made.status).toBe('queued');
+  await eventually(async () => expect(await spent()).toBeGreaterThan(10_000));
+  await eventually(async () => expect(await spent()).toBe(114), { timeoutMs: 20_000, intervalMs: 200 });
+}
+
 describe('the inference surface, embedded', () => {
   let folder: string;
   let running: RunningProcess;
@@ -96,6 +116,10 @@ describe('the inference surface, embedded', () => {
 
   it('serves every route to the official SDKs, and meters each to the micro-USD', async () => {
     await everyRoute(service);
+  });
+
+  it('settles a background response by what it used in the end', async () => {
+    await backgroundResponse(service, 'background');
   });
 });
 
