@@ -1,3 +1,4 @@
+import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
 import {
   chat,
@@ -77,6 +78,38 @@ export const ANSWERS: readonly HostileCase[] = [
       const input = Array.from({ length: 20 }, () => Array.from({ length: 200 }, (_, at) => at));
       await tried.ask('/v1/embeddings', { model: 'openai/plain', input }, { script: { 'no-usage': 'true' } });
       await expectCovered(tried);
+    },
+  },
+  {
+    row: 'background',
+    title: 'a background response that no one reads is charged its reservation at once, then what it used',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const script = { 'background-ms': '3000', 'pending-usage': 'zero', 'output-tokens': '900' };
+      const body = responses({ background: true, max_output_tokens: 1_000 });
+      expect((await tried.ask('/v1/responses', body, { script })).json.status).toBe('queued');
+      expect(await tried.charged()).toBeGreaterThan(900 * 4);
+      await eventually(async () => expect(await tried.charged()).toBe(tried.billed()), { timeoutMs: 25_000 });
+    },
+  },
+  {
+    row: 'background',
+    title: 'reading a background response to its end corrects what it costs',
+    async run({ tenant }) {
+      const tried = await tenant();
+      const script = { 'background-ms': '600', 'output-tokens': '900' };
+      const { json } = await tried.ask(
+        '/v1/responses',
+        responses({ background: true, max_output_tokens: 1_000 }),
+        {
+          script,
+        },
+      );
+      await eventually(async () => {
+        const read = await tried.ask(`/v1/responses/${json.id}`, undefined);
+        expect(read.json.status).toBe('completed');
+      });
+      await eventually(async () => expect(await tried.charged()).toBe(tried.billed()), { timeoutMs: 25_000 });
     },
   },
   {

@@ -1,5 +1,13 @@
 import { expect } from 'vitest';
-import { chat, expectExact, type HostileCase, hard, message, responses } from './hostileCase.ts';
+import {
+  chat,
+  expectCovered,
+  expectExact,
+  type HostileCase,
+  hard,
+  message,
+  responses,
+} from './hostileCase.ts';
 import type { Scene } from './scene.ts';
 
 const TIERS = 'tiers, speed, geography, context';
@@ -98,6 +106,22 @@ export const DIMENSIONS: readonly HostileCase[] = [
         }
         await expectExact(tried, 2);
       }
+    },
+  },
+  {
+    row: TIERS,
+    title: 'what the catalog has no price for costs no less than the vendor charges, and its row says so',
+    async run({ tenant }) {
+      const tried = await tenant();
+      await tried.ask('/v1/chat/completions', chat('openai/surprise', { service_tier: 'priority' }));
+      const search = { model: 'openai/surprise', tools: [{ type: 'web_search' }] };
+      await tried.ask('/v1/responses', responses(search), { script: { 'tool-uses': 'web_search=3' } });
+      await expectCovered(tried, 2);
+      const rows = (await tried.rows(2)) as { attempts: { price_incomplete: boolean }[] }[];
+      expect(rows.flatMap(({ attempts }) => attempts.map((attempt) => attempt.price_incomplete))).toEqual([
+        true,
+        true,
+      ]);
     },
   },
   {

@@ -55,11 +55,7 @@ export interface Tenant {
   /** Sends a request, with the behaviour of the vendor (without the prefix `x-mock-`). */
   ask(path: string, body: unknown, asking?: Asking): Promise<Answer>;
   /** Sends a request, and leaves after this many bytes of the response, or before it if 0. */
-  leave(
-    path: string,
-    body: unknown,
-    asking: Asking & { readonly afterBytes?: number; readonly afterMs?: number },
-  ): Promise<void>;
+  leave(path: string, body: unknown, asking: Asking & { readonly afterBytes?: number }): Promise<void>;
   /** The entries of this tenant on the vendors' bills. */
   entries(): readonly BillEntry[];
   /** What the vendors charge for this tenant, in micro-USD. */
@@ -250,21 +246,18 @@ function parsed(text: string): Json {
 
 async function leaveEarly(
   [url, init]: [string, RequestInit],
-  { afterBytes = 0, afterMs }: { readonly afterBytes?: number; readonly afterMs?: number },
+  { afterBytes = 0 }: { readonly afterBytes?: number },
 ): Promise<void> {
   const controller = new AbortController();
-  const timer = afterMs === undefined ? undefined : setTimeout(() => controller.abort(), afterMs);
   try {
     const response = await fetch(url, { ...init, signal: controller.signal });
     let seen = 0;
     for await (const part of (response.body ?? []) as AsyncIterable<Uint8Array>) {
       seen += part.length;
-      if (afterMs === undefined && seen >= afterBytes) break;
+      if (seen >= afterBytes) break;
     }
     controller.abort();
   } catch (error) {
     if (!controller.signal.aborted) throw error;
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -6,9 +6,10 @@ import { LIMITS } from './limits.cases.ts';
 import { MEMORY } from './memory.cases.ts';
 import type { Mode } from './product.ts';
 import { openScene, type Scene } from './scene.ts';
+import { STREAMS } from './streams.cases.ts';
 import { TOOL_CASES } from './tools.cases.ts';
 
-const MONEY: readonly HostileCase[] = [...ANSWERS, ...DIMENSIONS, ...LIMITS, ...TOOL_CASES];
+const MONEY: readonly HostileCase[] = [...ANSWERS, ...DIMENSIONS, ...LIMITS, ...TOOL_CASES, ...STREAMS];
 
 /** The suite `hostile`: each attack against the product in this mode, which runs once for all of them. */
 export function hostileSuite(mode: Mode): void {
@@ -35,9 +36,11 @@ export function hostileSuite(mode: Mode): void {
   });
 }
 
-/** An error in the log that is neither a vendor's failure nor a client that left. */
+/** A line of the log that tells of a mistake in the product, not of a vendor, a client or a busy machine. */
 function isFailure(line: string): boolean {
   if (/uncaught|unhandled|FATAL/i.test(line)) return true;
-  if (!/"level":(50|60)/.test(line)) return false;
-  return !/"type":"AppError"|could not be reached|closed the connection/.test(line);
+  return (
+    /"level":(50|60)/.test(line) &&
+    /"type":"(Type|Range|Reference|Syntax|Assertion)Error"|"outcome":"fault"/.test(line)
+  );
 }
