@@ -59,13 +59,31 @@ export function withTiers(prices: ContextPrices): readonly TokenPrices[] {
   return [prices, ...prices.tiers];
 }
 
-/** How many times as dear a variant is, in thousandths, in the class and tier where it differs most; at least 1,000. */
+/** The prices of a request with so many input tokens. */
+export function ratesFor(inputTokens: number, prices: ContextPrices): TokenPrices {
+  let rates: TokenPrices = prices;
+  let reached = 0;
+  for (const tier of prices.tiers) {
+    if (inputTokens > tier.aboveInputTokens && tier.aboveInputTokens >= reached) {
+      rates = tier;
+      reached = tier.aboveInputTokens;
+    }
+  }
+  return rates;
+}
+
+/**
+ * How many times as dear a variant is, in thousandths, in the class and at the length of the input where it differs most;
+ * at least 1,000.
+ */
 export function multiplePermille(variant: ContextPrices, list: ContextPrices): bigint {
+  const lengths = [...variant.tiers, ...list.tiers].map(({ aboveInputTokens }) => aboveInputTokens + 1);
   let most = 1_000n;
-  for (const rates of withTiers(variant)) {
+  for (const inputTokens of [0, ...lengths]) {
+    const [dear, usual] = [ratesFor(inputTokens, variant), ratesFor(inputTokens, list)];
     for (const textClass of TEXT_CLASSES) {
-      if (list[textClass] === 0n) continue;
-      const multiple = (rates[textClass] * 1_000n + list[textClass] - 1n) / list[textClass];
+      if (usual[textClass] === 0n) continue;
+      const multiple = (dear[textClass] * 1_000n + usual[textClass] - 1n) / usual[textClass];
       if (multiple > most) most = multiple;
     }
   }

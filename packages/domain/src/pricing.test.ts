@@ -128,6 +128,17 @@ describe('cost of what the list price does not cover', () => {
     expect(cost({ tokens, service: unknown }, price, dearestPrices([dear])).costNanoUsd).toBe(usd('150'));
   });
 
+  it('compares a variant with the list price at the same length of the input', () => {
+    const long = { ...rates, output: usd('45'), aboveInputTokens: 10 };
+    const listed = { ...price, tiers: [{ ...rates, output: usd('22.5'), aboveInputTokens: 10 }] };
+    const variant = { ...rates, output: usd('30'), tiers: [long], service: priority };
+    const known = dearestPrices([{ ...listed, variants: [{ ...variant, service: fast }] }]);
+    expect(known.speedPermille).toBe(6_000n);
+    const twice = { ...listed, variants: [variant] };
+    const both = serviceConditions('priority', 'fast');
+    expect(cost({ tokens: output(1_000_000), service: both }, twice, known).costNanoUsd).toBe(usd('180'));
+  });
+
   it.each(['flex', 'batch'])(
     'is the list price, and marked, for the cheaper tier %s without a price',
     (tier) => {

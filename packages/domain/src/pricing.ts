@@ -6,6 +6,7 @@ import {
   type MediaClass,
   type ModelPrice,
   multiplePermille,
+  ratesFor,
   type TokenPrices,
   withTiers,
 } from './modelPrice.ts';
@@ -163,16 +164,4 @@ function toolCost(
 
 function unknownToolPrice(tool: string, { tools, anyTool }: DearestPrices): NanoUsd {
   return tools.get(tool) ?? anyTool;
-}
-
-function ratesFor(inputTokens: number, price: ContextPrices): TokenPrices {
-  let rates: TokenPrices = price;
-  let reached = 0;
-  for (const tier of price.tiers) {
-    if (inputTokens > tier.aboveInputTokens && tier.aboveInputTokens >= reached) {
-      rates = tier;
-      reached = tier.aboveInputTokens;
-    }
-  }
-  return rates;
 }

@@ -315,7 +315,7 @@ describe('the usage report', () => {
 describe('the list of models', () => {
   it('has the models with a usable connector that the policy allows, in pages', async () => {
     const rich = await startTestApi({ OPENAI_API_KEY: 'x', GROQ_API_KEY: 'y' });
-    const all = (await rich.call('GET', '/models')).body;
+    const all = (await rich.call('GET', '/models?page_size=500')).body;
     const ids = (all.data as { model: string }[]).map(({ model }) => model);
     expect(new Set(ids.map((id) => id.split('/')[0]))).toEqual(new Set(['groq', 'mock', 'openai']));
     expect(ids).toEqual([...ids].sort());
@@ -324,7 +324,7 @@ describe('the list of models', () => {
     const seen: string[] = [];
     let token = '';
     do {
-      const { body } = await rich.call('GET', `/models?page_size=7&page_token=${token}`);
+      const { body } = await rich.call('GET', `/models?page_size=70&page_token=${token}`);
       seen.push(...(body.data as { model: string }[]).map(({ model }) => model));
       token = body.next_page_token as string;
     } while (token);
