@@ -223,7 +223,9 @@ function scriptOf(random: Random, mode: FuzzMode): Record<string, string> {
   if (random.chance(0.1)) script.encoding = random.pick(['gzip', 'br', 'deflate']);
   if (random.chance(0.1)) script.split = String(1 + random.integer(2_000));
   if (random.chance(0.1)) script['served-tier'] = random.pick(['default', 'priority', 'flex']);
-  if (random.chance(0.05)) script['pad-bytes'] = String(random.integer(3_000_000));
+  const padding = random.chance(0.05) ? String(random.integer(3_000_000)) : undefined;
+  // Packed, it is a bomb, whose usage no one reads.
+  if (padding !== undefined && (mode === 'hard' || !script.encoding)) script['pad-bytes'] = padding;
   if (mode !== 'hard') return script;
   if (random.chance(0.1)) script['no-usage'] = 'true';
   if (random.chance(0.05)) script.reset = random.pick(['before', 'headers', 'mid']);
