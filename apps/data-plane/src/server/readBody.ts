@@ -6,6 +6,8 @@ import type { HeldMemory } from '../shared/memoryBudget.ts';
 
 /** Memory for a body of unknown length is taken in steps of this size. */
 const STEP_BYTES = 64 * 1024;
+/** Taken for a body in chunks: Node makes a buffer for each chunk in what it reads at once. */
+const CHUNKS_BYTES = 1024 * 1024;
 
 export interface BodyLimits {
   readonly limitBytes: number;
@@ -24,7 +26,8 @@ export function takeBodyMemory(
 ): void {
   const length = Number(headers['content-length'] ?? 0);
   if (length > limitBytes) throw bodyTooLarge(limitBytes);
-  memory.takeBody(length, length, principalId);
+  const taken = headers['transfer-encoding'] === undefined ? length : CHUNKS_BYTES;
+  memory.takeBody(taken, taken, principalId);
 }
 
 /**

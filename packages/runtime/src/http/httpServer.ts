@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '@weighbridge/domain';
 import { AppError, type ErrorKind, toHttpError } from '@weighbridge/errors';
 import { watchConnections } from './idleConnections.ts';
-import { closeIfUnread } from './unreadBody.ts';
+import { closeIfUnread, holdChunks } from './unreadBody.ts';
 
 export interface HttpServerOptions {
   readonly handler: RequestListener;
@@ -43,6 +43,7 @@ export async function listenHttp(options: HttpServerOptions): Promise<HttpServer
     request.url = originForm(request.url ?? '/');
     connections.begin(request, response);
     closeIfUnread(request, response);
+    holdChunks(request, response);
     if (isDraining) {
       response.shouldKeepAlive = false;
       if (READYZ.test(request.url)) return sendShuttingDown(response);

@@ -22,6 +22,18 @@ export function closeIfUnread(request: IncomingMessage, response: ServerResponse
   } as typeof writeHead;
 }
 
+/**
+ * Reads no more of a body in chunks until someone wants it. Node would queue it by its bytes, and a buffer for each chunk: a
+ * client that sends single bytes would fill a hundred times as much memory.
+ */
+export function holdChunks(request: IncomingMessage, response: ServerResponse): void {
+  if (request.headers['transfer-encoding'] === undefined) return;
+  const { socket } = request;
+  // Whoever reads the body resumes the socket; a body that had arrived whole does not.
+  socket.pause();
+  response.once('close', () => socket.resume());
+}
+
 function mayBeLarge({ headers }: IncomingMessage): boolean {
   if (headers['transfer-encoding'] !== undefined) return true;
   const length = headers['content-length'];
