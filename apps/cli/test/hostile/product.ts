@@ -101,6 +101,14 @@ export async function growthDuring(
   return most - residentAtStart[part];
 }
 
+/** The processor time that a process has used, in seconds; unlike the clock, it does not depend on what else runs. */
+export async function cpuSeconds(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  // After the name, in parentheses: user and system time are the 14th and 15th fields, in hundredths.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
 /** Calls the operator API; throws unless it succeeds. */
 export async function operate(product: Product, method: string, path: string, body?: unknown) {
   const answer = await manage(product, method, path, body === undefined ? {} : { body });
