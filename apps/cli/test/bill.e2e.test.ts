@@ -19,8 +19,8 @@ it(`the vendor's bill equals the ledger to the nano-USD over ${REQUESTS} mixed r
   expect(result.wrong).toEqual([]);
   expect(result.exactLedger).toBe(result.exactBilled);
   expect(result.exact).toBeGreaterThan(0.9 * REQUESTS);
-  // The sum of the estimates is close to the bill.
-  expect(Number(result.estimatedLedger) / Number(result.estimatedBilled)).toBeGreaterThan(0.5);
-  expect(Number(result.estimatedLedger) / Number(result.estimatedBilled)).toBeLessThan(3);
+  // Where no usage was found, the reservation is the least that is charged: it covers the bill, and is no other order.
+  expect(result.estimatedLedger).toBeGreaterThanOrEqual(result.estimatedBilled);
+  expect(Number(result.estimatedLedger) / Number(result.estimatedBilled)).toBeLessThan(20);
   expect(result.bucket).toBe(result.ledger);
 }, 120_000);
