@@ -4,7 +4,7 @@ import { isRecord, parseJson } from './jsonFields.ts';
 import type { ResponseFormat } from './responseFormat.ts';
 import { eventData, SseSplitter } from './sseSplitter.ts';
 
-const MAX_BUFFERED_BYTES = 256 * 1024;
+const MAX_BUFFERED_BYTES = 64 * 1024;
 
 /** What the model wrote, as far as it is known; the whole is `ratio` times as long. */
 export interface OutputSample {
