@@ -17,6 +17,7 @@ import type { CountTokens } from '../formats/tokenCounter.ts';
 import { stopsBillingOnDisconnect } from './disconnects.ts';
 import { mayHideUsage, wroteForAnHour } from './hiddenUsage.ts';
 import type { ModelRequest, PreparedRequest } from './plan.ts';
+import { UNKNOWN_MODEL_OUTPUT } from './reservationEstimate.ts';
 
 /** How a response ended, and what was read from it. */
 export interface ResponseResult {
@@ -94,9 +95,7 @@ export function chargeFor(
   if (usage) return reported(facts, oneHourUsage(facts, usage, prepared));
   if (status >= 300 || neverSent) return NOTHING;
   if (firstByteAt === undefined && outcome !== Outcome.SUCCESS) return chargeReservation(reservation);
-  if (prepared.modelRequest?.generation.backgroundOutputTokens !== undefined) {
-    return chargeReservation(reservation);
-  }
+  if (prepared.modelRequest?.generation.isBackground) return chargeReservation(reservation);
   return countCharge(attempt, prepared, countTokens);
 }
 
@@ -153,9 +152,6 @@ async function countCharge(
       mayHideUsage(prepared, facts, partial !== undefined),
   };
 }
-
-/** The output limit of a model whose own limit is unknown. */
-const UNKNOWN_MODEL_OUTPUT = 32_768;
 
 /** The most output tokens that the response may have; what was not read may be media, which has fewer than text. */
 export function mostOutput({ modelRequest }: PreparedRequest): number {

@@ -6,10 +6,9 @@ import type { RoutableConnector, RoutableModel } from '../control/routingTable.t
 import type { Target } from '../control/target.ts';
 import { type GenerationRequest, leastLimit } from '../formats/generationRequest.ts';
 import type { HardTerms } from '../formats/hardMode.ts';
+import { UNKNOWN_MODEL_OUTPUT } from './reservationEstimate.ts';
 import { allowedPrices, toolCost } from './servicePrices.ts';
 
-/** The output limit of a model whose own limit is unknown. */
-const UNKNOWN_MODEL_OUTPUT = 32_768;
 /** The smallest limit that headroom may set: a shorter response is no response. */
 const LEAST_OUTPUT = 16;
 /** A shorter response is likely to be cut off: headroom for it is waited for while others hold it. */

@@ -90,7 +90,7 @@ const ANY_DRAIN_BYTES = 1024 * 1024;
 /** A background response goes on without its stream; its usage is asked for later, if its id and owner are known. */
 function cancelsIfLeft({ attempt }: Relay, hold: OwnershipHold | undefined): () => boolean {
   const { connector, modelRequest } = attempt.prepared;
-  const isBackground = modelRequest?.generation.backgroundOutputTokens !== undefined;
+  const isBackground = modelRequest?.generation.isBackground ?? false;
   if (isBackground) return () => hold?.isSaved ?? true;
   const stops = stopsBillingOnDisconnect(connector);
   return () => stops;

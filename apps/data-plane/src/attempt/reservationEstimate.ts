@@ -5,7 +5,7 @@ import {
   type NanoUsd,
   type OutputSize,
 } from '@weighbridge/domain';
-import { priceAt } from '../control/routingTable.ts';
+import { priceAt, type RoutableModel } from '../control/routingTable.ts';
 import type { Target } from '../control/target.ts';
 import type { GenerationRequest } from '../formats/generationRequest.ts';
 import { expectedToolUses } from '../formats/serverTools.ts';
@@ -28,7 +28,7 @@ export function estimateReservation(
     toolCostNanoUsd: hard
       ? toolCost(hard.toolUses, modelRequest)
       : expectedToolCost(generation, modelRequest),
-    output: expectedOutput(generation, usualTokens(model.id)),
+    output: expectedOutput(generation, model, usualTokens(model.id)),
   };
   const estimate = hard
     ? hardEstimate(
@@ -52,12 +52,19 @@ function expectedToolCost(generation: GenerationRequest, target: Target): NanoUs
   return uses && toolCost(uses, target);
 }
 
-/** How long a response is expected to get: by the request's own limit, else by what its model usually writes. */
+/** The output limit of a model whose own limit is unknown. */
+export const UNKNOWN_MODEL_OUTPUT = 32_768;
+
+/**
+ * How long a response is expected to get: by the request's own limit, else by what its model usually writes. A background
+ * response may stay charged at its reservation, which is for the longest that it can get.
+ */
 export function expectedOutput(
-  { output }: Pick<GenerationRequest, 'output'>,
+  { output, isBackground }: Pick<GenerationRequest, 'output' | 'isBackground'>,
+  { maxOutputTokens = UNKNOWN_MODEL_OUTPUT }: Pick<RoutableModel, 'maxOutputTokens'>,
   usualTokens: number | undefined,
 ): OutputSize | undefined {
   if (!output) return undefined;
   const { maxTokens, choices } = output;
-  return { maxTokens, choices, usualTokens: output.usualTokens ?? usualTokens };
+  return { maxTokens, choices, usualTokens: isBackground ? (maxTokens ?? maxOutputTokens) : usualTokens };
 }

@@ -17,8 +17,8 @@ export interface GenerationRequest {
   readonly wantsUsage: boolean;
   /** The vendor stores the response. */
   readonly isStored: boolean;
-  /** The output limit of a background response; undefined for any other request. */
-  readonly backgroundOutputTokens: number | undefined;
+  /** The vendor answers before it works on the response, which is charged its reservation until its usage is known. */
+  readonly isBackground: boolean;
   /** What limits the output; undefined if the model writes none. */
   readonly output: OutputSize | undefined;
   /** The stored response that this request continues. */
@@ -79,7 +79,6 @@ function readBytes(operation: Operation, body: Buffer): Omit<GenerationRequest, 
     });
   }
   const options = spans.get('stream_options');
-  const background = backgroundOutputTokens(body, spans);
   const stream = valueAt(body, spans.get('stream')) === true;
   const wantsUsage = isObject(body, options) && valueAt(body, includeUsageSpan(body, options)) === true;
   return {
@@ -87,8 +86,8 @@ function readBytes(operation: Operation, body: Buffer): Omit<GenerationRequest, 
     stream,
     wantsUsage,
     isStored: operation.isStored && valueAt(body, spans.get('store')) !== false,
-    backgroundOutputTokens: background,
-    output: outputSize(operation, body, spans, background),
+    isBackground: valueAt(body, spans.get('background')) === true,
+    output: outputSize(operation, body, spans),
     previousResponseId: textAt(body, spans.get('previous_response_id')),
     promptCacheKey: textAt(body, spans.get('prompt_cache_key')),
     asked: askedService(body, spans),
@@ -115,25 +114,11 @@ function askedService(body: Buffer, spans: ReadonlyMap<string, Span>): AskedServ
   };
 }
 
-/** The usage of a background response is never reported, so its limit is required, and charged. */
-function backgroundOutputTokens(body: Buffer, spans: ReadonlyMap<string, Span>): number | undefined {
-  if (valueAt(body, spans.get('background')) !== true) return undefined;
-  const limit = countAt(body, spans.get('max_output_tokens'));
-  if (limit !== undefined) return limit;
-  throw new AppError(
-    'invalid_request',
-    'max_output_tokens_required',
-    'A background response is charged by its max_output_tokens. Send that field, or remove background.',
-    { param: 'max_output_tokens' },
-  );
-}
-
 /** The limits of the output in a body. Values that are not a number of tokens are left to the vendor. */
 function outputSize(
   { outputLimits }: Operation,
   body: Buffer,
   spans: ReadonlyMap<string, Span>,
-  background: number | undefined,
 ): OutputSize | undefined {
   if (!outputLimits) return undefined;
   let maxTokens: number | undefined;
@@ -141,12 +126,7 @@ function outputSize(
     const limit = countAt(body, spans.get(field));
     if (limit !== undefined && limit > (maxTokens ?? 0)) maxTokens = limit;
   }
-  return {
-    maxTokens,
-    choices: choices(body, spans),
-    // Its limit is charged in full.
-    usualTokens: background,
-  };
+  return { maxTokens, choices: choices(body, spans) };
 }
 
 /** The smallest output limit of a body with several; vendors differ in which one they read. */

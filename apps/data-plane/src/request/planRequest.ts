@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { parseWorkloadType, profileNameOf, type RoutingProfile, workloadTypeKey } from '@weighbridge/domain';
-import { raise } from '@weighbridge/errors';
+import { AppError, raise } from '@weighbridge/errors';
 import { usageBacklog } from '../attempt/attemptBilling.ts';
 import { limitOutput } from '../attempt/limitOutput.ts';
 import type { GenerationPlan, PreparedRequest, StoredPlan } from '../attempt/plan.ts';
@@ -212,11 +212,21 @@ class GenerationPlanner {
   /** Throws a 400 if the maximum cost of the request can't be known. */
   #hardTerms(key: ResolvedKey): HardTerms {
     if (this.#hard?.key !== key) {
-      const { operation, body } = this.#generation;
+      const { operation, body, isBackground, output } = this.#generation;
+      if (isBackground && output?.maxTokens === undefined) throw unboundedBackground();
       this.#hard = { key, terms: hardTerms(operation, body.toBuffer(), key.hardAllowFields) };
     }
     return this.#hard.terms;
   }
+}
+
+/** An output limit that this service sets would cut what no one waits for. */
+function unboundedBackground(): AppError {
+  const message =
+    "A background response needs max_output_tokens under this key's hard budget. Send that field, or remove background.";
+  return new AppError('invalid_request', 'max_output_tokens_required', message, {
+    param: 'max_output_tokens',
+  });
 }
 
 /** Finds the connectors that may have a stored response; rejects with a 404 if the caller may not see it. */

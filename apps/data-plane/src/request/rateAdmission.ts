@@ -23,7 +23,7 @@ export function admitByRates(
   const [{ model }] = targets;
   const size = {
     inputBytes: operation.isBilled ? generation.body.length : 0,
-    output: expectedOutput(generation, deps.usualTokens(model.id)),
+    output: expectedOutput(generation, model, deps.usualTokens(model.id)),
   };
   const { inputTokens, outputTokens } = balancedEstimate(size, model.price);
   return admitTokens(deps, key, inputTokens + outputTokens, headers);

@@ -190,8 +190,9 @@ async function relay(
   const { attempt, response } = delivered;
   const { connector, modelRequest } = attempt.prepared;
   if (plan.kind === 'generation' && modelRequest && response.status < 300) plan.savePin(modelRequest);
-  const isBackground = modelRequest?.generation.backgroundOutputTokens !== undefined;
-  const unfinished = isBackground ? { eventId: attempt.eventId, model: modelRequest.model.id } : undefined;
+  const unfinished = modelRequest?.generation.isBackground
+    ? { eventId: attempt.eventId, model: modelRequest.model.id }
+    : undefined;
   try {
     await relayResponse({
       attempt,
