@@ -137,7 +137,12 @@ function addRotate(keys: Command, cli: Cli): void {
   keys
     .command('rotate <key_id>')
     .description('replace the secret of a key; its id, policy and spend stay')
-    .option('--grace <duration>', 'how long the old secret still works, such as 1h', parseDuration, 0)
+    .option(
+      '--grace <duration>',
+      'how long the old secret can still read and infer, such as 1h',
+      parseDuration,
+      0,
+    )
     .addHelpText('after', '\nExample:\n  KEY=$(weighbridge keys rotate key_… --grace 1h)')
     .action(async (key_id: string, options, command: Command) => {
       const session = await openSession(cli, command);

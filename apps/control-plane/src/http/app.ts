@@ -32,7 +32,7 @@ import { requestRoutes } from '../features/requests/requests.routes.ts';
 import { spendRoutes } from '../features/spend/spend.routes.ts';
 import { usageRoutes } from '../features/usage/usage.routes.ts';
 import { publishOpenApi } from '../openapi/publish.ts';
-import { assertScope, type Caller } from '../shared/caller.ts';
+import { assertCurrentSecret, assertScope, type Caller } from '../shared/caller.ts';
 import type { App } from '../shared/fastify.ts';
 import { Strict } from '../shared/schemas.ts';
 import { SCOPES } from '../shared/scopes.ts';
@@ -124,5 +124,6 @@ function authorizeRequests(api: FastifyInstance, deps: AppDeps): void {
     const { scope } = request.routeOptions.config;
     request.caller = await authenticate(deps, request.headers.authorization);
     if (scope) assertScope(request.caller, scope);
+    if (scope === 'keys:write') assertCurrentSecret(request.caller);
   });
 }

@@ -3,7 +3,12 @@ import type { Scope } from './scopes.ts';
 
 /** How a caller authenticated: by a key, or by a token of the deployment's OIDC issuer. */
 export type Identity =
-  | { readonly kind: 'key'; readonly keyId: string }
+  | {
+      readonly kind: 'key';
+      readonly keyId: string;
+      /** When its secret stops working, because the key was rotated; null: it is the key's current secret. */
+      readonly graceEndsAt: Date | null;
+    }
   | { readonly kind: 'oidc'; readonly issuer: string; readonly subject: string };
 
 /** The authenticated identity behind a request to the operator API. */
@@ -24,6 +29,19 @@ export function isOperator(caller: Caller): boolean {
 /** Whether the caller authenticated with this key. */
 export function isCallingKey(caller: Caller, keyId: string): boolean {
   return caller.identity.kind === 'key' && caller.identity.keyId === keyId;
+}
+
+/**
+ * Throws 403 for a secret that a rotation replaced. A key may be rotated because its secret is known to others. In its
+ * grace period, such a secret must not replace the new one, nor change or issue keys that outlive it.
+ */
+export function assertCurrentSecret({ identity }: Caller): void {
+  if (identity.kind !== 'key' || identity.graceEndsAt === null) return;
+  throw new AppError(
+    'permission',
+    'secret_in_grace',
+    `This secret was replaced by a rotation. Until ${identity.graceEndsAt.toISOString()} it can read and infer, but not create, update, rotate or revoke keys. Use the key's new secret.`,
+  );
 }
 
 /** The kind of the caller's credential, for messages. */

@@ -67,7 +67,7 @@ export interface paths {
         put?: never;
         /**
          * Replace the secret of a runtime key
-         * @description Replace the secret of a runtime key. Requires the scope `keys:write`.
+         * @description The id, the policy and the spend stay. A key may rotate itself. Without the scope `operator`, another key of the same principal is rotated only if it has the same counters and the same attribution: otherwise 403 `rotation_not_allowed`. In its grace period, the old secret can read and infer. Operations that need `keys:write` answer it with 403 `secret_in_grace`. Requires the scope `keys:write`.
          */
         post: operations["rotateKey"];
         delete?: never;
@@ -2750,7 +2750,7 @@ export interface operations {
                  *     }
                  */
                 "application/json": {
-                    /** @description For how long the old secret still works. */
+                    /** @description For how long the old secret can still read and infer. It can no longer write keys. */
                     grace_seconds?: number;
                 };
             };

@@ -29,7 +29,7 @@ async function callerOfKey(deps: KeyDeps, token: string): Promise<Caller> {
   if (key.disabled) throw disabledKey();
   if (key.expires_at && key.expires_at <= deps.now()) throw expiredKey(key.expires_at);
   return {
-    identity: { kind: 'key', keyId: key.id },
+    identity: { kind: 'key', keyId: key.id, graceEndsAt: key.secret_expires_at },
     principalId: key.principal_id,
     scopes: key.scopes,
     expiresAt: key.expires_at,

@@ -16,7 +16,8 @@ export type EffectiveKey = Pick<
   readonly counter_key_id: string | null;
 };
 
-async function effectiveKeyOf(
+/** The effective key of a caller, not locked. */
+export async function effectiveKeyOf(
   db: Database,
   { identity, principalId, expiresAt }: Caller,
 ): Promise<EffectiveKey> {

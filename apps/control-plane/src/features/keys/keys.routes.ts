@@ -130,6 +130,8 @@ function rotateRoute(app: App, deps: KeyDeps): void {
       schema: {
         operationId: 'rotateKey',
         summary: 'Replace the secret of a runtime key',
+        description:
+          'The id, the policy and the spend stay. A key may rotate itself. Without the scope `operator`, another key of the same principal is rotated only if it has the same counters and the same attribution: otherwise 403 `rotation_not_allowed`. In its grace period, the old secret can read and infer. Operations that need `keys:write` answer it with 403 `secret_in_grace`.',
         params: KeyParams,
         body: Rotation,
         response: { 200: IssuedKey },

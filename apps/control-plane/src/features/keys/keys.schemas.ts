@@ -87,7 +87,7 @@ export const Rotation = Strict({
     Type.Integer({
       minimum: 0,
       maximum: MAX_GRACE_SECONDS,
-      description: 'For how long the old secret still works.',
+      description: 'For how long the old secret can still read and infer. It can no longer write keys.',
     }),
   ),
 });

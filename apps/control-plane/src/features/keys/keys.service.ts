@@ -7,7 +7,8 @@ import { validDisplayName } from '../../shared/displayName.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { lockGovernance } from '../policies/governance.ts';
-import { assignablePolicy, governingPolicyOf, mayAssignPolicy } from './keyPolicy.ts';
+import { assignablePolicy, governingPolicyOf } from './keyPolicy.ts';
+import { assertMayRotate } from './keyRotation.ts';
 import { newSecret } from './keySecrets.service.ts';
 import {
   expireSecrets,
@@ -22,7 +23,6 @@ import type { IssuedKey, Key, KeyChanges, KeyQuery } from './keys.schemas.ts';
 import {
   assertAttributionAllowed,
   assertExpiryAllowed,
-  assertMayRotate,
   assertNotRevoked,
   keyFilter,
   parseExpiry,
@@ -120,7 +120,7 @@ export async function rotateKey(
     const before = await lockVisibleKey(tx, deps, caller, id);
     assertNotRevoked(before);
     const policy = await governingPolicyOf(tx, before);
-    assertMayRotate(caller, before, await mayAssignPolicy(tx, caller, policy));
+    await assertMayRotate(tx, caller, before, policy, now);
     const { token, secret } = newSecret(deps.peppers);
     await expireSecrets(tx, id, new Date(now.getTime() + graceSeconds * 1_000));
     await insertSecret(tx, id, secret, now);

@@ -1,6 +1,6 @@
 import { isPrincipalId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { type Caller, credentialName, isCallingKey, isOperator } from '../../shared/caller.ts';
+import { type Caller, credentialName, isOperator } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { DEFAULT_SCOPES, type Scope } from '../../shared/scopes.ts';
 import type { KeyFilter, KeyRow } from './keys.repository.ts';
@@ -130,21 +130,5 @@ export function assertNotRevoked(key: KeyRow): void {
     'conflict',
     'key_revoked',
     `This key was revoked at ${key.revoked_at.toISOString()} and cannot be changed. Create another key.`,
-  );
-}
-
-/**
- * Throws a 403 if the caller could not create the key that it rotates: a new secret grants all that the key may do. A
- * key may always rotate itself.
- */
-export function assertMayRotate(caller: Caller, key: KeyRow, policyIsAssignable: boolean): void {
-  if (isOperator(caller) || isCallingKey(caller, key.id)) return;
-  grantableScopes(caller, key.scopes as Scope[]);
-  assertExpiryAllowed(caller, key.expires_at);
-  if (policyIsAssignable) return;
-  throw new AppError(
-    'permission',
-    'policy_not_assignable',
-    'This key is governed by another policy than yours. Ask an operator to rotate it.',
   );
 }

@@ -347,7 +347,7 @@ describe('spend as CSV', () => {
     );
     const exports = createSpendExports({ db: api.db, now: () => api.now });
     const operator = {
-      identity: { kind: 'key' as const, keyId: '' },
+      identity: { kind: 'key' as const, keyId: '', graceEndsAt: null },
       principalId: 'operator',
       scopes: ['operator'],
       expiresAt: null,
