@@ -173,7 +173,9 @@ export async function refusal(pending: Promise<Response>) {
 }
 
 function snapshotOf(baseUrl: string, provider: string) {
-  const model = (name: string) => ({ id: `${provider}/${name}`, provider, upstreamName: name });
+  // Known, so that it is known that it does not reason.
+  const capabilities = ['structured_output'];
+  const model = (name: string) => ({ id: `${provider}/${name}`, provider, upstreamName: name, capabilities });
   return create(SnapshotSchema, {
     revision: 1n,
     connectors: [{ id: 'con_1', provider, dialect: Dialect.OPENAI, baseUrl, allowPrivateAddress: true }],

@@ -344,6 +344,8 @@ function modelMessage(
     upstreamName: id.slice(id.indexOf('/') + 1),
     price: { version: 7, rates: Object.fromEntries(perMillion), tiers: [] },
     contextWindow: 8_000,
+    // Known, so that it is known that it does not reason.
+    capabilities: ['structured_output'],
     ...model,
   };
 }

@@ -249,6 +249,34 @@ describe('responses', () => {
     expect(seen).not.toContain('zzz');
   });
 
+  it('that name their id too late are not passed on, and cost what they report', async () => {
+    const headers = { 'x-mock-pad-bytes': '3000000', 'x-mock-id-at': 'end', 'x-mock-output-tokens': '321' };
+    await expect(alice.responses.create(hello, { headers })).rejects.toMatchObject({
+      status: 502,
+      code: 'response_not_recorded',
+    });
+    expect(settled(proxy.events)).toMatchObject([
+      { outcome: 'INTERRUPTED', estimated: false, usage: { output: 321 } },
+    ]);
+  });
+
+  it('whose owner is not recorded are read on, and cost what they report', async () => {
+    proxy.failRecords = true;
+    const headers = { 'x-mock-pad-bytes': '3000000', 'x-mock-output-tokens': '321' };
+    const failed = { status: 503, code: 'response_not_recorded' };
+    await expect(alice.responses.create(hello, { headers })).rejects.toMatchObject(failed);
+    const draining = client(ALICE).responses.create(
+      { ...hello, stream: true },
+      { headers: { 'x-mock-output-tokens': '321' } },
+    );
+    const reading = (async () => {
+      for await (const _ of await draining);
+    })();
+    await expect(reading).rejects.toMatchObject({ code: 'response_not_recorded' });
+    const reported = { outcome: 'INTERRUPTED', estimated: false, usage: { output: 321 } };
+    expect(settled(proxy.events)).toMatchObject([reported, reported]);
+  });
+
   it('need a budget to be created, and none to be read', async () => {
     await expect(client(SPENT).responses.create(hello)).rejects.toMatchObject({ code: 'budget_exhausted' });
     await expect(client(SPENT).responses.retrieve('resp_x')).rejects.toMatchObject({ status: 404 });

@@ -1,6 +1,15 @@
 import { eventually } from '@weighbridge/testing';
 import { expect } from 'vitest';
-import { chat, expectCovered, type HostileCase, hard, message, PLENTY, responses } from './hostileCase.ts';
+import {
+  chat,
+  expectCovered,
+  expectExact,
+  type HostileCase,
+  hard,
+  message,
+  PLENTY,
+  responses,
+} from './hostileCase.ts';
 
 const ROW = 'streams and answers that are left';
 const slow = { 'chunk-delay-ms': '50' };
@@ -55,6 +64,50 @@ export const STREAMS: readonly HostileCase[] = [
       controller.abort();
       await Promise.allSettled(asked);
       await expectCovered(tried, 2);
+    },
+  },
+  {
+    row: ROW,
+    title: 'a document that breaks off, or is left, midway is charged',
+    async run({ tenant }) {
+      const tried = await tenant(hard(PLENTY));
+      const reset = { 'output-tokens': '3000', reset: 'mid' };
+      const limits = { max_tokens: 3_000 };
+      await tried
+        .ask('/v1/chat/completions', chat('local/plain', limits), { script: reset })
+        .catch(() => undefined);
+      const script = { 'output-tokens': '3000', 'pad-bytes': '30000000' };
+      await tried.leave('/v1/messages', message(limits), { script, afterBytes: 1_500 });
+      await expectCovered(tried, 2);
+    },
+  },
+  {
+    row: ROW,
+    title: 'reasoning that no one asked for is charged, whether the stream breaks off or is left',
+    async run({ tenant }) {
+      const limits = { max_completion_tokens: 8_000 };
+      const body = chat('openai/plain', { stream: true, ...limits });
+      const script = { ...slow, 'output-tokens': '300', 'reasoning-tokens': '4000' };
+      for (const isLeft of [false, true]) {
+        const tried = await tenant(hard(PLENTY));
+        if (isLeft) await tried.leave('/v1/chat/completions', body, { script, afterBytes: 300 });
+        else await tried.ask('/v1/chat/completions', body, { script: { ...script, reset: 'mid' } });
+        await expectCovered(tried);
+      }
+    },
+  },
+  {
+    row: ROW,
+    title: 'a stored answer whose owner is known too late is withheld, and charged',
+    async run({ tenant }) {
+      for (const mode of ['balanced', 'hard']) {
+        const tried = await tenant({ ...hard(PLENTY), budget_mode: mode });
+        const script = { 'output-tokens': '1500', 'pad-bytes': '3000000', 'id-at': 'end' };
+        const body = responses({ max_output_tokens: 3_000 });
+        const answer = await tried.ask('/v1/responses', body, { script });
+        expect([answer.status, answer.code]).toEqual([502, 'response_not_recorded']);
+        await expectExact(tried);
+      }
     },
   },
   {

@@ -29,14 +29,26 @@ interface Given {
   readonly capabilities?: readonly string[];
   readonly provider?: string;
   readonly onDisconnect?: OnDisconnect;
+  readonly isHard?: boolean;
 }
+
+/** Under a hard budget. */
+const HARD = {
+  addedInputTokens: 0,
+  toolUses: {},
+  removedTools: [],
+  cuts: [],
+  limit: undefined,
+  removedFields: [],
+};
 
 function prepared({
   operation = CHAT_COMPLETIONS,
   request = {},
-  capabilities = [],
+  capabilities = ['tools'],
   provider = 'openai',
   onDisconnect = OnDisconnect.UNSPECIFIED,
+  isHard = false,
 }: Given): PreparedRequest {
   const text = JSON.stringify({
     model: 'mock/echo',
@@ -61,11 +73,8 @@ function prepared({
     serves: () => true,
     negotiated: new Map(),
   };
-  return {
-    connector,
-    body,
-    modelRequest: { model, connector, generation: readGenerationRequest(operation, body) },
-  };
+  const generation = { ...readGenerationRequest(operation, body), ...(isHard && { hard: HARD }) };
+  return { connector, body, modelRequest: { model, connector, generation } };
 }
 
 const chargeOf = async (
@@ -148,6 +157,8 @@ describe('a response that was not seen whole', () => {
   const left = { outcome: Outcome.CLIENT_GONE };
   it.each([
     ['text alone', {}, false],
+    ['a model of which nothing is known', { capabilities: [] }, true],
+    ['a hard budget', { isHard: true }, true],
     ['a model that reasons', { capabilities: ['reasoning'] }, true],
     [
       'a model that reasons, switched off',
@@ -182,6 +193,19 @@ describe('a response that was not seen whole', () => {
     expect(await chargeOf({}, { outcome: Outcome.INTERRUPTED }, given)).toMatchObject({
       atLeastReserved: false,
     });
+  });
+
+  it('costs at least its reservation as a document, of which nothing tells how much was billed', async () => {
+    for (const outcome of [Outcome.CLIENT_GONE, Outcome.INTERRUPTED]) {
+      expect(await chargeOf({}, { outcome, isDocument: true })).toMatchObject({ atLeastReserved: true });
+      const whole = { usage: tokens, isFinal: true };
+      expect(await chargeOf(whole, { outcome, isDocument: true }, { isHard: true })).toMatchObject({
+        usage: tokens,
+        atLeastReserved: false,
+      });
+    }
+    const failed = { outcome: Outcome.UPSTREAM_ERROR, isDocument: true };
+    expect(await chargeOf({ failed: true }, failed)).toMatchObject({ atLeastReserved: false });
   });
 
   it('costs what was seen, if its input is known and it writes text', async () => {

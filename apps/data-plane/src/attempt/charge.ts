@@ -27,6 +27,8 @@ export interface ResponseResult {
   readonly firstByteAt: number | undefined;
   /** What the model wrote, as far as it was read, and by how much the whole is longer: to count tokens from. */
   readonly output: () => Output;
+  /** It is one document, no stream: how much of it was read says nothing of what it cost. */
+  readonly isDocument?: boolean;
 }
 
 export interface Output {
@@ -82,7 +84,8 @@ const MAX_COUNTED_BYTES = 1024 * 1024;
  * What a vendor charges for an attempt. In this order: the usage that the vendor reported of the whole response; nothing for
  * an error status or a request that was never sent; the reservation if the attempt broke off before the response began, since
  * it may have cost as much as any other, and for a response that the vendor still works on; otherwise tokens that are counted
- * here. Of a response that was served whole, or may have cost what can't be seen, they cost no less than the reservation.
+ * here. Of a response that was served whole, or may have cost what can't be seen, they cost no less than the reservation; under
+ * a hard budget, that goes for any.
  */
 export function chargeFor(
   attempt: ChargedAttempt,
@@ -123,10 +126,11 @@ function oneHourUsage(
 }
 
 async function countCharge(
-  { facts, output, outcome }: ResponseResult,
+  result: ResponseResult,
   prepared: PreparedRequest,
   countTokens: CountTokens,
 ): Promise<Charge> {
+  const { facts, output } = result;
   const { said, toolUses, others, model } = facts;
   // A stream that broke off may have reported its input at the start, or what it used so far.
   const partial = [facts.usage, facts.partialUsage].find((usage) => usage && totalTokens(usage) > 0);
@@ -145,12 +149,20 @@ async function countCharge(
     others,
     model,
     estimated: true,
-    atLeastReserved:
-      outcome === Outcome.SUCCESS ||
-      facts.unreadable ||
-      (outcome === Outcome.CLIENT_GONE && !stopsBillingOnDisconnect(prepared.connector)) ||
-      mayHideUsage(prepared, facts, partial !== undefined),
+    atLeastReserved: mayCostMore(result, prepared, partial !== undefined),
   };
+}
+
+/** Whether a response without a final report of its usage may have cost more than what is counted of it. */
+function mayCostMore(
+  { facts, outcome, isDocument }: ResponseResult,
+  prepared: PreparedRequest,
+  isInputKnown: boolean,
+): boolean {
+  if (outcome === Outcome.SUCCESS || facts.unreadable || prepared.modelRequest?.generation.hard) return true;
+  if (isDocument && (outcome === Outcome.CLIENT_GONE || outcome === Outcome.INTERRUPTED)) return true;
+  if (outcome === Outcome.CLIENT_GONE && !stopsBillingOnDisconnect(prepared.connector)) return true;
+  return mayHideUsage(prepared, facts, isInputKnown);
 }
 
 /** The most output tokens that the response may have; what was not read may be media, which has fewer than text. */

@@ -13,6 +13,9 @@ export interface DrainLimits {
   readonly drainBytes: number;
 }
 
+/** Of a response that can't be delivered; none of it is kept. */
+const MAX_UNDELIVERED_BYTES = 64 * 1024 * 1024;
+
 /** The client disconnected before anything was sent to a vendor. */
 export function clientGone(): AppError {
   const message = 'The client disconnected before anything was sent.';
@@ -35,6 +38,7 @@ export class ClientConnection implements Slotted {
   readonly #limits: DrainLimits;
   #isCommitted = false;
   #hasDisconnected = false;
+  #dropsBytes = false;
   #drainedBytes = 0;
   #maxDrainedBytes: number;
   #onDisconnect: (() => void) | undefined;
@@ -67,7 +71,22 @@ export class ClientConnection implements Slotted {
     return this.#hasDisconnected;
   }
 
-  /** Called once if the client disconnects from now on. */
+  /** What is written is dropped: no one gets it, and the vendor is only read for the usage that it reports. */
+  get dropsBytes(): boolean {
+    return this.#dropsBytes;
+  }
+
+  /**
+   * The response can't be delivered. The vendor is read on all the same, within limits, since it bills the response; the
+   * client waits for the error meanwhile.
+   */
+  drop(): void {
+    if (this.#dropsBytes) return;
+    this.#maxDrainedBytes = MAX_UNDELIVERED_BYTES;
+    this.#beginDrain();
+  }
+
+  /** Called if the client disconnects from now on, or the response can't be delivered. */
   onDisconnect(listener: () => void): void {
     this.#onDisconnect = listener;
   }
@@ -85,7 +104,7 @@ export class ClientConnection implements Slotted {
 
   /** Writes as fast as the client reads; a promise if it has to catch up first. Drops the bytes once it disconnected. */
   write(bytes: Buffer): Promise<void> | undefined {
-    if (this.#hasDisconnected) {
+    if (this.#dropsBytes) {
       this.#drainedBytes += bytes.length;
       if (this.#drainedBytes > this.#maxDrainedBytes) this.cancellation.cancel();
       return undefined;
@@ -153,11 +172,16 @@ export class ClientConnection implements Slotted {
     this.response.destroy();
   };
 
+  #beginDrain(): void {
+    this.#dropsBytes = true;
+    this.#drainTimer ??= setTimeout(() => this.cancellation.cancel(), this.#limits.drainMs);
+    this.#onDisconnect?.();
+  }
+
   readonly #onClose = (): void => {
     this.#onDrain();
     if (this.response.writableFinished || this.#hasDisconnected) return;
     this.#hasDisconnected = true;
-    this.#drainTimer = setTimeout(() => this.cancellation.cancel(), this.#limits.drainMs);
-    this.#onDisconnect?.();
+    this.#beginDrain();
   };
 }

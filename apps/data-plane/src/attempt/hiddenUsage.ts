@@ -31,8 +31,10 @@ export function wroteForAnHour({ generation }: ModelRequest): boolean {
 const TTL = '"ttl"';
 const ONE_HOUR = /^\s*:\s*"1h"/;
 
-function mayReason({ model, generation }: ModelRequest): boolean {
-  if (!generation.asksToReason && !model.capabilities.includes('reasoning')) return false;
+/** Of a model without capabilities, no one has said that it does not. */
+function mayReason({ model: { capabilities }, generation }: ModelRequest): boolean {
+  const isKnownNotTo = capabilities.length > 0 && !capabilities.includes('reasoning');
+  if (!generation.asksToReason && isKnownNotTo) return false;
   return !isSwitchedOff(generation);
 }
 

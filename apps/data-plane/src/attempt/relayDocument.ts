@@ -25,7 +25,7 @@ export async function relayDocument(relay: Relay): Promise<void> {
     failure ??= await relay.saveOwner(facts.responseId).then(() => undefined, reasonOf);
   }
   const outcome = outcomeOf(relay, failure, facts.failed);
-  const cost = await attempt.settle({ outcome, facts, firstByteAt, output });
+  const cost = await attempt.settle({ outcome, facts, firstByteAt, output, isDocument: true });
   if (response.status < 300) relay.onRead?.(facts);
 
   if (client.hasDisconnected) return;
@@ -75,6 +75,7 @@ async function readResponse(relay: Relay): Promise<ReadResponse> {
   if (large) {
     const facts = await large.end();
     const output = () => ({ text: '', ratio: 1, unreadBytes: bytes });
+    failure = large.failure ?? failure;
     return { body: undefined, plain: undefined, facts, firstByteAt, output, failure };
   }
   const [first] = chunks;
@@ -118,6 +119,11 @@ class LargeDocument {
   pass(chunk: Buffer): Promise<void> | undefined {
     const reading = this.#reader.push(chunk);
     return reading ? reading.then(() => this.#write(chunk)) : this.#write(chunk);
+  }
+
+  /** Why the client must not get it. */
+  get failure(): unknown {
+    return this.#hold?.failure;
   }
 
   end(): Promise<ResponseFacts> {

@@ -46,6 +46,7 @@ export async function relayStream(relay: Relay): Promise<void> {
     response.body.destroy();
   }
 
+  failure = hold?.failure ?? failure;
   const outcome = outcomeOf(relay, failure, reader.facts.failed);
   await attempt.settle({ outcome, facts: reader.facts, firstByteAt, output: () => reader.output(format) });
   if (response.status < 300) relay.onRead?.(reader.facts);
@@ -78,7 +79,7 @@ class LeftStream {
   /** Of a stream that was read to its last word, only the end is missing. */
   check(): void {
     const { client } = this.#relay;
-    if (!client.hasDisconnected || this.#reader.facts.isFinal || !this.#cancels()) return;
+    if (!client.dropsBytes || this.#reader.facts.isFinal || !this.#cancels()) return;
     client.cancellation.cancel();
   }
 }

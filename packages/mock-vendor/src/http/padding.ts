@@ -15,19 +15,20 @@ const FIRST = ['id', 'object', 'type'];
 const USAGE = ['usage', 'status', 'model', 'service_tier', 'tool_usage'];
 
 /**
- * The JSON of an object with the padding that the request asked for: before or after its usage. `lineStart` begins each
+ * The JSON of an object with the padding that the request asked for: before or after its usage and its id. `lineStart` begins each
  * further line.
  */
 export function* padded(
   value: object,
-  { paddingBytes, padding, usageAt }: Behaviour,
+  { paddingBytes, padding, usageAt, idAt }: Behaviour,
   lineStart = '',
 ): Generator<string> {
   if (paddingBytes === 0) {
     yield JSON.stringify(value);
     return;
   }
-  const [before, after] = split(value, usageAt === 'start' ? [...FIRST, ...USAGE] : FIRST);
+  const first = FIRST.filter((name) => idAt === 'start' || name !== 'id');
+  const [before, after] = split(value, usageAt === 'start' ? [...first, ...USAGE] : first);
   const head = JSON.stringify(before).slice(0, -1);
   const { open, unit: line, close } = KINDS[padding];
   const unit = line.endsWith('\n') ? line + lineStart : line;

@@ -29,6 +29,7 @@ test('every header is parsed', () => {
     'x-mock-hidden-cache-ttl': 'true',
     'x-mock-tool': 'weigh {"truck":1}',
     'x-mock-usage-at': 'start',
+    'x-mock-id-at': 'end',
     'x-mock-pending-usage': 'zero',
     'x-mock-input-audio-tokens': '17',
     'x-mock-input-image-tokens': '18',
@@ -70,6 +71,7 @@ test('every header is parsed', () => {
     toolCall: { name: 'weigh', arguments: '{"truck":1}' },
     hidesCacheTtl: true,
     usageAt: 'start',
+    idAt: 'end',
     pendingUsage: 'zero',
     media: { inputAudio: 17, inputImage: 18, cachedAudio: 19, outputAudio: 20, outputImage: 21 },
     serving: {

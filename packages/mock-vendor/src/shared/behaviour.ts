@@ -33,6 +33,7 @@ export interface Behaviour {
   readonly toolCall: { readonly name: string; readonly arguments: string } | undefined;
   readonly usage: 'counted' | 'zero' | 'none';
   readonly usageAt: 'start' | 'end';
+  readonly idAt: 'start' | 'end';
   readonly media: MediaTokens;
   readonly serving: ServingScript;
   readonly honours: OutputLimitName | undefined;
@@ -86,6 +87,7 @@ export function parseBehaviour(headers: IncomingHttpHeaders): Behaviour {
     ...input(script),
     usage: usage(script),
     usageAt: script.oneOf('usage-at', ['start', 'end']) ?? 'end',
+    idAt: script.oneOf('id-at', ['start', 'end']) ?? 'start',
     pendingUsage: script.oneOf('pending-usage', ['none', 'zero']) ?? 'none',
     media: media(script),
     serving: serving(script),
