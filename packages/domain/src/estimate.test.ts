@@ -49,6 +49,22 @@ it('is hard: counts bytes as tokens, what the vendor adds, and the longest outpu
   expect(affordableOutput(size, [price], costNanoUsd + 1n)).toBe(10);
 });
 
+it('is hard: counts only the tiers that the input, with what the vendor adds, can reach', () => {
+  const dearTier = {
+    ...price,
+    tiers: [{ ...rates, aboveInputTokens: 1_000, input: 20_000_000n, output: 50_000_000n }],
+  };
+  const size = (addedInputTokens: number) => ({
+    inputBytes: 100,
+    addedInputTokens,
+    output: output({ maxTokens: 10 }),
+  });
+  expect(hardEstimate(size(900), [dearTier]).costNanoUsd).toBe(9n * 1_000n + 4n * 10n);
+  expect(hardEstimate(size(901), [dearTier]).costNanoUsd).toBe(20n * 1_001n + 50n * 10n);
+  expect(affordableOutput(size(900), [dearTier], 9n * 1_000n + 4n * 10n + 1n)).toBe(10);
+  expect(affordableOutput(size(901), [dearTier], 20n * 1_001n + 50n * 10n + 1n)).toBe(10);
+});
+
 it('is hard: uses the highest of the prices under which the vendor may serve, and adds the tools', () => {
   const size = { inputBytes: 100, output: output({ maxTokens: 10 }), toolCostNanoUsd: 7n };
   const priority = { ...price, input: 20_000_000n, output: 3_000_000n, tiers: [] };

@@ -46,19 +46,19 @@ export function balancedEstimate(
 }
 
 /**
- * An upper bound: each byte of the input, and all that the vendor may add, is a token of the most expensive class and tier,
- * and each choice has the maximal length, under whichever of the prices is the highest. Throws for an output without a
- * limit.
+ * An upper bound: each byte of the input, and all that the vendor may add, is a token of the most expensive class, in the
+ * most expensive tier that so many tokens reach, and each choice has the maximal length, under whichever of the prices is
+ * the highest. Throws for an output without a limit.
  */
 export function hardEstimate(
   { inputBytes, addedInputTokens = 0, output, toolCostNanoUsd }: RequestSize,
   prices: readonly ContextPrices[],
 ): Estimate {
-  const rates = prices.flatMap((price) => [price, ...price.tiers]);
+  const inputTokens = inputBytes + addedInputTokens;
+  const rates = ratesUpTo(inputTokens, prices);
   if (output && output.maxTokens === undefined)
     throw new Error('a hard estimate needs a limit of the output');
   const outputTokens = output ? (output.maxTokens ?? 0) * output.choices : 0;
-  const inputTokens = inputBytes + addedInputTokens;
   const tokens = { inputTokens, outputTokens, toolCostNanoUsd };
   return estimate(tokens, highest(rates, INPUT_CLASSES), highest(rates, ['output']));
 }
@@ -69,7 +69,7 @@ export function affordableOutput(
   prices: readonly ContextPrices[],
   headroom: NanoUsd,
 ): number {
-  const rates = prices.flatMap((price) => [price, ...price.tiers]);
+  const rates = ratesUpTo(size.inputBytes + (size.addedInputTokens ?? 0), prices);
   const input = hardEstimate({ ...size, output: undefined }, prices).costNanoUsd;
   const perToken = highest(rates, ['output']) * BigInt(size.output?.choices ?? 1);
   if (perToken === 0n) return Number.MAX_SAFE_INTEGER;
@@ -77,6 +77,14 @@ export function affordableOutput(
   const left = headroom - input - 1n;
   const tokens = left <= 0n ? 0n : (left * TOKENS_PER_PRICE) / perToken;
   return Number(tokens < BigInt(Number.MAX_SAFE_INTEGER) ? tokens : BigInt(Number.MAX_SAFE_INTEGER));
+}
+
+/** The rates under all of the prices, without tiers that begin above this many tokens of input. */
+function ratesUpTo(inputTokens: number, prices: readonly ContextPrices[]): TokenPrices[] {
+  return prices.flatMap((price) => [
+    price,
+    ...price.tiers.filter((tier) => inputTokens > tier.aboveInputTokens),
+  ]);
 }
 
 const INPUT_CLASSES = ['input', 'cacheRead', 'cacheWrite', 'cacheWrite1h'] as const;

@@ -131,6 +131,17 @@ export const DIMENSIONS: readonly HostileCase[] = [
   },
   {
     row: TIERS,
+    title: 'hard mode reserves no tier of length that the input cannot reach',
+    async run({ tenant }) {
+      const tried = await tenant(hard(40_000));
+      const body = chat('openai/plain', { max_completion_tokens: 800, service_tier: 'priority' });
+      const answer = await tried.ask('/v1/chat/completions', body, { script: { 'output-tokens': '800' } });
+      expect(answer.status).toBe(200);
+      await expectExact(tried);
+    },
+  },
+  {
+    row: TIERS,
     title: 'hard mode is not passed by a speed or a place that costs more',
     async run(scene) {
       const limit = 60_000;
