@@ -11,7 +11,8 @@ describe('ChunkList', () => {
         for (const one of chunks) list.add(one);
         const all = Buffer.concat(chunks);
         expect(list.length).toBe(all.length);
-        expect(Buffer.concat([...list.chunks])).toEqual(all);
+        // Comparing the buffers element by element would take a hundred times as long.
+        expect(Buffer.concat([...list.chunks]).equals(all)).toBe(true);
         list.clear();
         expect([list.length, list.chunks]).toEqual([0, []]);
       }),
