@@ -1,10 +1,10 @@
 import {
-  type ContextPrices,
   MEDIA_CLASSES,
   type MediaClass,
   type ModelPrice,
   multiplePermille,
   type TokenPrices,
+  withTiers,
 } from './modelPrice.ts';
 import { dearer, type NanoUsd, nanoFromDecimalUsd as usd } from './money.ts';
 
@@ -67,7 +67,7 @@ export function dearestPrices(prices: Iterable<ModelPrice>): DearestPrices {
 }
 
 function allRates(price: ModelPrice): TokenPrices[] {
-  return [price, ...price.variants].flatMap((prices: ContextPrices) => [prices, ...prices.tiers]);
+  return [price, ...price.variants].flatMap(withTiers);
 }
 
 function raiseMedia(media: Record<MediaClass, NanoUsd>, rates: TokenPrices): void {

@@ -56,8 +56,10 @@ export function costOf(usage: MeteredUsage, price: ModelPrice, dearest: DearestP
 
 /** True if everything that the price covers costs nothing. */
 export function isFree(price: ModelPrice): boolean {
-  const rates: readonly TokenPrices[] = [price, ...price.tiers, ...price.variants.flatMap(withTiers)];
-  return rates.every(isZero) && Object.values(price.toolPrices).every((perUse) => perUse === 0n);
+  return (
+    [price, ...price.variants].flatMap(withTiers).every(isZero) &&
+    Object.values(price.toolPrices).every((perUse) => perUse === 0n)
+  );
 }
 
 function isZero(rates: TokenPrices): boolean {

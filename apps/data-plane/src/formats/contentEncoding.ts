@@ -53,6 +53,11 @@ export function encodingOf(contentEncoding: unknown): Encoding | 'unknown' | und
   return name === 'deflate' || name === 'br' ? name : 'unknown';
 }
 
+/** Whether a response is encoded, and can be decoded. */
+export function isSupported(encoding: Encoding | 'unknown' | undefined): encoding is Encoding {
+  return encoding !== undefined && encoding !== 'unknown';
+}
+
 // A truncated response decodes as far as it goes.
 const LENIENT = { finishFlush: constants.Z_SYNC_FLUSH };
 const LENIENT_BROTLI = { finishFlush: constants.BROTLI_OPERATION_FLUSH };

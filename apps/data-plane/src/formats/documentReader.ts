@@ -1,5 +1,5 @@
 import type { HeldMemory } from '../shared/memoryBudget.ts';
-import { type Encoding, encodingOf, StreamDecoder } from './contentEncoding.ts';
+import { encodingOf, isSupported, StreamDecoder } from './contentEncoding.ts';
 import { JsonPruner } from './jsonPruner.ts';
 import { noFacts, type ResponseFacts, type ResponseFormat, readBody } from './responseFormat.ts';
 import { responseIdOf } from './responseId.ts';
@@ -91,8 +91,4 @@ export function factsOf(format: ResponseFormat, body: Buffer): ResponseFacts {
   tap.push(body);
   tap.end();
   return tap.facts;
-}
-
-function isSupported(encoding: Encoding | 'unknown' | undefined): encoding is Encoding {
-  return encoding !== undefined && encoding !== 'unknown';
 }

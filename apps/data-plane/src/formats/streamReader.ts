@@ -1,6 +1,6 @@
 import { AppError } from '@weighbridge/errors';
 import type { HeldMemory } from '../shared/memoryBudget.ts';
-import { type Encoding, encodingOf, StreamDecoder } from './contentEncoding.ts';
+import { encodingOf, isSupported, StreamDecoder } from './contentEncoding.ts';
 import type { ResponseFacts, ResponseFormat } from './responseFormat.ts';
 import { type OutputSample, ResponsePrefix } from './responsePrefix.ts';
 import { StreamTap } from './streamTap.ts';
@@ -88,8 +88,4 @@ export class StreamReader {
 function undecodable(): AppError {
   const message = 'The vendor sent a compressed response that is damaged, or too large when decompressed.';
   return new AppError('upstream', 'upstream_error', message);
-}
-
-function isSupported(encoding: Encoding | 'unknown' | undefined): encoding is Encoding {
-  return encoding !== undefined && encoding !== 'unknown';
 }
