@@ -116,12 +116,16 @@ export function usageFromMessages(usage: unknown): TokenUsage | undefined {
   // The sum and its parts may disagree, or one may be missing: the rest has the default time to live.
   const written = Math.max(sum, oneHour + fiveMinutes);
   return {
-    ...NO_TOKENS,
     inputTokens,
     cacheReadTokens,
     cacheWriteTokens: written - oneHour,
     cacheWrite1hTokens: oneHour,
     outputTokens,
+    inputAudioTokens: 0,
+    inputImageTokens: 0,
+    cacheReadAudioTokens: 0,
+    outputAudioTokens: 0,
+    outputImageTokens: 0,
   };
 }
 
@@ -140,12 +144,26 @@ function inclusive(
   const output = optionalCount(outputField);
   if (input === undefined || output === undefined) return undefined;
   const total = tokenCount(usage.total_tokens) ?? 0;
+  const read = inputClasses(input, isRecord(inputDetails) ? inputDetails : NO_DETAILS, usage);
+  // Some vendors exclude reasoning from the output but bill it: their total includes it.
+  const whole = Math.max(output, total - input);
+  const written = outputClasses(whole, isRecord(outputDetails) ? outputDetails : NO_DETAILS);
+  // Member by member: spreads cost several times as much, for each request.
   return {
-    ...inputClasses(input, isRecord(inputDetails) ? inputDetails : {}, usage),
-    // Some vendors exclude reasoning from the output but bill it: their total includes it.
-    ...outputClasses(Math.max(output, total - input), isRecord(outputDetails) ? outputDetails : {}),
+    inputTokens: read.inputTokens,
+    cacheReadTokens: read.cacheReadTokens,
+    cacheWriteTokens: read.cacheWriteTokens,
+    cacheWrite1hTokens: 0,
+    outputTokens: written.outputTokens,
+    inputAudioTokens: read.inputAudioTokens,
+    inputImageTokens: read.inputImageTokens,
+    cacheReadAudioTokens: read.cacheReadAudioTokens,
+    outputAudioTokens: written.outputAudioTokens,
+    outputImageTokens: written.outputImageTokens,
   };
 }
+
+const NO_DETAILS: Record<string, unknown> = {};
 
 function inputClasses(input: number, details: Record<string, unknown>, usage: Record<string, unknown>) {
   // The second is from DeepSeek, the third from Moonshot.
@@ -154,7 +172,7 @@ function inputClasses(input: number, details: Record<string, unknown>, usage: Re
     tokenCount(usage.prompt_cache_hit_tokens) ??
     tokenCount(usage.cached_tokens) ??
     0;
-  const cachedDetails = isRecord(details.cached_tokens_details) ? details.cached_tokens_details : {};
+  const cachedDetails = isRecord(details.cached_tokens_details) ? details.cached_tokens_details : NO_DETAILS;
   let rest = input;
   const take = (tokens: number): number => {
     const taken = Math.min(Math.max(tokens, 0), rest);
@@ -174,7 +192,6 @@ function inputClasses(input: number, details: Record<string, unknown>, usage: Re
     inputTokens: rest,
     cacheReadTokens,
     cacheWriteTokens,
-    cacheWrite1hTokens: 0,
     inputAudioTokens,
     inputImageTokens,
     cacheReadAudioTokens,

@@ -253,7 +253,9 @@ export class Attempt {
     const billing = this.#billing;
     if (!billing) return this.#settleUnbilled(result.outcome, status);
     if (!billing.isOpen) return Promise.resolve(undefined);
-    const end = billing.charge({ ...result, status, neverSent }, this.#sentAt);
+    const { outcome, facts, firstByteAt, output, isDocument = false } = result;
+    const attempt = { outcome, facts, firstByteAt, output, isDocument, status, neverSent };
+    const end = billing.charge(attempt, this.#sentAt);
     return end instanceof Promise
       ? end.then((counted) => this.#end(billing, counted, result))
       : this.#end(billing, end, result);

@@ -178,8 +178,20 @@ export class AttemptBilling {
     sentAt: number,
     charge: Charge | ReservationCharge,
   ): AttemptEnd {
+    const { usage, details, costNanoUsd, estimated } = this.#withCost(charge);
     const { responseId } = facts;
-    return { ...this.#withCost(charge), outcome, status, dispatchedAt: sentAt, firstByteAt, responseId };
+    // Member by member: a spread costs several times as much, for each request.
+    return {
+      usage,
+      details,
+      costNanoUsd,
+      estimated,
+      outcome,
+      status,
+      dispatchedAt: sentAt,
+      firstByteAt,
+      responseId,
+    };
   }
 
   #withCost(charge: Charge | ReservationCharge): PricedCharge {

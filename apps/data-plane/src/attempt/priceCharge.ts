@@ -6,7 +6,6 @@ import {
   type MeteredUsage,
   type OtherUsage,
   type ServiceConditions,
-  STANDARD_SERVICE,
   serviceConditions,
   type ToolUses,
 } from '@weighbridge/domain';
@@ -59,7 +58,11 @@ function mainCost(charge: Charge, request: ModelRequest, model: RoutableModel): 
   const { asked } = request.generation;
   const { price } = priceAt(model, request.connector);
   const toolUses = billedUses(charge, price.toolPrices);
-  const listed = priced(said.serviceTier, said.speed, said.geography);
+  const costUnder = (service: ServiceConditions): PricedUsage => {
+    const usage = { tokens: charge.usage, service, toolUses };
+    return { usage, cost: costOf(usage, price, model.dearest) };
+  };
+  const listed = costUnder(serviceConditions(said.serviceTier, said.speed, said.geography));
   const assumed = serviceConditions(
     said.serviceTier ?? asked.serviceTier,
     said.speed ?? asked.speed,
@@ -68,17 +71,6 @@ function mainCost(charge: Charge, request: ModelRequest, model: RoutableModel): 
   if (isStandard(assumed)) return listed;
   const other = costUnder(assumed);
   return other.cost.costNanoUsd > listed.cost.costNanoUsd ? other : listed;
-
-  function priced(tier?: string, speed?: string, geography?: string): PricedUsage {
-    if (tier === undefined && speed === undefined && geography === undefined)
-      return costUnder(STANDARD_SERVICE);
-    return costUnder(serviceConditions(tier, speed, geography));
-  }
-
-  function costUnder(service: ServiceConditions): PricedUsage {
-    const usage = { tokens: charge.usage, service, toolUses };
-    return { usage, cost: costOf(usage, price, model.dearest) };
-  }
 }
 
 /** Images that are billed by token are not billed by use too, unless the price list has a price per use. */

@@ -80,22 +80,33 @@ async function readResponse(relay: Relay): Promise<ReadResponse> {
   }
   const [first] = chunks;
   const body = chunks.length === 1 && first ? first : Buffer.concat(chunks);
-  return { ...(await readHeld(relay, plan.operation.responseFormat, body)), firstByteAt, failure };
+  const format = plan.operation.responseFormat;
+  const encoding = encodingOf(response.headers['content-encoding']);
+  const held = encoding === undefined ? readPlain(format, body) : await readEncoded(relay, encoding, body);
+  const { plain, facts, output } = held;
+  return { body, plain, facts, firstByteAt, output, failure };
 }
 
 /** What a response that is held whole reports. */
-async function readHeld({ response, client }: Relay, format: ResponseFormat, body: Buffer) {
-  const contentEncoding = response.headers['content-encoding'];
-  const encoding = encodingOf(contentEncoding);
-  const plain = encoding === undefined ? body : await decoded(encoding, body);
-  if (plain) {
-    const output = () => ({ text: textOfBody(format, plain), ratio: 1 });
-    return { body, plain, facts: factsOf(format, plain), output };
-  }
-  const reader = new DocumentReader(format, contentEncoding, client.memory);
+type HeldResponse = Pick<ReadResponse, 'plain' | 'facts' | 'output'>;
+
+function readPlain(format: ResponseFormat, plain: Buffer): HeldResponse {
+  const output = () => ({ text: textOfBody(format, plain), ratio: 1 });
+  return { plain, facts: factsOf(format, plain), output };
+}
+
+async function readEncoded(
+  { response, client, plan }: Relay,
+  encoding: Encoding | 'unknown',
+  body: Buffer,
+): Promise<HeldResponse> {
+  const format = plan.operation.responseFormat;
+  const plain = encoding === 'unknown' ? undefined : await decodeBody(encoding, body, MAX_DECODED_BYTES);
+  if (plain) return readPlain(format, plain);
+  const reader = new DocumentReader(format, response.headers['content-encoding'], client.memory);
   await reader.push(body);
   const output = () => ({ text: '', ratio: 1, unreadBytes: body.length });
-  return { body, plain, facts: await reader.end(), output };
+  return { plain, facts: await reader.end(), output };
 }
 
 /** Passes on a response that is too large to be held, and reads it meanwhile. */
@@ -161,10 +172,6 @@ function redactedError({ headers, attempt }: Relay, body: Buffer, plain: Buffer 
   if (redacted === plain || redacted === undefined) return body;
   headers.delete('content-encoding');
   return redacted;
-}
-
-async function decoded(encoding: Encoding | 'unknown', body: Buffer): Promise<Buffer | undefined> {
-  return encoding === 'unknown' ? undefined : await decodeBody(encoding, body, MAX_DECODED_BYTES);
 }
 
 function reasonOf(error: unknown): unknown {

@@ -21,7 +21,6 @@ export function estimateReservation(
   if (!modelRequest) throw new Error('only a request to a model is estimated');
   const { model, generation, alternatives = [] } = modelRequest;
   const { hard, asked } = generation;
-  const targets = [modelRequest, ...alternatives];
   const size = {
     inputBytes: body?.length ?? 0,
     addedInputTokens: hard?.addedInputTokens,
@@ -30,18 +29,20 @@ export function estimateReservation(
       : expectedToolCost(generation, modelRequest),
     output: expectedOutput(generation, model, usualTokens(model.id)),
   };
-  const estimate = hard
-    ? hardEstimate(
-        size,
-        targets.flatMap((target) => allowedPrices(asked, target)),
-      )
-    : dearest(targets.map((target) => balancedEstimate(size, expectedPrices(asked, target))));
-  const { inputTokens, outputTokens, costNanoUsd } = estimate;
-  return { inputTokens, outputTokens, costNanoUsd: cappedCost(costNanoUsd) };
+  if (hard) {
+    const prices = [modelRequest, ...alternatives].flatMap((target) => allowedPrices(asked, target));
+    return capped(hardEstimate(size, prices));
+  }
+  let dearest = balancedEstimate(size, expectedPrices(asked, modelRequest));
+  for (const target of alternatives) {
+    const other = balancedEstimate(size, expectedPrices(asked, target));
+    if (other.costNanoUsd > dearest.costNanoUsd) dearest = other;
+  }
+  return capped(dearest);
 }
 
-function dearest(estimates: readonly Estimate[]): Estimate {
-  return estimates.reduce((most, one) => (one.costNanoUsd > most.costNanoUsd ? one : most));
+function capped({ inputTokens, outputTokens, costNanoUsd }: Estimate): Estimate {
+  return { inputTokens, outputTokens, costNanoUsd: cappedCost(costNanoUsd) };
 }
 
 /** Most models have no tools that the vendor bills, and most requests no tools: they are not looked through. */

@@ -66,10 +66,10 @@ const STREAM_OPTIONS_FIELDS = new Set(['include_usage']);
 
 /** Reads the body. Throws a 400 that says what is wrong and where. */
 export function readGenerationRequest(operation: Operation, body: RequestBody): GenerationRequest {
-  return body.read((bytes) => ({ ...readBytes(operation, bytes), operation, body }));
+  return body.read((bytes) => readBytes(operation, body, bytes));
 }
 
-function readBytes(operation: Operation, body: Buffer): Omit<GenerationRequest, 'operation' | 'body'> {
+function readBytes(operation: Operation, whole: RequestBody, body: Buffer): GenerationRequest {
   const spans = scanFields(body, operation.fields);
   const model = valueAt(body, spans.get('model'));
   if (typeof model !== 'string') {
@@ -82,6 +82,8 @@ function readBytes(operation: Operation, body: Buffer): Omit<GenerationRequest, 
   const stream = valueAt(body, spans.get('stream')) === true;
   const wantsUsage = isObject(body, options) && valueAt(body, includeUsageSpan(body, options)) === true;
   return {
+    operation,
+    body: whole,
     model,
     stream,
     wantsUsage,

@@ -93,8 +93,8 @@ class BodyReading {
       try {
         this.#grow(bytes);
       } catch (error) {
-        this.#request.pause();
-        return void this.#end(() => this.#reject(error as Error));
+        this.#request.off('data', this.#onData).pause();
+        return this.#reject(error as Error);
       }
     }
     this.#list.add(chunk);
@@ -110,19 +110,8 @@ class BodyReading {
 
   readonly #onEnd = (): void => {
     const chunks = this.#only ? [this.#only] : (this.#list?.chunks ?? []);
-    this.#end(() => this.#resolve(new RequestBody(chunks)));
+    this.#resolve(new RequestBody(chunks));
   };
 
-  readonly #onGone = (): void => {
-    this.#end(() => this.#resolve(undefined));
-  };
-
-  #end(settle: () => void): void {
-    const request = this.#request;
-    request.off('data', this.#onData);
-    request.off('end', this.#onEnd);
-    request.off('close', this.#onGone);
-    // The listener for errors stays: one that no one listens to would end the process.
-    settle();
-  }
+  readonly #onGone = (): void => this.#resolve(undefined);
 }
