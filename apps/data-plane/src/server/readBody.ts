@@ -94,7 +94,8 @@ class BodyReading {
         this.#grow(bytes);
       } catch (error) {
         this.#request.off('data', this.#onData).pause();
-        return this.#reject(error as Error);
+        this.#reject(error as Error);
+        return;
       }
     }
     this.#list.add(chunk);
