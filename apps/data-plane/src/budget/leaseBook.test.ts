@@ -125,7 +125,7 @@ describe('the lease book', () => {
     if (!held) throw new Error('the reservation failed');
     first.settle(held, 10n);
     world.isDown = true;
-    const second = bookOf(world, '1');
+    const second = bookOf(world, '1', { nowMs: () => performance.now() });
     second.restore(JSON.parse(JSON.stringify(first.toPersisted())));
     for (let spent = 10; spent + 10 <= 250; spent += 10) {
       const next = second.tryReserve([policy], 10n);
